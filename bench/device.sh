@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Builds, tests and measures on a machine with NVIDIA GPUs, in less than 8 minutes: every step has a limit, and a step
+# that fails does not stop the next ones.
+#
+#   bench/device.sh [DRIVER_LIBRARIES]
+#
+# DRIVER_LIBRARIES (or CLDIST_DRIVER_LIBRARIES): the folder of the driver's libraries, if the linker doesn't know it.
+# Environment: BUILD_DIR (build-device); CLDIST_DEVICE_STEPS, the steps to take, default all:
+#   "setup build devices tests pipelined himeno pinned enqueue auto"
+# With OUT set, each step's output goes to a file in that folder, at most 8 of them; a summary comes last.
+set -uo pipefail
+
+cd "$(dirname "$0")/.." || exit
+BUILD_DIR=$(realpath -m -- "${BUILD_DIR:-build-device}")
+export BUILD_DIR
+logs=${OUT:-$BUILD_DIR/device-logs}
+mkdir -p "$logs" "$BUILD_DIR"
+steps=${CLDIST_DEVICE_STEPS:-setup build devices tests pipelined himeno pinned enqueue auto}
+deadline=460 # seconds after the start
+summary=()
+
+driver=${1:-${CLDIST_DRIVER_LIBRARIES:-}}
+if [ -n "$driver" ]; then export LD_LIBRARY_PATH=$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
+# A driver that was mounted into a container is often not registered with the loader.
+if ! grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
+    mkdir -p "$BUILD_DIR/vendors"
+    cp /etc/OpenCL/vendors/*.icd "$BUILD_DIR/vendors" 2>/dev/null
+    echo libnvidia-opencl.so.1 >"$BUILD_DIR/vendors/nvidia.icd"
+    export OCL_ICD_VENDORS=$BUILD_DIR/vendors OPENCL_VENDOR_PATH=$BUILD_DIR/vendors
+fi
+if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+mpirun=$(command -v mpirun.openmpi || command -v mpirun || echo mpirun)
+export CLDIST_MPIRUN="$mpirun --oversubscribe --bind-to none"
+read -ra mpirun <<<"$CLDIST_MPIRUN"
+meson=(meson)
+command -v meson >/dev/null || meson=(python3 -m mesonbuild.mesonmain)
+
+# step NAME LOG SECONDS COMMAND...: appends to LOG; takes no longer than SECONDS, nor than is left.
+step() {
+    local name=$1 log=$logs/$2.log limit=$3 start=$SECONDS code
+    shift 3
+    case " $steps " in *" $name "*) ;; *) return;; esac
+    if [ $((deadline - SECONDS)) -lt "$limit" ]; then limit=$((deadline - SECONDS)); fi
+    if [ "$limit" -lt 5 ]; then
+        summary+=("$name: left out, no time")
+        return
+    fi
+    printf '== %s\n' "$name" | tee -a "$log"
+    timeout --kill-after=5 "$limit" "$@" >>"$log" 2>&1
+    code=$?
+    case $code in
+        0) summary+=("$name: well, $((SECONDS - start)) s");;
+        124|137) summary+=("$name: STOPPED after $((SECONDS - start)) s");;
+        *) summary+=("$name: FAILED ($code), $((SECONDS - start)) s");;
+    esac
+}
+
+reconfigure=()
+if [ -f "$BUILD_DIR/build.ninja" ]; then reconfigure=(--reconfigure); fi
+
+step setup build 40 "${meson[@]}" setup "$BUILD_DIR" "${reconfigure[@]}" -Dmpi=openmpi
+step build build 100 "${meson[@]}" compile -C "$BUILD_DIR"
+step devices build 15 "$BUILD_DIR/bench/p2p" --list --device gpu
+step tests tests 130 "${meson[@]}" test -C "$BUILD_DIR" --no-rebuild --print-errorlogs --num-processes 4
+step pipelined p2p 60 env CLDIST_BENCH_PATHS=pipelined bench/run p2p --device gpu --rounds 5
+step himeno himeno 80 "${mpirun[@]}" -n 2 "$BUILD_DIR/examples/himeno/himeno" --size L --iterations 20 --rounds 5 --check
+step pinned p2p 60 env CLDIST_BENCH_PATHS=pinned bench/run p2p --device gpu --rounds 5
+step enqueue enqueue 40 bench/run enqueue --device gpu
+step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5
+if [ -n "${OUT:-}" ]; then cp "$BUILD_DIR"/bench-results/p2p-{pipelined,pinned,auto}.json "$logs" 2>/dev/null; fi
+
+# ---- The summary -------------------------------------------------------------------------------------------------------
+
+show() { # TITLE LOG PATTERN
+    [ -f "$logs/$2.log" ] || return
+    printf '\n== %s\n' "$1"
+    grep -E "$3" "$logs/$2.log"
+}
+show devices build '^ +NVIDIA|, driver '
+show tests tests '^(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): |FAIL|TIMEOUT'
+show p2p p2p '^## |^(One way|GB/s|How many)|^\| (size|8 B|1 MiB|64 MiB|256 MiB) |wrong data|failed'
+show enqueue enqueue '^\||^CPU|failed'
+show himeno himeno '.' | tail -n 25
+printf '\n== steps, %d s in all\n' "$SECONDS"
+printf '%s\n' "${summary[@]}"

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Compares the host programs of examples/himeno on two processes: in shared memory and, where CLDIST_NETLAB names a
+network lab script and the user is root, over shaped links. All variants of a row run in turns in one job, so ratios
+within a link and size can be compared; the median counts.
+
+Environment: BUILD_DIR, CLDIST_MPIRUN (how to start processes), CLDIST_NETLAB (optional).
+Prints a Markdown table.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+LINKS = [("1 Gbit/s, 50 µs", ["--rate", "1gbit", "--delay", "50us"]),
+         ("10 Gbit/s, 20 µs", ["--rate", "10gbit", "--delay", "20us"])]
+
+
+def run(launcher, size, arguments):
+    himeno = pathlib.Path(os.environ["BUILD_DIR"]) / "examples/himeno/himeno"
+    with tempfile.NamedTemporaryFile(suffix=".json") as results:
+        command = [*launcher, str(himeno), "--size", size, "--iterations", str(arguments.iterations), "--rounds",
+                   str(arguments.rounds), "--check", "--json", results.name]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{done.stdout}\nhimeno: {shlex.join(command)} failed")
+        return json.loads(pathlib.Path(results.name).read_text())
+
+
+def rows(link, result):
+    speed = {variant["name"]: variant["mflops"] for variant in result["variants"]}
+    for variant in result["variants"]:
+        yield (f"| {link} | {result['size']} | {variant['name']} | {variant['mflops']:.0f} "
+               f"| {variant['mflops'] / speed['serial']:.3f} | {variant['mflops'] / speed['handopt']:.3f} "
+               f"| {variant['computing'] * 1e3:.3f} ms | {variant['exposed'] * 1e3:.3f} ms |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", default=["S", "M"])
+    parser.add_argument("--iterations", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=9)
+    arguments = parser.parse_args()
+
+    # Where PoCL is the device, each process would compute on all cores and the two would be in each other's way.
+    os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(max(1, os.cpu_count() // 2)))
+
+    print(f"Himeno, 2 processes, {arguments.iterations} iterations, median of {arguments.rounds} rounds, every run "
+          f"checked; PoCL with {os.environ['POCL_MAX_PTHREAD_COUNT']} thread(s) in each process.")
+    print("Computing and exposed communication are times per iteration, means of both ranks.\n")
+    print("| link | size | variant | MFLOPS | to serial | to handopt | computing | exposed |")
+    print("|---|---|---|---:|---:|---:|---:|---:|")
+
+    def measure(link, launcher):
+        for size in arguments.sizes:
+            print(*rows(link, run(launcher, size, arguments)), sep="\n", flush=True)
+
+    measure("shared memory", [*shlex.split(os.environ.get("CLDIST_MPIRUN", "mpirun")), "-n", "2"])
+    netlab = os.environ.get("CLDIST_NETLAB")
+    if not netlab or os.geteuid() != 0:
+        print("\nNo shaped links: they need CLDIST_NETLAB and root.")
+        return
+    for link, options in LINKS:
+        try:
+            # What `up` finds out about the link goes to stderr, beside the table.
+            subprocess.run([netlab, "up", "2", *options], check=True, stdout=sys.stderr)
+            measure(link, [netlab, "run", "-n", "2", "--"])
+        finally:
+            subprocess.run([netlab, "down"], stdout=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,494 @@
+/// Device to device between two processes: the commands of cldist against what a program does without them.
+///
+/// A ping-pong of two processes; the time of one way is half of it. Every round takes all methods in turn, so noise of
+/// the machine hits them alike. After each timed loop, both processes compare what lies in the receiving memory, which
+/// was filled with something else before, with a pattern that depends on size, method and round.
+#include "bench.hpp"
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include <getopt.h>
+
+#include <CL/cl_ext_dist.h>
+
+namespace {
+
+using namespace bench;
+
+constexpr int tag = 7;
+constexpr size_t chunk_bytes = 4u << 20;
+
+using HostMemory = std::unique_ptr<char, decltype([](char *memory) { std::free(memory); })>;
+
+HostMemory host_memory(size_t size) {
+    HostMemory memory(static_cast<char *>(std::aligned_alloc(4096, (size + 4095) / 4096 * 4096)));
+    if (!memory) die("no memory");
+    return memory;
+}
+
+/// One process's end of the ping-pong. The first process sends `out` and receives `in`; the second sends back what it
+/// received, so its `out` is `in`.
+struct End {
+    cl_command_queue queue = nullptr;
+    int peer = 0;
+    size_t size = 0;
+    cl_mem out = nullptr, in = nullptr;
+    char *host_out = nullptr, *host_in = nullptr;
+    char *pinned_out = nullptr, *pinned_in = nullptr;
+
+    [[nodiscard]] int count() const { return static_cast<int>(size); }
+};
+
+void mpi_send(const End &end, const void *from) {
+    MPI_Send(from, end.count(), MPI_BYTE, end.peer, tag, MPI_COMM_WORLD);
+}
+
+void mpi_recv(const End &end, void *to) {
+    MPI_Recv(to, end.count(), MPI_BYTE, end.peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+void wait_and_release(cl_event event) {
+    check(clWaitForEvents(1, &event), "clWaitForEvents");
+    clReleaseEvent(event);
+}
+
+void read_and_send(const End &end, char *staging) {
+    check(clEnqueueReadBuffer(end.queue, end.out, CL_TRUE, 0, end.size, staging, 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
+    mpi_send(end, staging);
+}
+
+void recv_and_write(const End &end, char *staging) {
+    mpi_recv(end, staging);
+    check(clEnqueueWriteBuffer(end.queue, end.in, CL_TRUE, 0, end.size, staging, 0, nullptr, nullptr),
+          "clEnqueueWriteBuffer");
+}
+
+void *map(const End &end, cl_mem buffer, cl_map_flags flags) {
+    cl_int status = CL_SUCCESS;
+    void *mapped = clEnqueueMapBuffer(end.queue, buffer, CL_TRUE, flags, 0, end.size, 0, nullptr, nullptr, &status);
+    check(status, "clEnqueueMapBuffer");
+    return mapped;
+}
+
+void unmap(const End &end, cl_mem buffer, void *mapped) {
+    check(clEnqueueUnmapMemObject(end.queue, buffer, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+}
+
+enum class Memory { device, host, pinned };
+
+struct Method {
+    std::string_view name;
+    std::string_view what;
+    Memory memory;
+    bool only_gpu;
+    void (*send)(const End &);
+    void (*recv)(const End &);
+};
+
+const std::array methods = {
+    Method{"cldist", "blocking clEnqueueSendBuffer, clEnqueueRecvBuffer", Memory::device, false,
+           [](const End &end) {
+               check(clEnqueueSendBuffer(end.queue, end.out, CL_TRUE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
+                                         nullptr, nullptr),
+                     "clEnqueueSendBuffer");
+           },
+           [](const End &end) {
+               check(clEnqueueRecvBuffer(end.queue, end.in, CL_TRUE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
+                                         nullptr, nullptr),
+                     "clEnqueueRecvBuffer");
+           }},
+    Method{"cldist-event", "the same non-blocking, then clWaitForEvents", Memory::device, false,
+           [](const End &end) {
+               cl_event event = nullptr;
+               check(clEnqueueSendBuffer(end.queue, end.out, CL_FALSE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
+                                         nullptr, &event),
+                     "clEnqueueSendBuffer");
+               wait_and_release(event);
+           },
+           [](const End &end) {
+               cl_event event = nullptr;
+               check(clEnqueueRecvBuffer(end.queue, end.in, CL_FALSE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
+                                         nullptr, &event),
+                     "clEnqueueRecvBuffer");
+               wait_and_release(event);
+           }},
+    Method{"read-write", "blocking read, MPI, blocking write; host memory from malloc", Memory::device, false,
+           [](const End &end) { read_and_send(end, end.host_in); },
+           [](const End &end) { recv_and_write(end, end.host_in); }},
+    Method{"read-write-pinned", "the same with page-locked host memory", Memory::device, false,
+           [](const End &end) { read_and_send(end, end.pinned_in); },
+           [](const End &end) { recv_and_write(end, end.pinned_in); }},
+    Method{"map", "blocking map, MPI on the mapped memory, unmap; the receiver clFinish", Memory::device, false,
+           [](const End &end) {
+               void *mapped = map(end, end.out, CL_MAP_READ);
+               mpi_send(end, mapped);
+               unmap(end, end.out, mapped);
+               check(clFlush(end.queue), "clFlush");
+           },
+           [](const End &end) {
+               void *mapped = map(end, end.in, CL_MAP_WRITE_INVALIDATE_REGION);
+               mpi_recv(end, mapped);
+               unmap(end, end.in, mapped);
+               check(clFinish(end.queue), "clFinish");  // the data is on the device
+           }},
+    Method{"mpi", "plain MPI from host memory to host memory, no device", Memory::host, false,
+           [](const End &end) { mpi_send(end, end.host_out); }, [](const End &end) { mpi_recv(end, end.host_in); }},
+    Method{"mpi-pinned", "plain MPI from page-locked to page-locked host memory", Memory::pinned, true,
+           [](const End &end) { mpi_send(end, end.pinned_out); }, [](const End &end) { mpi_recv(end, end.pinned_in); }},
+};
+
+struct Options {
+    std::vector<const Method *> methods;
+    std::string device = "cpu", label = "auto", json;
+    size_t min = 8, max = 256u << 20;
+    int rounds = 7;
+    double budget = 0.01;  ///< seconds of one timed loop
+
+    /// Small messages suffer most from other programs, and cost least to repeat.
+    [[nodiscard]] int rounds_of(size_t size) const { return size <= 1u << 20 ? 3 * rounds : rounds; }
+};
+
+// ---- Patterns --------------------------------------------------------------------------------------------------------
+
+/// Word `i` of the data of one loop. All sizes are multiples of 8 bytes.
+uint64_t word(uint64_t seed, size_t i) { return (seed + i) * 0x9e3779b97f4a7c15u; }
+
+uint64_t seed_of(size_t size, size_t method, int round) {
+    return (size << 20) + (method << 12) + static_cast<uint64_t>(round) + 1;
+}
+
+/// The memory that a method sends from (`sending`) or receives into, read and written in chunks.
+class Contents {
+public:
+    Contents(const End &end, Memory memory, bool sending)
+        : end_(end),
+          buffer_(memory == Memory::device ? (sending ? end.out : end.in) : nullptr),
+          host_(memory == Memory::host ? (sending ? end.host_out : end.host_in)
+                                       : (sending ? end.pinned_out : end.pinned_in)) {}
+
+    void write(uint64_t seed) {
+        for_chunks([&](size_t at, size_t bytes) {
+            for (size_t i = 0; i < bytes / 8; ++i) words_[i] = word(seed, at / 8 + i);
+            if (!buffer_) {
+                std::memcpy(host_ + at, words_.data(), bytes);
+                return;
+            }
+            check(clEnqueueWriteBuffer(end_.queue, buffer_, CL_TRUE, at, bytes, words_.data(), 0, nullptr, nullptr),
+                  "clEnqueueWriteBuffer");
+        });
+    }
+
+    [[nodiscard]] bool equals(uint64_t seed) {
+        bool equal = true;
+        for_chunks([&](size_t at, size_t bytes) {
+            if (!buffer_) {
+                std::memcpy(words_.data(), host_ + at, bytes);
+            } else {
+                check(clEnqueueReadBuffer(end_.queue, buffer_, CL_TRUE, at, bytes, words_.data(), 0, nullptr, nullptr),
+                      "clEnqueueReadBuffer");
+            }
+            uint64_t differs = 0;
+            for (size_t i = 0; i < bytes / 8; ++i) differs |= words_[i] ^ word(seed, at / 8 + i);
+            equal = equal && differs == 0;
+        });
+        return equal;
+    }
+
+private:
+    template <typename Use>
+    void for_chunks(Use use) {
+        words_.resize(std::min(chunk_bytes, end_.size) / 8);
+        for (size_t at = 0; at < end_.size; at += chunk_bytes) use(at, std::min(chunk_bytes, end_.size - at));
+    }
+
+    const End &end_;
+    cl_mem buffer_;
+    char *host_;
+    std::vector<uint64_t> words_;
+};
+
+// ---- Measuring -------------------------------------------------------------------------------------------------------
+
+/// Seconds of `count` ping-pongs, as the first process sees them.
+double ping_pong(const Method &method, const End &end, int rank, int count) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = now();
+    for (int i = 0; i < count; ++i) {
+        if (rank == 0) {
+            method.send(end);
+            method.recv(end);
+        } else {
+            method.recv(end);
+            method.send(end);
+        }
+    }
+    return now() - start;
+}
+
+/// How many ping-pongs fill the budget. The same on both processes.
+int calibrate(const Method &method, const End &end, int rank, double budget) {
+    double seconds = ping_pong(method, end, rank, 1);
+    MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    if (seconds < 0.2) seconds = ping_pong(method, end, rank, 2) / 2;  // the first one also paged memory in
+    int count = std::clamp(static_cast<int>(budget / seconds), 1, 5000);
+    MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return count;
+}
+
+/// The path that the library takes for this size, as its receiver says.
+std::string path_taken(const End &end, int rank) {
+    if (rank != 0) {
+        methods[0].send(end);
+        return {};
+    }
+    cl_event event = nullptr;
+    check(
+        clEnqueueRecvBuffer(end.queue, end.in, CL_TRUE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0, nullptr, &event),
+        "clEnqueueRecvBuffer");
+    char path[64] = "?";
+    clGetTransferInfo(event, CL_TRANSFER_PATH, sizeof path, path, nullptr);
+    clReleaseEvent(event);
+    return path;
+}
+
+/// One size: the seconds of one way, for each method one value a round; none if the data came out wrong.
+struct Row {
+    size_t size = 0;
+    std::string path;
+    std::vector<std::vector<double>> seconds;
+};
+
+Row measure(const Options &options, const Device &device, int rank, size_t size) {
+    Row row{size, {}, std::vector<std::vector<double>>(options.methods.size())};
+    End end;
+    end.queue = device.queue();
+    end.peer = 1 - rank;
+    end.size = size;
+    end.in = device.buffer(size);
+    end.out = rank == 0 ? device.buffer(size) : end.in;
+
+    const auto host_in = host_memory(size);
+    const auto host_out = rank == 0 ? host_memory(size) : nullptr;
+    end.host_in = host_in.get();
+    end.host_out = rank == 0 ? host_out.get() : end.host_in;
+    std::optional<Pinned> pinned_in, pinned_out;
+    end.pinned_in = pinned_in.emplace(device, end.queue, size).data();
+    const bool sends_pinned = rank == 0 && options.device == "gpu";
+    end.pinned_out = sends_pinned ? pinned_out.emplace(device, end.queue, size).data() : end.pinned_in;
+
+    std::vector<int> counts;
+    for (const Method *method : options.methods) {
+        if (rank == 0) Contents(end, method->memory, true).write(0);
+        counts.push_back(calibrate(*method, end, rank, options.budget));
+    }
+    row.path = path_taken(end, rank);
+
+    std::vector<bool> wrong(options.methods.size(), false);
+    for (int round = 0; round < options.rounds_of(size); ++round) {
+        for (size_t turn = 0; turn < options.methods.size(); ++turn) {
+            const size_t m = (turn + static_cast<size_t>(round)) % options.methods.size();
+            const Method &method = *options.methods[m];
+            if (wrong[m]) continue;
+            const uint64_t seed = seed_of(size, m, round);
+            std::memset(end.host_in, 0xA5, size);
+            std::memset(end.pinned_in, 0xA5, size);
+            Contents(end, method.memory, false).write(~seed);
+            if (rank == 0) Contents(end, method.memory, true).write(seed);
+
+            const double seconds = ping_pong(method, end, rank, counts[m]);
+            row.seconds[m].push_back(seconds / counts[m] / 2);
+
+            int bad = Contents(end, method.memory, false).equals(seed) ? 0 : 1;
+            MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+            if (bad == 0) continue;
+            if (rank == 0) fmt::print(stderr, "{}, {}: wrong data in round {}\n", size_name(size), method.name, round);
+            wrong[m] = true;
+            row.seconds[m].clear();
+        }
+    }
+
+    pinned_in.reset();
+    pinned_out.reset();
+    if (end.out != end.in) clReleaseMemObject(end.out);
+    clReleaseMemObject(end.in);
+    clReleaseCommandQueue(end.queue);
+    return row;
+}
+
+// ---- Tables ----------------------------------------------------------------------------------------------------------
+
+void print_table(const Options &options, const std::vector<Row> &rows, std::string_view title, auto cell) {
+    fmt::print("{}\n\n| size | path |", title);
+    for (const Method *method : options.methods) fmt::print(" {} |", method->name);
+    fmt::print("\n|---:|---|");
+    for (size_t i = 0; i < options.methods.size(); ++i) fmt::print("---:|");
+    fmt::print("\n");
+    for (const Row &row : rows) {
+        fmt::print("| {} | {} |", size_name(row.size), row.path);
+        for (const auto &seconds : row.seconds) {
+            fmt::print(" {} |", seconds.empty() ? std::string("wrong") : cell(row.size, median(seconds)));
+        }
+        fmt::print("\n");
+    }
+    fmt::print("\n");
+}
+
+/// How many times as fast as each competitor the library is: medians of the ratios of each round.
+void print_ratios(const Options &options, const std::vector<Row> &rows, Report &report) {
+    std::vector<std::pair<size_t, size_t>> pairs;
+    for (size_t of = 0; of < options.methods.size(); ++of) {
+        for (size_t by = 0; by < options.methods.size(); ++by) {
+            const bool ours = options.methods[of]->name.rfind("cldist", 0) == 0;
+            const bool theirs = options.methods[by]->name.rfind("cldist", 0) != 0;
+            if (ours && theirs) pairs.emplace_back(of, by);
+        }
+    }
+    if (pairs.empty()) return;
+    fmt::print("How many times as fast (1.00: as fast):\n\n| size |");
+    for (const auto &[of, by] : pairs) fmt::print(" {} : {} |", options.methods[of]->name, options.methods[by]->name);
+    fmt::print("\n|---:|");
+    for (size_t i = 0; i < pairs.size(); ++i) fmt::print("---:|");
+    fmt::print("\n");
+    for (const Row &row : rows) {
+        fmt::print("| {} |", size_name(row.size));
+        for (const auto &[of, by] : pairs) {
+            if (row.seconds[of].empty() || row.seconds[by].empty()) {
+                fmt::print(" |");
+                continue;
+            }
+            const double ratio = median_ratio(row.seconds[by], row.seconds[of]);
+            fmt::print(" {:.2f} |", ratio);
+            report.ratio(fmt::format("p2p {}, {}, {} : {}", options.label, size_name(row.size),
+                                     options.methods[of]->name, options.methods[by]->name),
+                         ratio, true);
+        }
+        fmt::print("\n");
+    }
+    fmt::print("\n");
+}
+
+void print_all(const Options &options, const std::vector<Row> &rows, Report &report) {
+    print_table(options, rows, "One way, µs (medians):", [](size_t, double seconds) {
+        return fmt::format("{:.{}f}", seconds * 1e6, seconds < 1e-3 ? 2 : 0);
+    });
+    print_table(options, rows, "GB/s:", [](size_t size, double seconds) {
+        return fmt::format("{:.{}f}", static_cast<double>(size) / seconds / 1e9, size < 4096 ? 4 : 2);
+    });
+    print_ratios(options, rows, report);
+    for (const Row &row : rows) {
+        for (size_t m = 0; m < options.methods.size(); ++m) {
+            std::vector<std::string> us;
+            for (const double seconds : row.seconds[m]) us.push_back(fmt::format("{:.3f}", seconds * 1e6));
+            report.rows.push_back(fmt::format(R"({{"size": {}, "path": {}, "method": {}, "us": [{}]}})", row.size,
+                                              quoted(row.path), quoted(options.methods[m]->name), fmt::join(us, ", ")));
+        }
+    }
+}
+
+// ---- Arguments -------------------------------------------------------------------------------------------------------
+
+[[noreturn]] void usage(int code) {
+    fmt::print(
+        "usage: mpirun -n 2 p2p [options]\n"
+        "  --device cpu|gpu   the kind of device (cpu)\n"
+        "  --methods A,B      only these (all):\n");
+    for (const Method &method : methods) fmt::print("      {:<18} {}\n", method.name, method.what);
+    fmt::print(
+        "  --min SIZE, --max SIZE   8 to 256M; sizes are 8, 64, 512, 4K, 16K, 64K, ... 256M\n"
+        "  --rounds N         rounds (7), whose median is taken; three times as many up to 1 MiB\n"
+        "  --budget MS        length of one timed loop (10)\n"
+        "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
+        "  --json FILE        write the raw numbers as well\n"
+        "  --list             print OpenCL's platforms and devices; fails without a device of the kind\n");
+    std::exit(code);
+}
+
+std::vector<const Method *> choose_methods(std::string_view names, bool gpu) {
+    std::vector<const Method *> chosen;
+    while (!names.empty()) {
+        const std::string_view name = names.substr(0, names.find(','));
+        names.remove_prefix(std::min(names.size(), name.size() + 1));
+        const auto *found = std::find_if(methods.begin(), methods.end(), [&](auto &m) { return m.name == name; });
+        if (found == methods.end()) die("there is no method '{}'", name);
+        if (!found->only_gpu || gpu) chosen.push_back(&*found);
+    }
+    return chosen;
+}
+
+Options parse(int argc, char **argv) {
+    const option table[] = {{"device", 1, nullptr, 'd'}, {"methods", 1, nullptr, 'm'}, {"min", 1, nullptr, 'i'},
+                            {"max", 1, nullptr, 'a'},    {"rounds", 1, nullptr, 'r'},  {"budget", 1, nullptr, 'b'},
+                            {"label", 1, nullptr, 'l'},  {"json", 1, nullptr, 'j'},    {"list", 0, nullptr, 'L'},
+                            {"help", 0, nullptr, 'h'},   {nullptr, 0, nullptr, 0}};
+    Options options;
+    if (const char *path = std::getenv("CLDIST_PATH")) options.label = path;
+    std::string names;
+    bool list = false;
+    for (int option = 0; (option = getopt_long(argc, argv, "", table, nullptr)) != -1;) {
+        switch (option) {
+            case 'd': options.device = optarg; break;
+            case 'm': names = optarg; break;
+            case 'i': options.min = parse_size(optarg); break;
+            case 'a': options.max = std::min(parse_size(optarg), size_t{256} << 20); break;
+            case 'r': options.rounds = std::max(1, std::atoi(optarg)); break;
+            case 'b': options.budget = std::atof(optarg) / 1e3; break;
+            case 'l': options.label = optarg; break;
+            case 'j': options.json = optarg; break;
+            case 'L': list = true; break;
+            case 'h': usage(0);
+            default: usage(2);
+        }
+    }
+    const cl_device_type type = device_type(options.device);
+    if (list) {
+        devices(CL_DEVICE_TYPE_ALL, true);
+        std::exit(devices(type).empty() ? 1 : 0);
+    }
+    if (names.empty()) {
+        for (const Method &method : methods) names += fmt::format("{},", method.name);
+    }
+    options.methods = choose_methods(names, type == CL_DEVICE_TYPE_GPU);
+    return options;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    const Options options = parse(argc, argv);
+    MPI_Init(&argc, &argv);
+    int rank = 0;
+    int size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != 2) die("run this with two processes");
+
+    int wrong = 0;
+    {
+        const Device device(device_type(options.device));
+        Report report{"p2p", options.label, {}, {}, {}};
+        if (rank == 0) {
+            report.collect_facts(device);
+            fmt::print("## p2p: device to device, {}\n\n", options.label);
+            report.print_facts();
+        }
+        std::vector<Row> rows;
+        for (const size_t bytes : {size_t{8}, size_t{64}, size_t{512}, size_t{4} << 10, size_t{16} << 10,
+                                   size_t{64} << 10, size_t{256} << 10, size_t{1} << 20, size_t{4} << 20,
+                                   size_t{16} << 20, size_t{64} << 20, size_t{256} << 20}) {
+            if (bytes < options.min || bytes > options.max) continue;
+            rows.push_back(measure(options, device, rank, bytes));
+            for (const auto &seconds : rows.back().seconds) wrong += seconds.empty();
+        }
+        if (rank == 0) {
+            print_all(options, rows, report);
+            if (!options.json.empty()) report.write_json(options.json);
+        }
+    }
+    MPI_Finalize();
+    return wrong ? 1 : 0;
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "slab.hpp"
+
+namespace himeno {
+
+/// The host programs. Each advances the slab by `iterations` and returns when nothing is in flight any more.
+
+/// One kernel, then read, MPI_Sendrecv, write: nothing overlaps.
+void run_serial(Slab &slab, int iterations);
+
+/// Two halves, the faces of one exchanged by hand under the computation of the other.
+void run_hand_optimised(Slab &slab, int iterations);
+
+/// The same order of work as run_hand_optimised, as commands chained by events; the host waits every
+/// `iterations_per_wait` iterations.
+void run_event_chained(Slab &slab, int iterations, int iterations_per_wait);
+
+}  // namespace himeno

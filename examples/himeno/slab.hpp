@@ -1,0 +1,113 @@
+#pragma once
+
+#include "grid.hpp"
+#include "opencl.hpp"
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace himeno {
+
+/// The device that this process computes on: ranks of one host share its devices evenly.
+struct Device {
+    cl_device_id id;
+    bool is_gpu;
+    std::string name;
+
+    /// GPUs if there are any, else CPUs; `index` counts them over all platforms, -1 picks by the rank on this host.
+    static Device choose(int index, MPI_Comm comm);
+};
+
+/// A range of planes of the slab; plane 0 and the last one are halos.
+struct Part {
+    int first, planes;
+    const char *name;
+};
+
+/// Where a half of the slab meets the neighbour's: this process sends its `edge` plane and receives into `halo`.
+/// Offsets and size are in bytes. At the ends of the grid the neighbour is MPI_PROC_NULL.
+struct Face {
+    int neighbour;
+    std::size_t edge, halo, size;
+};
+
+/// The planes of the grid that this process computes, with one halo plane on either side, on its device.
+///
+///        rank - 1  |  lower half  |  upper half  |  rank + 1          i grows to the right
+///                halo                          halo
+///
+/// Iteration n reads pressure(n) and writes pressure(n + 1); there are only two buffers, used in turns.
+class Slab {
+public:
+    static constexpr int tag = 0;
+    static constexpr int pinned_faces = 6;
+
+    /// Each process needs two inner planes, one for each half.
+    static int max_processes(const Grid &grid) { return (grid.imax - 2) / 2; }
+
+    /// `comm` may have up to max_processes() processes. Collective.
+    Slab(const Grid &grid, const Device &device, MPI_Comm comm);
+    ~Slab();
+    Slab(const Slab &) = delete;
+
+    const Grid &grid() const { return grid_; }
+    MPI_Comm comm() const { return comm_; }
+    Part whole() const { return {1, planes_, "jacobi"}; }
+    Part lower() const { return {1, planes_ / 2, "jacobi lower"}; }
+    Part upper() const { return {1 + planes_ / 2, planes_ - planes_ / 2, "jacobi upper"}; }
+    Face lower_face() const { return face(lower_neighbour_, 1, 0); }
+    Face upper_face() const { return face(upper_neighbour_, planes_, planes_ + 1); }
+
+    /// The half that this process computes first. Neighbours begin with the halves in which they meet, or end with them,
+    /// so that both sides have a face ready at the same time, and half an iteration to exchange it.
+    Part first_half() const { return lower_first_ ? lower() : upper(); }
+    Part second_half() const { return lower_first_ ? upper() : lower(); }
+    Face first_face() const { return lower_first_ ? lower_face() : upper_face(); }
+    Face second_face() const { return lower_first_ ? upper_face() : lower_face(); }
+
+    Queue make_queue() const;
+    /// Page-locked host memory for a face; there are `pinned_faces` of them.
+    std::byte *pinned_face(int index) const { return pinned_ + index * face(0, 0, 0).size; }
+    /// Whether copies to and from the device have an engine of their own, so that they go on beside a kernel.
+    bool copies_beside_kernels() const { return device_.is_gpu; }
+    cl_mem pressure(int iteration) const { return pressure_[iteration % 2].get(); }
+
+    /// Enqueues the kernel over `part` for one iteration; the event is shown in the trace and counted in computing().
+    Event enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration, const WaitList &wait);
+
+    /// Back to the initial pressure.
+    void reset();
+    /// Seconds during which at least one kernel ran, since the last reset.
+    double computing() const;
+    /// gosa of the last iteration, the same number on every rank. Collective.
+    double gosa() const;
+    /// The whole grid's pressure, on rank 0; empty elsewhere. Collective.
+    std::vector<float> gather(int iteration) const;
+
+private:
+    Face face(int neighbour, int edge, int halo) const;
+    Buffer make_buffer(std::size_t floats, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
+    void fill(const Buffer &buffer, std::size_t first, std::size_t count, float value) const;
+
+    Grid grid_;
+    MPI_Comm comm_;
+    int rank_, ranks_;
+    int begin_, planes_;  ///< the grid's plane that is plane 1 here, and how many are computed here
+    int lower_neighbour_, upper_neighbour_;
+    bool lower_first_;
+    std::size_t group_;  ///< work-items of a work-group, all along k
+
+    Device device_;
+    Context context_;
+    Queue setup_;
+    Program program_;
+    Kernel kernel_;
+    Buffer a_, b_, c_, wrk1_, bnd_, pressure_[2], partial_, pinned_memory_;
+    std::byte *pinned_;
+    std::vector<Event> kernels_;
+};
+
+}  // namespace himeno

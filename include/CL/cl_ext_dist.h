@@ -1,0 +1,180 @@
+/// cldist: messages between MPI processes as OpenCL commands.
+///
+/// Every command of this header is enqueued on an ordinary OpenCL command queue, takes an ordinary wait list and gives
+/// an ordinary event. The semantics follow clDataTransfer (Takizawa et al., "clMPI" 2013, "clDataTransfer" 2015); the
+/// matching of messages follows the MPI standard, section 3.
+///
+/// Sizes and offsets are bytes and may pass 4 GiB. Ranks are those of the communicator given (of its remote group for
+/// an inter-communicator). Usable from C99 and C++.
+#ifndef CL_EXT_DIST_H
+#define CL_EXT_DIST_H
+
+#include <stddef.h>
+
+#include <CL/cl.h>
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CLDIST_VERSION_MAJOR 0
+#define CLDIST_VERSION_MINOR 1
+#define CLDIST_VERSION_PATCH 0
+
+/* ---- Errors ------------------------------------------------------------------------------------------------------
+ * Returned by calls and found as the status of events, next to OpenCL's own codes. Some platforms replace the status of
+ * a failed event by another negative number; clGetTransferInfo(CL_TRANSFER_STATUS) always tells the original. */
+
+/** MPI is not initialised or already finalised, or the library was not told of it (see clDistInit). */
+#define CL_MPI_NOT_INITIALIZED -1200
+/** MPI runs at a thread level below MPI_THREAD_MULTIPLE. */
+#define CL_MPI_THREAD_LEVEL_TOO_LOW -1201
+/** The communicator is MPI_COMM_NULL or was freed, or a process of it is outside of MPI_COMM_WORLD and clDistInit was
+ *  not called with the communicator. */
+#define CL_INVALID_COMMUNICATOR -1202
+/** The rank is not one of the communicator, nor MPI_PROC_NULL, nor (receiving) MPI_ANY_SOURCE. */
+#define CL_INVALID_RANK -1203
+/** The tag is negative or above MPI_TAG_UB, and not (receiving) MPI_ANY_TAG. */
+#define CL_INVALID_TAG -1204
+/** The message was longer than the receive. It was taken off the wire; the buffer is unchanged. */
+#define CL_MESSAGE_TRUNCATED -1205
+/** A message that no cldist command sent (a plain MPI_Send) met this receive. It was taken off the wire. */
+#define CL_MESSAGE_NOT_RECOGNIZED -1206
+/** The far end could not do its part: its wait list or its device failed. */
+#define CL_PEER_TRANSFER_FAILED -1207
+/** MPI reported an error; CL_TRANSFER_MPI_ERROR has it. */
+#define CL_MPI_ERROR -1208
+/** MPI was finalised, or the program ended, before the command was done. */
+#define CL_TRANSFER_ABANDONED -1209
+
+/* ---- Initialisation ---------------------------------------------------------------------------------------------- */
+
+/** Makes the library ready, as MPI_Init and MPI_Init_thread do in a program linked with it. Needed only where another
+ *  party called them first (a language binding, for example), and for each communicator with processes from outside of
+ *  MPI_COMM_WORLD (MPI_Comm_accept, MPI_Comm_spawn) that commands shall use.
+ *
+ *  Collective over `comm`; the first call in a process must be collective over MPI_COMM_WORLD. Not to be called from
+ *  two threads at once. Calling again with the same communicator does nothing.
+ *  Returns CL_SUCCESS;
+ *  CL_MPI_NOT_INITIALIZED if MPI is not initialised, or already finalised;
+ *  CL_MPI_THREAD_LEVEL_TOO_LOW if MPI_Query_thread gives less than MPI_THREAD_MULTIPLE;
+ *  CL_INVALID_COMMUNICATOR if `comm` is MPI_COMM_NULL or was freed;
+ *  CL_MPI_ERROR if MPI could not duplicate the communicator. */
+cl_int clDistInit(MPI_Comm comm);
+
+/* ---- Messages ----------------------------------------------------------------------------------------------------
+ * Common to the three commands:
+ *
+ * Order. The command starts when the events of the wait list are complete and, on an in-order queue, the commands
+ * before it. On an out-of-order queue nothing else waits for it. Messages between two processes with equal tag and
+ * communicator arrive in the order in which their commands start: the order of an in-order queue, or of enqueueing for
+ * commands without wait list on one out-of-order queue.
+ *
+ * Blocking. With `blocking` CL_TRUE the call returns when the command is complete, and does its work on the calling
+ * thread. Two processes that both send first with blocking calls are as unsafe as with MPI_Send.
+ *
+ * Event. `event` may be NULL. Otherwise it gets a command's event, with queue, context, profiling information (where
+ * the queue has it) and callbacks. On failure its status is negative, and commands that wait for it fail as OpenCL
+ * says; clGetTransferInfo tells the cause. If `event` is written, the caller releases it.
+ *
+ * Lifetime. The library retains queue, buffer and events until the command ends. `comm` must not be freed before that.
+ *
+ * Failure. A send whose wait list fails tells the receiver, whose receive ends with CL_PEER_TRANSFER_FAILED. A receive
+ * whose wait list fails takes its message off the wire and drops it, so that later receives get what is theirs.
+ *
+ * Threads. Thread-safe. Not collective.
+ *
+ * Errors, in the order of the checks (nothing is sent if there is one):
+ * CL_INVALID_COMMAND_QUEUE    if the queue is not a valid host command queue;
+ * CL_INVALID_MEM_OBJECT       if a buffer is not a valid buffer object;
+ * CL_INVALID_CONTEXT          if queue, buffer and events of the wait list are not of one context;
+ * CL_INVALID_VALUE            if offset + size passes the end of the buffer, or if the two ranges of a Sendrecv overlap;
+ * CL_INVALID_EVENT_WAIT_LIST  if the wait list is NULL and num_events is not 0, or the other way round, or if an event
+ *                             in it is not valid;
+ * CL_MISALIGNED_SUB_BUFFER_OFFSET if a buffer is a sub-buffer not aligned for the queue's device;
+ * CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST if `blocking` is CL_TRUE and an event of the wait list failed;
+ * CL_INVALID_OPERATION        if the buffer was made with CL_MEM_HOST_NO_ACCESS, or with CL_MEM_HOST_WRITE_ONLY and is
+ *                             to be sent, or with CL_MEM_HOST_READ_ONLY and is to be received into;
+ * CL_MPI_NOT_INITIALIZED, CL_INVALID_COMMUNICATOR, CL_INVALID_RANK, CL_INVALID_TAG as above;
+ * CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
+ * A blocking call returns the status of a failed transfer too. */
+
+/** Enqueues a command that sends `size` bytes of `buffer`, from byte `offset`, to rank `dest` of `comm`.
+ *
+ *  Counterpart of MPI_Send (clDataTransfer, section 4). The buffer may be changed again once the event is CL_COMPLETE;
+ *  the receiver may not have it yet. `size` 0 sends an empty message. To MPI_PROC_NULL it does nothing. */
+cl_int clEnqueueSendBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
+                           int dest, int tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                           const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that receives a message of up to `size` bytes from rank `source` of `comm` into `buffer`, from
+ *  byte `offset` on.
+ *
+ *  Counterpart of MPI_Recv (clDataTransfer, section 4). `source` may be MPI_ANY_SOURCE, `tag` MPI_ANY_TAG; who sent, and
+ *  how much, is told by clGetTransferInfo. A shorter message leaves the rest of the buffer unchanged; a longer one ends
+ *  the command with CL_MESSAGE_TRUNCATED. From MPI_PROC_NULL it receives nothing and leaves the buffer unchanged. */
+cl_int clEnqueueRecvBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
+                           int source, int tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                           const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues one command that sends and receives at the same time, and ends when both are done.
+ *
+ *  Counterpart of MPI_Sendrecv (clDataTransfer, section 4). The two ranges may lie in one buffer if they don't overlap.
+ *  If both parts fail, the status is that of the first. clGetTransferInfo describes the receive. */
+cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking, size_t send_offset,
+                               size_t send_size, int dest, int send_tag, cl_mem recv_buffer, size_t recv_offset,
+                               size_t recv_size, int source, int recv_tag, MPI_Comm comm,
+                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/* ---- What a transfer did ----------------------------------------------------------------------------------------- */
+
+typedef cl_uint cl_transfer_info;
+
+#define CL_TRANSFER_STATUS 0x13A0        /**< cl_int: CL_QUEUED, CL_SUBMITTED, CL_RUNNING, CL_COMPLETE or the error. */
+#define CL_TRANSFER_BYTES 0x13A1         /**< size_t: bytes moved so far; of a Sendrecv, received. */
+#define CL_TRANSFER_SOURCE 0x13A2        /**< int: rank received from; MPI_PROC_NULL if nothing was received. */
+#define CL_TRANSFER_DESTINATION 0x13A3   /**< int: rank sent to; MPI_PROC_NULL if nothing is sent. */
+#define CL_TRANSFER_TAG 0x13A4           /**< int: tag received; of a send, the tag sent. */
+#define CL_TRANSFER_PATH 0x13A5          /**< char[]: "mapped", "pinned" or "pipelined"; "" until chosen. */
+#define CL_TRANSFER_BLOCK_SIZE 0x13A6    /**< size_t: bytes per block on the wire; 0 until chosen. */
+#define CL_TRANSFER_DEPTH 0x13A7         /**< cl_uint: blocks in flight at once; 0 until chosen. */
+#define CL_TRANSFER_MPI_ERROR 0x13A8     /**< int: the MPI error code if the status is CL_MPI_ERROR, else MPI_SUCCESS. */
+#define CL_TRANSFER_ERROR_MESSAGE 0x13A9 /**< char[]: what failed, in words; "" if nothing did. */
+#define CL_TRANSFER_STAGES 0x13AA        /**< cl_transfer_stage[]: those that took place, in the order of CL_STAGE_*. */
+
+#define CL_STAGE_WAIT 0    /**< from the call until the wait list and the queue let the command start */
+#define CL_STAGE_MATCH 1   /**< a receive waiting for its message */
+#define CL_STAGE_DEVICE 2  /**< copies between device and host memory, or map and unmap */
+#define CL_STAGE_MESSAGE 3 /**< MPI moving bytes */
+
+/** One stage of a transfer. Stages of different blocks overlap; `start` is that of the first block, `end` of the last.
+ *  Nanoseconds of the host's CLOCK_MONOTONIC. */
+typedef struct cl_transfer_stage {
+    cl_uint stage;  /**< CL_STAGE_* */
+    cl_uint blocks; /**< how many blocks took part */
+    cl_ulong start;
+    cl_ulong end;
+} cl_transfer_stage;
+
+/** Tells what the command of `event` was asked and what became of it. Works while it runs and, as long as the caller
+ *  holds `event`, afterwards. Thread-safe. Not collective.
+ *
+ *  Returns CL_SUCCESS; CL_INVALID_EVENT if `event` was not made by a command of this library; CL_INVALID_VALUE if
+ *  `param_name` is none of the above, or if `param_value_size` is too small and `param_value` is not NULL. */
+cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t param_value_size, void *param_value,
+                         size_t *param_value_size_ret);
+
+/** Shows the command of `event`, any OpenCL command, under `name` in the trace that CLDIST_TRACE asks for, so that
+ *  kernels and transfers can be seen together. Does nothing where no trace is written. `name` is copied. Thread-safe.
+ *  Not collective.
+ *
+ *  Returns CL_SUCCESS; CL_INVALID_EVENT if `event` is not valid; CL_INVALID_VALUE if `name` is NULL;
+ *  CL_PROFILING_INFO_NOT_AVAILABLE if a trace is written and the event's queue has no CL_QUEUE_PROFILING_ENABLE. */
+cl_int clTraceEvent(cl_event event, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

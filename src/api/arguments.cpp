@@ -1,0 +1,135 @@
+#include "api/arguments.hpp"
+
+#include <algorithm>
+
+#include "ocl/query.hpp"
+
+namespace cldist {
+namespace {
+
+QueueInfo queue_info(cl_command_queue queue) {
+    const auto context = query<cl_context>(queue, CL_QUEUE_CONTEXT);
+    const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE);
+    const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES);
+    if (queue == nullptr || !context || !device || !properties)
+        throw Error(CL_INVALID_COMMAND_QUEUE, "the command queue is not valid");
+    if ((*properties & CL_QUEUE_ON_DEVICE) != 0)
+        throw Error(CL_INVALID_COMMAND_QUEUE, "the command queue is one on the device; a host queue is needed");
+    return {queue, *context, *device, (*properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0};
+}
+
+void check_buffer(const RangeArgument &range) {
+    const auto type = query<cl_mem_object_type>(range.buffer, CL_MEM_TYPE);
+    if (range.buffer == nullptr || type != CL_MEM_OBJECT_BUFFER)
+        throw Error(CL_INVALID_MEM_OBJECT, "the memory object is not a valid buffer");
+}
+
+void check_contexts(const QueueInfo &queue, const CommandArguments &command, std::span<const RangeArgument> ranges) {
+    for (const RangeArgument &range : ranges)
+        if (query<cl_context>(range.buffer, CL_MEM_CONTEXT) != queue.context)
+            throw Error(CL_INVALID_CONTEXT, "the buffer is not of the queue's context");
+    for (const cl_event event : command.events()) {
+        if (event == nullptr) continue;
+        const auto context = query<cl_context>(event, CL_EVENT_CONTEXT);
+        if (context && context != queue.context)
+            throw Error(CL_INVALID_CONTEXT, "an event of the wait list is not of the queue's context");
+    }
+}
+
+void check_bounds(const RangeArgument &range) {
+    const std::size_t size = query<std::size_t>(range.buffer, CL_MEM_SIZE).value_or(0);
+    if (range.offset > size || range.size > size - range.offset)
+        throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} pass the end of the buffer of {} bytes",
+                                                  range.offset, range.size, size));
+}
+
+// The bytes of a range in the buffer that holds them: of a sub-buffer, in its parent.
+struct Extent {
+    cl_mem buffer;
+    std::size_t begin;
+    std::size_t end;
+};
+
+cl_mem parent_of(cl_mem buffer) { return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr); }
+
+Extent extent_of(const RangeArgument &range) {
+    const cl_mem parent = parent_of(range.buffer);
+    const std::size_t origin = parent == nullptr ? 0 : query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
+    const std::size_t begin = origin + range.offset;
+    return {parent == nullptr ? range.buffer : parent, begin, begin + range.size};
+}
+
+void check_overlap(const RangeArgument &a, const RangeArgument &b) {
+    const Extent x = extent_of(a);
+    const Extent y = extent_of(b);
+    if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end)
+        throw Error(CL_INVALID_VALUE, fmt::format("the range to send, bytes {} to {}, and the range to receive, bytes "
+                                                  "{} to {}, overlap",
+                                                  x.begin, x.end, y.begin, y.end));
+}
+
+void check_wait_list(const CommandArguments &command) {
+    if ((command.wait_list == nullptr) != (command.num_events == 0))
+        throw Error(CL_INVALID_EVENT_WAIT_LIST,
+                    fmt::format("num_events_in_wait_list is {} and event_wait_list {}", command.num_events,
+                                command.wait_list == nullptr ? "NULL" : "is not NULL"));
+    for (const cl_event event : command.events())
+        if (event == nullptr || !query<cl_int>(event, CL_EVENT_COMMAND_EXECUTION_STATUS))
+            throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
+}
+
+void check_alignment(const RangeArgument &range, cl_device_id device) {
+    if (parent_of(range.buffer) == nullptr) return;
+    const std::size_t origin = query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
+    const std::size_t alignment = query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8;
+    if (alignment != 0 && origin % alignment != 0)
+        throw Error(CL_MISALIGNED_SUB_BUFFER_OFFSET,
+                    fmt::format("the sub-buffer's origin {} is not a multiple of the device's {} bytes", origin, alignment));
+}
+
+void check_not_failed(const CommandArguments &command) {
+    for (const cl_event event : command.events())
+        if (const cl_int status = execution_status(event); status < 0)
+            throw Error(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                        fmt::format("an event of the wait list failed with {}", status));
+}
+
+void check_host_access(const RangeArgument &range) {
+    const cl_mem_flags flags = query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(0);
+    const bool send = range.direction == Direction::send;
+    const cl_mem_flags forbidden =
+        CL_MEM_HOST_NO_ACCESS | (send ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY);
+    if ((flags & forbidden) != 0)
+        throw Error(CL_INVALID_OPERATION, fmt::format("the buffer was made with {}, and can't be {}",
+                                                      (flags & CL_MEM_HOST_NO_ACCESS) != 0 ? "CL_MEM_HOST_NO_ACCESS"
+                                                      : send                               ? "CL_MEM_HOST_WRITE_ONLY"
+                                                                                           : "CL_MEM_HOST_READ_ONLY",
+                                                      send ? "sent" : "received into"));
+}
+
+}  // namespace
+
+QueueInfo check_command(const CommandArguments &command, std::span<const RangeArgument> ranges) {
+    const QueueInfo queue = queue_info(command.queue);
+    for (const RangeArgument &range : ranges) check_buffer(range);
+    check_contexts(queue, command, ranges);
+    for (const RangeArgument &range : ranges) check_bounds(range);
+    if (ranges.size() == 2) check_overlap(ranges[0], ranges[1]);
+    check_wait_list(command);
+    for (const RangeArgument &range : ranges) check_alignment(range, queue.device);
+    if (command.blocking != CL_FALSE) check_not_failed(command);
+    for (const RangeArgument &range : ranges) check_host_access(range);
+    return queue;
+}
+
+void check_peer(const PeerArgument &peer, Direction direction, const Communicator &comm, int max_tag) {
+    const bool recv = direction == Direction::recv;
+    const bool known = (peer.rank >= 0 && peer.rank < comm.peers()) || peer.rank == MPI_PROC_NULL;
+    if (!known && !(recv && peer.rank == MPI_ANY_SOURCE))
+        throw Error(CL_INVALID_RANK, fmt::format("{} {} is not a rank of the communicator, 0 to {}",
+                                                 recv ? "source" : "destination", peer.rank, comm.peers() - 1));
+    if ((peer.tag < 0 || peer.tag > max_tag) && !(recv && peer.tag == MPI_ANY_TAG))
+        throw Error(CL_INVALID_TAG, fmt::format("tag {} is not in 0 to {}", peer.tag, max_tag));
+}
+
+}  // namespace cldist

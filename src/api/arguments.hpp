@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+
+#include "events/bridge.hpp"
+#include "events/record.hpp"
+#include "mpi_interop/runtime.hpp"
+
+namespace cldist {
+
+/// The arguments that commands have in common; each check throws an Error with the code of the header.
+struct CommandArguments {
+    cl_command_queue queue;
+    cl_bool blocking;
+    cl_uint num_events;
+    const cl_event *wait_list;
+    cl_event *event;
+
+    [[nodiscard]] std::span<const cl_event> events() const {
+        return wait_list == nullptr ? std::span<const cl_event>{} : std::span(wait_list, num_events);
+    }
+};
+
+/// A range of a buffer that a command reads (send) or writes (recv).
+struct RangeArgument {
+    cl_mem buffer;
+    std::size_t offset;
+    std::size_t size;
+    Direction direction;
+};
+
+struct PeerArgument {
+    int rank;
+    int tag;
+};
+
+/// All checks that clEnqueueReadBuffer makes, in its order.
+QueueInfo check_command(const CommandArguments &command, std::span<const RangeArgument> ranges);
+
+/// The rank and tag of a message in `direction`.
+void check_peer(const PeerArgument &peer, Direction direction, const Communicator &comm, int max_tag);
+
+}  // namespace cldist

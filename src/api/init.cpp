@@ -1,0 +1,43 @@
+#include "api/boundary.hpp"
+#include "mpi_interop/runtime.hpp"
+
+using namespace cldist;
+
+namespace {
+
+void begin_or_complain(const char *call) {
+    at_boundary(call, [] { Runtime::begin(); });
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Init(int *argc, char ***argv) {
+    int provided = MPI_THREAD_SINGLE;
+    const int code = PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+    if (code == MPI_SUCCESS) begin_or_complain("MPI_Init");
+    return code;
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int, int *provided) {
+    const int code = PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, provided);
+    if (code == MPI_SUCCESS) begin_or_complain("MPI_Init_thread");
+    return code;
+}
+
+cl_int clDistInit(MPI_Comm comm) {
+    return at_boundary("clDistInit", [&] {
+        int initialized = 0;
+        int finalized = 0;
+        PMPI_Initialized(&initialized);
+        PMPI_Finalized(&finalized);
+        if (initialized == 0 || finalized != 0)
+            throw Error(CL_MPI_NOT_INITIALIZED, initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
+        if (comm == MPI_COMM_NULL) throw Error(CL_INVALID_COMMUNICATOR, "the communicator is MPI_COMM_NULL");
+        if (!Runtime::exists()) Runtime::begin();
+        Runtime::current()->communicators().add_foreign(comm);
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,166 @@
+#include <array>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "api/arguments.hpp"
+#include "api/boundary.hpp"
+#include "api/event_table.hpp"
+#include "mpi_interop/message_operations.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/plan.hpp"
+
+using namespace cldist;
+
+namespace {
+
+// One message of a command.
+struct Part {
+    RangeArgument range;
+    PeerArgument peer;
+};
+
+// A checked call.
+struct Call {
+    CommandArguments command;
+    QueueInfo queue;
+    std::span<const Part> parts;
+    std::shared_ptr<const Communicator> comm;
+    std::shared_ptr<DeviceResources> resources;
+    std::shared_ptr<Runtime> runtime;
+};
+
+using Operations = std::vector<std::unique_ptr<Operation>>;
+
+// `caller_queue` as in DeviceRange.
+Operations make_operations(const Call &call, MessageDriver &driver, cl_command_queue caller_queue) {
+    Operations operations;
+    for (const Part &part : call.parts) {
+        DeviceRange range{call.resources, Mem::share(part.range.buffer), part.range.offset, part.range.size,
+                          Queue::share(caller_queue)};
+        MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
+        operations.push_back(part.range.direction == Direction::send
+                                 ? make_send(std::move(range), std::move(peer), driver, call.runtime->channels())
+                                 : make_recv(std::move(range), std::move(peer), driver));
+    }
+    return operations;
+}
+
+// Commands without wait list on an out-of-order queue start in the order of the calls.
+cl_command_queue ordered_by(const Call &call) {
+    return call.queue.in_order || call.command.num_events != 0 ? nullptr : call.queue.queue;
+}
+
+void enqueue(const Call &call) {
+    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events());
+    Event event = Event::share(bridge->user_visible_event());
+    Operations operations = make_operations(call, call.runtime->engine_driver(), nullptr);
+    if (call.command.event != nullptr) event_table().add(event.get(), operations);
+    auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
+    call.runtime->engine().start_when_ready(std::move(command), ordered_by(call));
+    if (call.command.event != nullptr) *call.command.event = event.give();
+}
+
+// The far end must hear of it all the same, which the engine sees to.
+[[noreturn]] void fail_at_gate(const Call &call, std::unique_ptr<Bridge> bridge) {
+    const Status gate = Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                                        "an event of the wait list, or an earlier command of the in-order queue, failed");
+    Operations operations = make_operations(call, call.runtime->engine_driver(), nullptr);
+    call.runtime->engine().submit(
+        std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device), gate);
+    throw Error(gate);
+}
+
+// The calling thread does the work, its queue the copies: nothing is handed to another thread.
+void run_without_event(const Call &call) {
+    const Part &first = call.parts.front();
+    // A message whose bytes are read first, in the user's queue, can't leave before its turn.
+    const bool gated_by_read = call.parts.size() == 1 && call.command.num_events == 0 &&
+                               first.range.direction == Direction::send && first.range.size != 0 &&
+                               first.peer.rank != MPI_PROC_NULL &&
+                               plan_send(first.range.size, call.resources->host_memory(), config()).inlined;
+    if (!gated_by_read) {
+        const Event start = enqueue_start_marker(call.queue, call.command.events());
+        const cl_event event = start.get();
+        if (clWaitForEvents(1, &event) != CL_SUCCESS) fail_at_gate(call, nullptr);
+    }
+    MessageDriver driver;
+    Command command(make_operations(call, driver, call.queue.queue), nullptr, call.queue.device);
+    command.start({});
+    drive(command, driver);
+    if (!command.status().ok()) throw Error(command.status());
+}
+
+void run_with_event(const Call &call) {
+    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events());
+    Event event = Event::share(bridge->user_visible_event());
+    cl_event waited = bridge->start_event();
+    if (clWaitForEvents(1, &waited) != CL_SUCCESS) fail_at_gate(call, std::move(bridge));
+    MessageDriver driver;
+    Operations operations = make_operations(call, driver, nullptr);
+    event_table().add(event.get(), operations);
+    Command command(std::move(operations), std::move(bridge), call.queue.device);
+    command.start({});
+    drive(command, driver);
+    waited = event.get();
+    clWaitForEvents(1, &waited);
+    *call.command.event = event.give();
+    if (!command.status().ok()) throw Error(command.status());
+}
+
+void run(const CommandArguments &command, std::span<const Part> parts, MPI_Comm comm) {
+    std::array<RangeArgument, 2> ranges{};
+    for (std::size_t i = 0; i < parts.size(); ++i) ranges.at(i) = parts[i].range;
+    Call call{command, check_command(command, std::span(ranges).first(parts.size())), parts, nullptr, nullptr, nullptr};
+    call.runtime = Runtime::current();
+    call.comm = call.runtime->communicators().find(comm);
+    for (const Part &part : parts)
+        check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
+    call.resources = DeviceResources::of(call.queue.context, call.queue.device);
+
+    if (command.blocking == CL_FALSE) {
+        enqueue(call);
+        return;
+    }
+    if (const cl_command_queue queue = ordered_by(call)) call.runtime->engine().wait_started(queue);
+    if (command.event == nullptr)
+        run_without_event(call);
+    else
+        run_with_event(call);
+}
+
+}  // namespace
+
+extern "C" {
+
+cl_int clEnqueueSendBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
+                           int dest, int tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                           const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueSendBuffer", [&] {
+        const std::array parts{Part{{buffer, offset, size, Direction::send}, {dest, tag}}};
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+    });
+}
+
+cl_int clEnqueueRecvBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
+                           int source, int tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                           const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueRecvBuffer", [&] {
+        const std::array parts{Part{{buffer, offset, size, Direction::recv}, {source, tag}}};
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+    });
+}
+
+cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking, size_t send_offset,
+                               size_t send_size, int dest, int send_tag, cl_mem recv_buffer, size_t recv_offset,
+                               size_t recv_size, int source, int recv_tag, MPI_Comm comm,
+                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueSendrecvBuffer", [&] {
+        const std::array parts{Part{{send_buffer, send_offset, send_size, Direction::send}, {dest, send_tag}},
+                               Part{{recv_buffer, recv_offset, recv_size, Direction::recv}, {source, recv_tag}}};
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+    });
+}
+
+}  // extern "C"

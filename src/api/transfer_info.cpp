@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/boundary.hpp"
+#include "api/event_table.hpp"
+#include "base/clock.hpp"
+#include "base/trace.hpp"
+#include "ocl/query.hpp"
+
+using namespace cldist;
+
+namespace {
+
+// Where clGetTransferInfo writes a value.
+struct Answer {
+    std::size_t size;
+    void *value;
+    std::size_t *size_ret;
+
+    void give(const void *data, std::size_t bytes) const {
+        if (value != nullptr && size < bytes)
+            throw Error(CL_INVALID_VALUE, fmt::format("param_value_size is {}, the value has {} bytes", size, bytes));
+        if (value != nullptr && bytes != 0) std::memcpy(value, data, bytes);
+        if (size_ret != nullptr) *size_ret = bytes;
+    }
+    template <typename T>
+    void give(const T &data) const {
+        give(&data, sizeof data);
+    }
+    void give_text(const std::string &text) const { give(text.c_str(), text.size() + 1); }
+};
+
+std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &states) {
+    std::vector<cl_transfer_stage> stages;
+    for (std::size_t i = 0; i < stage_count; ++i) {
+        cl_transfer_stage sum{static_cast<cl_uint>(i), 0, 0, 0};
+        for (const Record::State &state : states) {
+            const Record::StageTimes &times = state.stages.at(i);
+            if (times.blocks == 0) continue;
+            sum.start = sum.blocks == 0 ? times.start : std::min<cl_ulong>(sum.start, times.start);
+            sum.end = std::max<cl_ulong>(sum.end, times.end);
+            sum.blocks += times.blocks;
+        }
+        if (sum.blocks != 0) stages.push_back(sum);
+    }
+    return stages;
+}
+
+// A command's records are of one send, of one receive, or of a send and a receive.
+void answer(const EventTable::Records &records, cl_transfer_info param, const Answer &out) {
+    std::vector<Record::State> states;
+    for (const auto &record : records) states.push_back(record->state());
+    const Record::State &main = states.back();
+    const auto failed =
+        std::find_if(states.begin(), states.end(), [](const Record::State &s) { return !s.status.ok(); });
+    const Status status = failed == states.end() ? Status{} : failed->status;
+    const auto phase =
+        std::max_element(states.begin(), states.end(), [](const auto &a, const auto &b) { return a.phase < b.phase; })
+            ->phase;
+    const bool sends = records.front()->direction == Direction::send;
+    const bool receives = records.back()->direction == Direction::recv;
+
+    switch (param) {
+        case CL_TRANSFER_STATUS: return out.give<cl_int>(status.ok() ? phase : status.code);
+        case CL_TRANSFER_BYTES: return out.give<std::size_t>(main.bytes);
+        case CL_TRANSFER_SOURCE: return out.give<int>(receives ? main.peer : MPI_PROC_NULL);
+        case CL_TRANSFER_DESTINATION: return out.give<int>(sends ? states.front().peer : MPI_PROC_NULL);
+        case CL_TRANSFER_TAG: return out.give<int>(main.tag);
+        case CL_TRANSFER_PATH: return out.give_text(main.path == Path::automatic ? "" : name_of(main.path));
+        case CL_TRANSFER_BLOCK_SIZE: return out.give<std::size_t>(main.block);
+        case CL_TRANSFER_DEPTH: return out.give<cl_uint>(main.depth);
+        case CL_TRANSFER_MPI_ERROR: return out.give<int>(status.mpi_error);
+        case CL_TRANSFER_ERROR_MESSAGE: return out.give_text(status.message);
+        case CL_TRANSFER_STAGES: {
+            const std::vector<cl_transfer_stage> stages = stages_of(states);
+            return out.give(stages.data(), stages.size() * sizeof(cl_transfer_stage));
+        }
+        default: throw Error(CL_INVALID_VALUE, fmt::format("param_name 0x{:x} is not a CL_TRANSFER_ one", param));
+    }
+}
+
+// The platform's clock for profiling may have another zero than the host's. The host saw the callback just after the
+// command's end, so the smallest difference met so far is nearest to the truth.
+std::uint64_t host_time(std::uint64_t device_ns, std::uint64_t device_end_ns) {
+    static std::mutex mutex;
+    static std::int64_t smallest = INT64_MAX;
+    const std::lock_guard lock(mutex);
+    smallest = std::min(smallest, static_cast<std::int64_t>(now_ns()) - static_cast<std::int64_t>(device_end_ns));
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(device_ns) + smallest);
+}
+
+void CL_CALLBACK on_traced_event(cl_event event, cl_int status, void *data) {
+    const std::unique_ptr<std::string> name(static_cast<std::string *>(data));
+    cl_ulong start = 0;
+    cl_ulong end = 0;
+    if (status != CL_COMPLETE ||
+        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, nullptr) != CL_SUCCESS ||
+        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr) != CL_SUCCESS)
+        return;
+    const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
+    const std::uint64_t host_end = host_time(end, end);
+    trace::kernel(*name, queue, host_end - (end - start), host_end);
+}
+
+}  // namespace
+
+extern "C" {
+
+cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t param_value_size, void *param_value,
+                         size_t *param_value_size_ret) {
+    return at_boundary("clGetTransferInfo", [&] {
+        const EventTable::Records records = event_table().find(event);
+        if (records.empty()) throw Error(CL_INVALID_EVENT, "the event was not made by a command of this library");
+        answer(records, param_name, {param_value_size, param_value, param_value_size_ret});
+    });
+}
+
+cl_int clTraceEvent(cl_event event, const char *name) {
+    return at_boundary("clTraceEvent", [&] {
+        if (event == nullptr || !query<cl_context>(event, CL_EVENT_CONTEXT))
+            throw Error(CL_INVALID_EVENT, "the event is not valid");
+        if (name == nullptr) throw Error(CL_INVALID_VALUE, "name is NULL");
+        if (!trace::enabled()) return;
+        const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
+        const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
+        if (queue == nullptr || (properties & CL_QUEUE_PROFILING_ENABLE) == 0)
+            throw Error(CL_PROFILING_INFO_NOT_AVAILABLE, "the event's queue has no CL_QUEUE_PROFILING_ENABLE");
+        auto copy = std::make_unique<std::string>(name);
+        check(clSetEventCallback(event, CL_COMPLETE, &on_traced_event, copy.get()), "clSetEventCallback");
+        // The callback owns it now.
+        [[maybe_unused]] const std::string *owned_by_callback = copy.release();
+    });
+}
+
+}  // extern "C"

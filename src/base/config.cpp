@@ -1,0 +1,174 @@
+#include "base/config.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.hpp"
+
+namespace cldist {
+namespace {
+
+constexpr std::size_t largest_block = std::size_t{1} << 30U;
+constexpr unsigned largest_depth = 64;
+
+template <typename Enum>
+using Names = std::span<const std::pair<const char *, Enum>>;
+
+constexpr std::array<std::pair<const char *, Path>, 4> path_names{{{"auto", Path::automatic},
+                                                                   {"mapped", Path::mapped},
+                                                                   {"pinned", Path::pinned},
+                                                                   {"pipelined", Path::pipelined}}};
+constexpr std::array<std::pair<const char *, OnError>, 3> on_error_names{
+    {{"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}}};
+constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{{{"error", LogLevel::error},
+                                                                      {"warning", LogLevel::warning},
+                                                                      {"info", LogLevel::info},
+                                                                      {"debug", LogLevel::debug}}};
+
+template <typename Enum>
+std::string parse_name(std::string_view text, Enum &value, Names<Enum> names) {
+    std::string expected;
+    for (const auto &[name, candidate] : names) {
+        if (text == name) {
+            value = candidate;
+            return {};
+        }
+        expected += fmt::format("{}{}", expected.empty() ? "" : ", ", name);
+    }
+    return "one of " + expected;
+}
+
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text) {
+    Number number{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return number;
+}
+
+// Each `parse` returns what it expected if it could not read the text, else nothing.
+std::string parse(std::string_view text, Path &value) { return parse_name<Path>(text, value, path_names); }
+std::string parse(std::string_view text, OnError &value) { return parse_name<OnError>(text, value, on_error_names); }
+std::string parse(std::string_view text, LogLevel &value) { return parse_name<LogLevel>(text, value, log_names); }
+
+std::string parse(std::string_view text, std::string &value) {
+    value = text;
+    return {};
+}
+
+std::string parse(std::string_view text, unsigned &value) {
+    const auto number = parse_number<unsigned>(text);
+    if (!number || *number > largest_depth) return fmt::format("a number from 0 to {}", largest_depth);
+    value = *number;
+    return {};
+}
+
+std::string parse(std::string_view text, double &value) {
+    const auto number = parse_number<double>(text);
+    if (!number || !std::isfinite(*number) || *number < 0) return "a number of seconds, 0 or more";
+    value = *number;
+    return {};
+}
+
+std::string parse(std::string_view text, Bytes &value) {
+    const std::string expected = fmt::format("a number of bytes up to {}, like 65536, 64k or 4M", largest_block);
+    if (text.empty()) return expected;
+    unsigned shift = 0;
+    switch (text.back()) {
+        case 'k':
+        case 'K': shift = 10; break;
+        case 'm':
+        case 'M': shift = 20; break;
+        case 'g':
+        case 'G': shift = 30; break;
+        default: break;
+    }
+    if (shift != 0) text.remove_suffix(1);
+    const auto number = parse_number<std::size_t>(text);
+    if (!number || *number > (largest_block >> shift)) return expected;
+    value.value = *number << shift;
+    return {};
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+        }
+    }
+    return row.back();
+}
+
+std::string_view nearest_setting(std::string_view name) {
+    std::string_view nearest;
+    std::size_t best = std::numeric_limits<std::size_t>::max();
+#define CLDIST_SETTING(type, field, setting, default_value, comment)                     \
+    if (const std::size_t distance = edit_distance(name, setting); distance < best) { \
+        best = distance;                                                                 \
+        nearest = setting;                                                               \
+    }
+#include "base/config.def"
+#undef CLDIST_SETTING
+    // Other programs use CLDIST_ variables of their own; only a near miss is taken for a misspelling.
+    return best <= 2 ? nearest : std::string_view{};
+}
+
+}  // namespace
+
+const char *name_of(Path path) { return path_names.at(static_cast<std::size_t>(path)).first; }
+
+Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints) {
+    Config result;
+    for (const std::string_view entry : environment) {
+        const std::size_t equals = entry.find('=');
+        const std::string_view name = entry.substr(0, equals);
+        if (!name.starts_with("CLDIST_") || equals == std::string_view::npos) continue;
+        const std::string_view text = entry.substr(equals + 1);
+        bool known = false;
+#define CLDIST_SETTING(type, field, setting, default_value, comment)                                                 \
+    if (name == setting) {                                                                                           \
+        known = true;                                                                                                \
+        if (const std::string expected = parse(text, result.field); !expected.empty())                               \
+            complaints.push_back(fmt::format("{}={}: expected {}; using the default", setting, text, expected)); \
+    }
+#include "base/config.def"
+#undef CLDIST_SETTING
+        if (known) continue;
+        if (const std::string_view nearest = nearest_setting(name); !nearest.empty())
+            complaints.push_back(fmt::format("{} is not a setting; did you mean {}?", name, nearest));
+    }
+    return result;
+}
+
+const Config &config() {
+    static const Config settings = [] {
+        std::vector<std::string_view> environment;
+        for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
+        std::vector<std::string> complaints;
+        Config result = read_config(environment, complaints);
+        set_log_level(result.log);
+        for (const std::string &complaint : complaints) log_warning("{}", complaint);
+        return result;
+    }();
+    return settings;
+}
+
+}  // namespace cldist

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cldist {
+
+enum class Path { automatic, mapped, pinned, pipelined };
+enum class OnError { automatic, event, abort };
+enum class LogLevel { error, warning, info, debug };
+
+struct Bytes {
+    std::size_t value;
+};
+
+/// The settings; base/config.def describes each.
+struct Config {
+#define CLDIST_SETTING(type, field, name, default_value, comment) type field = default_value;
+#include "base/config.def"
+#undef CLDIST_SETTING
+};
+
+const char *name_of(Path path);
+
+/// Reads the settings from an environment of "NAME=value" strings. A value that can't be read, and a variable that
+/// looks like a misspelt setting, adds a line to `complaints`; the default is used.
+Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints);
+
+/// The settings of this process, read once; complaints go to the log.
+const Config &config();
+
+}  // namespace cldist

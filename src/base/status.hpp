@@ -1,0 +1,35 @@
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include <CL/cl_ext_dist.h>
+
+namespace cldist {
+
+/// How something ended: an OpenCL code (CL_SUCCESS or negative), what MPI said, and the cause in words.
+struct Status {
+    cl_int code = CL_SUCCESS;
+    std::string message;
+    int mpi_error = MPI_SUCCESS;
+
+    [[nodiscard]] bool ok() const { return code == CL_SUCCESS; }
+
+    static Status failure(cl_int code, std::string message) { return {code, std::move(message), MPI_SUCCESS}; }
+};
+
+/// Carries a failed Status to the C boundary, the only place where it is caught.
+class Error : public std::exception {
+public:
+    explicit Error(Status status) : status_(std::move(status)) {}
+    Error(cl_int code, std::string message) : status_(Status::failure(code, std::move(message))) {}
+
+    [[nodiscard]] const Status &status() const { return status_; }
+    [[nodiscard]] const char *what() const noexcept override { return status_.message.c_str(); }
+
+private:
+    Status status_;
+};
+
+}  // namespace cldist

@@ -1,0 +1,77 @@
+#include "events/command.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+
+namespace cldist {
+
+FailurePolicy Command::failure_policy = nullptr;
+
+Command::Command(std::vector<std::unique_ptr<Operation>> operations, std::unique_ptr<Bridge> bridge,
+                 cl_device_id device)
+    : operations_(std::move(operations)),
+      done_(operations_.size(), false),
+      bridge_(std::move(bridge)),
+      device_(device) {
+    for (const auto &operation : operations_) pending_records().add(operation->record());
+}
+
+Command::~Command() {
+    for (const auto &operation : operations_) pending_records().remove(*operation->record());
+}
+
+void Command::start(const Status &gate) {
+    for (const auto &operation : operations_) {
+        operation->record()->started();
+        if (!gate.ok()) operation->record()->failed(gate);
+        operation->start(gate);
+    }
+    if (!gate.ok()) end(gate);
+}
+
+Progress Command::poll() {
+    bool moved = false;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+        if (done_[i]) continue;
+        const Progress progress = operations_[i]->poll();
+        if (progress == Progress::idle) continue;
+        moved = true;
+        if (progress != Progress::done) continue;
+        done_[i] = true;
+        if (first_error_.ok()) first_error_ = operations_[i]->status();
+        operations_[i]->record()->finished(operations_[i]->status());
+    }
+    if (std::find(done_.begin(), done_.end(), false) != done_.end()) return moved ? Progress::moved : Progress::idle;
+    end(first_error_);
+    return Progress::done;
+}
+
+bool Command::bytes_in_flight() const {
+    return std::any_of(operations_.begin(), operations_.end(), [](const auto &o) { return o->bytes_in_flight(); });
+}
+
+void Command::abandon(const Status &status) {
+    for (std::size_t i = 0; i < operations_.size(); ++i)
+        if (!done_[i]) operations_[i]->record()->finished(status);
+    end(status);
+}
+
+void Command::end(const Status &status) {
+    if (std::exchange(ended_, true)) return;
+    status_ = status;
+    if (bridge_ == nullptr) return;
+    if (!status.ok() && failure_policy != nullptr) {
+        std::string account = status.message;
+        for (const auto &operation : operations_) account += "\n  " + describe(*operation->record(), now_ns());
+        failure_policy(device_, account);
+    }
+    bridge_->complete(status.code);
+}
+
+std::unique_ptr<Bridge> Command::take_unsettled_bridge() {
+    return bridge_ != nullptr && !status_.ok() && !bridge_->settled() ? std::move(bridge_) : nullptr;
+}
+
+}  // namespace cldist

@@ -1,0 +1,251 @@
+#include "events/engine.hpp"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist {
+namespace {
+
+using namespace std::chrono_literals;
+
+Status gate_of(cl_int start_status) {
+    if (start_status >= 0) return {};
+    return Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                           fmt::format("an event of the wait list, or an earlier command of the in-order queue, failed "
+                                       "with status {}",
+                                       start_status));
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeeping, double stall_seconds)
+    : poller_(std::move(poller)), housekeeping_(std::move(housekeeping)), stall_seconds_(stall_seconds) {
+    thread_ = std::thread([this] { run(); });
+}
+
+Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was shut down")); }
+
+void Engine::start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by) {
+    static std::atomic<Id> next{1};
+    const Id id = next++;
+    // The command may start, end and go before clSetEventCallback returns; the event must not.
+    const Event start = Event::share(command->bridge()->start_event());
+    {
+        const std::lock_guard lock(mutex_);
+        waiting_.emplace(id, Waiting{std::move(command), ordered_by, {}});
+        if (ordered_by != nullptr) order_[ordered_by].push_back(id);
+        ++commands_;
+    }
+    auto data = std::make_unique<StartCallback>(StartCallback{inbox_, id});
+    if (const cl_int code = clSetEventCallback(start.get(), CL_COMPLETE, &Engine::on_start_event, data.get());
+        code != CL_SUCCESS) {
+        on_start_event(start.get(), code, data.release());
+        return;
+    }
+    // The callback owns it now; the analyser can't see that.
+    [[maybe_unused]] const StartCallback *owned_by_callback = data.release();
+}
+
+void CL_CALLBACK Engine::on_start_event(cl_event, cl_int status, void *data) {
+    const std::unique_ptr<StartCallback> callback(static_cast<StartCallback *>(data));
+    const std::lock_guard lock(callback->inbox->mutex);
+    callback->inbox->ready.push_back({callback->id, gate_of(status)});
+    callback->inbox->filled.notify_one();
+}
+
+void Engine::submit(std::unique_ptr<Command> command, Status gate) {
+    {
+        const std::lock_guard lock(mutex_);
+        ++commands_;
+    }
+    const std::lock_guard lock(inbox_->mutex);
+    inbox_->submitted.push_back({std::move(command), std::move(gate)});
+    inbox_->filled.notify_one();
+}
+
+void Engine::wait_started(cl_command_queue ordered_by) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return order_.find(ordered_by) == order_.end(); });
+}
+
+bool Engine::wait_idle(double patience_seconds) {
+    const std::uint64_t begin = now_ns();
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, 10ms, [&] { return commands_ == 0; })) {
+        const std::uint64_t since = std::max(begin, pending_records().last_progress());
+        const std::uint64_t now = now_ns();
+        if (patience_seconds > 0 && now > since && static_cast<double>(now - since) * 1e-9 > patience_seconds)
+            return false;
+    }
+    return true;
+}
+
+void Engine::stop(const std::optional<Status> &status) {
+    if (!thread_.joinable()) return;
+    {
+        const std::lock_guard lock(inbox_->mutex);
+        inbox_->stop = true;
+        inbox_->stop_status = status;
+        inbox_->filled.notify_one();
+    }
+    thread_.join();
+}
+
+void Engine::run() {
+    // Sleeps are as short as asked for, not 50 us longer.
+    prctl(PR_SET_TIMERSLACK, 1000);
+    using Seconds = std::chrono::duration<double>;
+    const Seconds tick(stall_seconds_ > 0 ? std::clamp(stall_seconds_ / 4, 0.05, 5.0) : 5.0);
+    std::uint64_t next_tick = 0;
+    Backoff backoff;
+    std::vector<Ready> ready;
+    std::vector<Submitted> submitted;
+    for (;;) {
+        {
+            std::unique_lock lock(inbox_->mutex);
+            if (active_.empty() && inbox_->empty()) {
+                const auto rest = unsettled_.empty() ? tick : Seconds(1ms);
+                inbox_->filled.wait_for(lock, rest, [&] { return !inbox_->empty(); });
+            }
+            if (inbox_->stop) break;
+            ready.swap(inbox_->ready);
+            submitted.swap(inbox_->submitted);
+        }
+        bool moved = !ready.empty() || !submitted.empty();
+        take(ready, submitted);
+        if (!active_.empty()) {
+            moved |= poller_->poll();
+            moved |= poll_commands();
+        }
+        release_settled();
+        if (const std::uint64_t now = now_ns(); now >= next_tick) {
+            next_tick = now + static_cast<std::uint64_t>(tick.count() * 1e9);
+            report_stall();
+            housekeeping_();
+        }
+        if (moved || active_.empty()) {
+            backoff.reset();
+            continue;
+        }
+        const bool bytes = std::any_of(active_.begin(), active_.end(), [](const auto &c) { return c->bytes_in_flight(); });
+        if (const auto sleep = backoff.pause(bytes); sleep.count() > 0) {
+            std::unique_lock lock(inbox_->mutex);
+            inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
+        }
+    }
+    abandon_all(inbox_->stop_status);
+}
+
+void Engine::take(std::vector<Ready> &ready, std::vector<Submitted> &submitted) {
+    std::vector<Submitted> started = std::exchange(submitted, {});
+    if (!ready.empty()) {
+        const std::lock_guard lock(mutex_);
+        const auto start = [&](std::map<Id, Waiting>::iterator it) {
+            started.push_back({std::move(it->second.command), std::move(*it->second.gate)});
+            waiting_.erase(it);
+        };
+        for (Ready &r : ready) {
+            const auto it = waiting_.find(r.id);
+            it->second.gate = std::move(r.gate);
+            const cl_command_queue queue = it->second.ordered_by;
+            if (queue == nullptr) {
+                start(it);
+                continue;
+            }
+            std::deque<Id> &order = order_[queue];
+            while (!order.empty()) {
+                const auto first = waiting_.find(order.front());
+                if (!first->second.gate) break;
+                start(first);
+                order.pop_front();
+            }
+            if (order.empty()) {
+                order_.erase(queue);
+                changed_.notify_all();
+            }
+        }
+        ready.clear();
+    }
+    for (Submitted &s : started) activate(std::move(s.command), s.gate);
+}
+
+void Engine::activate(std::unique_ptr<Command> command, const Status &gate) {
+    command->start(gate);
+    active_.push_back(std::move(command));
+}
+
+bool Engine::poll_commands() {
+    bool moved = false;
+    const auto ended = std::remove_if(active_.begin(), active_.end(), [&](std::unique_ptr<Command> &command) {
+        const Progress progress = command->poll();
+        moved |= progress != Progress::idle;
+        if (progress != Progress::done) return false;
+        if (auto bridge = command->take_unsettled_bridge()) unsettled_.push_back(std::move(bridge));
+        command.reset();
+        return true;
+    });
+    const auto count = static_cast<std::size_t>(active_.end() - ended);
+    active_.erase(ended, active_.end());
+    if (count != 0) {
+        const std::lock_guard lock(mutex_);
+        commands_ -= count;
+        if (commands_ == 0) changed_.notify_all();
+    }
+    return moved;
+}
+
+void Engine::release_settled() {
+    std::erase_if(unsettled_, [](const auto &bridge) { return bridge->settled(); });
+}
+
+void Engine::report_stall() {
+    const std::vector<std::string> lines = pending_records().stalled(stall_seconds_, now_ns());
+    if (lines.empty()) return;
+    std::string text = fmt::format("nothing moved for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
+    for (const std::string &line : lines) text += "\n  " + line;
+    log_error("{}", text);
+}
+
+void Engine::abandon_all(const std::optional<Status> &status) {
+    const std::lock_guard lock(mutex_);
+    for (auto &[id, waiting] : waiting_) active_.push_back(std::move(waiting.command));
+    waiting_.clear();
+    order_.clear();
+    for (auto &command : active_) {
+        if (status) command->abandon(*status);
+        if (auto bridge = command->take_unsettled_bridge()) unsettled_.push_back(std::move(bridge));
+        // MPI may still use its memory, and destroying it would end its event.
+        if (!status || command->bytes_in_flight()) [[maybe_unused]]
+            const Command *left_behind = command.release();
+    }
+    active_.clear();
+    commands_ = 0;
+    changed_.notify_all();
+    for (auto &bridge : unsettled_) [[maybe_unused]]
+        const Bridge *left_behind = bridge.release();
+    unsettled_.clear();
+}
+
+void drive(Command &command, Poller &poller) {
+    Backoff backoff;
+    for (;;) {
+        const Progress progress = command.poll();
+        if (progress == Progress::done) return;
+        if (poller.poll() || progress == Progress::moved) {
+            backoff.reset();
+        } else if (const auto sleep = backoff.pause(command.bytes_in_flight()); sleep.count() > 0) {
+            std::this_thread::sleep_for(sleep);
+        }
+    }
+}
+
+}  // namespace cldist

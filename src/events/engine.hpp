@@ -1,0 +1,116 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/backoff.hpp"
+#include "events/command.hpp"
+
+namespace cldist {
+
+/// Something that all operations share and that is asked once per round, before them.
+class Poller {
+public:
+    Poller() = default;
+    Poller(const Poller &) = delete;
+    Poller &operator=(const Poller &) = delete;
+    virtual ~Poller() = default;
+    /// Whether anything moved.
+    virtual bool poll() = 0;
+};
+
+/// The only thread that drives commands, but for blocking ones, which their callers drive. It polls while commands are
+/// active, in longer and longer intervals while nothing moves, and sleeps while none is. OpenCL's callbacks only push
+/// to its inbox.
+class Engine {
+public:
+    /// `poller` and `housekeeping` (called every few seconds) are used on the engine's thread alone.
+    Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeeping, double stall_seconds);
+    Engine(const Engine &) = delete;
+    Engine &operator=(const Engine &) = delete;
+    /// Like stop().
+    ~Engine();
+
+    /// Starts the command, which has a bridge, when its start event is complete. With `ordered_by`, commands of one
+    /// such queue start in the order of these calls. Any thread.
+    void start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by);
+    /// Starts the command now, with that outcome of its wait list. Any thread.
+    void submit(std::unique_ptr<Command> command, Status gate);
+    /// Waits until all commands given so far with this `ordered_by` have started. Any thread but the engine's.
+    void wait_started(cl_command_queue ordered_by);
+    /// Waits until no command is left or nothing moved for `patience_seconds` (0: for ever). True if none is left.
+    bool wait_idle(double patience_seconds);
+    /// Ends the thread. Commands left end with `status`, or, without one, stay as they are for ever.
+    void stop(const std::optional<Status> &status);
+
+private:
+    using Id = std::uint64_t;
+    struct Ready {
+        Id id;
+        Status gate;
+    };
+    struct Submitted {
+        std::unique_ptr<Command> command;
+        Status gate;
+    };
+    struct Waiting {
+        std::unique_ptr<Command> command;
+        cl_command_queue ordered_by;
+        std::optional<Status> gate;  ///< set once ready
+    };
+    /// What callbacks write to. They may come after the engine is gone.
+    struct Inbox {
+        std::mutex mutex;
+        std::condition_variable filled;
+        std::vector<Ready> ready;
+        std::vector<Submitted> submitted;
+        bool stop = false;
+        std::optional<Status> stop_status;
+
+        [[nodiscard]] bool empty() const { return ready.empty() && submitted.empty() && !stop; }
+    };
+    struct StartCallback {
+        std::shared_ptr<Inbox> inbox;
+        Id id;
+    };
+
+    static void CL_CALLBACK on_start_event(cl_event event, cl_int status, void *data);
+    void run();
+    void take(std::vector<Ready> &ready, std::vector<Submitted> &submitted);
+    void activate(std::unique_ptr<Command> command, const Status &gate);
+    bool poll_commands();
+    void release_settled();
+    void report_stall();
+    void abandon_all(const std::optional<Status> &status);
+
+    const std::unique_ptr<Poller> poller_;
+    const std::function<void()> housekeeping_;
+    const double stall_seconds_;
+    const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+
+    // Shared by callers and the engine.
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<Id, Waiting> waiting_;
+    std::map<cl_command_queue, std::deque<Id>> order_;
+    std::size_t commands_ = 0;  ///< waiting or active
+
+    // The engine's own.
+    std::vector<std::unique_ptr<Command>> active_;
+    std::vector<std::unique_ptr<Bridge>> unsettled_;
+
+    std::thread thread_;
+};
+
+/// Drives a command to its end on the calling thread.
+void drive(Command &command, Poller &poller);
+
+}  // namespace cldist

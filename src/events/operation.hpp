@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+
+#include "base/status.hpp"
+#include "events/record.hpp"
+
+namespace cldist {
+
+enum class Progress { idle, moved, done };
+
+/// Work in flight that can be asked "done? with what status?". Driven by one thread at a time, which calls start() once
+/// and then poll() until it says done. poll() never blocks and, after done, is not called again.
+class Operation {
+public:
+    explicit Operation(std::shared_ptr<Record> record) : record_(std::move(record)) {}
+    Operation(const Operation &) = delete;
+    Operation &operator=(const Operation &) = delete;
+    virtual ~Operation() = default;
+
+    /// `gate` is how the wait list ended. After a failure nothing touches the buffer any more, but the operation still
+    /// does what the far end needs in order not to wait for ever.
+    virtual void start(const Status &gate) = 0;
+    virtual Progress poll() = 0;
+    /// Whether bytes are moving, rather than the operation waiting for somebody.
+    [[nodiscard]] virtual bool bytes_in_flight() const = 0;
+
+    /// The first error, or success. Final once poll() said done.
+    [[nodiscard]] const Status &status() const { return status_; }
+    [[nodiscard]] const std::shared_ptr<Record> &record() const { return record_; }
+
+protected:
+    /// Keeps the first error.
+    void fail(Status status) {
+        if (status_.ok()) status_ = std::move(status);
+    }
+
+private:
+    std::shared_ptr<Record> record_;
+    Status status_;
+};
+
+}  // namespace cldist

@@ -1,0 +1,158 @@
+#include "events/record.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "base/trace.hpp"
+
+namespace cldist {
+namespace {
+
+std::uint64_t next_id() {
+    static std::atomic<std::uint64_t> next{1};
+    return next++;
+}
+
+constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "device", "message"};
+
+std::string peer_name(int rank) { return rank == MPI_ANY_SOURCE ? "any source" : fmt::format("rank {}", rank); }
+std::string tag_name(int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); }
+const char *name_of(Direction direction) { return direction == Direction::send ? "send" : "recv"; }
+
+}  // namespace
+
+Record::Record(Direction the_direction, int peer, int the_world_peer, int tag, std::size_t size)
+    : direction(the_direction), world_peer(the_world_peer), id(next_id()), created_ns(now_ns()) {
+    state_.peer = peer;
+    state_.tag = tag;
+    state_.size = size;
+}
+
+void Record::started() {
+    {
+        const std::lock_guard lock(mutex_);
+        state_.phase = CL_RUNNING;
+    }
+    stage_done(Stage::wait, created_ns);
+}
+
+void Record::matched(int peer, int tag, std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    state_.peer = peer;
+    state_.tag = tag;
+    state_.size = size;
+    state_.matched = true;
+}
+
+void Record::chosen(Path path, std::size_t block, unsigned depth) {
+    const std::lock_guard lock(mutex_);
+    state_.path = path;
+    state_.block = block;
+    state_.depth = depth;
+}
+
+void Record::moved(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    state_.bytes += bytes;
+}
+
+void Record::stage_done(Stage stage, std::uint64_t start_ns) {
+    const std::uint64_t now = now_ns();
+    pending_records().note_progress(now);
+    {
+        const std::lock_guard lock(mutex_);
+        StageTimes &times = state_.stages.at(static_cast<std::size_t>(stage));
+        times.start = times.blocks == 0 ? start_ns : std::min(times.start, start_ns);
+        times.end = now;
+        ++times.blocks;
+    }
+    trace::span(stage_names.at(static_cast<std::size_t>(stage)), id, start_ns, now);
+}
+
+void Record::failed(const Status &status) {
+    const std::lock_guard lock(mutex_);
+    if (state_.status.ok()) state_.status = status;
+}
+
+void Record::finished(const Status &status) {
+    failed(status);
+    std::string details;
+    {
+        const std::lock_guard lock(mutex_);
+        state_.phase = CL_COMPLETE;
+        if (trace::enabled())
+            details = fmt::format(R"("peer":{},"tag":{},"bytes":{},"path":"{}","status":{})", state_.peer, state_.tag,
+                                  state_.bytes, cldist::name_of(state_.path), status.code);
+    }
+    const std::uint64_t now = now_ns();
+    pending_records().note_progress(now);
+    trace::span(name_of(direction), id, created_ns, now, details);
+}
+
+Record::State Record::state() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+}
+
+std::string describe(const Record &record, std::uint64_t now) {
+    const Record::State s = record.state();
+    std::string progress;
+    if (s.phase == CL_QUEUED)
+        progress = "waits for its wait list or its queue";
+    else if (record.direction == Direction::recv && !s.matched)
+        progress = "waits for a matching send";
+    else
+        progress = fmt::format("moved {} of {} bytes", s.bytes, s.size);
+    return fmt::format("{} {} {}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction),
+                       record.direction == Direction::send ? "to" : "from", peer_name(s.peer), tag_name(s.tag), s.size,
+                       progress, static_cast<double>(now - record.created_ns) * 1e-9);
+}
+
+void PendingRecords::add(std::shared_ptr<Record> record) {
+    const std::lock_guard lock(mutex_);
+    if (records_.empty()) note_progress(record->created_ns);
+    const std::uint64_t id = record->id;
+    records_.emplace_hint(records_.end(), id, std::move(record));
+}
+
+void PendingRecords::remove(const Record &record) {
+    const std::lock_guard lock(mutex_);
+    records_.erase(record.id);
+}
+
+std::vector<std::shared_ptr<Record>> PendingRecords::list() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Record>> result;
+    result.reserve(records_.size());
+    for (const auto &[id, record] : records_) result.push_back(record);
+    return result;
+}
+
+std::vector<std::string> PendingRecords::stalled(double stall_seconds, std::uint64_t now) {
+    const std::uint64_t last = last_progress();
+    if (stall_seconds <= 0 || now < last || static_cast<double>(now - last) * 1e-9 < stall_seconds) return {};
+    std::vector<std::string> lines;
+    const std::lock_guard lock(mutex_);
+    if (records_.empty() || reported_ == last) return {};
+    reported_ = last;
+    constexpr std::size_t most = 20;
+    for (const auto &[id, record] : records_) {
+        if (lines.size() == most) {
+            lines.push_back(fmt::format("... and {} more", records_.size() - most));
+            break;
+        }
+        lines.push_back(describe(*record, now));
+    }
+    return lines;
+}
+
+PendingRecords &pending_records() {
+    // Never destroyed: commands may be pending at exit.
+    static auto &instance = *new PendingRecords;
+    return instance;
+}
+
+}  // namespace cldist

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/config.hpp"
+#include "base/status.hpp"
+
+namespace cldist {
+
+enum class Direction { send, recv };
+enum class Stage : cl_uint {
+    wait = CL_STAGE_WAIT,
+    match = CL_STAGE_MATCH,
+    device = CL_STAGE_DEVICE,
+    message = CL_STAGE_MESSAGE
+};
+inline constexpr std::size_t stage_count = 4;
+
+/// What one transfer was asked and what became of it: the one source of clGetTransferInfo, of the stall report and of
+/// the trace. Written by the thread that drives the transfer, read by any.
+class Record {
+public:
+    struct StageTimes {
+        std::uint64_t start = 0;
+        std::uint64_t end = 0;
+        cl_uint blocks = 0;
+    };
+    struct State {
+        cl_int phase = CL_QUEUED;  ///< CL_QUEUED, CL_RUNNING or CL_COMPLETE
+        Status status;
+        int peer;  ///< rank in the communicator; what was asked until a message matched
+        int tag;
+        std::size_t bytes = 0;  ///< moved so far
+        std::size_t size;       ///< asked for, or of the message once it matched
+        bool matched = false;   ///< a receive has its message
+        Path path = Path::automatic;
+        std::size_t block = 0;
+        unsigned depth = 0;
+        std::array<StageTimes, stage_count> stages{};
+    };
+
+    /// `peer` is a rank of the command's communicator; `world_peer` the same process in MPI_COMM_WORLD, MPI_ANY_SOURCE,
+    /// or MPI_UNDEFINED.
+    Record(Direction direction, int peer, int world_peer, int tag, std::size_t size);
+
+    const Direction direction;
+    const int world_peer;
+    const std::uint64_t id;  ///< unique in the process; the trace's id
+    const std::uint64_t created_ns;
+
+    void started();
+    void matched(int peer, int tag, std::size_t size);
+    void chosen(Path path, std::size_t block, unsigned depth);
+    void moved(std::size_t bytes);
+    /// A block's part of a stage took from `start_ns` until now.
+    void stage_done(Stage stage, std::uint64_t start_ns);
+    /// The outcome is known, though the transfer still does what the far end needs.
+    void failed(const Status &status);
+    void finished(const Status &status);
+
+    [[nodiscard]] State state() const;
+
+private:
+    mutable std::mutex mutex_;
+    State state_;
+};
+
+/// One line: what the transfer is, how far it is and for how long.
+std::string describe(const Record &record, std::uint64_t now);
+
+/// The records of all commands that have not ended, and when any of them last moved.
+class PendingRecords {
+public:
+    void add(std::shared_ptr<Record> record);
+    void remove(const Record &record);
+    [[nodiscard]] std::vector<std::shared_ptr<Record>> list() const;
+
+    /// The lines to print if nothing moved for `stall_seconds` and they were not printed since; else empty.
+    std::vector<std::string> stalled(double stall_seconds, std::uint64_t now);
+
+    void note_progress(std::uint64_t now) { last_progress_.store(now, std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t last_progress() const { return last_progress_.load(std::memory_order_relaxed); }
+
+private:
+    mutable std::mutex mutex_;
+    std::map<std::uint64_t, std::shared_ptr<Record>> records_;
+    std::atomic<std::uint64_t> last_progress_{0};
+    std::uint64_t reported_ = 0;  ///< the last_progress_ at which the last report was made
+};
+
+PendingRecords &pending_records();
+
+}  // namespace cldist

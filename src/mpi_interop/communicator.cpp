@@ -1,0 +1,160 @@
+#include "mpi_interop/communicator.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "mpi_interop/mpi_status.hpp"
+
+namespace cldist {
+namespace {
+
+// MPI reports a communicator that is not valid to the error handler of MPI_COMM_WORLD, which by default ends the job.
+// Only communicators not met before are looked at under this guard.
+class QuietWorld {
+public:
+    QuietWorld() {
+        PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler_);
+        PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    }
+    QuietWorld(const QuietWorld &) = delete;
+    QuietWorld &operator=(const QuietWorld &) = delete;
+    ~QuietWorld() {
+        PMPI_Comm_set_errhandler(MPI_COMM_WORLD, handler_);
+        PMPI_Errhandler_free(&handler_);
+    }
+
+private:
+    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
+};
+
+MPI_Comm duplicate(MPI_Comm comm) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    check_mpi(PMPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+    PMPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+    return copy;
+}
+
+Error freed(const char *what) { return {CL_INVALID_COMMUNICATOR, what}; }
+
+// The group whose ranks are peers.
+MPI_Group peer_group(MPI_Comm comm) {
+    int inter = 0;
+    MPI_Group group = MPI_GROUP_NULL;
+    if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
+        (inter != 0 ? PMPI_Comm_remote_group(comm, &group) : PMPI_Comm_group(comm, &group)) != MPI_SUCCESS)
+        throw freed("the communicator is not valid; was it freed?");
+    return group;
+}
+
+std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
+    int size = 0;
+    PMPI_Group_size(group, &size);
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    std::vector<int> translated(ranks.size(), MPI_UNDEFINED);
+    MPI_Group target_group = MPI_GROUP_NULL;
+    PMPI_Comm_group(target, &target_group);
+    PMPI_Group_translate_ranks(group, size, ranks.data(), target_group, translated.data());
+    PMPI_Group_free(&target_group);
+    return translated;
+}
+
+}  // namespace
+
+bool Communicator::complete() const {
+    return std::find(block_ranks_.begin(), block_ranks_.end(), MPI_UNDEFINED) == block_ranks_.end();
+}
+
+Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)) {
+    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::on_free, &keyval_, this),
+              "MPI_Comm_create_keyval");
+}
+
+Communicators::~Communicators() {
+    std::vector<MPI_Comm> handles;
+    for (const auto &[handle, communicator] : known_) handles.push_back(handle);
+    for (const MPI_Comm handle : handles) PMPI_Comm_delete_attr(handle, keyval_);
+    PMPI_Comm_free_keyval(&keyval_);
+    for (MPI_Comm &copy : foreign_) PMPI_Comm_free(&copy);
+    PMPI_Comm_free(&world_);
+}
+
+std::shared_ptr<const Communicator> Communicators::find(MPI_Comm comm) {
+    if (comm == MPI_COMM_NULL) throw freed("the communicator is MPI_COMM_NULL");
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto at = known_.find(comm); at != known_.end()) return at->second;
+    }
+    const std::shared_ptr<Communicator> made = make(comm);
+    if (!made->complete())
+        throw freed("a process of the communicator is not in MPI_COMM_WORLD; call clDistInit with the communicator");
+    keep(made);
+    return made;
+}
+
+void Communicators::add_foreign(MPI_Comm comm) {
+    if (comm == MPI_COMM_NULL) throw freed("the communicator is MPI_COMM_NULL");
+    {
+        const std::lock_guard lock(mutex_);
+        if (known_.find(comm) != known_.end()) return;
+    }
+    const std::shared_ptr<Communicator> made = make(comm);
+    // On an inter-communicator one side may be whole where the other is not; both must duplicate.
+    int local = made->complete() ? 1 : 0;
+    int all = local;
+    check_mpi(PMPI_Allreduce(&local, &all, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+    if (all == 1 && local == 1) return;
+    const MPI_Comm copy = duplicate(comm);
+    std::vector<int> identity(static_cast<std::size_t>(made->peers()));
+    std::iota(identity.begin(), identity.end(), 0);
+    std::vector<int> world_ranks(identity.size());
+    std::transform(identity.begin(), identity.end(), world_ranks.begin(), [&](int r) { return made->world_rank(r); });
+    {
+        const std::lock_guard lock(mutex_);
+        foreign_.push_back(copy);
+    }
+    keep(std::make_shared<Communicator>(comm, copy, std::move(identity), std::move(world_ranks)));
+}
+
+std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {
+    const QuietWorld quiet;
+    MPI_Group group = peer_group(comm);
+    std::vector<int> ranks = ranks_in(world_, group);
+    PMPI_Group_free(&group);
+    return std::make_shared<Communicator>(comm, world_, ranks, ranks);
+}
+
+void Communicators::keep(const std::shared_ptr<Communicator> &communicator) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!known_.emplace(communicator->handle(), communicator).second) return;
+    }
+    // Tells when the communicator is freed: its handle may then stand for another one.
+    PMPI_Comm_set_attr(communicator->handle(), keyval_, communicator.get());
+}
+
+int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
+    static_cast<Communicator *>(communicator)->note_freed();
+    auto &all = *static_cast<Communicators *>(self);
+    const std::lock_guard lock(all.mutex_);
+    all.known_.erase(comm);
+    return MPI_SUCCESS;
+}
+
+int Channels::acquire() {
+    const std::lock_guard lock(mutex_);
+    if (in_use_.size() > static_cast<std::size_t>(max_tag_))
+        throw Error(CL_OUT_OF_RESOURCES, "more large messages in flight than MPI has tags");
+    while (!in_use_.insert(next_).second) next_ = next_ == max_tag_ ? 0 : next_ + 1;
+    const int channel = next_;
+    next_ = next_ == max_tag_ ? 0 : next_ + 1;
+    return channel;
+}
+
+void Channels::release(int channel) {
+    const std::lock_guard lock(mutex_);
+    in_use_.erase(channel);
+}
+
+}  // namespace cldist

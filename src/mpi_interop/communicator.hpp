@@ -1,0 +1,92 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace cldist {
+
+/// What the library knows of a user's communicator. Shared by all transfers on it; outlives its being freed.
+class Communicator {
+public:
+    /// `block_comm` is where the blocks of large messages go; `block_ranks` translates ranks for it (of the remote group,
+    /// for an inter-communicator), MPI_UNDEFINED for a process that it does not reach.
+    Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks, std::vector<int> world_ranks)
+        : handle_(handle),
+          block_comm_(block_comm),
+          block_ranks_(std::move(block_ranks)),
+          world_ranks_(std::move(world_ranks)) {}
+
+    [[nodiscard]] MPI_Comm handle() const { return handle_; }
+    [[nodiscard]] int peers() const { return static_cast<int>(block_ranks_.size()); }
+    [[nodiscard]] MPI_Comm block_comm() const { return block_comm_; }
+    [[nodiscard]] int block_rank(int rank) const { return block_ranks_[static_cast<std::size_t>(rank)]; }
+    /// The rank in MPI_COMM_WORLD, or MPI_UNDEFINED.
+    [[nodiscard]] int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
+    /// Whether block_comm() reaches every process.
+    [[nodiscard]] bool complete() const;
+
+    [[nodiscard]] bool freed() const { return freed_; }
+    void note_freed() { freed_ = true; }
+
+private:
+    const MPI_Comm handle_;
+    const MPI_Comm block_comm_;
+    const std::vector<int> block_ranks_;
+    const std::vector<int> world_ranks_;
+    std::atomic<bool> freed_{false};
+};
+
+/// The communicators that commands have used, until they are freed. Thread-safe.
+class Communicators {
+public:
+    /// Duplicates MPI_COMM_WORLD for blocks; collective. Throws an Error.
+    Communicators();
+    Communicators(const Communicators &) = delete;
+    Communicators &operator=(const Communicators &) = delete;
+    /// Must be gone before MPI_Finalize.
+    ~Communicators();
+
+    /// Throws an Error with CL_INVALID_COMMUNICATOR if `comm` is null or was freed.
+    std::shared_ptr<const Communicator> find(MPI_Comm comm);
+    /// Duplicates a communicator with processes that MPI_COMM_WORLD has not; nothing for others. Collective over it.
+    /// Throws an Error.
+    void add_foreign(MPI_Comm comm);
+
+    [[nodiscard]] MPI_Comm world() const { return world_; }
+
+private:
+    static int on_free(MPI_Comm comm, int keyval, void *communicator, void *self);
+    std::shared_ptr<Communicator> make(MPI_Comm comm) const;
+    void keep(const std::shared_ptr<Communicator> &communicator);
+
+    MPI_Comm world_ = MPI_COMM_NULL;
+    int keyval_ = MPI_KEYVAL_INVALID;
+    std::mutex mutex_;
+    std::map<MPI_Comm, std::shared_ptr<Communicator>> known_;
+    std::vector<MPI_Comm> foreign_;  ///< duplicates made by add_foreign()
+};
+
+/// Numbers for the blocks of one message each, none used twice at the same time. Thread-safe.
+class Channels {
+public:
+    explicit Channels(int max_tag) : max_tag_(max_tag) {}
+
+    /// Throws an Error with CL_OUT_OF_RESOURCES if all are in use.
+    int acquire();
+    void release(int channel);
+
+private:
+    const int max_tag_;
+    std::mutex mutex_;
+    int next_ = 0;
+    std::set<int> in_use_;
+};
+
+}  // namespace cldist

@@ -1,0 +1,63 @@
+#include "mpi_interop/message_endpoint.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "mpi_interop/mpi_status.hpp"
+
+namespace cldist {
+
+MessageEndpoint::MessageEndpoint(MessageDriver &driver, Direction direction, BlockPeer peer, const Plan &plan,
+                                 std::shared_ptr<Record> record)
+    : driver_(driver),
+      direction_(direction),
+      peer_(peer),
+      block_(plan.block),
+      slots_(plan.depth),
+      dropped_(plan.depth),
+      record_(std::move(record)) {}
+
+void MessageEndpoint::start(const Block &block) {
+    Slot &slot = slots_[block.slot];
+    slot.start_ns = now_ns();
+    const int bytes = static_cast<int>(block.size);
+    if (direction_ == Direction::send)
+        driver_.send(block.host, bytes, peer_.rank, peer_.channel, peer_.comm, slot.ticket);
+    else
+        driver_.receive(block.host, bytes, peer_.rank, peer_.channel, peer_.comm, slot.ticket);
+}
+
+void MessageEndpoint::skip(const Block &block) {
+    Slot &slot = slots_[block.slot];
+    if (mpi_failed_) {
+        // The peer can't be reached; MPI might never give an answer.
+        slot.ticket = {true, MPI_SUCCESS, static_cast<int>(block.size)};
+        return;
+    }
+    Block substitute = block;
+    if (direction_ == Direction::send) {
+        substitute.size = 0;
+    } else {
+        if (dropped_[block.slot] == nullptr) dropped_[block.slot] = std::make_unique<std::byte[]>(block_);
+        substitute.host = dropped_[block.slot].get();
+    }
+    start(substitute);
+}
+
+Outcome MessageEndpoint::ended(const Block &block) {
+    const Slot &slot = slots_[block.slot];
+    if (!slot.ticket.done) return std::nullopt;
+    if (slot.ticket.error != MPI_SUCCESS) {
+        mpi_failed_ = true;
+        return mpi_failure(slot.ticket.error, direction_ == Direction::send ? "MPI_Isend" : "MPI_Irecv");
+    }
+    record_->stage_done(Stage::message, slot.start_ns);
+    if (direction_ == Direction::recv && static_cast<std::size_t>(slot.ticket.bytes) != block.size)
+        return Status::failure(CL_PEER_TRANSFER_FAILED,
+                               fmt::format("the sender failed after {} bytes of the message", block.offset));
+    return Status{};
+}
+
+}  // namespace cldist

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "events/record.hpp"
+#include "mpi_interop/message_driver.hpp"
+#include "pipeline/endpoint.hpp"
+#include "pipeline/plan.hpp"
+
+namespace cldist {
+
+/// Where the blocks of one message go or come from: a rank and a channel of the library's communicator.
+struct BlockPeer {
+    MPI_Comm comm;
+    int rank;
+    int channel;
+};
+
+/// The MPI end of a message in blocks. A skipped block travels empty, which tells the receiver that the sender failed.
+class MessageEndpoint final : public Endpoint {
+public:
+    MessageEndpoint(MessageDriver &driver, Direction direction, BlockPeer peer, const Plan &plan,
+                    std::shared_ptr<Record> record);
+
+    void start(const Block &block) override;
+    void skip(const Block &block) override;
+    Outcome ended(const Block &block) override;
+
+private:
+    struct Slot {
+        MessageTicket ticket;
+        std::uint64_t start_ns = 0;
+    };
+
+    MessageDriver &driver_;
+    const Direction direction_;
+    const BlockPeer peer_;
+    const std::size_t block_;
+    std::vector<Slot> slots_;
+    std::vector<std::unique_ptr<std::byte[]>> dropped_;  ///< per slot, what arrives for nobody
+    bool mpi_failed_ = false;
+    const std::shared_ptr<Record> record_;
+};
+
+}  // namespace cldist

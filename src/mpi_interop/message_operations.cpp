@@ -1,0 +1,405 @@
+#include "mpi_interop/message_operations.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "mpi_interop/message_endpoint.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/wire.hpp"
+#include "pipeline/block_pipeline.hpp"
+
+namespace cldist {
+namespace {
+
+// The device and message ends of a message in blocks, and the pipeline between them.
+class BlockTransfer {
+public:
+    BlockTransfer(const DeviceRange &range, Direction direction, std::size_t size, BlockPeer peer, const Plan &plan,
+                  MessageDriver &driver, const std::shared_ptr<Record> &record, const Status &so_far = {})
+        : device_(make_device_endpoint(range, direction, size, plan, record)),
+          message_(driver, direction, peer, plan, record),
+          pipeline_(direction == Direction::send ? static_cast<Endpoint &>(*device_) : message_,
+                    direction == Direction::send ? static_cast<Endpoint &>(message_) : *device_, *device_, size, plan,
+                    so_far),
+          record_(record) {}
+
+    Progress poll() {
+        const std::size_t before = pipeline_.bytes_moved();
+        const Progress progress = pipeline_.poll();
+        if (pipeline_.bytes_moved() != before) record_->moved(pipeline_.bytes_moved() - before);
+        return progress;
+    }
+    [[nodiscard]] const Status &status() const { return pipeline_.status(); }
+
+private:
+    std::unique_ptr<DeviceEndpoint> device_;
+    MessageEndpoint message_;
+    BlockPipeline pipeline_;
+    std::shared_ptr<Record> record_;
+};
+
+// Both operations are a handful of steps, one after the other; each step is polled until it is over.
+class MessageOperation : public Operation {
+public:
+    MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver)
+        : Operation(std::move(record)), range_(std::move(range)), peer_(std::move(peer)), driver_(driver) {}
+
+    Progress poll() override {
+        bool moved = false;
+        try {
+            while (!ended_ && step()) moved = true;
+        } catch (const Error &error) {
+            fail(error.status());
+            ended_ = true;
+        } catch (const std::bad_alloc &) {
+            fail(Status::failure(CL_OUT_OF_HOST_MEMORY, "no memory for the transfer"));
+            ended_ = true;
+        }
+        if (ended_) return Progress::done;
+        return moved ? Progress::moved : Progress::idle;
+    }
+
+protected:
+    /// Whether something moved.
+    virtual bool step() = 0;
+
+    bool end() {
+        ended_ = true;
+        return true;
+    }
+    /// Takes the status of something that ended.
+    void note(const Status &status) {
+        if (!status.ok()) fail(status);
+    }
+
+    DeviceRange range_;
+    const MessagePeer peer_;
+    MessageDriver &driver_;
+
+private:
+    bool ended_ = false;
+};
+
+class SendOperation final : public MessageOperation {
+public:
+    SendOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
+                  Channels &channels)
+        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver), channels_(channels) {}
+
+    ~SendOperation() override {
+        if (!posted_ && step_ != Step::nothing) driver_.leave_turn(turn());
+        if (channel_) channels_.release(*channel_);
+    }
+
+    void start(const Status &gate) override {
+        note(gate);
+        if (peer_.rank == MPI_PROC_NULL) {
+            step_ = Step::nothing;
+            return;
+        }
+        driver_.take_turn(turn());
+        if (!gate.ok()) {
+            send_notice();
+            return;
+        }
+        plan_ = plan_send(range_.size, range_.resources->host_memory(), config());
+        record()->chosen(plan_.path, plan_.block, plan_.depth);
+        try {
+            if (plan_.inlined)
+                start_inlined();
+            else
+                start_blocks();
+        } catch (const Error &error) {
+            fail(error.status());
+            send_notice();
+        }
+    }
+
+    [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing; }
+
+private:
+    enum class Step { nothing, read, message, blocks };
+
+    bool step() override {
+        switch (step_) {
+            case Step::nothing: return end();
+            case Step::read: {
+                const Outcome outcome = read_.ended();
+                if (!outcome) return false;
+                note(*outcome);
+                if (!outcome->ok()) {
+                    send_notice();
+                    return true;
+                }
+                record()->stage_done(Stage::device, read_.start_ns());
+                encode({range_.size, 0, 0, CL_SUCCESS}, staging_.data());
+                send_message(staging_.data(), envelope_size + range_.size);
+                return true;
+            }
+            case Step::message:
+                if (!posted_) return try_post();
+                if (!ticket_.done) return false;
+                take_message_result();
+                if (status().ok()) record()->moved(range_.size);
+                return end();
+            case Step::blocks: {
+                const bool posted = !posted_ && try_post();
+                const Progress progress = blocks_->poll();
+                if (progress != Progress::done || !posted_ || !ticket_.done)
+                    return posted || progress == Progress::moved;
+                take_message_result();
+                note(blocks_->status());
+                return end();
+            }
+        }
+        return false;
+    }
+
+    void start_inlined() {
+        if (range_.size == 0) {
+            encode({}, envelope_.data());
+            send_message(envelope_.data(), envelope_size);
+            return;
+        }
+        staging_ = range_.resources->staging().lease(envelope_size + range_.size);
+        start_read(read_, range_, 0, range_.size, staging_.data() + envelope_size, range_.blocking());
+        step_ = Step::read;
+    }
+
+    void start_blocks() {
+        channel_ = channels_.acquire();
+        encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS}, envelope_.data());
+        const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(peer_.rank), *channel_};
+        blocks_.emplace(range_, Direction::send, range_.size, peer, plan_, driver_, record());
+        send_message(envelope_.data(), envelope_size);
+        step_ = Step::blocks;
+    }
+
+    // Tells the receiver that nothing will come.
+    void send_notice() {
+        encode({0, 0, 0, status().code}, envelope_.data());
+        send_message(envelope_.data(), envelope_size);
+    }
+
+    void send_message(const std::byte *data, std::size_t size) {
+        message_ = {data, size};
+        step_ = Step::message;
+    }
+
+    // Messages leave in the order in which their commands started, however long their copies take.
+    bool try_post() {
+        if (!driver_.has_turn(turn())) return false;
+        driver_.leave_turn(turn());
+        posted_ = true;
+        if (peer_.comm->freed()) {
+            ticket_.done = true;
+            fail(Status::failure(CL_INVALID_COMMUNICATOR, "the communicator was freed before the command started"));
+            return true;
+        }
+        message_start_ns_ = now_ns();
+        driver_.send(message_.data(), static_cast<int>(message_.size()), peer_.rank, peer_.tag, peer_.comm->handle(),
+                     ticket_);
+        return true;
+    }
+
+    [[nodiscard]] SendTurn turn() const { return {peer_.comm.get(), peer_.rank, peer_.tag, this}; }
+
+    void take_message_result() {
+        if (ticket_.error != MPI_SUCCESS)
+            fail(mpi_failure(ticket_.error, "MPI_Isend"));
+        else
+            record()->stage_done(Stage::message, message_start_ns_);
+    }
+
+    Channels &channels_;
+    Plan plan_;
+    Step step_ = Step::nothing;
+    std::optional<int> channel_;
+    std::array<std::byte, envelope_size> envelope_{};
+    std::span<const std::byte> message_;  ///< the envelope, and the payload if inlined
+    bool posted_ = false;
+    MessageTicket ticket_;
+    std::uint64_t message_start_ns_ = 0;
+    StagingPool::Lease staging_;
+    DeviceCommand read_;
+    std::optional<BlockTransfer> blocks_;
+};
+
+class RecvOperation final : public MessageOperation {
+public:
+    using MessageOperation::MessageOperation;
+
+    ~RecvOperation() override {
+        if (step_ == Step::match) driver_.forget(match_);
+    }
+
+    void start(const Status &gate) override {
+        note(gate);
+        if (peer_.rank == MPI_PROC_NULL) {
+            step_ = Step::nothing;
+            record()->matched(MPI_PROC_NULL, MPI_ANY_TAG, 0);
+            return;
+        }
+        if (peer_.comm->freed()) {
+            step_ = Step::nothing;
+            fail(Status::failure(CL_INVALID_COMMUNICATOR, "the communicator was freed before the command started"));
+            return;
+        }
+        start_ns_ = now_ns();
+        match_.comm = peer_.comm;
+        match_.source = peer_.rank;
+        match_.tag = peer_.tag;
+        driver_.match(match_);
+        step_ = Step::match;
+    }
+
+    [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing && step_ != Step::match; }
+
+private:
+    enum class Step { nothing, match, message, write, blocks };
+
+    bool step() override {
+        switch (step_) {
+            case Step::nothing: return end();
+            case Step::match:
+                if (!match_.done) return false;
+                take_match();
+                return true;
+            case Step::message:
+                if (!ticket_.done) return false;
+                take_message();
+                return true;
+            case Step::write: {
+                const Outcome outcome = write_.ended();
+                if (!outcome) return false;
+                note(*outcome);
+                record()->stage_done(Stage::device, write_.start_ns());
+                if (status().ok()) record()->moved(size_);
+                return end();
+            }
+            case Step::blocks: {
+                const Progress progress = blocks_->poll();
+                if (progress != Progress::done) return progress == Progress::moved;
+                note(blocks_->status());
+                return end();
+            }
+        }
+        return false;
+    }
+
+    void take_match() {
+        record()->stage_done(Stage::match, start_ns_);
+        const MatchedMessage &message = match_.message;
+        if (message.error != MPI_SUCCESS) {
+            step_ = Step::nothing;
+            fail(mpi_failure(message.error, "MPI_Improbe"));
+            return;
+        }
+        const auto bytes = static_cast<std::size_t>(message.bytes);
+        record()->matched(message.source, message.tag, bytes > envelope_size ? bytes - envelope_size : 0);
+        start_ns_ = now_ns();
+        driver_.receive(message_memory(bytes), message.bytes, match_.message, ticket_);
+        step_ = Step::message;
+    }
+
+    // Page-locked where the bytes may go on to a device. What can't be such a message may be of any size.
+    std::byte *message_memory(std::size_t bytes) {
+        if (bytes > envelope_size && bytes - envelope_size <= range_.size && status().ok()) {
+            try {
+                staging_ = range_.resources->staging().lease(bytes);
+                return staging_.data();
+            } catch (const Error &error) {
+                fail(error.status());
+            }
+        }
+        memory_.resize(std::max(bytes, envelope_size));
+        return memory_.data();
+    }
+
+    void take_message() {
+        step_ = Step::nothing;
+        if (ticket_.error != MPI_SUCCESS) {
+            fail(mpi_failure(ticket_.error, "MPI_Imrecv"));
+            return;
+        }
+        record()->stage_done(Stage::message, start_ns_);
+        const std::byte *data = staging_ ? staging_.data() : memory_.data();
+        const auto envelope = decode(std::span(data, static_cast<std::size_t>(ticket_.bytes)));
+        const MatchedMessage &message = match_.message;
+        if (!envelope) {
+            fail(Status::failure(
+                CL_MESSAGE_NOT_RECOGNIZED,
+                fmt::format("the message of {} bytes from rank {} with tag {} was not sent by a cldist command; "
+                            "receive it with MPI_Recv, or send it with clEnqueueSendBuffer",
+                            ticket_.bytes, message.source, message.tag)));
+            return;
+        }
+        size_ = envelope->size;
+        record()->matched(message.source, message.tag, size_);
+        if (envelope->failure != CL_SUCCESS) {
+            fail(Status::failure(CL_PEER_TRANSFER_FAILED,
+                                 fmt::format("rank {} had nothing to send: its command ended with {}", message.source,
+                                             envelope->failure)));
+            return;
+        }
+        if (size_ > range_.size)
+            fail(Status::failure(CL_MESSAGE_TRUNCATED,
+                                 fmt::format("the message from rank {} with tag {} has {} bytes, the receive {}",
+                                             message.source, message.tag, size_, range_.size)));
+        if (envelope->block != 0)
+            start_blocks(*envelope, message.source);
+        else
+            start_inlined(data + envelope_size);
+    }
+
+    void start_inlined(const std::byte *payload) {
+        record()->chosen(Path::pinned, std::max<std::size_t>(size_, 1), 1);
+        if (!status().ok() || size_ == 0) return;
+        start_write(write_, range_, 0, size_, payload, range_.blocking());
+        step_ = Step::write;
+    }
+
+    void start_blocks(const Envelope &envelope, int source) {
+        const Plan plan = plan_recv(size_, envelope.block, range_.resources->host_memory(), config());
+        record()->chosen(plan.path, plan.block, plan.depth);
+        const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(source),
+                             static_cast<int>(envelope.channel)};
+        blocks_.emplace(range_, Direction::recv, size_, peer, plan, driver_, record(), status());
+        step_ = Step::blocks;
+    }
+
+    Step step_ = Step::nothing;
+    PendingMatch match_;
+    MessageTicket ticket_;
+    std::uint64_t start_ns_ = 0;
+    StagingPool::Lease staging_;
+    std::vector<std::byte> memory_;
+    std::size_t size_ = 0;
+    DeviceCommand write_;
+    std::optional<BlockTransfer> blocks_;
+};
+
+std::shared_ptr<Record> make_record(Direction direction, const DeviceRange &range, const MessagePeer &peer) {
+    const int world_peer = peer.rank < 0 ? peer.rank : peer.comm->world_rank(peer.rank);
+    return std::make_shared<Record>(direction, peer.rank, world_peer, peer.tag, range.size);
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels) {
+    auto record = make_record(Direction::send, range, peer);
+    return std::make_unique<SendOperation>(std::move(record), std::move(range), std::move(peer), driver, channels);
+}
+
+std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver) {
+    auto record = make_record(Direction::recv, range, peer);
+    return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer), driver);
+}
+
+}  // namespace cldist

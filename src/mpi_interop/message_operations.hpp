@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+
+#include "events/operation.hpp"
+#include "mpi_interop/communicator.hpp"
+#include "mpi_interop/message_driver.hpp"
+#include "pipeline/device_endpoint.hpp"
+
+namespace cldist {
+
+/// The message side of a transfer.
+struct MessagePeer {
+    std::shared_ptr<const Communicator> comm;
+    int rank;  ///< or MPI_ANY_SOURCE, or MPI_PROC_NULL
+    int tag;   ///< or MPI_ANY_TAG
+};
+
+/// `driver` and `channels` outlive the operation.
+std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels);
+std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver);
+
+}  // namespace cldist

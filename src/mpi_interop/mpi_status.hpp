@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/status.hpp"
+
+namespace cldist {
+
+/// The failed Status of an MPI call that returned `code`.
+inline Status mpi_failure(int code, const char *call) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    PMPI_Error_string(code, text, &length);
+    Status status = Status::failure(CL_MPI_ERROR, fmt::format("{} failed: {}", call, std::string(text, length)));
+    status.mpi_error = code;
+    return status;
+}
+
+/// Throws an Error that names the call if `code` is not MPI_SUCCESS.
+inline void check_mpi(int code, const char *call) {
+    if (code != MPI_SUCCESS) throw Error(mpi_failure(code, call));
+}
+
+}  // namespace cldist

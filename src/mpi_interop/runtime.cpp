@@ -1,0 +1,185 @@
+#include "mpi_interop/runtime.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/trace.hpp"
+#include "mpi_interop/failure.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "pipeline/device_resources.hpp"
+
+namespace cldist {
+namespace {
+
+constexpr double idle_seconds = 10;
+
+std::mutex runtime_mutex;
+
+// Never destroyed: what is left at exit stays.
+std::shared_ptr<Runtime> &runtime_slot() {
+    static auto &slot = *new std::shared_ptr<Runtime>;
+    return slot;
+}
+
+std::shared_ptr<Runtime> take_runtime() {
+    const std::lock_guard lock(runtime_mutex);
+    return std::exchange(runtime_slot(), nullptr);
+}
+
+// Whether MPI was ready but its thread level too low, rather than not ready.
+std::atomic<bool> thread_level_too_low{false};
+
+void at_exit() {
+    auto *left = new std::shared_ptr<Runtime>(take_runtime());  // not destroyed: MPI may be gone
+    if (*left == nullptr) return;
+    std::string text;
+    for (const auto &record : pending_records().list()) text += "\n  " + describe(*record, now_ns());
+    (*left)->engine().stop(std::nullopt);
+    if (!text.empty()) log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
+    trace::write((*left)->rank());
+}
+
+int max_tag_of(MPI_Comm comm) {
+    void *value = nullptr;
+    int found = 0;
+    PMPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found);
+    return found != 0 ? *static_cast<int *>(value) : 32767;
+}
+
+// MPI_Finalize frees the attributes of MPI_COMM_SELF first, while MPI still works, whoever calls it.
+int on_finalize(MPI_Comm, int, void *, void *) {
+    Runtime::finish();
+    return MPI_SUCCESS;
+}
+
+void call_finish_at_finalize() {
+    int keyval = MPI_KEYVAL_INVALID;
+    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &on_finalize, &keyval, nullptr), "MPI_Comm_create_keyval");
+    check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr), "MPI_Comm_set_attr");
+    PMPI_Comm_free_keyval(&keyval);
+}
+
+int rank_in(MPI_Comm comm) {
+    int rank = 0;
+    PMPI_Comm_rank(comm, &rank);
+    return rank;
+}
+
+}  // namespace
+
+Runtime::Runtime()
+    : rank_(rank_in(communicators_.world())), max_tag_(max_tag_of(communicators_.world())), channels_(max_tag_) {
+    Command::failure_policy = &failure_policy;
+    auto driver = std::make_unique<MessageDriver>();
+    driver_ = driver.get();
+    engine_ = std::make_unique<Engine>(
+        std::move(driver), [] { DeviceResources::release_idle(idle_seconds); }, config().stall_seconds);
+}
+
+Runtime::~Runtime() = default;
+
+void Runtime::begin() {
+    int level = MPI_THREAD_SINGLE;
+    check_mpi(PMPI_Query_thread(&level), "MPI_Query_thread");
+    thread_level_too_low = level < MPI_THREAD_MULTIPLE;
+    if (thread_level_too_low)
+        throw Error(CL_MPI_THREAD_LEVEL_TOO_LOW,
+                    "MPI was initialised below MPI_THREAD_MULTIPLE; commands of this library need that level");
+    auto made = std::make_shared<Runtime>();
+    set_log_rank(made->rank());
+    {
+        const std::lock_guard lock(runtime_mutex);
+        runtime_slot() = std::move(made);
+    }
+    call_finish_at_finalize();
+    stop_at_exit();
+}
+
+void Runtime::finish() {
+    const std::shared_ptr<Runtime> runtime = take_runtime();
+    if (runtime == nullptr) return;
+    runtime->engine().wait_idle(config().stall_seconds);
+    runtime->name_unmatched();
+    runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command was done"));
+    trace::write(runtime->rank());
+    DeviceResources::release_idle(0);
+}
+
+std::shared_ptr<Runtime> Runtime::current() {
+    const std::lock_guard lock(runtime_mutex);
+    if (runtime_slot() == nullptr) {
+        if (thread_level_too_low)
+            throw Error(CL_MPI_THREAD_LEVEL_TOO_LOW, "MPI was initialised below MPI_THREAD_MULTIPLE");
+        throw Error(CL_MPI_NOT_INITIALIZED,
+                    "MPI is not initialised, or already finalised, or clDistInit was not called");
+    }
+    return runtime_slot();
+}
+
+bool Runtime::exists() {
+    const std::lock_guard lock(runtime_mutex);
+    return runtime_slot() != nullptr;
+}
+
+void Runtime::stop_at_exit() { std::atexit(&at_exit); }
+
+void Runtime::name_unmatched() {
+    std::vector<Unmatched> mine;
+    for (const auto &record : pending_records().list()) {
+        const Record::State state = record->state();
+        mine.push_back({static_cast<int>(record->direction), rank_, record->world_peer, state.tag, state.size});
+    }
+    const MPI_Comm world = communicators_.world();
+    int size = 0;
+    PMPI_Comm_size(world, &size);
+    const int bytes = static_cast<int>(mine.size() * sizeof(Unmatched));
+    std::vector<int> counts(static_cast<std::size_t>(size));
+    if (PMPI_Allgather(&bytes, 1, MPI_INT, counts.data(), 1, MPI_INT, world) != MPI_SUCCESS) return;
+    std::vector<int> offsets(counts.size());
+    int total = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) offsets[i] = std::exchange(total, total + counts[i]);
+    if (total == 0) return;
+    std::vector<Unmatched> all(static_cast<std::size_t>(total) / sizeof(Unmatched));
+    PMPI_Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), offsets.data(), MPI_BYTE, 0, world);
+    if (rank_ != 0) return;
+    std::string text;
+    for (const std::string &line : match_unmatched(all)) text += "\n  " + line;
+    log_error("MPI_Finalize ends commands that can't end by themselves:{}", text);
+}
+
+std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
+    const auto tag_name = [](int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); };
+    const auto rank_name = [](int rank) {
+        if (rank == MPI_ANY_SOURCE) return std::string("any rank");
+        return rank == MPI_UNDEFINED ? "a rank of another job" : fmt::format("rank {}", rank);
+    };
+    std::vector<std::string> lines;
+    for (const Unmatched &u : all) {
+        const bool send = u.direction == static_cast<int>(Direction::send);
+        std::string others;
+        for (const Unmatched &v : all) {
+            const bool answers = v.direction != u.direction && (u.peer == v.rank || u.peer == MPI_ANY_SOURCE) &&
+                                 (v.peer == u.rank || v.peer == MPI_ANY_SOURCE);
+            if (!answers) continue;
+            others += fmt::format("{}{}, {} bytes", others.empty() ? "" : "; ", tag_name(v.tag), v.bytes);
+        }
+        lines.push_back(fmt::format("rank {}: {} {}, {}, {} bytes; {} has {}", u.rank, send ? "send to" : "recv from",
+                                    rank_name(u.peer), tag_name(u.tag), u.bytes, rank_name(u.peer),
+                                    others.empty() ? fmt::format("no {} pending for it", send ? "recv" : "send")
+                                                   : fmt::format("a pending {} with {}", send ? "recv" : "send", others)));
+        if (lines.size() == 40) {
+            lines.push_back(fmt::format("... and {} more", all.size() - lines.size()));
+            break;
+        }
+    }
+    return lines;
+}
+
+}  // namespace cldist

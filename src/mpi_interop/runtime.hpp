@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "events/engine.hpp"
+#include "mpi_interop/communicator.hpp"
+#include "mpi_interop/message_driver.hpp"
+
+namespace cldist {
+
+/// What the library has between the initialisation of MPI and its end: the engine, its communicators, its channels.
+class Runtime {
+public:
+    Runtime();
+    Runtime(const Runtime &) = delete;
+    Runtime &operator=(const Runtime &) = delete;
+    ~Runtime();
+
+    [[nodiscard]] Communicators &communicators() { return communicators_; }
+    [[nodiscard]] Channels &channels() { return channels_; }
+    [[nodiscard]] Engine &engine() { return *engine_; }
+    /// To be used by operations that the engine drives.
+    [[nodiscard]] MessageDriver &engine_driver() { return *driver_; }
+    [[nodiscard]] int rank() const { return rank_; }
+    [[nodiscard]] int max_tag() const { return max_tag_; }
+
+    /// Called once MPI is initialised, collectively over MPI_COMM_WORLD. Throws an Error.
+    static void begin();
+    /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD: waits for the commands in flight, names those that will
+    /// not end and ends them.
+    static void finish();
+    /// The current one. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW.
+    static std::shared_ptr<Runtime> current();
+    [[nodiscard]] static bool exists();
+    /// At exit the engine must stop before the OpenCL platform goes. To be called again when a platform was met.
+    static void stop_at_exit();
+
+private:
+    void name_unmatched();
+
+    Communicators communicators_;
+    int rank_ = 0;
+    int max_tag_ = 32767;
+    Channels channels_;
+    MessageDriver *driver_;
+    std::unique_ptr<Engine> engine_;
+};
+
+/// A transfer that did not end, as the ranks tell each other. Ranks of MPI_COMM_WORLD.
+struct Unmatched {
+    int direction;  ///< of enum Direction
+    int rank;
+    int peer;  ///< or MPI_ANY_SOURCE, or MPI_UNDEFINED
+    int tag;   ///< or MPI_ANY_TAG
+    unsigned long long bytes;
+};
+
+/// One line for each, with what the other side has instead.
+std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all);
+
+}  // namespace cldist

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <utility>
+
+#include <CL/cl.h>
+
+namespace cldist {
+
+// One retain and one release function per handle type.
+inline void retain(cl_context h) { clRetainContext(h); }
+inline void retain(cl_command_queue h) { clRetainCommandQueue(h); }
+inline void retain(cl_mem h) { clRetainMemObject(h); }
+inline void retain(cl_event h) { clRetainEvent(h); }
+inline void release(cl_context h) { clReleaseContext(h); }
+inline void release(cl_command_queue h) { clReleaseCommandQueue(h); }
+inline void release(cl_mem h) { clReleaseMemObject(h); }
+inline void release(cl_event h) { clReleaseEvent(h); }
+
+/// Owns one reference to an OpenCL object.
+template <typename T>
+class Handle {
+public:
+    Handle() = default;
+    Handle(const Handle &) = delete;
+    Handle &operator=(const Handle &) = delete;
+    Handle(Handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Handle &operator=(Handle &&other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    ~Handle() { reset(); }
+
+    /// Takes over a reference that the caller owns.
+    static Handle adopt(T handle) { return Handle(handle); }
+    /// Adds a reference of its own.
+    static Handle share(T handle) {
+        if (handle != nullptr) retain(handle);
+        return Handle(handle);
+    }
+
+    [[nodiscard]] T get() const { return handle_; }
+    explicit operator bool() const { return handle_ != nullptr; }
+    void reset() {
+        if (handle_ != nullptr) release(std::exchange(handle_, nullptr));
+    }
+
+    /// Gives the reference away.
+    [[nodiscard]] T give() { return std::exchange(handle_, nullptr); }
+
+    /// For calls that write a new object through a pointer.
+    T *out() {
+        reset();
+        return &handle_;
+    }
+
+private:
+    explicit Handle(T handle) : handle_(handle) {}
+
+    T handle_ = nullptr;
+};
+
+using Context = Handle<cl_context>;
+using Queue = Handle<cl_command_queue>;
+using Mem = Handle<cl_mem>;
+using Event = Handle<cl_event>;
+
+}  // namespace cldist

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/status.hpp"
+#include "ocl/handle.hpp"
+
+namespace cldist {
+
+/// Throws an Error that names the call if `code` is not CL_SUCCESS.
+inline void check(cl_int code, const char *call) {
+    if (code != CL_SUCCESS) throw Error(code, fmt::format("{} returned {}", call, code));
+}
+
+// One typed query per object type: the value of `param`, or nothing if the object is not valid.
+#define CLDIST_QUERY(Object, function)                                                          \
+    template <typename Value>                                                                   \
+    [[nodiscard]] std::optional<Value> query(Object object, cl_uint param) {                    \
+        Value value{};                                                                          \
+        if (function(object, param, sizeof value, &value, nullptr) != CL_SUCCESS) return {};    \
+        return value;                                                                           \
+    }
+CLDIST_QUERY(cl_command_queue, clGetCommandQueueInfo)
+CLDIST_QUERY(cl_mem, clGetMemObjectInfo)
+CLDIST_QUERY(cl_event, clGetEventInfo)
+CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
+#undef CLDIST_QUERY
+
+/// The execution status of an event; an error to ask is a status too.
+[[nodiscard]] inline cl_int execution_status(cl_event event) {
+    return query<cl_int>(event, CL_EVENT_COMMAND_EXECUTION_STATUS).value_or(CL_INVALID_EVENT);
+}
+
+[[nodiscard]] inline std::string device_string(cl_device_id device, cl_device_info param) {
+    std::size_t size = 0;
+    if (clGetDeviceInfo(device, param, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
+    std::string text(size, '\0');
+    if (clGetDeviceInfo(device, param, size, text.data(), nullptr) != CL_SUCCESS) return {};
+    text.resize(size - 1);
+    return text;
+}
+
+}  // namespace cldist

@@ -1,0 +1,85 @@
+#include "pipeline/block_pipeline.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cldist {
+
+BlockPipeline::BlockPipeline(Endpoint &source, Endpoint &sink, DeviceEndpoint &device, std::size_t size,
+                             const Plan &plan, Status so_far)
+    : source_(source),
+      sink_(sink),
+      device_(device),
+      size_(size),
+      block_size_(plan.block),
+      count_((size + plan.block - 1) / plan.block),
+      blocks_(plan.depth),
+      phase_(so_far.ok() ? Phase::open_source : Phase::blocks),
+      status_(std::move(so_far)) {}
+
+Progress BlockPipeline::poll() {
+    bool moved = false;
+    while (phase_ != Phase::done && step()) moved = true;
+    if (phase_ == Phase::done) return Progress::done;
+    return moved ? Progress::moved : Progress::idle;
+}
+
+bool BlockPipeline::step() {
+    switch (phase_) {
+        case Phase::open_source: return settle(source_.open(), Phase::open_sink);
+        case Phase::open_sink: return settle(sink_.open(), Phase::blocks);
+        case Phase::blocks: return move_blocks();
+        case Phase::close_sink: return settle(sink_.close(), Phase::close_source);
+        case Phase::close_source: return settle(source_.close(), Phase::done);
+        case Phase::done: break;
+    }
+    return false;
+}
+
+bool BlockPipeline::settle(const Outcome &outcome, Phase next) {
+    if (!outcome) return false;
+    if (status_.ok()) status_ = *outcome;
+    phase_ = next;
+    return true;
+}
+
+bool BlockPipeline::move_blocks() {
+    const std::size_t before = started_ + filled_ + drained_;
+    while (drained_ < filled_ && end(sink_, block(drained_))) {
+        if (status_.ok()) bytes_moved_ += block(drained_).size;
+        ++drained_;
+    }
+    while (filled_ < started_ && end(source_, block(filled_))) {
+        begin(sink_, block(filled_));
+        ++filled_;
+    }
+    while (started_ < count_ && started_ - drained_ < blocks_.size()) {
+        const std::size_t offset = started_ * block_size_;
+        Block &next = block(started_);
+        next = {started_, offset, std::min(block_size_, size_ - offset), static_cast<unsigned>(started_ % blocks_.size())};
+        if (status_.ok()) next.host = device_.host(next);
+        begin(source_, next);
+        ++started_;
+    }
+    if (drained_ == count_) {
+        phase_ = Phase::close_sink;
+        return true;
+    }
+    return started_ + filled_ + drained_ != before;
+}
+
+void BlockPipeline::begin(Endpoint &endpoint, const Block &block) {
+    if (status_.ok())
+        endpoint.start(block);
+    else
+        endpoint.skip(block);
+}
+
+bool BlockPipeline::end(Endpoint &endpoint, const Block &block) {
+    const Outcome outcome = endpoint.ended(block);
+    if (!outcome) return false;
+    if (status_.ok()) status_ = *outcome;
+    return true;
+}
+
+}  // namespace cldist

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "events/record.hpp"
+#include "pipeline/device_resources.hpp"
+#include "pipeline/endpoint.hpp"
+#include "pipeline/plan.hpp"
+
+namespace cldist {
+
+/// A range of a buffer, and how its device is spoken to.
+struct DeviceRange {
+    std::shared_ptr<DeviceResources> resources;
+    Mem buffer;
+    std::size_t offset;  ///< bytes
+    std::size_t size;    ///< bytes
+    /// Set in a blocking call: the queue of the call, which the calling thread waits in; else the private queues serve.
+    Queue caller_queue;
+
+    [[nodiscard]] bool blocking() const { return static_cast<bool>(caller_queue); }
+    [[nodiscard]] cl_command_queue read_queue() const {
+        return blocking() ? caller_queue.get() : resources->read_queue();
+    }
+    [[nodiscard]] cl_command_queue write_queue() const {
+        return blocking() ? caller_queue.get() : resources->write_queue();
+    }
+};
+
+/// One command on a device that was enqueued and is to be waited for.
+class DeviceCommand {
+public:
+    /// The event to enqueue with; null in a blocking call, which is complete when the enqueue call returns.
+    cl_event *begin(bool blocking);
+    /// Takes the result of the enqueue call.
+    void enqueued(cl_int code, const char *call, cl_command_queue queue);
+    [[nodiscard]] Outcome ended();
+    [[nodiscard]] std::uint64_t start_ns() const { return start_ns_; }
+
+private:
+    Event event_;
+    const char *call_ = "";
+    cl_int code_ = CL_SUCCESS;
+    std::uint64_t start_ns_ = 0;
+};
+
+/// Copies between a range's first `size` bytes and host memory, in one piece.
+void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size, void *to,
+                bool blocking);
+void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
+                 const void *from, bool blocking);
+
+/// The endpoint for `range` on the way that `plan` says: mapped in place, or copied through staging memory.
+/// `direction` send reads the device, recv writes it. `size` bytes at most the range's.
+std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, std::size_t size,
+                                                     const Plan &plan, std::shared_ptr<Record> record);
+
+}  // namespace cldist

@@ -1,0 +1,63 @@
+#include "pipeline/device_resources.hpp"
+
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/config.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist {
+namespace {
+
+struct Entry {
+    std::shared_ptr<DeviceResources> resources;
+    std::uint64_t last_used;
+};
+
+std::mutex mutex;
+
+std::map<std::pair<cl_context, cl_device_id>, Entry> &entries() {
+    // Never destroyed: at exit the OpenCL platform may be gone before.
+    static auto &instance = *new std::map<std::pair<cl_context, cl_device_id>, Entry>;
+    return instance;
+}
+
+Queue make_queue(cl_context context, cl_device_id device) {
+    cl_int code = CL_SUCCESS;
+    // The 1.2 call: every platform has it.
+    Queue queue = Queue::adopt(clCreateCommandQueue(context, device, 0, &code));
+    check(code, "clCreateCommandQueue");
+    return queue;
+}
+
+}  // namespace
+
+DeviceResources::DeviceResources(cl_context context, cl_device_id device)
+    : read_queue_(make_queue(context, device)),
+      write_queue_(make_queue(context, device)),
+      staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
+      host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE) {}
+
+std::shared_ptr<DeviceResources> DeviceResources::of(cl_context context, cl_device_id device) {
+    const std::lock_guard lock(mutex);
+    Entry &entry = entries()[{context, device}];
+    if (entry.resources == nullptr) entry.resources = std::make_shared<DeviceResources>(context, device);
+    entry.last_used = now_ns();
+    return entry.resources;
+}
+
+void DeviceResources::release_idle(double idle_seconds) {
+    const std::uint64_t now = now_ns();
+    const std::lock_guard lock(mutex);
+    for (auto at = entries().begin(); at != entries().end();) {
+        auto &[resources, last_used] = at->second;
+        if (resources.use_count() > 1) last_used = now;
+        const bool idle = resources.use_count() <= 1 && static_cast<double>(now - last_used) * 1e-9 >= idle_seconds;
+        at = idle ? entries().erase(at) : std::next(at);
+    }
+}
+
+}  // namespace cldist

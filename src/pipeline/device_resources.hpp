@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+
+#include "ocl/handle.hpp"
+#include "pipeline/staging.hpp"
+
+namespace cldist {
+
+/// What the library owns on one device of one context: a private queue per direction, so that staging copies need no
+/// queue of the user's and overlap its kernels, and page-locked memory.
+class DeviceResources {
+public:
+    DeviceResources(cl_context context, cl_device_id device);
+
+    /// Those of (context, device), made on first use. Throws an Error if the platform refuses. Thread-safe.
+    static std::shared_ptr<DeviceResources> of(cl_context context, cl_device_id device);
+    /// Lets go of all that nobody used for `idle_seconds`; with them goes the library's hold on the context.
+    static void release_idle(double idle_seconds);
+
+    [[nodiscard]] cl_command_queue read_queue() const { return read_queue_.get(); }
+    [[nodiscard]] cl_command_queue write_queue() const { return write_queue_.get(); }
+    [[nodiscard]] StagingPool &staging() const { return *staging_; }
+    /// Whether the device's memory is the host's, so that mapping copies nothing.
+    [[nodiscard]] bool host_memory() const { return host_memory_; }
+
+private:
+    Queue read_queue_;
+    Queue write_queue_;
+    std::shared_ptr<StagingPool> staging_;
+    bool host_memory_;
+};
+
+}  // namespace cldist

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/config.hpp"
+
+namespace cldist {
+
+/// How a transfer is done.
+struct Plan {
+    Path path = Path::pinned;
+    std::size_t block = 0;  ///< bytes per block on the wire; at least 1
+    unsigned depth = 1;     ///< blocks in flight at once
+    /// The message is one block that travels with its envelope.
+    bool inlined = false;
+
+    bool operator==(const Plan &) const = default;
+};
+
+/// The largest block: MPI counts are int.
+inline constexpr std::size_t max_block = std::size_t{1} << 30U;
+
+/// What the sender does with `size` bytes. `requested` is the user's choice (CLDIST_PATH, …); `host_memory` says that
+/// the device's memory is the host's.
+Plan plan_send(std::size_t size, bool host_memory, const Config &requested);
+
+/// What the receiver does with a message that is not inlined and comes in blocks of `block` bytes.
+Plan plan_recv(std::size_t size, std::size_t block, bool host_memory, const Config &requested);
+
+}  // namespace cldist

@@ -1,0 +1,118 @@
+#include "pipeline/staging.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist {
+namespace {
+
+constexpr std::size_t smallest_piece = 4096;
+// Small pieces share a slab: page-locking costs much per call.
+constexpr std::size_t small_slab = std::size_t{1} << 20U;
+
+}  // namespace
+
+struct StagingPool::Slab {
+    std::size_t piece;
+    std::size_t size;
+    std::byte *base;
+    Mem mem;
+    std::vector<std::byte *> free;
+
+    [[nodiscard]] bool unused() const { return free.size() * piece == size; }
+};
+
+StagingPool::Lease &StagingPool::Lease::operator=(Lease &&other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(slab_, other.slab_);
+    std::swap(data_, other.data_);
+    return *this;
+}
+
+StagingPool::Lease::~Lease() {
+    if (pool_ != nullptr) pool_->give_back(slab_, data_);
+}
+
+StagingPool::StagingPool(cl_context context, cl_command_queue queue, std::size_t keep)
+    : context_(Context::share(context)), queue_(Queue::share(queue)), keep_(keep) {}
+
+StagingPool::~StagingPool() {
+    for (const auto &slab : slabs_) destroy(*slab);
+}
+
+StagingPool::Lease StagingPool::lease(std::size_t size) {
+    // Powers of two, so that pieces are found again; a whole number of MiB above that, not to waste gigabytes.
+    const std::size_t piece = size <= small_slab ? std::bit_ceil(std::max(size, smallest_piece))
+                                                 : (size + small_slab - 1) / small_slab * small_slab;
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(slabs_.begin(), slabs_.end(),
+                                    [&](const auto &s) { return s->piece == piece && !s->free.empty(); });
+    Slab &slab = found != slabs_.end() ? **found : make_slab(piece, std::max<std::size_t>(small_slab / piece, 1));
+    if (slab.unused()) unused_ -= slab.size;
+    std::byte *data = slab.free.back();
+    slab.free.pop_back();
+    return {shared_from_this(), &slab, data};
+}
+
+void StagingPool::give_back(Slab *slab, std::byte *data) {
+    const std::lock_guard lock(mutex_);
+    slab->free.push_back(data);
+    if (!slab->unused()) return;
+    unused_ += slab->size;
+    if (unused_ <= keep_) return;
+    unused_ -= slab->size;
+    destroy(*slab);
+    std::erase_if(slabs_, [&](const auto &s) { return s.get() == slab; });
+}
+
+StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces) {
+    const std::size_t size = piece * pieces;
+    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        throw Error(CL_OUT_OF_HOST_MEMORY, fmt::format("no memory for {} bytes of staging: {}", size, std::strerror(errno)));
+    auto slab = std::make_unique<Slab>(Slab{piece, size, static_cast<std::byte *>(memory), {}, {}});
+    cl_int code = CL_SUCCESS;
+    slab->mem = Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, memory, &code));
+    void *mapped = nullptr;
+    if (code == CL_SUCCESS)
+        mapped = clEnqueueMapBuffer(queue_.get(), slab->mem.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0,
+                                    nullptr, nullptr, &code);
+    if (code != CL_SUCCESS) {
+        // Page-locked memory may be limited; any memory does, only slower.
+        log_info("{} bytes of staging memory are not page-locked: OpenCL error {}", size, code);
+        slab->mem.reset();
+    } else if (mapped != memory) {
+        munmap(memory, size);
+        throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE, "a mapped CL_MEM_USE_HOST_PTR buffer lies elsewhere than its memory");
+    }
+    for (std::size_t i = pieces; i-- > 0;) slab->free.push_back(slab->base + i * piece);
+    unused_ += size;
+    slabs_.push_back(std::move(slab));
+    return *slabs_.back();
+}
+
+void StagingPool::destroy(Slab &slab) {
+    if (slab.mem) {
+        clEnqueueUnmapMemObject(queue_.get(), slab.mem.get(), slab.base, 0, nullptr, nullptr);
+        clFinish(queue_.get());
+        slab.mem.reset();
+    }
+    munmap(slab.base, slab.size);
+}
+
+std::size_t StagingPool::bytes_allocated() const {
+    const std::lock_guard lock(mutex_);
+    std::size_t sum = 0;
+    for (const auto &slab : slabs_) sum += slab->size;
+    return sum;
+}
+
+}  // namespace cldist

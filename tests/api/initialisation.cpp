@@ -1,0 +1,159 @@
+/// Calls before MPI_Init, after MPI_Finalize, and clDistInit where MPI was initialised behind the library's back.
+/// Each needs a process of its own: the first argument says which.
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <CL/cl_ext_dist.h>
+
+namespace {
+
+int failures = 0;
+
+void expect(const char *what, cl_int found, cl_int wanted) {
+    if (found != wanted) {
+        std::fprintf(stderr, "%s gave %d, not %d\n", what, found, wanted);
+        ++failures;
+    }
+}
+
+struct device {
+    device() {
+        cl_uint number = 0;
+        cl_platform_id platforms[16];
+        clGetPlatformIDs(16, platforms, &number);
+        for (cl_uint i = 0; i < number && i < 16 && id == nullptr; ++i) {
+            clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 1, &id, nullptr);
+        }
+        cl_int error = CL_SUCCESS;
+        context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &error);
+        queue = clCreateCommandQueue(context, id, 0, &error);
+        other_queue = clCreateCommandQueue(context, id, 0, &error);
+        buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 256, nullptr, &error);
+        expect("the OpenCL device", error, CL_SUCCESS);
+    }
+    ~device() {
+        clReleaseMemObject(buffer);
+        clReleaseCommandQueue(other_queue);
+        clReleaseCommandQueue(queue);
+        clReleaseContext(context);
+    }
+    device(const device &) = delete;
+    device &operator=(const device &) = delete;
+
+    cl_device_id id = nullptr;
+    cl_context context = nullptr;
+    cl_command_queue queue = nullptr;
+    cl_command_queue other_queue = nullptr;
+    cl_mem buffer = nullptr;
+};
+
+/// All three commands are refused with `code`; an earlier check still comes first.
+void expect_commands_refused(const device &d, cl_int code) {
+    for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+        expect("a send",
+               clEnqueueSendBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr), code);
+        expect("a receive",
+               clEnqueueRecvBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr), code);
+        expect("a send-receive",
+               clEnqueueSendrecvBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, d.buffer, 8, 8, 0, 1, MPI_COMM_WORLD, 0,
+                                       nullptr, nullptr),
+               code);
+    }
+    expect("a send with a wrong range",
+           clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 257, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr),
+           CL_INVALID_VALUE);
+    expect("a send with a wrong communicator",
+           clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, 0, 1, MPI_COMM_NULL, 0, nullptr, nullptr), code);
+}
+
+void expect_commands_work(const device &d) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    cl_event events[2] = {nullptr, nullptr};
+    expect("a receive",
+           clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, rank, 1, MPI_COMM_WORLD, 0, nullptr, &events[0]),
+           CL_SUCCESS);
+    expect(
+        "a send",
+        clEnqueueSendBuffer(d.other_queue, d.buffer, CL_FALSE, 8, 8, rank, 1, MPI_COMM_WORLD, 0, nullptr, &events[1]),
+        CL_SUCCESS);
+    if (failures == 0) {
+        expect("waiting", clWaitForEvents(2, events), CL_SUCCESS);
+        clReleaseEvent(events[0]);
+        clReleaseEvent(events[1]);
+    }
+}
+
+void before_init(const device &d) {
+    expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_NOT_INITIALIZED);
+    expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+    MPI_Init(nullptr, nullptr);
+    expect_commands_work(d);
+    MPI_Finalize();
+}
+
+void after_finalize(const device &d) {
+    MPI_Init(nullptr, nullptr);
+    expect_commands_work(d);
+    MPI_Finalize();
+    expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_NOT_INITIALIZED);
+    expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+}
+
+/// MPI at `level`, initialised as a language binding does that the library does not see.
+void behind_the_back(const device &d, int level) {
+    int provided = MPI_THREAD_SINGLE;
+    PMPI_Init_thread(nullptr, nullptr, level, &provided);
+    expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+    expect("clDistInit of no communicator", clDistInit(MPI_COMM_NULL),
+           provided < MPI_THREAD_MULTIPLE ? CL_MPI_THREAD_LEVEL_TOO_LOW : CL_INVALID_COMMUNICATOR);
+    if (provided < MPI_THREAD_MULTIPLE) {
+        expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_THREAD_LEVEL_TOO_LOW);
+        expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+    } else {
+        expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
+        expect_commands_work(d);
+        expect("clDistInit again", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
+        expect_commands_work(d);
+    }
+    MPI_Finalize();
+    expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+}
+
+/// MPI_Init_thread as programs call it. The level is raised, and `provided` tells it.
+void init_thread(const device &d, int level) {
+    int provided = MPI_THREAD_SINGLE;
+    MPI_Init_thread(nullptr, nullptr, level, &provided);
+    expect("the level provided", provided, MPI_THREAD_MULTIPLE);
+    expect_commands_work(d);
+    MPI_Finalize();
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    const std::string what = argc > 1 ? argv[1] : "";
+    const device d;
+    if (what == "before-init") {
+        before_init(d);
+    } else if (what == "after-finalize") {
+        after_finalize(d);
+    } else if (what == "hidden-single") {
+        behind_the_back(d, MPI_THREAD_SINGLE);
+    } else if (what == "hidden-funneled") {
+        behind_the_back(d, MPI_THREAD_FUNNELED);
+    } else if (what == "hidden-multiple") {
+        behind_the_back(d, MPI_THREAD_MULTIPLE);
+    } else if (what == "init-thread-single") {
+        init_thread(d, MPI_THREAD_SINGLE);
+    } else if (what == "init-thread-multiple") {
+        init_thread(d, MPI_THREAD_MULTIPLE);
+    } else {
+        std::fprintf(stderr, "no case of that name: %s\n", what.c_str());
+        return 2;
+    }
+    std::printf("%s: %s\n", what.c_str(), failures == 0 ? "passed" : "failed");
+    return failures == 0 ? 0 : 1;
+}

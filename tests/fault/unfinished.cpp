@@ -1,0 +1,185 @@
+/// Programs that stall, or end with commands in flight. Each needs a job of its own: the first argument says which. What
+/// they print on standard error is checked by the script that runs them.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <CL/cl_ext_dist.h>
+#include <unistd.h>
+
+namespace {
+
+int failures = 0;
+
+void expect(const char *what, long found, long wanted) {
+    if (found != wanted) {
+        std::fprintf(stderr, "UNEXPECTED: %s is %ld, not %ld\n", what, found, wanted);
+        ++failures;
+    }
+}
+
+struct device {
+    device() {
+        cl_uint number = 0;
+        cl_platform_id platforms[16];
+        clGetPlatformIDs(16, platforms, &number);
+        const char *wanted = std::getenv("CLDIST_TEST_DEVICE");
+        for (const cl_device_type type : {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_CPU}) {
+            if (wanted != nullptr && (std::string(wanted) == "gpu") != (type == CL_DEVICE_TYPE_GPU)) {
+                continue;
+            }
+            for (cl_uint i = 0; i < number && i < 16 && id == nullptr; ++i) {
+                clGetDeviceIDs(platforms[i], type, 1, &id, nullptr);
+            }
+        }
+        cl_int error = CL_SUCCESS;
+        context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &error);
+        queue = clCreateCommandQueue(context, id, 0, &error);
+        buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 1 << 20, nullptr, &error);
+        expect("the OpenCL device", error, CL_SUCCESS);
+    }
+
+    cl_device_id id = nullptr;
+    cl_context context = nullptr;
+    cl_command_queue queue = nullptr;
+    cl_mem buffer = nullptr;
+};
+
+cl_int status_told(cl_event event) {
+    cl_int status = CL_QUEUED;
+    expect("clGetTransferInfo", clGetTransferInfo(event, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr),
+           CL_SUCCESS);
+    return status;
+}
+
+/// Rank 1 receives what never comes until it has said so; then rank 0 sends it.
+void stalled_receive(const device &d, int rank) {
+    if (rank == 1) {
+        cl_event event = nullptr;
+        expect("the receive",
+               clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, &event),
+               CL_SUCCESS);
+        clWaitForEvents(1, &event);
+        expect("the receive's status", status_told(event), CL_COMPLETE);
+        clReleaseEvent(event);
+    } else if (rank == 0) {
+        // Long enough for the other process to find that nothing moves; the pause is what is tested.
+        ::sleep(4);
+        expect("the send",
+               clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 4321, 1, 77, MPI_COMM_WORLD, 0, nullptr, nullptr),
+               CL_SUCCESS);
+    }
+    MPI_Finalize();
+}
+
+/// A message that is in flight when both processes call MPI_Finalize arrives.
+void finalize_in_flight(const device &d, int rank) {
+    cl_event event = nullptr;
+    std::vector<unsigned char> data(1 << 20, static_cast<unsigned char>(rank == 0 ? 5 : 0));
+    clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, data.size(), data.data(), 0, nullptr, nullptr);
+    if (rank == 0) {
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, data.size(), 1, 1, MPI_COMM_WORLD, 0, nullptr, &event);
+    } else if (rank == 1) {
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, data.size(), 0, 1, MPI_COMM_WORLD, 0, nullptr, &event);
+    }
+    MPI_Finalize();
+    if (event != nullptr) {
+        clWaitForEvents(1, &event);
+        expect("the transfer's status", status_told(event), CL_COMPLETE);
+        clReleaseEvent(event);
+    }
+    if (rank == 1) {
+        clEnqueueReadBuffer(d.queue, d.buffer, CL_TRUE, 0, data.size(), data.data(), 0, nullptr, nullptr);
+        long wrong = 0;
+        for (const unsigned char byte : data) {
+            wrong += byte == 5 ? 0 : 1;
+        }
+        expect("the number of wrong bytes", wrong, 0);
+    }
+}
+
+/// A receive that nothing matches is abandoned by MPI_Finalize; so is a send that waits for an event nobody sets.
+void finalize_unmatched(const device &d, int rank) {
+    cl_event event = nullptr;
+    cl_int error = CL_SUCCESS;
+    cl_event gate = clCreateUserEvent(d.context, &error);
+    if (rank == 1) {
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, &event);
+    } else if (rank == 0) {
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 1234, 1, 78, MPI_COMM_WORLD, 1, &gate, &event);
+    }
+    MPI_Finalize();
+    if (event != nullptr) {
+        expect("the transfer's status", status_told(event), CL_TRANSFER_ABANDONED);
+    }
+    std::fprintf(stderr, "rank %d came out of MPI_Finalize\n", rank);
+    std::fflush(stderr);
+    // The gate is never set, and the platform may wait for its queue when handles are released: leave them.
+}
+
+/// main ends without MPI_Finalize, with a receive in flight.
+void exit_in_flight(const device &d, int rank) {
+    cl_event event = nullptr;
+    if (rank == 1) {
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, &event);
+    }
+    std::fprintf(stderr, "rank %d leaves main\n", rank);
+    std::fflush(stderr);
+}
+
+/// As before, but the last to leave calls exit on another path: nothing is in flight.
+void exit_idle(const device &d, int rank) {
+    if (rank == 0) {
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
+    } else if (rank == 1) {
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
+    }
+    std::fprintf(stderr, "rank %d leaves main\n", rank);
+    std::fflush(stderr);
+    std::exit(0);
+}
+
+/// A message that is too long, with CLDIST_ON_ERROR as the environment says: the job must not go on as if all was well.
+void failed_receive(const device &d, int rank) {
+    if (rank == 0) {
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
+    } else if (rank == 1) {
+        const cl_int code =
+            clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1000, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
+        std::fprintf(stderr, "the receive returned %d\n", code);
+        std::fflush(stderr);
+    }
+    MPI_Finalize();
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    const std::string what = argc > 1 ? argv[1] : "";
+    MPI_Init(&argc, &argv);
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const device d;
+    if (what == "stalled-receive") {
+        stalled_receive(d, rank);
+    } else if (what == "finalize-in-flight") {
+        finalize_in_flight(d, rank);
+    } else if (what == "finalize-unmatched") {
+        finalize_unmatched(d, rank);
+    } else if (what == "exit-in-flight") {
+        exit_in_flight(d, rank);
+    } else if (what == "exit-idle") {
+        exit_idle(d, rank);
+    } else if (what == "failed-receive") {
+        failed_receive(d, rank);
+    } else {
+        std::fprintf(stderr, "no case of that name: %s\n", what.c_str());
+        return 2;
+    }
+    return failures == 0 ? 0 : 1;
+}

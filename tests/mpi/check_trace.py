@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Runs a job with CLDIST_TRACE and checks the traces it writes.
+
+    check_trace.py FOLDER RANKS -- COMMAND...
+"""
+
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+
+def check(events, rank):
+    """What is wrong with the trace events of one rank."""
+    complaints = []
+    stages = collections.Counter()
+    commands = []
+    open_spans = {}
+    for event in events:
+        if event.get("pid") != rank:
+            complaints.append(f"an event of another process: {event}")
+        kind, name = event.get("ph"), event.get("name")
+        if kind == "b":
+            open_spans[(event["id"], name, len(open_spans))] = event["ts"]
+            stages[name] += 1
+            if name in ("send", "recv"):
+                commands.append(event)
+        elif kind == "e":
+            begun = [key for key in open_spans if key[:2] == (event["id"], name)]
+            if not begun:
+                complaints.append(f"an end without a begin: {event}")
+            elif open_spans.pop(begun[-1]) > event["ts"]:
+                complaints.append(f"an end before its begin: {event}")
+    if open_spans:
+        complaints.append(f"{len(open_spans)} spans without an end")
+    for wanted in ("send", "recv", "wait", "match", "device", "message"):
+        if stages[wanted] == 0:
+            complaints.append(f"no span named {wanted!r}")
+    if not any(command.get("args", {}).get("bytes", 0) > 0 for command in commands):
+        complaints.append("no command tells its bytes")
+    return complaints
+
+
+def main():
+    folder, ranks, separator, *command = sys.argv[1:]
+    assert separator == "--"
+    path = pathlib.Path(folder)
+    shutil.rmtree(path, ignore_errors=True)
+    status = subprocess.run(command, env=dict(os.environ, CLDIST_TRACE=folder), check=False).returncode
+    complaints = [f"exit status {status}"] if status else []
+    files = sorted(path.glob("*.json"))
+    if len(files) != int(ranks):
+        complaints.append(f"{len(files)} traces, expected {ranks}")
+    for rank, file in enumerate(files):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        complaints += [f"{file.name}: {complaint}" for complaint in check(content["traceEvents"], rank)]
+    for complaint in complaints:
+        print("FAILED:", complaint)
+    return 1 if complaints else 0
+
+
+sys.exit(main())

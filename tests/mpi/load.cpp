@@ -1,0 +1,197 @@
+/// Many commands, both directions at once, and none at all.
+
+#include <thread>
+
+#include <sys/resource.h>
+
+#include "transfers.hpp"
+
+using namespace cldist_test;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+constexpr int many = 10000;
+constexpr std::size_t slot = 16;
+
+/// 10,000 commands in flight: the receives are enqueued before the first send.
+void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue, bool distinct_tags) {
+    const buffer_handle buffer = cl.filled(slot * many, static_cast<std::uint64_t>(mpi.rank));
+    std::vector<event_handle> events;
+    events.reserve(many);
+    if (mpi.rank == 1) {
+        for (int i = 0; i < many; ++i) {
+            events.push_back(
+                receive(queue, buffer, slot * static_cast<std::size_t>(i), slot, 0, distinct_tags ? i : 1, mpi.comm));
+        }
+        tell(mpi, 0);
+    } else if (mpi.rank == 0) {
+        await(mpi, 1);
+        for (int i = 0; i < many; ++i) {
+            // With distinct tags, the receives are met in the reverse order.
+            const int n = distinct_tags ? many - 1 - i : i;
+            events.push_back(
+                send(queue, buffer, slot * static_cast<std::size_t>(n), slot, 1, distinct_tags ? n : 1, mpi.comm));
+        }
+    }
+    int wrong = 0;
+    for (const event_handle &event : events) {
+        wrong += wait_for(event, std::chrono::seconds(55)) == CL_COMPLETE ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+    if (mpi.rank == 1) {
+        cl.expect(buffer, 0, slot * many, 0);
+    }
+}
+
+double processor_seconds() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval &t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+MPI_CASE("10,000 commands with tags of their own are in flight on an out-of-order queue", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    many_commands(mpi, cl, queue, true);
+}
+
+MPI_CASE("10,000 commands with one tag are in flight on an out-of-order queue, and keep their order", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    many_commands(mpi, cl, queue, false);
+}
+
+MPI_CASE("10,000 commands with one tag are in flight on an in-order queue", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    many_commands(mpi, cl, queue, false);
+}
+
+MPI_CASE("two processes send large messages to each other at once", 2) {
+    const opencl cl;
+    constexpr std::size_t size = 20 * MiB + 1;
+    if (mpi.rank >= 2) {
+        return;
+    }
+    const int peer = 1 - mpi.rank;
+    const queue_handle sending = cl.in_order_queue();
+    const queue_handle receiving = cl.in_order_queue();
+    const buffer_handle outgoing = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle incoming = cl.buffer(size);
+    const event_handle sent = send(sending, outgoing, 0, size, peer, 1, mpi.comm);
+    const event_handle received = receive(receiving, incoming, 0, size, peer, 1, mpi.comm);
+    expect_complete(sent);
+    expect_received(received, size, peer, 1);
+    cl.expect(incoming, 0, size, static_cast<std::uint64_t>(peer));
+}
+
+MPI_CASE("two processes send large messages to each other from out-of-order queues, sends first", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    constexpr std::size_t size = 4 * MiB;
+    constexpr std::size_t count = 8;
+    if (mpi.rank >= 2) {
+        return;
+    }
+    const int peer = 1 - mpi.rank;
+    const buffer_handle outgoing = cl.filled(size * count, static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle incoming = cl.buffer(size * count);
+    std::vector<event_handle> events;
+    for (std::size_t i = 0; i < count; ++i) {
+        events.push_back(send(queue, outgoing, i * size, size, peer, 1, mpi.comm));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        events.push_back(receive(queue, incoming, i * size, size, peer, 1, mpi.comm));
+    }
+    for (const event_handle &event : events) {
+        expect_complete(event);
+    }
+    cl.expect(incoming, 0, size * count, static_cast<std::uint64_t>(peer));
+}
+
+MPI_CASE("two processes exchange large messages with one send-receive each, blocking or not", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    if (mpi.rank >= 2) {
+        return;
+    }
+    const int peer = 1 - mpi.rank;
+    for (const std::size_t size : {std::size_t{0}, std::size_t{9}, std::size_t{100000}, 10 * MiB + 1}) {
+        for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+            CAPTURE(size);
+            CAPTURE(blocking);
+            const buffer_handle buffer = cl.filled(2 * size + 1, static_cast<std::uint64_t>(mpi.rank));
+            event_handle event;
+            CL_OK(clEnqueueSendrecvBuffer(queue, buffer, blocking, 0, size, peer, 1, buffer, size, size, peer, 1,
+                                          mpi.comm, 0, nullptr, event.out()));
+            expect_received(event, size, peer, 1);
+            CHECK(transfer_info<int>(event, CL_TRANSFER_DESTINATION) == peer);
+            cl.expect(buffer, 0, size, static_cast<std::uint64_t>(mpi.rank));
+            cl.expect(buffer, size, size, static_cast<std::uint64_t>(peer));
+        }
+    }
+}
+
+MPI_CASE("a ring of send-receives passes a message round all processes", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    constexpr std::size_t size = 2 * MiB + 5;
+    const int next = (mpi.rank + 1) % mpi.size;
+    const int previous = (mpi.rank + mpi.size - 1) % mpi.size;
+    const buffer_handle buffers[2] = {cl.filled(size, static_cast<std::uint64_t>(mpi.rank)), cl.buffer(size)};
+    std::vector<event_handle> events(static_cast<std::size_t>(mpi.size));
+    for (std::size_t i = 0; i < events.size(); ++i) {  // all enqueued at once: the queue keeps them in order
+        CL_OK(clEnqueueSendrecvBuffer(queue, buffers[i % 2], CL_FALSE, 0, size, next, 1, buffers[(i + 1) % 2], 0, size,
+                                      previous, 1, mpi.comm, 0, nullptr, events[i].out()));
+    }
+    for (const event_handle &event : events) {
+        expect_complete(event);
+    }
+    cl.expect(buffers[events.size() % 2], 0, size, static_cast<std::uint64_t>(mpi.rank));
+    mpi.barrier();
+}
+
+MPI_CASE("a send-receive may send to one rank and receive from another, or from none", 3) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    constexpr std::size_t size = MiB;
+    const buffer_handle outgoing = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle incoming = cl.filled(size, 99);
+    const int next = mpi.rank + 1 < mpi.size ? mpi.rank + 1 : MPI_PROC_NULL;
+    const int previous = mpi.rank > 0 ? mpi.rank - 1 : MPI_PROC_NULL;
+    event_handle event;
+    CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, size, next, 1, incoming, 0, size, previous, 1, mpi.comm,
+                                  0, nullptr, event.out()));
+    expect_complete(event);
+    CHECK(transfer_info<int>(event, CL_TRANSFER_SOURCE) == previous);
+    CHECK(transfer_info<int>(event, CL_TRANSFER_DESTINATION) == next);
+    cl.expect(incoming, 0, size, previous == MPI_PROC_NULL ? 99 : static_cast<std::uint64_t>(previous));
+}
+
+MPI_CASE("a process that has nothing to do uses no processor time", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(MiB, static_cast<std::uint64_t>(mpi.rank));
+    if (mpi.rank == 0) {
+        expect_complete(send(queue, buffer, 0, MiB, 1, 1, mpi.comm));
+    } else if (mpi.rank == 1) {
+        expect_complete(receive(queue, buffer, 0, MiB, 0, 1, mpi.comm));
+    }
+    // Whatever winds down after the transfer may do so first.
+    const auto idle_second = [] {
+        const double before = processor_seconds();
+        std::this_thread::sleep_for(std::chrono::seconds(1));  // what is measured is this second itself
+        return processor_seconds() - before;
+    };
+    double used = idle_second();
+    for (int i = 0; i < 2 && used >= 0.020; ++i) {
+        used = idle_second();
+    }
+    CHECK(used < 0.020);
+}

@@ -1,0 +1,260 @@
+/// Wait lists gate transfers, and fail them.
+
+#include <thread>
+
+#include "transfers.hpp"
+
+using namespace cldist_test;
+
+namespace {
+
+/// A message on another tag goes there and back: whatever could have arrived before, has.
+void round_trip(const mpi_view &mpi) {
+    if (mpi.rank == 0) {
+        tell(mpi, 1);
+        await(mpi, 1);
+    } else if (mpi.rank == 1) {
+        await(mpi, 0);
+        tell(mpi, 0);
+    }
+}
+
+}  // namespace
+
+MPI_CASE("a send starts when its wait list is complete, not before", 2) {
+    const opencl cl;
+    for (const std::size_t size : {100UL, 1UL << 20}) {
+        CAPTURE(size);
+        const queue_handle queue = cl.in_order_queue();
+        const buffer_handle buffer = cl.filled(size, 1);
+        if (mpi.rank == 0) {
+            const event_handle one = cl.user_event();
+            const event_handle two = cl.user_event();
+            const event_handle sent = send(queue, buffer, 0, size, 1, 1, mpi.comm, {one, two});
+            CL_OK(clSetUserEventStatus(one, CL_COMPLETE));
+            round_trip(mpi);
+            CHECK(transfer_status(sent) > CL_RUNNING);
+            cl.fill(buffer, 0, size, 2);
+            CL_OK(clSetUserEventStatus(two, CL_COMPLETE));
+            expect_complete(sent);
+        } else if (mpi.rank == 1) {
+            const event_handle received = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
+            round_trip(mpi);
+            CHECK(transfer_status(received) > CL_COMPLETE);
+            tell(mpi, 0);
+            expect_received(received, size, 0, 1);
+            cl.expect(buffer, 0, size, 2);
+        }
+        if (mpi.rank == 0) {
+            await(mpi, 1);
+        }
+    }
+}
+
+MPI_CASE("a receive starts when its wait list is complete, not before", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const queue_handle other = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(1000, 1);
+    if (mpi.rank == 0) {
+        expect_complete(send(queue, buffer, 0, 1000, 1, 1, mpi.comm));
+        tell(mpi, 1);
+        cl.fill(buffer, 0, 1000, 2);
+        expect_complete(send(queue, buffer, 0, 1000, 1, 1, mpi.comm));
+    } else if (mpi.rank == 1) {
+        const buffer_handle late = cl.filled(1000, 3);
+        const event_handle gate = cl.user_event();
+        const event_handle gated = receive(queue, late, 0, 1000, 0, 1, mpi.comm, {gate});
+        await(mpi, 0);
+        // The first message is there; a receive that starts earlier gets it.
+        expect_received(receive(other, buffer, 0, 1000, 0, 1, mpi.comm), 1000, 0, 1);
+        cl.expect(buffer, 0, 1000, 1);
+        CHECK(status_of(gated) > CL_COMPLETE);
+        cl.expect(late, 0, 1000, 3);
+        CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+        expect_received(gated, 1000, 0, 1);
+        cl.expect(late, 0, 1000, 2);
+    }
+}
+
+MPI_CASE("a transfer waits for commands of other queues and for other transfers", 3) {
+    // 0 fills and sends to 1; 1 passes on what it gets to 2; all of it enqueued at once.
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const queue_handle other = cl.in_order_queue();
+    constexpr std::size_t size = 300000;
+    const buffer_handle buffer = cl.filled(size, 9);
+    if (mpi.rank == 0) {
+        const unsigned char value = 42;
+        event_handle filled;
+        CL_OK(clEnqueueFillBuffer(other, buffer, &value, 1, 0, size, 0, nullptr, filled.out()));
+        expect_complete(send(queue, buffer, 0, size, 1, 1, mpi.comm, {filled}));
+    } else if (mpi.rank == 1) {
+        const event_handle received = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
+        expect_complete(send(other, buffer, 0, size, 2, 1, mpi.comm, {received}));
+        expect_received(received, size, 0, 1);
+    } else if (mpi.rank == 2) {
+        expect_received(receive(queue, buffer, 0, size, 1, 1, mpi.comm), size, 1, 1);
+        CHECK((cl.read(buffer, 0, size) == bytes(size, 42)));
+    }
+}
+
+MPI_CASE("a send whose wait list fails ends with that, and its receiver with CL_PEER_TRANSFER_FAILED", 2) {
+    const opencl cl;
+    for (const std::size_t size : {100UL, 2UL << 20}) {
+        CAPTURE(size);
+        const queue_handle queue = cl.out_of_order_queue();
+        const buffer_handle buffer = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
+        if (mpi.rank == 0) {
+            const event_handle gate = cl.user_event();
+            const event_handle sent = send(queue, buffer, 0, size, 1, 1, mpi.comm, {gate});
+            CL_OK(clSetUserEventStatus(gate, -77));
+            expect_failure(sent, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+            expect_complete(send(queue, buffer, 0, size, 1, 1, mpi.comm));
+        } else if (mpi.rank == 1) {
+            const event_handle failed = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
+            expect_failure(failed, CL_PEER_TRANSFER_FAILED);
+            cl.expect(buffer, 0, size, 1);
+            expect_received(receive(queue, buffer, 0, size, 0, 1, mpi.comm), size, 0, 1);
+            cl.expect(buffer, 0, size, 0);
+        }
+    }
+}
+
+MPI_CASE("a blocking send whose wait list fails while it waits returns the error, and its receiver fails, too", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    const buffer_handle buffer = cl.filled(5000, static_cast<std::uint64_t>(mpi.rank));
+    if (mpi.rank == 0) {
+        const event_handle gate = cl.user_event();
+        const cl_event list[] = {gate};
+        event_handle event;
+        std::jthread setter([&] { clSetUserEventStatus(gate, -77); });
+        const cl_int code = clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, 5000, 1, 1, mpi.comm, 1, list, event.out());
+        CHECK(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        setter.join();
+        // Whether the event failed before the call or in it can't be told; the receiver is told in the latter case.
+        const bool in_call = event.get() != nullptr;
+        expect_complete(send(queue, buffer, 0, 5000, 1, in_call ? 3 : 2, mpi.comm));
+        if (!in_call) {
+            expect_complete(send(queue, buffer, 0, 5000, 1, 1, mpi.comm));
+        }
+    } else if (mpi.rank == 1) {
+        const event_handle first = receive(queue, buffer, 0, 5000, 0, 1, mpi.comm);
+        const buffer_handle other = cl.buffer(5000);
+        const event_handle second = receive(queue, other, 0, 5000, 0, MPI_ANY_TAG, mpi.comm);
+        expect_complete(second);
+        if (transfer_info<int>(second, CL_TRANSFER_TAG) == 3) {
+            expect_failure(first, CL_PEER_TRANSFER_FAILED);
+        } else {
+            expect_complete(first);
+        }
+    }
+}
+
+MPI_CASE("a receive whose wait list fails drops its message, and the next one gets the next", 2) {
+    const opencl cl;
+    for (const std::size_t size : {100UL, 2UL << 20}) {
+        CAPTURE(size);
+        const queue_handle queue = cl.out_of_order_queue();
+        if (mpi.rank == 0) {
+            const buffer_handle first = cl.filled(size, 1);
+            const buffer_handle second = cl.filled(size, 2);
+            const event_handle dropped = send(queue, first, 0, size, 1, 1, mpi.comm);
+            await(mpi, 1);
+            const event_handle taken = send(queue, second, 0, size, 1, 1, mpi.comm);
+            CHECK(wait_for(dropped) == CL_COMPLETE);
+            expect_complete(taken);
+        } else if (mpi.rank == 1) {
+            const buffer_handle buffer = cl.filled(size, 3);
+            const buffer_handle other = cl.buffer(size);
+            const event_handle gate = cl.user_event();
+            const event_handle failed = receive(queue, buffer, 0, size, 0, 1, mpi.comm, {gate});
+            CL_OK(clSetUserEventStatus(gate, -77));
+            expect_failure(failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+            tell(mpi, 0);
+            expect_received(receive(queue, other, 0, size, 0, 1, mpi.comm), size, 0, 1);
+            cl.expect(other, 0, size, 2);
+            cl.expect(buffer, 0, size, 3);
+        }
+    }
+}
+
+MPI_CASE("a receive that fails before any message comes still drops the message that is its own", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    if (mpi.rank == 1) {
+        const buffer_handle buffer = cl.filled(1000, 3);
+        const event_handle gate = cl.user_event();
+        const event_handle failed = receive(queue, buffer, 0, 1000, 0, 1, mpi.comm, {gate});
+        CL_OK(clSetUserEventStatus(gate, -77));
+        poll_until("the receive to start or to end", [&] { return transfer_status(failed) <= CL_RUNNING; });
+        const buffer_handle other = cl.buffer(1000);
+        const event_handle next = receive(queue, other, 0, 1000, 0, 1, mpi.comm);
+        tell(mpi, 0);
+        expect_received(next, 1000, 0, 1);
+        expect_failure(failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        cl.expect(other, 0, 1000, 2);
+        cl.expect(buffer, 0, 1000, 3);
+    } else if (mpi.rank == 0) {
+        const buffer_handle first = cl.filled(1000, 1);
+        const buffer_handle second = cl.filled(1000, 2);
+        await(mpi, 1);
+        const event_handle one = send(queue, first, 0, 1000, 1, 1, mpi.comm);
+        const event_handle two = send(queue, second, 0, 1000, 1, 1, mpi.comm);
+        expect_complete(one);
+        expect_complete(two);
+    }
+}
+
+MPI_CASE("a send-receive whose wait list fails tells its receiver and drops its message", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    const buffer_handle outgoing = cl.filled(70000, static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle incoming = cl.filled(70000, 9);
+    if (mpi.rank == 0) {
+        const event_handle gate = cl.user_event();
+        const cl_event list[] = {gate};
+        event_handle event;
+        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 70000, 1, 1, incoming, 0, 70000, 1, 1, mpi.comm, 1,
+                                      list, event.out()));
+        CL_OK(clSetUserEventStatus(gate, -77));
+        expect_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        cl.expect(incoming, 0, 70000, 9);
+    } else if (mpi.rank == 1) {
+        event_handle event;
+        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 70000, 0, 1, incoming, 0, 70000, 0, 1, mpi.comm, 0,
+                                      nullptr, event.out()));
+        expect_failure(event, CL_PEER_TRANSFER_FAILED);
+        cl.expect(incoming, 0, 70000, 9);
+    }
+    if (mpi.rank < 2) {
+        event_handle event;
+        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 70000, 1 - mpi.rank, 1, incoming, 0, 70000,
+                                      1 - mpi.rank, 1, mpi.comm, 0, nullptr, event.out()));
+        expect_received(event, 70000, 1 - mpi.rank, 1);
+        cl.expect(incoming, 0, 70000, static_cast<std::uint64_t>(1 - mpi.rank));
+    }
+}
+
+MPI_CASE("what waits for a failed transfer does not run", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    const buffer_handle buffer = cl.filled(1000, 1);
+    if (mpi.rank == 0) {
+        const buffer_handle longer = cl.filled(2000, 2);
+        expect_complete(send(queue, longer, 0, 2000, 1, 1, mpi.comm));
+    } else if (mpi.rank == 1) {
+        const event_handle gate = cl.user_event();
+        const event_handle failed = receive(queue, buffer, 0, 1000, 0, 1, mpi.comm, {gate});
+        const unsigned char value = 3;
+        const cl_event list[] = {failed};
+        event_handle fill;
+        CL_OK(clEnqueueFillBuffer(queue, buffer, &value, 1, 0, 1000, 1, list, fill.out()));
+        CL_OK(clFlush(queue));
+        CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+        expect_failure(failed, CL_MESSAGE_TRUNCATED);
+        CHECK(wait_for(fill) < 0);
+        cl.expect(buffer, 0, 1000, 1);
+    }
+}

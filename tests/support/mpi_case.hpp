@@ -1,0 +1,71 @@
+/// doctest with MPI: every rank walks the same table of test cases.
+///
+/// A case is written `MPI_CASE("a sentence", ranks) { ... }`. Its body gets `mpi`, a view of a communicator made for this
+/// case alone. A check that fails on one rank fails the case on all of them: ranks agree at the end of each case, and a
+/// rank that left early tells the others, whose waits then end. What still hangs is ended by a watchdog.
+///
+/// Environment:
+///   CLDIST_TEST_FILTER   run only cases whose name contains this text
+///   CLDIST_TEST_TIMEOUT  seconds that one case may take (default 60)
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <doctest/doctest.h>
+#include <mpi.h>
+
+namespace cldist_test {
+
+/// The ranks that a case runs on.
+struct mpi_view {
+    MPI_Comm comm;  ///< made for this case alone, over all processes
+    int rank;
+    int size;
+
+    /// MPI_Barrier that ends with peer_left when another rank has left the case.
+    void barrier() const;
+};
+
+/// The rank of this process among those of its host.
+int rank_on_host();
+
+/// Thrown in a rank that waits when another rank has left the case early.
+struct peer_left : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// Leaves the case and counts it as skipped, with a line that names it and `reason`.
+[[noreturn]] void skip_case(std::string reason);
+
+/// Ends the case with an exception if another rank has left it.
+void throw_if_peer_left();
+
+/// Says what this thread waits for, while it lives. The watchdog prints it.
+class waiting_for {
+public:
+    explicit waiting_for(std::string what);
+    ~waiting_for();
+    waiting_for(const waiting_for &) = delete;
+    waiting_for &operator=(const waiting_for &) = delete;
+};
+
+/// Polls `done`, yielding the core in between, for things that MPI gives no event for. Fails the case after `limit`.
+void poll_until(const std::string &what, const std::function<bool()> &done,
+                std::chrono::milliseconds limit = std::chrono::seconds(30));
+
+using mpi_body = void (*)(const mpi_view &mpi);
+void run_mpi_case(const char *name, int ranks, mpi_body body);
+
+}  // namespace cldist_test
+
+#define CLDIST_MPI_CASE_IMPL(function, name, ranks)                       \
+    static void function(const cldist_test::mpi_view &mpi);               \
+    TEST_CASE(name) { cldist_test::run_mpi_case(name, ranks, function); } \
+    static void function([[maybe_unused]] const cldist_test::mpi_view &mpi)
+
+/// A test case that needs at least `ranks` processes.
+#define MPI_CASE(name, ranks) CLDIST_MPI_CASE_IMPL(DOCTEST_ANONYMOUS(mpi_case_), name, ranks)

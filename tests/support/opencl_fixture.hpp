@@ -1,0 +1,113 @@
+/// What the tests need of OpenCL: a device, queues, buffers with known bytes, waits with a limit.
+///
+/// Environment:
+///   CLDIST_TEST_DEVICE  "cpu" or "gpu"; the default is the GPU with the rank's number on its host if there is any GPU,
+///                       else the CPU.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CL/cl_ext_dist.h>
+#include <doctest/doctest.h>
+
+#include "mpi_case.hpp"
+
+/// Requires that an OpenCL call succeeds.
+#define CL_OK(expression) REQUIRE((expression) == CL_SUCCESS)
+
+namespace cldist_test {
+
+using bytes = std::vector<unsigned char>;
+
+/// Owns one reference of an OpenCL object.
+template <typename Handle, cl_int(CL_API_CALL *release)(Handle)>
+class owned {
+public:
+    owned() = default;
+    explicit owned(Handle handle_in) : handle(handle_in) {}
+    owned(owned &&other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
+    owned &operator=(owned &&other) noexcept {
+        std::swap(handle, other.handle);
+        return *this;
+    }
+    ~owned() {
+        if (handle != nullptr) {
+            release(handle);
+        }
+    }
+
+    operator Handle() const { return handle; }  // NOLINT: handles are passed to C calls
+    Handle get() const { return handle; }
+    /// For calls that write the handle. What was owned before is released.
+    Handle *out() {
+        *this = owned();
+        return &handle;
+    }
+
+private:
+    Handle handle = nullptr;
+};
+
+using context_handle = owned<cl_context, clReleaseContext>;
+using queue_handle = owned<cl_command_queue, clReleaseCommandQueue>;
+using buffer_handle = owned<cl_mem, clReleaseMemObject>;
+using event_handle = owned<cl_event, clReleaseEvent>;
+using kernel_handle = owned<cl_kernel, clReleaseKernel>;
+using program_handle = owned<cl_program, clReleaseProgram>;
+
+/// `size` bytes that depend on `seed` and the position.
+bytes pattern(std::uint64_t seed, std::size_t size);
+
+/// A device with a context. Reads and writes of the host use a queue of its own, so that they work while others wait.
+class opencl {
+public:
+    opencl();
+
+    queue_handle in_order_queue(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE) const;
+    /// Skips the case where the device has none.
+    queue_handle out_of_order_queue() const;
+    buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
+    buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size) const;
+    event_handle user_event() const;
+    /// The kernel `name` of the test program: `add_one(global uchar *data)`, one work-item per byte.
+    kernel_handle kernel(const char *name) const;
+
+    void write(cl_mem buffer, std::size_t offset, const bytes &data) const;
+    bytes read(cl_mem buffer, std::size_t offset, std::size_t size) const;
+    /// Writes pattern(seed, size) at `offset`.
+    void fill(cl_mem buffer, std::size_t offset, std::size_t size, std::uint64_t seed) const;
+    /// A new buffer that holds pattern(seed, size).
+    buffer_handle filled(std::size_t size, std::uint64_t seed) const;
+    /// Checks that `size` bytes at `offset` are those of pattern(seed, size) from its byte `skip` on.
+    void expect(cl_mem buffer, std::size_t offset, std::size_t size, std::uint64_t seed, std::size_t skip = 0) const;
+
+    cl_device_id device = nullptr;
+    context_handle context;
+
+private:
+    queue_handle host_queue;
+};
+
+/// Skips the case where the device has not the memory for buffers of `size` bytes, or is not to be asked for it.
+void need_memory(const opencl &cl, std::size_t largest_buffer);
+
+/// Bytes to which the origin of a sub-buffer must be aligned.
+std::size_t sub_buffer_alignment(cl_device_id device);
+
+inline constexpr std::chrono::milliseconds default_wait = std::chrono::seconds(30);
+
+/// Waits for the command of `event` and returns CL_COMPLETE or its error. Fails the case after `limit`.
+cl_int wait_for(cl_event event, std::chrono::milliseconds limit = default_wait);
+
+/// As clFinish, with a limit: waits for what was enqueued up to now.
+void finish(cl_command_queue queue, std::chrono::milliseconds limit = default_wait);
+
+/// The status that OpenCL tells now.
+cl_int status_of(cl_event event);
+
+}  // namespace cldist_test

@@ -1,0 +1,109 @@
+/// Short forms of the commands under test. Each requires success and returns the command's event.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "opencl_fixture.hpp"
+
+namespace cldist_test {
+
+using wait_list = std::initializer_list<cl_event>;
+
+inline const cl_event *data_of(wait_list events) { return events.size() == 0 ? nullptr : events.begin(); }
+
+inline event_handle send(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, int dest, int tag,
+                         MPI_Comm comm, wait_list events = {}) {
+    event_handle event;
+    CL_OK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, offset, size, dest, tag, comm,
+                              static_cast<cl_uint>(events.size()), data_of(events), event.out()));
+    return event;
+}
+
+inline event_handle receive(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, int source,
+                            int tag, MPI_Comm comm, wait_list events = {}) {
+    event_handle event;
+    CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, offset, size, source, tag, comm,
+                              static_cast<cl_uint>(events.size()), data_of(events), event.out()));
+    return event;
+}
+
+/// One value of clGetTransferInfo.
+template <typename T>
+T transfer_info(cl_event event, cl_transfer_info name) {
+    T value{};
+    std::size_t size = 0;
+    CL_OK(clGetTransferInfo(event, name, sizeof(value), &value, &size));
+    REQUIRE(size == sizeof(value));
+    return value;
+}
+
+inline std::string transfer_text(cl_event event, cl_transfer_info name) {
+    std::size_t size = 0;
+    CL_OK(clGetTransferInfo(event, name, 0, nullptr, &size));
+    std::string text(size, '\0');
+    CL_OK(clGetTransferInfo(event, name, size, text.data(), nullptr));
+    REQUIRE(!text.empty());
+    REQUIRE(text.back() == '\0');
+    text.pop_back();
+    return text;
+}
+
+inline std::vector<cl_transfer_stage> transfer_stages(cl_event event) {
+    std::size_t size = 0;
+    CL_OK(clGetTransferInfo(event, CL_TRANSFER_STAGES, 0, nullptr, &size));
+    REQUIRE(size % sizeof(cl_transfer_stage) == 0);
+    std::vector<cl_transfer_stage> stages(size / sizeof(cl_transfer_stage));
+    CL_OK(clGetTransferInfo(event, CL_TRANSFER_STAGES, size, stages.data(), nullptr));
+    return stages;
+}
+
+inline cl_int transfer_status(cl_event event) { return transfer_info<cl_int>(event, CL_TRANSFER_STATUS); }
+
+/// Waits for a transfer that is to succeed.
+inline void expect_complete(cl_event event, std::chrono::milliseconds limit = default_wait) {
+    CHECK(wait_for(event, limit) == CL_COMPLETE);
+    CHECK(transfer_status(event) == CL_COMPLETE);
+    CHECK(transfer_text(event, CL_TRANSFER_ERROR_MESSAGE) == "");
+}
+
+/// Waits for a transfer that is to fail with `code`.
+inline void expect_failure(cl_event event, cl_int code) {
+    CHECK(wait_for(event) < 0);
+    CHECK(transfer_status(event) == code);
+    CHECK(transfer_text(event, CL_TRANSFER_ERROR_MESSAGE) != "");
+}
+
+/// A received message: how long it was and who sent it.
+inline void expect_received(cl_event event, std::size_t size, int source, int tag) {
+    expect_complete(event);
+    CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == size);
+    CHECK(transfer_info<int>(event, CL_TRANSFER_SOURCE) == source);
+    CHECK(transfer_info<int>(event, CL_TRANSFER_TAG) == tag);
+}
+
+/// A word from one rank to another, apart from the library: tells it to go on.
+inline void tell(const mpi_view &mpi, int rank) {
+    const char word = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Isend(&word, 1, MPI_CHAR, rank, 32000, mpi.comm, &request);
+    poll_until("a word to be taken", [&] {
+        int done = 0;
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        return done != 0;
+    });
+}
+
+inline void await(const mpi_view &mpi, int rank) {
+    char word = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(&word, 1, MPI_CHAR, rank, 32000, mpi.comm, &request);
+    poll_until("a word from rank " + std::to_string(rank), [&] {
+        int done = 0;
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        return done != 0;
+    });
+}
+
+}  // namespace cldist_test

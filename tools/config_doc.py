@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Writes docs/configuration.md from src/base/config.def, the list of all settings.
+
+Usage: config_doc.py [--check] CONFIG_DEF MANUAL. With --check it writes nothing and fails if MANUAL is not current.
+"""
+
+import pathlib
+import re
+import sys
+
+HEAD = """# Settings
+
+<!-- Made by tools/config_doc.py from src/base/config.def; `./dev build` renews it. -->
+
+Set as environment variables, the same for all processes (`mpirun` passes them on to processes of its own host; for
+other hosts use `-x NAME` with Open MPI, `-genv NAME VALUE` with MPICH). A name that nearly matches one of these, or a
+value that can't be read, is reported once and not used.
+
+| name | default | meaning |
+|---|---|---|
+"""
+# A string, a comment, or anything else that matters for finding the ends of arguments.
+TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//[^\n]*|/\*.*?\*/|[(),{}]|[^"\'(),{}/]+|/', re.DOTALL)
+CALL = re.compile(r"^[ \t]*CLDIST_SETTING\s*\(", re.MULTILINE)
+
+
+def arguments_of(text):
+    """The top-level arguments of a macro call, `text` beginning after its opening parenthesis."""
+    arguments, depth = [""], 0
+    for token in TOKEN.findall(text):
+        if token.startswith(("//", "/*")):
+            continue
+        if token in ("(", "{"):
+            depth += 1
+        elif token in (")", "}"):
+            depth -= 1
+        if depth < 0:
+            return [argument.strip() for argument in arguments]
+        if token == "," and depth == 0:
+            arguments.append("")
+        else:
+            arguments[-1] += token
+    raise ValueError("CLDIST_SETTING( without its closing parenthesis")
+
+
+def unquoted(argument):
+    """The text of C string literals standing one behind another; any other argument as it is."""
+    literals = re.findall(r'"((?:\\.|[^"\\])*)"', argument)
+    if not literals or re.sub(r'"(?:\\.|[^"\\])*"', "", argument).strip():
+        return argument
+    return re.sub(r"\\(.)", lambda match: {"n": " ", "t": " "}.get(match[1], match[1]), "".join(literals))
+
+
+def settings_of(text):
+    """(name, default, meaning) of each CLDIST_SETTING(type, field, "NAME", default, "meaning")."""
+    for call in CALL.finditer(text):
+        arguments = arguments_of(text[call.end():])
+        if len(arguments) != 5:
+            raise ValueError(f"CLDIST_SETTING({', '.join(arguments)}) has {len(arguments)} arguments, not 5")
+        yield tuple(unquoted(argument) for argument in arguments[2:])
+
+
+def readable(default):
+    """A default as a user would write it: Bytes{64U << 20U} is 64M, Path::automatic is auto, 30.0 is 30."""
+    value = re.sub(r"^\w+\{(.*)\}$", r"\1", default)
+    value = re.sub(r"(?<=[0-9])[uUlLzZ]+", "", value).replace("'", "")
+    shift = re.fullmatch(r"(\d+)\s*<<\s*(\d+)", value)
+    if shift:
+        number = int(shift[1]) << int(shift[2])
+        suffix = next(((unit, bits) for unit, bits in (("G", 30), ("M", 20), ("k", 10)) if number % (1 << bits) == 0),
+                      ("", 0))
+        value = f"{number >> suffix[1]}{suffix[0]}"
+    value = re.sub(r"^(\d+)\.0*$", r"\1", value).split("::")[-1]
+    value = {"automatic": "auto"}.get(value, value)
+    return f"`{value}`" if value not in ("", '""') else "empty"
+
+
+def manual(text):
+    rows = [f"| `{name}` | {readable(default)} | {meaning.replace('|', chr(92) + '|')} |"
+            for name, default, meaning in settings_of(text)]
+    if not rows:
+        raise ValueError("no CLDIST_SETTING found")
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def main():
+    arguments = sys.argv[1:]
+    checking = arguments[:1] == ["--check"]
+    arguments = arguments[checking:]
+    if len(arguments) != 2:
+        sys.exit(__doc__)
+    source, target = map(pathlib.Path, arguments)
+    wanted = manual(source.read_text())
+    current = target.read_text() if target.exists() else None
+    if checking:
+        sys.exit(None if wanted == current else f"{target} is not current: run tools/config_doc.py {source} {target}")
+    if wanted != current:
+        target.write_text(wanted)
+        print(f"{target} written")
+
+
+if __name__ == "__main__":
+    main()

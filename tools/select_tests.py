@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Prints, one per line, the Meson tests that a filter is about.
+
+Usage: select_tests.py BUILD_FOLDER FILTER named    the tests with the filter in their name: to be run as they are
+       select_tests.py BUILD_FOLDER FILTER cases    the others that may have such test cases: to be run with the filter
+"""
+
+import json
+import pathlib
+import sys
+
+SUITES_WITH_CASES = {"unit", "api", "mpi", "network"}
+
+
+def select(tests, text, which):
+    for test in tests:
+        named = text.lower() in test["name"].lower()
+        has_cases = any(suite.split(":")[-1] in SUITES_WITH_CASES for suite in test["suite"])
+        # A test that sets the filter itself runs its own cases.
+        if which == "named" and named:
+            yield test["name"]
+        elif which == "cases" and not named and has_cases and "CLDIST_TEST_FILTER" not in test["env"]:
+            yield test["name"]
+
+
+def main():
+    if len(sys.argv) != 4 or sys.argv[3] not in ("named", "cases"):
+        sys.exit(__doc__)
+    folder, text, which = sys.argv[1:]
+    tests = json.loads((pathlib.Path(folder) / "meson-info" / "intro-tests.json").read_text())
+    print("\n".join(dict.fromkeys(select(tests, text, which))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Sums up test runs: counts test cases, names what failed and what was skipped.
+
+Usage: test_summary.py [--filter TEXT] RUN=STATUS[=LOG]...
+
+RUN is the name of a run, STATUS the exit status of its build and tests, LOG the log that Meson wrote (left out where the
+build failed), BUILD_FOLDER/meson-logs/*.json. A doctest program counts with its cases, another test as one. In a log
+named filtered.json programs chose their cases by the filter, and tests that have no cases don't count unless they
+failed. The last line is "N passed, N failed"; the exit status is 0 only if something passed and nothing failed.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+# Two rules keep a broken run from looking green: a program that failed counts at least one failure, and so does a run
+# that ended badly without a failure to name.
+
+CASES = re.compile(r"\[doctest\] test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed")
+FAILED_CASE = re.compile(r"^TEST CASE:\s*(.*\S)", re.MULTILINE)
+SKIP = re.compile(r"^\s*SKIP: (.*\S)", re.MULTILINE)
+COLOR = re.compile("\x1b\\[[0-9;]*m")
+DOCTEST = "[doctest] doctest version"
+
+
+class Sum:
+    def __init__(self):
+        self.passed = 0
+        self.failures = []  # [name, count]
+        self.skips = {}  # what -> names of runs
+
+    @property
+    def failed(self):
+        return sum(count for _, count in self.failures)
+
+    def add_skip(self, what, run):
+        self.skips.setdefault(what, []).append(run)
+
+    def add_test(self, run, test, filtered):
+        name, result = test["name"], test["result"]
+        output = COLOR.sub("", test.get("stdout", "") + "\n" + test.get("stderr", "")).replace("\r", "")
+        ended_well = result in ("OK", "EXPECTEDFAIL")
+        skips = list(dict.fromkeys(SKIP.findall(output)))
+
+        if result == "SKIP":
+            for what in skips or [f"{name}: no reason given"]:
+                self.add_skip(what, run)
+            return
+
+        # Of several summaries (one per process) the worst counts.
+        summaries = [tuple(map(int, found)) for found in CASES.findall(output)]
+        if not summaries:
+            if not ended_well:
+                self.failures.append([f"{run}: {name} ({result.lower()})", 1])
+            elif DOCTEST in output:
+                self.failures.append([f"{run}: {name} (ended without a summary)", 1])
+            elif not filtered:
+                self.passed += 1
+            return
+
+        total, passed, failed = max(summaries, key=lambda found: found[2])
+        for what in skips:
+            self.add_skip(what, run)
+        self.passed += max(0, passed - len(skips))
+        if failed:
+            cases = ", ".join(dict.fromkeys(FAILED_CASE.findall(output)))
+            self.failures.append([f"{run}: {name}" + (f": {cases}" if cases else ""), failed])
+        elif not ended_well:
+            self.failures.append([f"{run}: {name} ({result.lower()} after its last case)", 1])
+        elif total == 0 and not filtered:
+            self.failures.append([f"{run}: {name} (has no test cases)", 1])
+
+    def add_run(self, run, status, log):
+        failed_before = self.failed
+        tests = read_log(log) if log else []
+        for test in tests:
+            self.add_test(run, test, log.name == "filtered.json")
+        if not log:
+            self.failures.append([f"{run}: the build", 1])
+        elif not tests:
+            self.failures.append([f"{run}: no test ran", 1])
+        elif status != 0 and self.failed == failed_before:
+            self.failures.append([f"{run}: the tests ended with status {status}", 1])
+
+
+def read_log(path):
+    """What ran: one entry per test, with its plain name."""
+    if not path.is_file():
+        return []
+    tests = [json.loads(line) for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    for test in tests:
+        # Meson writes "project:suite / name", or the name alone.
+        test["name"] = re.sub(r"^[^ /]+:[^/]* / ", "", test["name"])
+    return tests
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--filter", default="")
+    parser.add_argument("runs", nargs="*", metavar="RUN=STATUS[=LOG]")
+    arguments = parser.parse_args()
+
+    result = Sum()
+    for text in arguments.runs:
+        run, status, *log = text.split("=", 2)
+        result.add_run(run, int(status), pathlib.Path(log[0]) if log else None)
+    if result.passed + result.failed == 0:
+        what = f'no test matches "{arguments.filter}"' if arguments.filter else "no test ran"
+        result.failures.append([what, 1])
+
+    if result.skips:
+        print("\nSkipped:")
+        for what, runs in sorted(result.skips.items()):
+            print(f"  {what} ({', '.join(dict.fromkeys(runs))})")
+    if result.failures:
+        print("\nFailed:")
+        for what, _ in result.failures:
+            print(f"  {what}")
+    print(f"\n{result.passed} passed, {result.failed} failed")
+    sys.exit(0 if result.failed == 0 and result.passed > 0 else 1)
+
+
+if __name__ == "__main__":
+    main()

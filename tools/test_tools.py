@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Tests of the scripts in this folder."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import check_layers
+import config_doc
+import select_tests
+
+TOOLS = pathlib.Path(__file__).parent
+HEAD = '[doctest] doctest version is "2.4.9"\n'
+GREEN = HEAD + "[doctest] test cases: 12 | 12 passed | 0 failed | 3 skipped\n"
+RED = HEAD + "TEST CASE:  a receive waits\n  CHECK( x )\n[doctest] test cases: 5 | 3 passed | 2 failed | 0 skipped\n"
+NONE = HEAD + "[doctest] test cases: 0 | 0 passed | 0 failed | 9 skipped\n"
+
+
+def program(output="", result="OK", name="a test"):
+    return {"name": f"cldist:api / {name}", "result": result, "stdout": output}
+
+
+class Summary(unittest.TestCase):
+    def summary(self, tests, status=0, arguments=(), log_name="testlog.json"):
+        """The last line and the exit status for one run of these tests."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / log_name
+            log.write_text("\n".join(map(json.dumps, tests)))
+            result = subprocess.run([sys.executable, TOOLS / "test_summary.py", *arguments, f"run={status}={log}"],
+                                    capture_output=True, text=True)
+        self.output = result.stdout
+        self.assertEqual(result.stderr, "")
+        return result.stdout.splitlines()[-1], result.returncode
+
+    def test_cases_and_other_tests_are_added(self):
+        self.assertEqual(self.summary([program(GREEN), program("done")]),
+                         ("13 passed, 0 failed", 0))
+
+    def test_failed_cases_are_counted_and_named(self):
+        self.assertEqual(self.summary([program(GREEN), program(RED, "FAIL")], 1), ("15 passed, 2 failed", 1))
+        self.assertIn("a receive waits", self.output)
+
+    def test_colours_do_not_matter(self):
+        self.assertEqual(self.summary([program(GREEN.replace("12 passed", "\x1b[0;32m12 passed\x1b[0m"))]),
+                         ("12 passed, 0 failed", 0))
+
+    def test_failed_cases_count_even_where_the_program_ended_well(self):
+        self.assertEqual(self.summary([program(RED)]), ("3 passed, 2 failed", 1))
+
+    def test_a_crash_without_a_summary_counts_as_one_failure(self):
+        self.assertEqual(self.summary([program("", "ERROR")], 1), ("0 passed, 1 failed", 1))
+
+    def test_a_timeout_after_the_last_case_counts_as_one_failure(self):
+        self.assertEqual(self.summary([program(GREEN, "TIMEOUT")], 1), ("12 passed, 1 failed", 1))
+
+    def test_a_doctest_program_that_ends_well_without_a_summary_fails(self):
+        self.assertEqual(self.summary([program(HEAD)]), ("0 passed, 1 failed", 1))
+
+    def test_skips_are_named_and_not_counted_as_passed(self):
+        skip = "SKIP: a wide send: needs 5 GiB of memory\n"
+        self.assertEqual(self.summary([program(skip + GREEN)]), ("11 passed, 0 failed", 0))
+        self.assertIn("a wide send: needs 5 GiB of memory (run)", self.output)
+
+    def test_a_run_that_ended_badly_without_naming_a_failure_fails(self):
+        self.assertEqual(self.summary([program(GREEN)], 2), ("12 passed, 1 failed", 1))
+
+    def test_a_run_in_which_nothing_ran_fails(self):
+        self.assertEqual(self.summary([]), ("0 passed, 1 failed", 1))
+
+    def test_a_filter_that_matches_nothing_fails(self):
+        self.assertEqual(self.summary([program(NONE), program("done")], 0, ["--filter", "xyz"], "filtered.json"),
+                         ("0 passed, 1 failed", 1))
+        self.assertIn('no test matches "xyz"', self.output)
+
+    def test_a_program_without_cases_fails_unless_there_is_a_filter(self):
+        self.assertEqual(self.summary([program(GREEN), program(NONE)]), ("12 passed, 1 failed", 1))
+        self.assertEqual(self.summary([program(GREEN), program(NONE)], 0, ["--filter", "x"], "filtered.json"),
+                         ("12 passed, 0 failed", 0))
+
+    def test_no_run_at_all_fails(self):
+        result = subprocess.run([sys.executable, TOOLS / "test_summary.py", "--filter", "x"], capture_output=True,
+                                text=True)
+        self.assertEqual((result.stdout.splitlines()[-1], result.returncode), ("0 passed, 1 failed", 1))
+
+    def test_a_failed_build_fails(self):
+        result = subprocess.run([sys.executable, TOOLS / "test_summary.py", "run=1"], capture_output=True, text=True)
+        self.assertEqual((result.stdout.splitlines()[-1], result.returncode), ("0 passed, 1 failed", 1))
+
+
+class Selection(unittest.TestCase):
+    TESTS = [{"name": "mpi, 2 processes", "suite": ["cldist:mpi"], "env": {}},
+             {"name": "layers", "suite": ["cldist:house"], "env": {}},
+             {"name": "trace", "suite": ["cldist:mpi"], "env": {"CLDIST_TEST_FILTER": "two"}}]
+
+    def test_tests_are_found_by_name(self):
+        self.assertEqual(list(select_tests.select(self.TESTS, "LAYER", "named")), ["layers"])
+
+    def test_programs_with_cases_are_run_with_the_filter(self):
+        self.assertEqual(list(select_tests.select(self.TESTS, "layer", "cases")), ["mpi, 2 processes"])
+
+    def test_no_test_is_run_twice(self):
+        self.assertEqual(list(select_tests.select(self.TESTS, "mpi", "cases")), [])
+
+
+class Layers(unittest.TestCase):
+    def complaints(self, module, text):
+        return list(check_layers.wrong_includes(module, text))
+
+    def test_modules_to_the_right_may_be_included(self):
+        self.assertEqual(self.complaints("api", '#include "mpi_interop/wire.hpp"\n#include "api/check.hpp"\n'), [])
+        self.assertEqual(self.complaints("ocl", '#include "base/status.hpp"\n#include <CL/cl.h>\n'), [])
+
+    def test_modules_to_the_left_may_not(self):
+        self.assertEqual([line for line, _ in self.complaints("ocl", '\n# include "events/engine.hpp"\n')], [2])
+
+    def test_mpi_interop_and_stdio_do_not_know_each_other(self):
+        self.assertTrue(self.complaints("mpi_interop", '#include "stdio/file.hpp"\n'))
+        self.assertTrue(self.complaints("stdio", '#include "mpi_interop/wire.hpp"\n'))
+
+    def test_an_include_must_name_its_module(self):
+        self.assertTrue(self.complaints("base", '#include "status.hpp"\n'))
+        self.assertTrue(self.complaints("base", '#include "../base/status.hpp"\n'))
+
+
+class Manual(unittest.TestCase):
+    def test_a_setting_becomes_a_row(self):
+        row = config_doc.manual('CLDIST_SETTING(Bytes, keep, "CLDIST_KEEP", Bytes{64U << 20U},\n'
+                                '               "Bytes kept, "  // as (told)\n               "a | b.")\n').splitlines()[-1]
+        self.assertEqual(row, r"| `CLDIST_KEEP` | `64M` | Bytes kept, a \| b. |")
+
+    def test_defaults_are_written_as_a_user_would(self):
+        for default, written in [("Path::automatic", "`auto`"), ("30.0", "`30`"), ('""', "empty"), ("0U", "`0`"),
+                                 ("Bytes{0}", "`0`"), ("1'500", "`1500`")]:
+            self.assertEqual(config_doc.readable(default), written)
+
+    def test_a_setting_with_a_missing_argument_is_refused(self):
+        with self.assertRaises(ValueError):
+            config_doc.manual('CLDIST_SETTING(int, depth, "CLDIST_DEPTH", 4)')
+
+
+if __name__ == "__main__":
+    unittest.main()
