@@ -77,7 +77,8 @@ inline std::string device_text(cl_device_id device, cl_device_info what) {
     check(clGetDeviceInfo(device, what, 0, nullptr, &size), "clGetDeviceInfo");
     std::string text(size, '\0');
     check(clGetDeviceInfo(device, what, size, text.data(), nullptr), "clGetDeviceInfo");
-    return text.c_str();
+    if (!text.empty()) text.pop_back();  // the terminating zero
+    return text;
 }
 
 inline std::string platform_text(cl_platform_id platform, cl_platform_info what) {
@@ -85,7 +86,8 @@ inline std::string platform_text(cl_platform_id platform, cl_platform_info what)
     check(clGetPlatformInfo(platform, what, 0, nullptr, &size), "clGetPlatformInfo");
     std::string text(size, '\0');
     check(clGetPlatformInfo(platform, what, size, text.data(), nullptr), "clGetPlatformInfo");
-    return text.c_str();
+    if (!text.empty()) text.pop_back();  // the terminating zero
+    return text;
 }
 
 /// All devices of a type, of all platforms but Oclgrind, which checks programs and is not to be measured.
@@ -200,15 +202,17 @@ inline std::string quoted(std::string_view text) {
 struct Report {
     std::string name;
     std::string label;
-    std::vector<std::pair<std::string, std::string>> facts;
-    std::vector<std::string> ratios;  ///< JSON objects
-    std::vector<std::string> rows;    ///< JSON objects: the raw numbers
+    std::vector<std::pair<std::string, std::string>> facts{};
+    std::vector<std::string> ratios{};  ///< JSON objects
+    std::vector<std::string> rows{};    ///< JSON objects: the raw numbers
+    bool busy = false;
 
     void ratio(std::string_view of, double value, bool higher_is_better) {
         ratios.push_back(fmt::format(R"({{"name": {}, "value": {:.4f}, "better": "{}"}})", quoted(of), value,
                                      higher_is_better ? "higher" : "lower"));
     }
 
+    /// To be called before anything is measured.
     void collect_facts(const Device &device) {
         char library[MPI_MAX_LIBRARY_VERSION_STRING] = {};
         int length = 0;
@@ -225,6 +229,8 @@ struct Report {
         }
         double load = 0;
         if (getloadavg(&load, 1) != 1) load = -1;
+        const unsigned cores = std::thread::hardware_concurrency();
+        busy = load > cores / 2.0;
         const std::time_t seconds = std::time(nullptr);
         char date[32] = {};
         std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", std::gmtime(&seconds));
@@ -239,7 +245,7 @@ struct Report {
             {"driver", device_text(device.id, CL_DEVICE_VERSION) + ", " + device_text(device.id, CL_DRIVER_VERSION)},
             {"MPI", mpi + (level == MPI_THREAD_MULTIPLE ? ", MPI_THREAD_MULTIPLE" : "")},
             {"CPU", cpu},
-            {"cores", fmt::format("{}", std::thread::hardware_concurrency())},
+            {"cores", fmt::format("{}", cores)},
             {"load before", fmt::format("{:.2f}", load)},
             {"CLDIST_PATH", variable("CLDIST_PATH")},
             {"POCL_MAX_PTHREAD_COUNT", variable("POCL_MAX_PTHREAD_COUNT")},
@@ -248,6 +254,7 @@ struct Report {
 
     void print_facts() const {
         for (const auto &[key, value] : facts) fmt::print("- {}: {}\n", key, value);
+        if (busy) fmt::print("- **other programs kept the machine busy: measure again on a quiet one**\n");
         fmt::print("\n");
         std::fflush(stdout);
     }

@@ -15,6 +15,7 @@ BUILD_DIR=$(realpath -m -- "${BUILD_DIR:-build-device}")
 export BUILD_DIR
 logs=${OUT:-$BUILD_DIR/device-logs}
 mkdir -p "$logs" "$BUILD_DIR"
+rm -f "$logs"/{build,tests,p2p,himeno,enqueue}.log "$BUILD_DIR"/bench-results/*.json
 steps=${CLDIST_DEVICE_STEPS:-setup build devices tests pipelined himeno pinned enqueue auto}
 deadline=460 # seconds after the start
 summary=()

@@ -268,7 +268,7 @@ int main(int argc, char **argv) {
     if (size != 2) die("run this with two processes");
     {
         const Device device(device_type(options.device));
-        Report report{"enqueue", options.label, {}, {}, {}};
+        Report report{"enqueue", options.label};
         if (rank == 0) {
             report.collect_facts(device);
             fmt::print("## enqueue: host time of a non-blocking command of {}, {}\n\n", size_name(options.size),

@@ -4,7 +4,7 @@ network lab script and the user is root, over shaped links. All variants of a ro
 within a link and size can be compared; the median counts.
 
 Environment: BUILD_DIR, CLDIST_MPIRUN (how to start processes), CLDIST_NETLAB (optional).
-Prints a Markdown table.
+Prints a Markdown table; the numbers also go to BUILD_DIR/bench-results/himeno-*.json.
 """
 
 import argparse
@@ -14,21 +14,24 @@ import pathlib
 import shlex
 import subprocess
 import sys
-import tempfile
 
-LINKS = [("1 Gbit/s, 50 µs", ["--rate", "1gbit", "--delay", "50us"]),
-         ("10 Gbit/s, 20 µs", ["--rate", "10gbit", "--delay", "20us"])]
+LINKS = [("1 Gbit/s, 50 µs", "1gbit", ["--rate", "1gbit", "--delay", "50us"]),
+         ("10 Gbit/s, 20 µs", "10gbit", ["--rate", "10gbit", "--delay", "20us"])]
 
 
-def run(launcher, size, arguments):
-    himeno = pathlib.Path(os.environ["BUILD_DIR"]) / "examples/himeno/himeno"
-    with tempfile.NamedTemporaryFile(suffix=".json") as results:
-        command = [*launcher, str(himeno), "--size", size, "--iterations", str(arguments.iterations), "--rounds",
-                   str(arguments.rounds), "--check", "--json", results.name]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{done.stdout}\nhimeno: {shlex.join(command)} failed")
-        return json.loads(pathlib.Path(results.name).read_text())
+def run(launcher, size, arguments, link, name):
+    build = pathlib.Path(os.environ["BUILD_DIR"])
+    results = build / f"bench-results/himeno-{name}-{size}.json"
+    results.parent.mkdir(exist_ok=True)
+    command = [*launcher, str(build / "examples/himeno/himeno"), "--size", size, "--iterations", str(arguments.iterations),
+               "--rounds", str(arguments.rounds), "--check", "--json", str(results)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{done.stdout}\nhimeno: {shlex.join(command)} failed")
+    result = json.loads(results.read_text())
+    result["link"] = link
+    results.write_text(json.dumps(result, ensure_ascii=False, indent=1))
+    return result
 
 
 def rows(link, result):
@@ -55,20 +58,21 @@ def main():
     print("| link | size | variant | MFLOPS | to serial | to handopt | computing | exposed |")
     print("|---|---|---|---:|---:|---:|---:|---:|")
 
-    def measure(link, launcher):
+    def measure(link, name, launcher):
         for size in arguments.sizes:
-            print(*rows(link, run(launcher, size, arguments)), sep="\n", flush=True)
+            print(*rows(link, run(launcher, size, arguments, link, name)), sep="\n", flush=True)
 
-    measure("shared memory", [*shlex.split(os.environ.get("CLDIST_MPIRUN", "mpirun")), "-n", "2"])
+    measure("shared memory", "shared", [*shlex.split(os.environ.get("CLDIST_MPIRUN", "mpirun")), "-n", "2"])
     netlab = os.environ.get("CLDIST_NETLAB")
     if not netlab or os.geteuid() != 0:
         print("\nNo shaped links: they need CLDIST_NETLAB and root.")
         return
-    for link, options in LINKS:
+    os.environ.setdefault("NETLAB_NAME", f"h{os.getpid() % 100000}b")  # a lab of our own; names end in a letter
+    for link, name, options in LINKS:
         try:
             # What `up` finds out about the link goes to stderr, beside the table.
             subprocess.run([netlab, "up", "2", *options], check=True, stdout=sys.stderr)
-            measure(link, [netlab, "run", "-n", "2", "--"])
+            measure(link, name, [netlab, "run", "-n", "2", "--"])
         finally:
             subprocess.run([netlab, "down"], stdout=sys.stderr)
 

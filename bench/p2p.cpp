@@ -470,7 +470,7 @@ int main(int argc, char **argv) {
     int wrong = 0;
     {
         const Device device(device_type(options.device));
-        Report report{"p2p", options.label, {}, {}, {}};
+        Report report{"p2p", options.label};
         if (rank == 0) {
             report.collect_facts(device);
             fmt::print("## p2p: device to device, {}\n\n", options.label);

@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "stdio": LOWER,
     "api": ["mpi_interop", "stdio", *LOWER],
     "cluster": ["mpi_interop", *LOWER],
+    "probe": ["ocl", "base"],  # a program of its own, run by events
 }
 SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".def", ".inc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

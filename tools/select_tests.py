@@ -28,7 +28,9 @@ def main():
         sys.exit(__doc__)
     folder, text, which = sys.argv[1:]
     tests = json.loads((pathlib.Path(folder) / "meson-info" / "intro-tests.json").read_text())
-    print("\n".join(dict.fromkeys(select(tests, text, which))))
+    # With the project before it, since Meson takes what is before a colon for one.
+    project = json.loads((pathlib.Path(folder) / "meson-info" / "intro-projectinfo.json").read_text())["descriptive_name"]
+    print("\n".join(f"{project}:{name}" for name in dict.fromkeys(select(tests, text, which))))
 
 
 if __name__ == "__main__":

@@ -4,35 +4,37 @@
 
 namespace himeno {
 
-// Each half has an in-order queue, which keeps its kernels and exchanges in order: a kernel, the exchange of the plane
-// it computed, the next kernel. Across the queues, events make the kernels take turns. That is all the order there is,
-// so the exchange of one half runs under the kernel of the other, and MPI never appears in the host program.
+// Each half has an in-order queue, which keeps its commands in order: a kernel, the exchange of the plane it computed, the
+// next kernel. Across the queues, events make the kernels take turns. That is all the order there is: the exchange of one
+// half runs under the kernel of the other, and the host neither calls MPI nor copies anything.
+//
+// An exchange is enqueued after the kernel that hides it. Both become ready at the same moment; on a device that copies
+// with the cores it computes on, the exchange must come first, and PoCL begins with what was enqueued last.
 void run_event_chained(Slab &slab, int iterations, int iterations_per_wait) {
-    const Queue first = slab.make_queue(), second = slab.make_queue();
+    const Half first = slab.first(), second = slab.second();
+    const Queue first_queue = slab.make_queue(), second_queue = slab.make_queue();
     Event first_done, second_done;
 
     const auto exchange = [&](const Queue &queue, const Face &face, int iteration) {
         const cl_mem pressure = slab.pressure(iteration + 1);
         check(clEnqueueSendrecvBuffer(queue.get(), pressure, CL_FALSE, face.edge, face.size, face.neighbour, Slab::tag,
-                                      pressure, face.halo, face.size, face.neighbour, Slab::tag, slab.comm(), 0, nullptr,
-                                      nullptr),
+                                      pressure, face.halo, face.size, face.neighbour, Slab::tag, slab.comm(), 0,
+                                      nullptr, nullptr),
               "clEnqueueSendrecvBuffer");
     };
 
     for (int n = 0; n < iterations; ++n) {
-        first_done = slab.enqueue_jacobi(first.get(), slab.first_half(), n, {second_done.get()});
-        if (n > 0)
-            exchange(second, slab.second_face(), n - 1);
-        second_done = slab.enqueue_jacobi(second.get(), slab.second_half(), n, {first_done.get()});
-        exchange(first, slab.first_face(), n);
+        first_done = slab.enqueue_jacobi(first_queue.get(), first.part, n, {second_done.get()});
+        if (n > 0) exchange(second_queue, second.face, n - 1);
+        second_done = slab.enqueue_jacobi(second_queue.get(), second.part, n, {first_done.get()});
+        exchange(first_queue, first.face, n);
 
         // Waiting for the first half only: the second keeps the device busy until the host has enqueued more.
-        if ((n + 1) % iterations_per_wait == 0)
-            wait(first_done);
+        if ((n + 1) % iterations_per_wait == 0) wait(first_done);
     }
-    exchange(second, slab.second_face(), iterations - 1);
-    check(clFinish(first.get()), "clFinish");
-    check(clFinish(second.get()), "clFinish");
+    exchange(second_queue, second.face, iterations - 1);
+    check(clFinish(first_queue.get()), "clFinish");
+    check(clFinish(second_queue.get()), "clFinish");
 }
 
 }  // namespace himeno

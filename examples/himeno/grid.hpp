@@ -26,8 +26,7 @@ inline constexpr Grid grids[] = {
 
 inline std::optional<Grid> find_grid(std::string_view name) {
     for (const Grid &grid : grids)
-        if (grid.name == name)
-            return grid;
+        if (grid.name == name) return grid;
     return std::nullopt;
 }
 

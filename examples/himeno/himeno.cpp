@@ -6,10 +6,12 @@
 #include <getopt.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,7 +37,7 @@ struct Options {
     Grid grid = *find_grid("S");
     int iterations = 50, k = 10, rounds = 1, device = -1;
     std::string variant = "all", json, dump;
-    bool check = false;
+    bool check = false, help = false;
 };
 
 struct Run {
@@ -53,55 +55,58 @@ struct Variant {
 
     /// The run with the median time.
     const Run &median() {
-        const auto middle = runs.begin() + runs.size() / 2;
+        const auto middle = runs.begin() + std::ptrdiff_t(runs.size() / 2);
         std::nth_element(runs.begin(), middle, runs.end(),
                          [](const Run &left, const Run &right) { return left.seconds < right.seconds; });
         return *middle;
     }
 };
 
-[[noreturn]] void refuse(const std::string &problem) {
-    throw std::invalid_argument(problem);
-}
+[[noreturn]] void refuse(const std::string &problem) { throw std::invalid_argument(problem); }
 
-int positive(const char *text) {
+int number(const char *text, int least) {
     char *end;
     const long value = std::strtol(text, &end, 10);
-    if (*end != '\0' || value < 1 || value > 1'000'000'000)
-        refuse(fmt::format("'{}' is not a positive number", text));
+    if (end == text || *end != '\0' || value < least || value > 1'000'000'000)
+        refuse(fmt::format("'{}' is not a number of at least {}", text, least));
     return int(value);
 }
 
 Options parse(int argc, char **argv) {
-    static const option names[] = {
-        {"size", required_argument, nullptr, 's'},       {"iterations", required_argument, nullptr, 'i'},
-        {"variant", required_argument, nullptr, 'v'},    {"k", required_argument, nullptr, 'k'},
-        {"rounds", required_argument, nullptr, 'r'},     {"check", no_argument, nullptr, 'c'},
-        {"device", required_argument, nullptr, 'd'},     {"json", required_argument, nullptr, 'j'},
-        {"dump-field", required_argument, nullptr, 'f'}, {"help", no_argument, nullptr, 'h'},
-        {nullptr, 0, nullptr, 0}};
+    static const option names[] = {{"size", required_argument, nullptr, 's'},
+                                   {"iterations", required_argument, nullptr, 'i'},
+                                   {"variant", required_argument, nullptr, 'v'},
+                                   {"k", required_argument, nullptr, 'k'},
+                                   {"rounds", required_argument, nullptr, 'r'},
+                                   {"check", no_argument, nullptr, 'c'},
+                                   {"device", required_argument, nullptr, 'd'},
+                                   {"json", required_argument, nullptr, 'j'},
+                                   {"dump-field", required_argument, nullptr, 'f'},
+                                   {"help", no_argument, nullptr, 'h'},
+                                   {nullptr, 0, nullptr, 0}};
     Options options;
     opterr = 0;  // one message from one rank, below
-    for (int name; (name = getopt_long(argc, argv, "", names, nullptr)) != -1;) switch (name) {
-        case 's':
-            if (const auto grid = find_grid(optarg))
-                options.grid = *grid;
-            else
-                refuse(fmt::format("there is no size '{}'", optarg));
-            break;
-        case 'i': options.iterations = positive(optarg); break;
-        case 'v': options.variant = optarg; break;
-        case 'k': options.k = positive(optarg); break;
-        case 'r': options.rounds = positive(optarg); break;
-        case 'c': options.check = true; break;
-        case 'd': options.device = std::atoi(optarg); break;
-        case 'j': options.json = optarg; break;
-        case 'f': options.dump = optarg; break;
-        case 'h': refuse("");
-        default: refuse(fmt::format("cannot make sense of '{}'", argv[optind - 1]));
+    for (int name; (name = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
+        switch (name) {
+            case 's':
+                if (const auto grid = find_grid(optarg))
+                    options.grid = *grid;
+                else
+                    refuse(fmt::format("there is no size '{}'", optarg));
+                break;
+            case 'i': options.iterations = number(optarg, 1); break;
+            case 'v': options.variant = optarg; break;
+            case 'k': options.k = number(optarg, 1); break;
+            case 'r': options.rounds = number(optarg, 1); break;
+            case 'c': options.check = true; break;
+            case 'd': options.device = number(optarg, 0); break;
+            case 'j': options.json = optarg; break;
+            case 'f': options.dump = optarg; break;
+            case 'h': options.help = true; break;
+            default: refuse(fmt::format("cannot make sense of '{}'", argv[optind - 1]));
         }
-    if (optind < argc)
-        refuse(fmt::format("cannot make sense of '{}'", argv[optind]));
+    }
+    if (optind < argc) refuse(fmt::format("cannot make sense of '{}'", argv[optind]));
     return options;
 }
 
@@ -114,8 +119,7 @@ std::vector<Variant> variants_of(const Options &options) {
         {"chained-k", [k](Slab &slab, int iterations) { run_event_chained(slab, iterations, k); }}};
     if (options.variant != "all")
         std::erase_if(variants, [&](const Variant &variant) { return variant.name != options.variant; });
-    if (variants.empty())
-        refuse(fmt::format("there is no variant '{}'", options.variant));
+    if (variants.empty()) refuse(fmt::format("there is no variant '{}'", options.variant));
     return variants;
 }
 
@@ -140,11 +144,10 @@ Run measure(const Variant &variant, Slab &slab, int iterations) {
 bool agrees(const Variant &variant, const std::vector<float> &pressure, const Reference &reference) {
     const double gosa = variant.runs.back().gosa;
     const bool gosa_agrees = std::abs(gosa - reference.gosa) <= 1e-4 * reference.gosa;
-    if (!gosa_agrees)
-        fmt::print("{}: gosa is {:.9e}, the reference has {:.9e}\n", variant.name, gosa, reference.gosa);
+    if (!gosa_agrees) fmt::print("{}: gosa is {:.9e}, the reference has {:.9e}\n", variant.name, gosa, reference.gosa);
     std::size_t different = 0;
     for (std::size_t n = 0; n < pressure.size(); ++n)
-        different += std::memcmp(&pressure[n], &reference.pressure[n], sizeof(float)) != 0;
+        different += std::bit_cast<std::uint32_t>(pressure[n]) != std::bit_cast<std::uint32_t>(reference.pressure[n]);
     if (different)
         fmt::print("{}: {} of {} points differ from the reference\n", variant.name, different, pressure.size());
     return gosa_agrees && different == 0;
@@ -153,30 +156,34 @@ bool agrees(const Variant &variant, const std::vector<float> &pressure, const Re
 void print(const Options &options, std::vector<Variant> &variants) {
     const double flop = options.grid.flop_per_iteration() * options.iterations;
     const double serial = variants.front().name == "serial" ? variants.front().median().seconds : 0.0;
-    fmt::print("{:<10} {:>9} {:>10} {:>13} {:>13}  {:<12}{}\n", "", "MFLOPS", "to serial", "computing", "exposed", "gosa",
-               options.check ? "  against the reference" : "");
+    fmt::print("{:<10} {:>9} {:>10} {:>13} {:>13}  {:<12}{}\n", "", "MFLOPS", "to serial", "computing", "exposed",
+               "gosa", options.check ? "  against the reference" : "");
     for (Variant &variant : variants) {
         const Run &run = variant.median();
-        fmt::print("{:<10} {:>9.0f} {:>10} {:>10.3f} ms {:>10.3f} ms  {:.6e}{}\n", variant.name, flop / run.seconds * 1e-6,
-                   serial > 0 ? fmt::format("{:.3f}", serial / run.seconds) : "-", run.computing / options.iterations * 1e3,
-                   run.exposed() / options.iterations * 1e3, run.gosa,
-                   !options.check ? "" : variant.correct ? "  same bits" : "  WRONG");
+        fmt::print("{:<10} {:>9.0f} {:>10} {:>10.3f} ms {:>10.3f} ms  {:.6e}{}\n", variant.name,
+                   flop / run.seconds * 1e-6, serial > 0 ? fmt::format("{:.3f}", serial / run.seconds) : "-",
+                   run.computing / options.iterations * 1e3, run.exposed() / options.iterations * 1e3, run.gosa,
+                   !options.check    ? ""
+                   : variant.correct ? "  same bits"
+                                     : "  WRONG");
     }
     fmt::print("computing: kernels ran, per iteration, mean of all ranks; exposed: the rest of the iteration.\n");
 }
 
 void write_json(const Options &options, std::vector<Variant> &variants, int ranks, const std::string &device) {
-    std::string text = fmt::format(R"({{"size": "{}", "processes": {}, "device": "{}", "iterations": {}, "rounds": {}, )"
-                                   R"("k": {}, "variants": [)",
-                                   options.grid.name, ranks, device, options.iterations, options.rounds, options.k);
+    std::string text =
+        fmt::format(R"({{"size": "{}", "processes": {}, "device": "{}", "iterations": {}, "rounds": {}, )"
+                    R"("k": {}, "variants": [)",
+                    options.grid.name, ranks, device, options.iterations, options.rounds, options.k);
     const char *separator = "";
     for (Variant &variant : variants) {
         const Run &run = variant.median();
-        text += fmt::format("{}\n  {{\"name\": \"{}\", \"mflops\": {:.1f}, \"computing\": {:.9f}, \"exposed\": {:.9f}, "
-                            "\"gosa\": {:.9e}, \"checked\": {}, \"correct\": {}}}",
-                            separator, variant.name, options.grid.flop_per_iteration() * options.iterations / run.seconds * 1e-6,
-                            run.computing / options.iterations, run.exposed() / options.iterations, run.gosa, options.check,
-                            variant.correct);
+        text += fmt::format(
+            "{}\n  {{\"name\": \"{}\", \"mflops\": {:.1f}, \"computing\": {:.9f}, \"exposed\": {:.9f}, "
+            "\"gosa\": {:.9e}, \"checked\": {}, \"correct\": {}}}",
+            separator, variant.name, options.grid.flop_per_iteration() * options.iterations / run.seconds * 1e-6,
+            run.computing / options.iterations, run.exposed() / options.iterations, run.gosa, options.check,
+            variant.correct);
         separator = ",";
     }
     text += "\n]}\n";
@@ -209,8 +216,7 @@ bool run(const Options &options, std::vector<Variant> variants) {
                    options.grid.imax, options.grid.jmax, options.grid.kmax, ranks, ranks > 1 ? "es" : "", device.name,
                    options.iterations, options.rounds);
         std::fflush(stdout);
-        if (options.check)
-            reference = run_reference(options.grid, options.iterations);
+        if (options.check) reference = run_reference(options.grid, options.iterations);
     }
 
     for (const Variant &variant : variants)
@@ -221,21 +227,18 @@ bool run(const Options &options, std::vector<Variant> variants) {
             variant.runs.push_back(measure(variant, slab, options.iterations));
             if (options.check) {
                 const std::vector<float> pressure = slab.gather(options.iterations);
-                if (rank == 0)
-                    variant.correct &= agrees(variant, pressure, reference);
+                if (rank == 0) variant.correct &= agrees(variant, pressure, reference);
             }
         }
 
     if (!options.dump.empty()) {
         const std::vector<float> pressure = slab.gather(options.iterations);
-        if (rank == 0)
-            dump(options.dump, pressure);
+        if (rank == 0) dump(options.dump, pressure);
     }
     bool correct = true;
     if (rank == 0) {
         print(options, variants);
-        if (!options.json.empty())
-            write_json(options, variants, ranks, device.name);
+        if (!options.json.empty()) write_json(options, variants, ranks, device.name);
         correct = std::all_of(variants.begin(), variants.end(), [](const Variant &variant) { return variant.correct; });
     }
     MPI_Bcast(&correct, 1, MPI_CXX_BOOL, 0, MPI_COMM_WORLD);
@@ -251,15 +254,14 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     try {
         const himeno::Options options = himeno::parse(argc, argv);
-        status = himeno::run(options, himeno::variants_of(options)) ? 0 : 1;
-    } catch (const std::invalid_argument &refusal) {
-        // The same on all ranks; an empty one is a call for help.
-        const std::string problem = refusal.what();
-        status = problem.empty() ? 0 : 2;
-        if (rank == 0 && problem.empty())
-            fmt::print("{}", himeno::usage);
+        if (!options.help)
+            status = himeno::run(options, himeno::variants_of(options)) ? 0 : 1;
         else if (rank == 0)
-            fmt::print(stderr, "himeno: {}\n", problem);
+            fmt::print("{}", himeno::usage);
+    } catch (const std::invalid_argument &refusal) {
+        // The same on all ranks.
+        if (rank == 0) fmt::print(stderr, "himeno: {}\n", refusal.what());
+        status = 2;
     } catch (const std::exception &error) {
         fmt::print(stderr, "himeno: rank {}: {}\n", rank, error.what());
         MPI_Abort(MPI_COMM_WORLD, 1);

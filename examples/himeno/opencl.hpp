@@ -10,8 +10,7 @@
 namespace himeno {
 
 inline void check(cl_int status, const char *what) {
-    if (status != CL_SUCCESS)
-        throw std::runtime_error(fmt::format("{}: OpenCL error {}", what, status));
+    if (status != CL_SUCCESS) throw std::runtime_error(fmt::format("{}: OpenCL error {}", what, status));
 }
 
 /// Owns one reference to an OpenCL object.
@@ -26,8 +25,7 @@ public:
         return *this;
     }
     ~Handle() {
-        if (object_)
-            release(object_);
+        if (object_) release(object_);
     }
 
     T get() const { return object_; }
@@ -55,8 +53,7 @@ class WaitList {
 public:
     WaitList(std::initializer_list<cl_event> events) {
         for (cl_event event : events)
-            if (event)
-                events_[count_++] = event;
+            if (event) events_[count_++] = event;
     }
     cl_uint count() const { return count_; }
     const cl_event *data() const { return count_ ? events_ : nullptr; }

@@ -4,7 +4,7 @@ namespace himeno {
 
 void run_serial(Slab &slab, int iterations) {
     const Queue queue = slab.make_queue();
-    const Face lower = slab.lower_face(), upper = slab.upper_face();
+    const Face lower = slab.lower().face, upper = slab.upper().face;
     std::byte *lower_edge = slab.pinned_face(0), *lower_halo = slab.pinned_face(1);
     std::byte *upper_edge = slab.pinned_face(2), *upper_halo = slab.pinned_face(3);
 
@@ -27,10 +27,10 @@ void run_serial(Slab &slab, int iterations) {
         read(pressure, lower, lower_edge);
         read(pressure, upper, upper_edge);
         const int size = int(lower.size);
-        MPI_Sendrecv(lower_edge, size, MPI_BYTE, lower.neighbour, Slab::tag, upper_halo, size, MPI_BYTE, upper.neighbour,
-                     Slab::tag, slab.comm(), MPI_STATUS_IGNORE);
-        MPI_Sendrecv(upper_edge, size, MPI_BYTE, upper.neighbour, Slab::tag, lower_halo, size, MPI_BYTE, lower.neighbour,
-                     Slab::tag, slab.comm(), MPI_STATUS_IGNORE);
+        MPI_Sendrecv(lower_edge, size, MPI_BYTE, lower.neighbour, Slab::tag, upper_halo, size, MPI_BYTE,
+                     upper.neighbour, Slab::tag, slab.comm(), MPI_STATUS_IGNORE);
+        MPI_Sendrecv(upper_edge, size, MPI_BYTE, upper.neighbour, Slab::tag, lower_halo, size, MPI_BYTE,
+                     lower.neighbour, Slab::tag, slab.comm(), MPI_STATUS_IGNORE);
         write(pressure, lower, lower_halo);
         write(pressure, upper, upper_halo);
     }

@@ -11,14 +11,12 @@ namespace {
 
 std::vector<cl_device_id> devices_of(cl_device_type type) {
     cl_uint count = 0;
-    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS)
-        return {};
+    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) return {};
     std::vector<cl_platform_id> platforms(count);
     check(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
     std::vector<cl_device_id> devices;
     for (cl_platform_id platform : platforms) {
-        if (clGetDeviceIDs(platform, type, 0, nullptr, &count) != CL_SUCCESS)
-            continue;
+        if (clGetDeviceIDs(platform, type, 0, nullptr, &count) != CL_SUCCESS) continue;
         devices.resize(devices.size() + count);
         check(clGetDeviceIDs(platform, type, count, &*devices.end() - count, nullptr), "clGetDeviceIDs");
     }
@@ -42,10 +40,8 @@ int size_of(MPI_Comm comm) {
 Device Device::choose(int index, MPI_Comm comm) {
     std::vector<cl_device_id> devices = devices_of(CL_DEVICE_TYPE_GPU);
     const bool is_gpu = !devices.empty();
-    if (!is_gpu)
-        devices = devices_of(CL_DEVICE_TYPE_CPU);
-    if (devices.empty())
-        throw std::runtime_error("no OpenCL device found");
+    if (!is_gpu) devices = devices_of(CL_DEVICE_TYPE_CPU);
+    if (devices.empty()) throw std::runtime_error("no OpenCL device found");
     if (index < 0) {
         MPI_Comm host;
         MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
@@ -92,11 +88,9 @@ Slab::Slab(const Grid &grid, const Device &device, MPI_Comm comm)
     c_ = make_buffer(3 * points);
     wrk1_ = make_buffer(points);
     bnd_ = make_buffer(points);
-    for (Buffer &pressure : pressure_)
-        pressure = make_buffer(points);
-    partial_ = make_buffer(planes_ * (grid.jmax - 2) * (grid.kmax / group_));
-    for (int n = 0; n < 4; ++n)
-        fill(a_, n * points, points, a_values[n]);
+    for (Buffer &pressure : pressure_) pressure = make_buffer(points);
+    partial_ = make_buffer(groups_per_plane() * planes_);
+    for (int n = 0; n < 4; ++n) fill(a_, n * points, points, a_values[n]);
     for (int n = 0; n < 3; ++n) {
         fill(b_, n * points, points, b_values[n]);
         fill(c_, n * points, points, c_values[n]);
@@ -104,11 +98,11 @@ Slab::Slab(const Grid &grid, const Device &device, MPI_Comm comm)
     fill(wrk1_, 0, points, wrk1_value);
     fill(bnd_, 0, points, bnd_value);
 
-    const std::size_t pinned_size = pinned_faces * lower_face().size;
+    const std::size_t pinned_size = pinned_faces * face_size();
     pinned_memory_ = make_buffer(pinned_size / sizeof(float), CL_MEM_ALLOC_HOST_PTR);
     pinned_ = static_cast<std::byte *>(clEnqueueMapBuffer(setup_.get(), pinned_memory_.get(), CL_TRUE,
-                                                          CL_MAP_READ | CL_MAP_WRITE, 0, pinned_size, 0, nullptr, nullptr,
-                                                          &status));
+                                                          CL_MAP_READ | CL_MAP_WRITE, 0, pinned_size, 0, nullptr,
+                                                          nullptr, &status));
     check(status, "mapping page-locked memory");
 }
 
@@ -125,23 +119,24 @@ Queue Slab::make_queue() const {
     return queue;
 }
 
-Event Slab::enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration, const WaitList &wait) {
-    const auto set = [&](cl_uint index, const auto &value) {
-        check(clSetKernelArg(kernel_.get(), index, sizeof value, &value), "clSetKernelArg");
-    };
+Event Slab::enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration, const WaitList &after) {
     cl_uint index = 0;
-    for (const Buffer *buffer : {&a_, &b_, &c_, &wrk1_, &bnd_})
-        set(index++, buffer->get());
-    set(index++, pressure(iteration));
-    set(index++, pressure(iteration + 1));
-    set(index++, partial_.get());
-    set(index++, cl_ulong((planes_ + 2) * grid_.plane()));
-    set(index++, cl_uint(part.first));
+    const auto set = [&](std::size_t size, const void *value) {
+        check(clSetKernelArg(kernel_.get(), index++, size, value), "clSetKernelArg");
+    };
+    for (const cl_mem buffer : {a_.get(), b_.get(), c_.get(), wrk1_.get(), bnd_.get(), pressure(iteration),
+                                pressure(iteration + 1), partial_.get()})
+        set(sizeof(cl_mem), &buffer);
+    const cl_ulong matrix = (planes_ + 2) * grid_.plane();
+    const cl_uint first = part.first;
+    set(sizeof(matrix), &matrix);
+    set(sizeof(first), &first);
 
     const std::size_t global[] = {std::size_t(grid_.kmax), std::size_t(grid_.jmax - 2), std::size_t(part.planes)};
     const std::size_t local[] = {group_, 1, 1};
     Event event;
-    check(clEnqueueNDRangeKernel(queue, kernel_.get(), 3, nullptr, global, local, wait.count(), wait.data(), event.put()),
+    check(clEnqueueNDRangeKernel(queue, kernel_.get(), 3, nullptr, global, local, after.count(), after.data(),
+                                 event.put()),
           "enqueueing the kernel");
     check(clFlush(queue), "clFlush");
     check(clTraceEvent(event.get(), part.name), "clTraceEvent");
@@ -162,7 +157,8 @@ double Slab::computing() const {
     std::vector<std::pair<cl_ulong, cl_ulong>> intervals;
     for (const Event &event : kernels_) {
         cl_ulong start, end;
-        check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_START, sizeof start, &start, nullptr), "profiling");
+        check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_START, sizeof start, &start, nullptr),
+              "profiling");
         check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr), "profiling");
         intervals.emplace_back(start, end);
     }
@@ -178,19 +174,17 @@ double Slab::computing() const {
 double Slab::gosa() const {
     // Each plane's sum is made on one rank, in one order, and the planes are added in one order: the number does not
     // depend on the decomposition.
-    const std::size_t per_plane = (grid_.jmax - 2) * (grid_.kmax / group_);
+    const std::size_t per_plane = groups_per_plane();
     std::vector<float> partial(planes_ * per_plane);
-    check(clEnqueueReadBuffer(setup_.get(), partial_.get(), CL_TRUE, 0, partial.size() * sizeof(float), partial.data(), 0,
-                              nullptr, nullptr),
+    check(clEnqueueReadBuffer(setup_.get(), partial_.get(), CL_TRUE, 0, partial.size() * sizeof(float), partial.data(),
+                              0, nullptr, nullptr),
           "reading gosa");
     std::vector<double> planes(grid_.imax, 0.0);
     for (int i = 0; i < planes_; ++i)
-        for (std::size_t n = 0; n < per_plane; ++n)
-            planes[begin_ + i] += partial[i * per_plane + n];
+        for (std::size_t n = 0; n < per_plane; ++n) planes[begin_ + i] += partial[i * per_plane + n];
     MPI_Allreduce(MPI_IN_PLACE, planes.data(), grid_.imax, MPI_DOUBLE, MPI_SUM, comm_);
     double gosa = 0.0;
-    for (const double plane : planes)
-        gosa += plane;
+    for (const double plane : planes) gosa += plane;
     return gosa;
 }
 
@@ -198,7 +192,7 @@ std::vector<float> Slab::gather(int iteration) const {
     // The grid's first and last plane come along with the slabs next to them.
     const int first = rank_ == 0 ? 0 : 1, count = planes_ + (rank_ == 0) + (rank_ == ranks_ - 1);
     std::vector<float> mine(count * grid_.plane());
-    check(clEnqueueReadBuffer(setup_.get(), pressure(iteration), CL_TRUE, first * lower_face().size,
+    check(clEnqueueReadBuffer(setup_.get(), pressure(iteration), CL_TRUE, first * face_size(),
                               mine.size() * sizeof(float), mine.data(), 0, nullptr, nullptr),
           "reading the pressure");
 
@@ -208,16 +202,10 @@ std::vector<float> Slab::gather(int iteration) const {
     std::vector<float> all(rank_ == 0 ? grid_.points() : 0);
     std::vector<int> counts(ranks_), offsets(ranks_, 0);
     MPI_Gather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, 0, comm_);
-    for (int rank = 1; rank < ranks_; ++rank)
-        offsets[rank] = offsets[rank - 1] + counts[rank - 1];
+    for (int rank = 1; rank < ranks_; ++rank) offsets[rank] = offsets[rank - 1] + counts[rank - 1];
     MPI_Gatherv(mine.data(), count, plane, all.data(), counts.data(), offsets.data(), plane, 0, comm_);
     MPI_Type_free(&plane);
     return all;
-}
-
-Face Slab::face(int neighbour, int edge, int halo) const {
-    const std::size_t size = grid_.plane() * sizeof(float);
-    return {neighbour, edge * size, halo * size, size};
 }
 
 Buffer Slab::make_buffer(std::size_t floats, cl_mem_flags flags) const {
@@ -228,8 +216,8 @@ Buffer Slab::make_buffer(std::size_t floats, cl_mem_flags flags) const {
 }
 
 void Slab::fill(const Buffer &buffer, std::size_t first, std::size_t count, float value) const {
-    check(clEnqueueFillBuffer(setup_.get(), buffer.get(), &value, sizeof value, first * sizeof(float), count * sizeof(float),
-                              0, nullptr, nullptr),
+    check(clEnqueueFillBuffer(setup_.get(), buffer.get(), &value, sizeof value, first * sizeof(float),
+                              count * sizeof(float), 0, nullptr, nullptr),
           "clEnqueueFillBuffer");
 }
 

@@ -34,6 +34,11 @@ struct Face {
     std::size_t edge, halo, size;
 };
 
+struct Half {
+    Part part;
+    Face face;
+};
+
 /// The planes of the grid that this process computes, with one halo plane on either side, on its device.
 ///
 ///        rank - 1  |  lower half  |  upper half  |  rank + 1          i grows to the right
@@ -56,27 +61,25 @@ public:
     const Grid &grid() const { return grid_; }
     MPI_Comm comm() const { return comm_; }
     Part whole() const { return {1, planes_, "jacobi"}; }
-    Part lower() const { return {1, planes_ / 2, "jacobi lower"}; }
-    Part upper() const { return {1 + planes_ / 2, planes_ - planes_ / 2, "jacobi upper"}; }
-    Face lower_face() const { return face(lower_neighbour_, 1, 0); }
-    Face upper_face() const { return face(upper_neighbour_, planes_, planes_ + 1); }
+    Half lower() const { return {{1, planes_ / 2, "jacobi lower"}, face(lower_neighbour_, 1, 0)}; }
+    Half upper() const {
+        return {{1 + planes_ / 2, planes_ - planes_ / 2, "jacobi upper"}, face(upper_neighbour_, planes_, planes_ + 1)};
+    }
 
-    /// The half that this process computes first. Neighbours begin with the halves in which they meet, or end with them,
-    /// so that both sides have a face ready at the same time, and half an iteration to exchange it.
-    Part first_half() const { return lower_first_ ? lower() : upper(); }
-    Part second_half() const { return lower_first_ ? upper() : lower(); }
-    Face first_face() const { return lower_first_ ? lower_face() : upper_face(); }
-    Face second_face() const { return lower_first_ ? upper_face() : lower_face(); }
+    /// The half that this process computes first, and the other. Neighbours begin with the halves in which they meet, or
+    /// end with them: so both sides have a face ready at the same time, and half an iteration to exchange it.
+    Half first() const { return lower_first_ ? lower() : upper(); }
+    Half second() const { return lower_first_ ? upper() : lower(); }
 
     Queue make_queue() const;
     /// Page-locked host memory for a face; there are `pinned_faces` of them.
-    std::byte *pinned_face(int index) const { return pinned_ + index * face(0, 0, 0).size; }
+    std::byte *pinned_face(int index) const { return pinned_ + index * face_size(); }
     /// Whether copies to and from the device have an engine of their own, so that they go on beside a kernel.
     bool copies_beside_kernels() const { return device_.is_gpu; }
     cl_mem pressure(int iteration) const { return pressure_[iteration % 2].get(); }
 
     /// Enqueues the kernel over `part` for one iteration; the event is shown in the trace and counted in computing().
-    Event enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration, const WaitList &wait);
+    Event enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration, const WaitList &after);
 
     /// Back to the initial pressure.
     void reset();
@@ -88,7 +91,11 @@ public:
     std::vector<float> gather(int iteration) const;
 
 private:
-    Face face(int neighbour, int edge, int halo) const;
+    std::size_t groups_per_plane() const { return std::size_t(grid_.jmax - 2) * (std::size_t(grid_.kmax) / group_); }
+    std::size_t face_size() const { return grid_.plane() * sizeof(float); }
+    Face face(int neighbour, int edge, int halo) const {
+        return {neighbour, edge * face_size(), halo * face_size(), face_size()};
+    }
     Buffer make_buffer(std::size_t floats, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
     void fill(const Buffer &buffer, std::size_t first, std::size_t count, float value) const;
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -9,7 +10,6 @@
 #include "api/event_table.hpp"
 #include "mpi_interop/message_operations.hpp"
 #include "ocl/query.hpp"
-#include "pipeline/plan.hpp"
 
 using namespace cldist;
 
@@ -72,16 +72,18 @@ void enqueue(const Call &call) {
     throw Error(gate);
 }
 
+// Whether a blocking command must wait for its turn before its message may move. Otherwise its copies, which its own
+// queue does, wait in its place: where nothing else of the library is in flight, nobody can tell the difference.
+bool needs_gate(const Call &call) {
+    return call.command.num_events != 0 || !call.runtime->engine().idle() ||
+           std::any_of(call.parts.begin(), call.parts.end(),
+                       [](const Part &part) { return part.range.size == 0 || part.peer.rank == MPI_PROC_NULL; });
+}
+
 // The calling thread does the work, its queue the copies: nothing is handed to another thread.
 void run_without_event(const Call &call) {
-    const Part &first = call.parts.front();
-    // A message whose bytes are read first, in the user's queue, can't leave before its turn.
-    const bool gated_by_read = call.parts.size() == 1 && call.command.num_events == 0 &&
-                               first.range.direction == Direction::send && first.range.size != 0 &&
-                               first.peer.rank != MPI_PROC_NULL &&
-                               plan_send(first.range.size, call.resources->host_memory(), config()).inlined;
-    if (!gated_by_read) {
-        const Event start = enqueue_start_marker(call.queue, call.command.events());
+    if (needs_gate(call)) {
+        const Event start = enqueue_start(call.queue, call.command.events());
         const cl_event event = start.get();
         if (clWaitForEvents(1, &event) != CL_SUCCESS) fail_at_gate(call, nullptr);
     }
@@ -118,6 +120,7 @@ void run(const CommandArguments &command, std::span<const Part> parts, MPI_Comm 
     for (const Part &part : parts)
         check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = DeviceResources::of(call.queue.context, call.queue.device);
+    call.queue.placeholder = call.resources->placeholder();
 
     if (command.blocking == CL_FALSE) {
         enqueue(call);

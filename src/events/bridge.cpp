@@ -16,38 +16,51 @@ void flush_producers(std::span<const cl_event> events, cl_command_queue own) {
     }
 }
 
+// On an out-of-order queue: does nothing, and waits for its wait list and the barriers before it alone.
+Event enqueue_migration(const QueueInfo &info, std::span<const cl_event> wait_list) {
+    Event event;
+    check(clEnqueueMigrateMemObjects(info.queue, 1, &info.placeholder, 0, static_cast<cl_uint>(wait_list.size()),
+                                     wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+          "clEnqueueMigrateMemObjects");
+    return event;
+}
+
+// Waits for `done`.
+Event enqueue_end(const QueueInfo &info, cl_event done) {
+    if (!info.in_order) return enqueue_migration(info, {&done, 1});
+    Event event;
+    check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()), "clEnqueueBarrierWithWaitList");
+    return event;
+}
+
+Event user_event(cl_context context) {
+    cl_int code = CL_SUCCESS;
+    Event event = Event::adopt(clCreateUserEvent(context, &code));
+    check(code, "clCreateUserEvent");
+    return event;
+}
+
 }  // namespace
 
-Event enqueue_start_marker(const QueueInfo &info, std::span<const cl_event> wait_list) {
-    Event complete;
-    if (wait_list.empty() && !info.in_order) {
-        // A marker without wait list would wait for everything before it. One that waits for a complete event waits
-        // for nothing but the barriers before it, as any command does.
-        cl_int code = CL_SUCCESS;
-        complete = Event::adopt(clCreateUserEvent(info.context, &code));
-        check(code, "clCreateUserEvent");
-        clSetUserEventStatus(complete.get(), CL_COMPLETE);
-    }
-    const cl_event instead = complete.get();
-    if (instead != nullptr) wait_list = {&instead, 1};
+Event enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list) {
     Event start;
-    check(clEnqueueMarkerWithWaitList(info.queue, static_cast<cl_uint>(wait_list.size()),
-                                      wait_list.empty() ? nullptr : wait_list.data(), start.out()),
-          "clEnqueueMarkerWithWaitList");
+    if (info.in_order)
+        check(clEnqueueMarkerWithWaitList(info.queue, static_cast<cl_uint>(wait_list.size()),
+                                          wait_list.empty() ? nullptr : wait_list.data(), start.out()),
+              "clEnqueueMarkerWithWaitList");
+    else
+        start = enqueue_migration(info, wait_list);
     flush_producers(wait_list, info.queue);
+    check(clFlush(info.queue), "clFlush");
     return start;
 }
 
 Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list)
-    : context_(Context::share(info.context)), queue_(Queue::share(info.queue)) {
-    cl_int code = CL_SUCCESS;
-    done_ = Event::adopt(clCreateUserEvent(info.context, &code));
-    check(code, "clCreateUserEvent");
-    start_ = enqueue_start_marker(info, wait_list);
-    const cl_event done = done_.get();
-    code = info.in_order ? clEnqueueBarrierWithWaitList(info.queue, 1, &done, end_.out())
-                         : clEnqueueMarkerWithWaitList(info.queue, 1, &done, end_.out());
-    check(code, info.in_order ? "clEnqueueBarrierWithWaitList" : "clEnqueueMarkerWithWaitList");
+    : context_(Context::share(info.context)),
+      queue_(Queue::share(info.queue)),
+      start_(enqueue_start(info, wait_list)),
+      done_(user_event(info.context)),
+      end_(enqueue_end(info, done_.get())) {
     check(clFlush(info.queue), "clFlush");
 }
 

@@ -13,17 +13,18 @@ struct QueueInfo {
     cl_context context = nullptr;
     cl_device_id device = nullptr;
     bool in_order = true;
+    cl_mem placeholder = nullptr;  ///< any small buffer of the context, for an out-of-order queue
 };
 
-/// Enqueues a marker on the queue whose event is complete when a command with this wait list may start.
-Event enqueue_start_marker(const QueueInfo &info, std::span<const cl_event> wait_list);
+/// Enqueues and flushes a command that does nothing. Its event is complete when a command with this wait list may start.
+Event enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list);
 
 /// Stands for one command in the user's queue: an event that tells when the command may start, and one, the user's,
 /// that ends when complete() is called.
 ///
 /// On an in-order queue the former is a marker with the wait list, the latter a barrier that waits for an internal user
-/// event, so that the queue stays in order. On an out-of-order queue a marker takes the barrier's place, so that
-/// nothing else is held up.
+/// event, so that the queue stays in order. On an out-of-order queue both are migrations of a placeholder, so that
+/// nothing else is held up: markers of PoCL 3.1 wait for all commands before them, whatever their wait list says.
 ///
 /// Both events are retained until the status has passed through: PoCL 3.1 aborts if a failing command's event has no
 /// reference left but its own.

@@ -17,6 +17,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// PoCL 3.1 does not call back for an event that failed, so start events are looked at as well, this often.
+constexpr auto look = 20ms;
+
 Status gate_of(cl_int start_status) {
     if (start_status >= 0) return {};
     return Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
@@ -39,11 +42,17 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, cl_command_queue
     const Id id = next++;
     // The command may start, end and go before clSetEventCallback returns; the event must not.
     const Event start = Event::share(command->bridge()->start_event());
+    bool first = false;
     {
         const std::lock_guard lock(mutex_);
         waiting_.emplace(id, Waiting{std::move(command), ordered_by, {}});
         if (ordered_by != nullptr) order_[ordered_by].push_back(id);
-        ++commands_;
+        first = commands_++ == 0;
+    }
+    if (first) {
+        const std::lock_guard lock(inbox_->mutex);
+        inbox_->look = true;
+        inbox_->filled.notify_one();
     }
     auto data = std::make_unique<StartCallback>(StartCallback{inbox_, id});
     if (const cl_int code = clSetEventCallback(start.get(), CL_COMPLETE, &Engine::on_start_event, data.get());
@@ -106,6 +115,7 @@ void Engine::run() {
     using Seconds = std::chrono::duration<double>;
     const Seconds tick(stall_seconds_ > 0 ? std::clamp(stall_seconds_ / 4, 0.05, 5.0) : 5.0);
     std::uint64_t next_tick = 0;
+    std::uint64_t next_look = 0;
     Backoff backoff;
     std::vector<Ready> ready;
     std::vector<Submitted> submitted;
@@ -113,12 +123,17 @@ void Engine::run() {
         {
             std::unique_lock lock(inbox_->mutex);
             if (active_.empty() && inbox_->empty()) {
-                const auto rest = unsettled_.empty() ? tick : Seconds(1ms);
+                const Seconds rest = !unsettled_.empty() ? Seconds(1ms) : commands_ != 0 ? Seconds(look) : tick;
                 inbox_->filled.wait_for(lock, rest, [&] { return !inbox_->empty(); });
             }
             if (inbox_->stop) break;
+            inbox_->look = false;
             ready.swap(inbox_->ready);
             submitted.swap(inbox_->submitted);
+        }
+        if (const std::uint64_t now = now_ns(); now >= next_look) {
+            next_look = now + std::chrono::nanoseconds(look).count();
+            find_starts(ready);
         }
         bool moved = !ready.empty() || !submitted.empty();
         take(ready, submitted);
@@ -155,6 +170,7 @@ void Engine::take(std::vector<Ready> &ready, std::vector<Submitted> &submitted) 
         };
         for (Ready &r : ready) {
             const auto it = waiting_.find(r.id);
+            if (it == waiting_.end() || it->second.gate) continue;
             it->second.gate = std::move(r.gate);
             const cl_command_queue queue = it->second.ordered_by;
             if (queue == nullptr) {
@@ -181,6 +197,15 @@ void Engine::take(std::vector<Ready> &ready, std::vector<Submitted> &submitted) 
 void Engine::activate(std::unique_ptr<Command> command, const Status &gate) {
     command->start(gate);
     active_.push_back(std::move(command));
+}
+
+void Engine::find_starts(std::vector<Ready> &ready) {
+    const std::lock_guard lock(mutex_);
+    for (const auto &[id, waiting] : waiting_) {
+        if (waiting.gate) continue;
+        if (const cl_int status = execution_status(waiting.command->bridge()->start_event()); status <= CL_COMPLETE)
+            ready.push_back({id, gate_of(status)});
+    }
 }
 
 bool Engine::poll_commands() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -46,6 +47,8 @@ public:
     void submit(std::unique_ptr<Command> command, Status gate);
     /// Waits until all commands given so far with this `ordered_by` have started. Any thread but the engine's.
     void wait_started(cl_command_queue ordered_by);
+    /// Whether no command is waiting or active. Any thread.
+    [[nodiscard]] bool idle() const { return commands_ == 0; }
     /// Waits until no command is left or nothing moved for `patience_seconds` (0: for ever). True if none is left.
     bool wait_idle(double patience_seconds);
     /// Ends the thread. Commands left end with `status`, or, without one, stay as they are for ever.
@@ -72,10 +75,11 @@ private:
         std::condition_variable filled;
         std::vector<Ready> ready;
         std::vector<Submitted> submitted;
+        bool look = false;  ///< the first command is waiting for its start event
         bool stop = false;
         std::optional<Status> stop_status;
 
-        [[nodiscard]] bool empty() const { return ready.empty() && submitted.empty() && !stop; }
+        [[nodiscard]] bool empty() const { return ready.empty() && submitted.empty() && !look && !stop; }
     };
     struct StartCallback {
         std::shared_ptr<Inbox> inbox;
@@ -86,6 +90,7 @@ private:
     void run();
     void take(std::vector<Ready> &ready, std::vector<Submitted> &submitted);
     void activate(std::unique_ptr<Command> command, const Status &gate);
+    void find_starts(std::vector<Ready> &ready);
     bool poll_commands();
     void release_settled();
     void report_stall();
@@ -101,7 +106,7 @@ private:
     std::condition_variable changed_;
     std::map<Id, Waiting> waiting_;
     std::map<cl_command_queue, std::deque<Id>> order_;
-    std::size_t commands_ = 0;  ///< waiting or active
+    std::atomic<std::size_t> commands_ = 0;  ///< waiting or active
 
     // The engine's own.
     std::vector<std::unique_ptr<Command>> active_;

@@ -37,11 +37,15 @@ MPI_Comm duplicate(MPI_Comm comm) {
 
 Error freed(const char *what) { return {CL_INVALID_COMMUNICATOR, what}; }
 
+// Open MPI's handles are pointers, of a freed communicator a dangling one, and most calls follow it into a crash. The
+// way to a Fortran handle and back only reads a number there, and leads back only for a communicator that lives.
+bool alive(MPI_Comm comm) { return PMPI_Comm_f2c(PMPI_Comm_c2f(comm)) == comm; }
+
 // The group whose ranks are peers.
 MPI_Group peer_group(MPI_Comm comm) {
     int inter = 0;
     MPI_Group group = MPI_GROUP_NULL;
-    if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
+    if (!alive(comm) || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
         (inter != 0 ? PMPI_Comm_remote_group(comm, &group) : PMPI_Comm_group(comm, &group)) != MPI_SUCCESS)
         throw freed("the communicator is not valid; was it freed?");
     return group;

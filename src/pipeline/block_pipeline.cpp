@@ -46,7 +46,7 @@ bool BlockPipeline::settle(const Outcome &outcome, Phase next) {
 bool BlockPipeline::move_blocks() {
     const std::size_t before = started_ + filled_ + drained_;
     while (drained_ < filled_ && end(sink_, block(drained_))) {
-        if (status_.ok()) bytes_moved_ += block(drained_).size;
+        if (!block(drained_).skipped) bytes_moved_ += block(drained_).size;
         ++drained_;
     }
     while (filled_ < started_ && end(source_, block(filled_))) {
@@ -68,16 +68,18 @@ bool BlockPipeline::move_blocks() {
     return started_ + filled_ + drained_ != before;
 }
 
-void BlockPipeline::begin(Endpoint &endpoint, const Block &block) {
-    if (status_.ok())
-        endpoint.start(block);
-    else
+void BlockPipeline::begin(Endpoint &endpoint, Block &block) {
+    block.skipped = !status_.ok();
+    if (block.skipped)
         endpoint.skip(block);
+    else
+        endpoint.start(block);
 }
 
-bool BlockPipeline::end(Endpoint &endpoint, const Block &block) {
+bool BlockPipeline::end(Endpoint &endpoint, Block &block) {
     const Outcome outcome = endpoint.ended(block);
     if (!outcome) return false;
+    if (!outcome->ok()) block.skipped = true;
     if (status_.ok()) status_ = *outcome;
     return true;
 }

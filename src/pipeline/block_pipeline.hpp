@@ -30,8 +30,8 @@ private:
     bool step();
     bool move_blocks();
     bool settle(const Outcome &outcome, Phase next);
-    void begin(Endpoint &endpoint, const Block &block);
-    bool end(Endpoint &endpoint, const Block &block);
+    void begin(Endpoint &endpoint, Block &block);
+    bool end(Endpoint &endpoint, Block &block);
     Block &block(std::size_t index) { return blocks_[index % blocks_.size()]; }
 
     Endpoint &source_;

@@ -21,6 +21,11 @@ void DeviceCommand::enqueued(cl_int code, const char *call, cl_command_queue que
     if (code == CL_SUCCESS && event_) clFlush(queue);
 }
 
+void DeviceCommand::wait() {
+    const cl_event event = event_.get();
+    if (event != nullptr) clWaitForEvents(1, &event);
+}
+
 Outcome DeviceCommand::ended() {
     if (code_ == CL_SUCCESS && event_) {
         const cl_int status = execution_status(event_.get());
@@ -128,6 +133,7 @@ public:
             unmap_.enqueued(clEnqueueUnmapMemObject(queue(), range_.buffer.get(), memory_, 0, nullptr, event),
                             "clEnqueueUnmapMemObject", queue());
             memory_ = nullptr;
+            if (range_.blocking() && direction_ == Direction::recv) unmap_.wait();
         }
         // What was mapped for reading has nothing to bring back: nobody needs to wait.
         if (direction_ == Direction::send) return Status{};

@@ -36,6 +36,8 @@ public:
     cl_event *begin(bool blocking);
     /// Takes the result of the enqueue call.
     void enqueued(cl_int code, const char *call, cl_command_queue queue);
+    /// Blocks until it ends: cheaper than asking again and again where there is nothing else to do.
+    void wait();
     [[nodiscard]] Outcome ended();
     [[nodiscard]] std::uint64_t start_ns() const { return start_ns_; }
 

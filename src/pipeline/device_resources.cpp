@@ -33,11 +33,19 @@ Queue make_queue(cl_context context, cl_device_id device) {
     return queue;
 }
 
+Mem make_placeholder(cl_context context) {
+    cl_int code = CL_SUCCESS;
+    Mem buffer = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, 64, nullptr, &code));
+    check(code, "clCreateBuffer");
+    return buffer;
+}
+
 }  // namespace
 
 DeviceResources::DeviceResources(cl_context context, cl_device_id device)
     : read_queue_(make_queue(context, device)),
       write_queue_(make_queue(context, device)),
+      placeholder_(make_placeholder(context)),
       staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE) {}
 

@@ -14,6 +14,7 @@ struct Block {
     std::size_t size;
     unsigned slot;              ///< index modulo depth
     std::byte *host = nullptr;  ///< where its bytes lie, or will lie, in host memory
+    bool skipped = false;       ///< it carries nothing: the transfer had failed
 };
 
 /// How something ended; nothing while it is still going on.

@@ -252,7 +252,7 @@ MPI_CASE("the events of commands can be waited for by kernels and other queues",
     CL_OK(clEnqueueNDRangeKernel(third, kernel, 1, nullptr, &size, nullptr, 1, list, ran.out()));
     CL_OK(clFlush(third));
     const event_handle sent = send(sending, source, 0, 1000, mpi.rank, 1, mpi.comm);
-    CHECK(wait_for(ran) == CL_COMPLETE);
+    expect_ended(ran, CL_COMPLETE);
     bytes wanted = pattern(1, 1000);
     for (unsigned char &byte : wanted) {
         ++byte;

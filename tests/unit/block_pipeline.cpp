@@ -1,0 +1,152 @@
+#include "pipeline/block_pipeline.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace cldist;
+
+namespace {
+
+// An end whose blocks end only when the test says so. Keeps what was asked of it.
+class FakeEndpoint final : public DeviceEndpoint {
+public:
+    explicit FakeEndpoint(std::size_t blocks) : allowed_(blocks, 0), outcomes_(blocks) {}
+
+    Outcome open() override {
+        ++opened;
+        return opened > 1 ? Outcome(open_outcome) : std::nullopt;
+    }
+    void start(const Block &block) override {
+        started.push_back(block.index);
+        sizes.push_back(block.size);
+        busy_slots.push_back(block.slot);
+    }
+    void skip(const Block &block) override {
+        skipped.push_back(block.index);
+        busy_slots.push_back(block.slot);
+    }
+    Outcome ended(const Block &block) override {
+        if (allowed_[block.index] == 0) return std::nullopt;
+        busy_slots.erase(std::find(busy_slots.begin(), busy_slots.end(), block.slot));
+        return outcomes_[block.index];
+    }
+    Outcome close() override {
+        closed = true;
+        return Status{};
+    }
+    std::byte *host(const Block &) override { return nullptr; }
+
+    void allow(std::size_t block) { allowed_[block] = 1; }
+    void fail(std::size_t block, cl_int code) { outcomes_[block] = Status::failure(code, "as asked"); }
+
+    int opened = 0;
+    bool closed = false;
+    Status open_outcome;
+    std::vector<std::size_t> started, skipped, sizes;
+    std::vector<unsigned> busy_slots;
+
+private:
+    std::vector<char> allowed_;
+    std::vector<Status> outcomes_;
+};
+
+std::vector<std::size_t> first(std::size_t n) {
+    std::vector<std::size_t> indices(n);
+    std::iota(indices.begin(), indices.end(), std::size_t{0});
+    return indices;
+}
+
+}  // namespace
+
+TEST_CASE("in every order in which blocks may end, all move in order and no slot is used twice at a time") {
+    constexpr std::size_t blocks = 3;
+    // Events 0..2: the source ends block i; 3..5: the sink does.
+    std::vector<std::size_t> order = first(2 * blocks);
+    do {
+        for (const unsigned depth : {1U, 2U, 3U}) {
+            FakeEndpoint source(blocks);
+            FakeEndpoint sink(blocks);
+            BlockPipeline pipeline(source, sink, source, 25, Plan{Path::pipelined, 10, depth, false});
+            CHECK(pipeline.poll() == Progress::idle);
+            for (const std::size_t event : order) {
+                (event < blocks ? source : sink).allow(event % blocks);
+                pipeline.poll();
+                auto slots = source.busy_slots;
+                std::sort(slots.begin(), slots.end());
+                CHECK(std::adjacent_find(slots.begin(), slots.end()) == slots.end());
+                CHECK(source.busy_slots.size() + sink.busy_slots.size() <= depth);
+            }
+            CHECK(pipeline.poll() == Progress::done);
+            CHECK(pipeline.status().ok());
+            CHECK(pipeline.bytes_moved() == 25);
+            CHECK(source.started == first(blocks));
+            CHECK(sink.started == first(blocks));
+            CHECK(sink.sizes == std::vector<std::size_t>{10, 10, 5});
+            CHECK(source.closed);
+            CHECK(sink.closed);
+        }
+    } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("after a failure anywhere every block still passes both ends, skipped, and the first error stays") {
+    constexpr std::size_t blocks = 4;
+    for (std::size_t bad = 0; bad < blocks; ++bad) {
+        for (const bool at_source : {true, false}) {
+            CAPTURE(bad);
+            CAPTURE(at_source);
+            FakeEndpoint source(blocks);
+            FakeEndpoint sink(blocks);
+            (at_source ? source : sink).fail(bad, -42);
+            if (bad + 1 < blocks) sink.fail(bad + 1, -43);
+            for (std::size_t i = 0; i < blocks; ++i) {
+                source.allow(i);
+                sink.allow(i);
+            }
+            BlockPipeline pipeline(source, sink, sink, 40, Plan{Path::pipelined, 10, 2, false});
+            while (pipeline.poll() != Progress::done) {
+            }
+            CHECK(pipeline.status().code == -42);
+            CHECK(pipeline.bytes_moved() == 10 * bad);
+            CHECK(source.started.size() + source.skipped.size() == blocks);
+            CHECK(sink.started.size() + sink.skipped.size() == blocks);
+            CHECK(sink.closed);
+        }
+    }
+}
+
+TEST_CASE("an end that does not open fails the transfer, which skips all its blocks") {
+    FakeEndpoint source(2);
+    FakeEndpoint sink(2);
+    source.open_outcome = Status::failure(-5, "no memory");
+    for (std::size_t i = 0; i < 2; ++i) {
+        source.allow(i);
+        sink.allow(i);
+    }
+    BlockPipeline pipeline(source, sink, source, 20, Plan{Path::pipelined, 10, 2, false});
+    while (pipeline.poll() != Progress::done) {
+    }
+    CHECK(pipeline.status().code == -5);
+    CHECK(source.started.empty());
+    CHECK(sink.skipped == first(2));
+}
+
+TEST_CASE("a transfer that failed before it began opens nothing and skips all its blocks") {
+    FakeEndpoint source(3);
+    FakeEndpoint sink(3);
+    for (std::size_t i = 0; i < 3; ++i) {
+        source.allow(i);
+        sink.allow(i);
+    }
+    BlockPipeline pipeline(source, sink, source, 30, Plan{Path::pipelined, 10, 2, false},
+                           Status::failure(CL_MESSAGE_TRUNCATED, "too long"));
+    while (pipeline.poll() != Progress::done) {
+    }
+    CHECK(source.opened == 0);
+    CHECK(source.skipped == first(3));
+    CHECK(pipeline.status().code == CL_MESSAGE_TRUNCATED);
+}

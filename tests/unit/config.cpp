@@ -1,0 +1,55 @@
+#include "base/config.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace cldist;
+
+namespace {
+
+Config read(std::vector<std::string_view> environment, std::vector<std::string> &complaints) {
+    return read_config(environment, complaints);
+}
+
+}  // namespace
+
+TEST_CASE("settings are read from their variables") {
+    std::vector<std::string> complaints;
+    const Config config = read({"CLDIST_PATH=pipelined", "CLDIST_BLOCK_SIZE=64k", "CLDIST_DEPTH=3",
+                                "CLDIST_STALL_SECONDS=1.5", "CLDIST_TRACE=/tmp/a=b", "CLDIST_ON_ERROR=abort",
+                                "CLDIST_LOG=debug", "HOME=/", "CLDIST_PINNED_MAX=1M"},
+                               complaints);
+    CHECK(complaints.empty());
+    CHECK(config.path == Path::pipelined);
+    CHECK(config.block_size.value == 65536);
+    CHECK(config.depth == 3);
+    CHECK(config.stall_seconds == doctest::Approx(1.5));
+    CHECK(config.trace == "/tmp/a=b");
+    CHECK(config.on_error == OnError::abort);
+    CHECK(config.log == LogLevel::debug);
+    CHECK(config.pinned_max.value == 1 << 20);
+}
+
+TEST_CASE("a value that can't be read is complained about with what was expected, and the default used") {
+    for (const char *bad : {"CLDIST_PATH=fast", "CLDIST_PATH=", "CLDIST_BLOCK_SIZE=64kB", "CLDIST_BLOCK_SIZE=-1",
+                            "CLDIST_BLOCK_SIZE=2G", "CLDIST_BLOCK_SIZE=", "CLDIST_BLOCK_SIZE=k", "CLDIST_DEPTH=65",
+                            "CLDIST_DEPTH=x", "CLDIST_STALL_SECONDS=-1", "CLDIST_STALL_SECONDS=nan",
+                            "CLDIST_STALL_SECONDS=", "CLDIST_LOG=loud", "CLDIST_ON_ERROR=ignore"}) {
+        CAPTURE(bad);
+        std::vector<std::string> complaints;
+        const Config config = read({bad}, complaints);
+        REQUIRE(complaints.size() == 1);
+        CHECK(complaints[0].find("expected") != std::string::npos);
+        CHECK(config.path == Path::automatic);
+        CHECK(config.block_size.value == 0);
+        CHECK(config.depth == 0);
+        CHECK(config.stall_seconds == 30.0);
+    }
+}
+
+TEST_CASE("a misspelt variable is reported with the nearest name, one of another program is not") {
+    std::vector<std::string> complaints;
+    read({"CLDIST_BLOCKSIZE=1", "CLDIST_PAHT=auto", "CLDIST_SOMETHING_ELSE=1", "CLDISTX=1"}, complaints);
+    REQUIRE(complaints.size() == 2);
+    CHECK(complaints[0].find("CLDIST_BLOCK_SIZE") != std::string::npos);
+    CHECK(complaints[1].find("CLDIST_PATH") != std::string::npos);
+}

@@ -1,0 +1,63 @@
+#include "events/record.hpp"
+
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "base/clock.hpp"
+
+using namespace cldist;
+
+TEST_CASE("a record says in words what its transfer waits for") {
+    Record send(Direction::send, 3, 3, 42, 100);
+    CHECK(describe(send, now_ns()).find("send to rank 3, tag 42, 100 bytes: waits for its wait list") !=
+          std::string::npos);
+    send.started();
+    send.moved(60);
+    CHECK(describe(send, now_ns()).find("moved 60 of 100 bytes") != std::string::npos);
+
+    Record recv(Direction::recv, MPI_ANY_SOURCE, MPI_ANY_SOURCE, MPI_ANY_TAG, 100);
+    recv.started();
+    CHECK(describe(recv, now_ns()).find("recv from any source, any tag, 100 bytes: waits for a matching send") !=
+          std::string::npos);
+    recv.matched(1, 7, 20);
+    CHECK(describe(recv, now_ns()).find("recv from rank 1, tag 7, 20 bytes: moved 0 of 20") != std::string::npos);
+}
+
+TEST_CASE("a stage spans all its blocks") {
+    Record record(Direction::send, 0, 0, 0, 10);
+    const std::uint64_t early = now_ns();
+    record.stage_done(Stage::device, early + 5);
+    record.stage_done(Stage::device, early);
+    const auto times = record.state().stages.at(static_cast<std::size_t>(Stage::device));
+    CHECK(times.start == early);
+    CHECK(times.end >= early);
+    CHECK(times.blocks == 2);
+    CHECK(record.state().stages.at(static_cast<std::size_t>(Stage::message)).blocks == 0);
+}
+
+TEST_CASE("the first failure of a record stays") {
+    Record record(Direction::recv, 0, 0, 0, 10);
+    record.failed(Status::failure(-5, "first"));
+    record.finished(Status::failure(-6, "second"));
+    CHECK(record.state().status.code == -5);
+    CHECK(record.state().phase == CL_COMPLETE);
+}
+
+TEST_CASE("a stall is reported once, and again only after something moved") {
+    PendingRecords pending;
+    const auto record = std::make_shared<Record>(Direction::send, 1, 1, 2, 3);
+    pending.add(record);
+    const std::uint64_t begin = record->created_ns;
+    constexpr std::uint64_t second = 1'000'000'000;
+    CHECK(pending.stalled(5, begin + second).empty());
+    CHECK(pending.stalled(5, begin + 6 * second).size() == 1);
+    CHECK(pending.stalled(5, begin + 60 * second).empty());
+    pending.note_progress(begin + 60 * second);
+    CHECK(pending.stalled(5, begin + 61 * second).empty());
+    CHECK(pending.stalled(5, begin + 66 * second).size() == 1);
+    CHECK(pending.stalled(0, begin + 600 * second).empty());
+    pending.note_progress(begin + 70 * second);
+    pending.remove(*record);
+    CHECK(pending.stalled(5, begin + 600 * second).empty());
+}

@@ -1,0 +1,43 @@
+#include "mpi_interop/wire.hpp"
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace cldist;
+
+namespace {
+
+std::vector<std::byte> message(const Envelope &envelope, std::size_t payload) {
+    std::vector<std::byte> bytes(envelope_size + payload, std::byte{0x5a});
+    encode(envelope, bytes.data());
+    return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("what was encoded is decoded") {
+    for (const Envelope &envelope : {Envelope{}, Envelope{1, 0, 0, 0}, Envelope{5'000'000'000, 4096, 77, 0},
+                                     Envelope{0, 0, 0, -14}}) {
+        const std::size_t payload = envelope.block == 0 && envelope.failure == 0 ? envelope.size : 0;
+        CHECK(decode(message(envelope, payload)) == envelope);
+    }
+}
+
+TEST_CASE("a message with any byte of its magic, version or size changed is not taken for an envelope") {
+    const std::vector<std::byte> good = message({16, 0, 0, 0}, 16);
+    for (std::size_t i = 0; i < 8; ++i) {
+        std::vector<std::byte> bad = good;
+        bad[i] ^= std::byte{1};
+        CHECK_FALSE(decode(bad));
+    }
+}
+
+TEST_CASE("a message shorter or longer than its envelope says is not taken for one") {
+    const std::vector<std::byte> good = message({16, 0, 0, 0}, 16);
+    for (std::size_t size = 0; size < good.size(); ++size) CHECK_FALSE(decode(std::span(good).first(size)));
+    CHECK(decode(good));
+    CHECK_FALSE(decode(message({16, 0, 0, 0}, 17)));
+    CHECK_FALSE(decode(message({16, 8, 0, 0}, 16)));
+    CHECK_FALSE(decode(message({0, 0, 0, -14}, 1)));
+}
