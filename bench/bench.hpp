@@ -189,7 +189,7 @@ private:
 
 // ---- Results ---------------------------------------------------------------------------------------------------------
 
-inline std::string quoted(std::string_view text) {
+inline std::string json_text(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') out += '\\';
@@ -208,7 +208,7 @@ struct Report {
     bool busy = false;
 
     void ratio(std::string_view of, double value, bool higher_is_better) {
-        ratios.push_back(fmt::format(R"({{"name": {}, "value": {:.4f}, "better": "{}"}})", quoted(of), value,
+        ratios.push_back(fmt::format(R"({{"name": {}, "value": {:.4f}, "better": "{}"}})", json_text(of), value,
                                      higher_is_better ? "higher" : "lower"));
     }
 
@@ -261,12 +261,13 @@ struct Report {
 
     void write_json(const std::string &path) const {
         std::vector<std::string> pairs;
-        for (const auto &[key, value] : facts) pairs.push_back(quoted(key) + ": " + quoted(value));
+        for (const auto &[key, value] : facts) pairs.push_back(json_text(key) + ": " + json_text(value));
         std::ofstream file(path);
         file << fmt::format(
             "{{\"bench\": {}, \"label\": {},\n\"facts\": {{{}}},\n"
             "\"ratios\": [\n{}\n],\n\"rows\": [\n{}\n]}}\n",
-            quoted(name), quoted(label), fmt::join(pairs, ", "), fmt::join(ratios, ",\n"), fmt::join(rows, ",\n"));
+            json_text(name), json_text(label), fmt::join(pairs, ", "), fmt::join(ratios, ",\n"),
+            fmt::join(rows, ",\n"));
         if (!file.flush()) die("cannot write {}", path);
     }
 };

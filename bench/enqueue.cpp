@@ -203,7 +203,7 @@ void measure(const Options &options, const Device &device, int rank, const Case 
         for (const double seconds : samples[i].wall) wall.push_back(fmt::format("{:.3f}", seconds * 1e6));
         for (const double seconds : samples[i].cpu) cpu.push_back(fmt::format("{:.3f}", seconds * 1e6));
         report.rows.push_back(fmt::format(R"({{"queue": {}, "event": {}, "op": {}, "us": [{}], "cpu_us": [{}]}})",
-                                          quoted(what.queue_name), what.with_event, quoted(op_names[i]),
+                                          json_text(what.queue_name), what.with_event, json_text(op_names[i]),
                                           fmt::join(wall, ", "), fmt::join(cpu, ", ")));
     }
 }

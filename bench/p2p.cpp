@@ -385,7 +385,8 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
             std::vector<std::string> us;
             for (const double seconds : row.seconds[m]) us.push_back(fmt::format("{:.3f}", seconds * 1e6));
             report.rows.push_back(fmt::format(R"({{"size": {}, "path": {}, "method": {}, "us": [{}]}})", row.size,
-                                              quoted(row.path), quoted(options.methods[m]->name), fmt::join(us, ", ")));
+                                              json_text(row.path), json_text(options.methods[m]->name),
+                                              fmt::join(us, ", ")));
         }
     }
 }

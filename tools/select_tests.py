@@ -16,10 +16,11 @@ def select(tests, text, which):
     for test in tests:
         named = text.lower() in test["name"].lower()
         has_cases = any(suite.split(":")[-1] in SUITES_WITH_CASES for suite in test["suite"])
-        # A test that sets the filter itself runs its own cases.
+        # A test that sets a filter itself runs its own cases.
+        own_filter = "CLDIST_TEST_FILTER" in test["env"] or any("--test-case" in word for word in test["cmd"])
         if which == "named" and named:
             yield test["name"]
-        elif which == "cases" and not named and has_cases and "CLDIST_TEST_FILTER" not in test["env"]:
+        elif which == "cases" and not named and has_cases and not own_filter:
             yield test["name"]
 
 

@@ -91,9 +91,10 @@ class Summary(unittest.TestCase):
 
 
 class Selection(unittest.TestCase):
-    TESTS = [{"name": "mpi, 2 processes", "suite": ["cldist:mpi"], "env": {}},
-             {"name": "layers", "suite": ["cldist:house"], "env": {}},
-             {"name": "trace", "suite": ["cldist:mpi"], "env": {"CLDIST_TEST_FILTER": "two"}}]
+    TESTS = [{"name": "mpi, 2 processes", "suite": ["cldist:mpi"], "env": {}, "cmd": []},
+             {"name": "layers", "suite": ["cldist:house"], "env": {}, "cmd": []},
+             {"name": "sides", "suite": ["cldist:mpi"], "env": {}, "cmd": ["--test-case=*two*"]},
+             {"name": "trace", "suite": ["cldist:mpi"], "env": {"CLDIST_TEST_FILTER": "two"}, "cmd": []}]
 
     def test_tests_are_found_by_name(self):
         self.assertEqual(list(select_tests.select(self.TESTS, "LAYER", "named")), ["layers"])

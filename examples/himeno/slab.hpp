@@ -58,7 +58,6 @@ public:
     ~Slab();
     Slab(const Slab &) = delete;
 
-    const Grid &grid() const { return grid_; }
     MPI_Comm comm() const { return comm_; }
     Part whole() const { return {1, planes_, "jacobi"}; }
     Half lower() const { return {{1, planes_ / 2, "jacobi lower"}, face(lower_neighbour_, 1, 0)}; }

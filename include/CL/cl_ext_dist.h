@@ -96,7 +96,8 @@ cl_int clDistInit(MPI_Comm comm);
  * CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST if `blocking` is CL_TRUE and an event of the wait list failed;
  * CL_INVALID_OPERATION        if the buffer was made with CL_MEM_HOST_NO_ACCESS, or with CL_MEM_HOST_WRITE_ONLY and is
  *                             to be sent, or with CL_MEM_HOST_READ_ONLY and is to be received into;
- * CL_MPI_NOT_INITIALIZED, CL_INVALID_COMMUNICATOR, CL_INVALID_RANK, CL_INVALID_TAG as above;
+ * CL_MPI_NOT_INITIALIZED, CL_MPI_THREAD_LEVEL_TOO_LOW, CL_INVALID_COMMUNICATOR, CL_INVALID_RANK, CL_INVALID_TAG as
+ *                             above;
  * CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
  * A blocking call returns the status of a failed transfer too. */
 
@@ -131,21 +132,21 @@ cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffe
 
 typedef cl_uint cl_transfer_info;
 
-#define CL_TRANSFER_STATUS 0x13A0        /**< cl_int: CL_QUEUED, CL_SUBMITTED, CL_RUNNING, CL_COMPLETE or the error. */
-#define CL_TRANSFER_BYTES 0x13A1         /**< size_t: bytes moved so far; of a Sendrecv, received. */
-#define CL_TRANSFER_SOURCE 0x13A2        /**< int: rank received from; MPI_PROC_NULL if nothing was received. */
-#define CL_TRANSFER_DESTINATION 0x13A3   /**< int: rank sent to; MPI_PROC_NULL if nothing is sent. */
-#define CL_TRANSFER_TAG 0x13A4           /**< int: tag received; of a send, the tag sent. */
-#define CL_TRANSFER_PATH 0x13A5          /**< char[]: "mapped", "pinned" or "pipelined"; "" until chosen. */
-#define CL_TRANSFER_BLOCK_SIZE 0x13A6    /**< size_t: bytes per block on the wire; 0 until chosen. */
-#define CL_TRANSFER_DEPTH 0x13A7         /**< cl_uint: blocks in flight at once; 0 until chosen. */
-#define CL_TRANSFER_MPI_ERROR 0x13A8     /**< int: the MPI error code if the status is CL_MPI_ERROR, else MPI_SUCCESS. */
+#define CL_TRANSFER_STATUS 0x13A0      /**< cl_int: CL_QUEUED, CL_SUBMITTED, CL_RUNNING, CL_COMPLETE or the error. */
+#define CL_TRANSFER_BYTES 0x13A1       /**< size_t: bytes moved so far; of a Sendrecv, received. */
+#define CL_TRANSFER_SOURCE 0x13A2      /**< int: rank received from; MPI_PROC_NULL if nothing was received. */
+#define CL_TRANSFER_DESTINATION 0x13A3 /**< int: rank sent to; MPI_PROC_NULL if nothing is sent. */
+#define CL_TRANSFER_TAG 0x13A4         /**< int: tag received; of a send, the tag sent. */
+#define CL_TRANSFER_PATH 0x13A5        /**< char[]: "mapped", "pinned" or "pipelined"; "" until chosen. */
+#define CL_TRANSFER_BLOCK_SIZE 0x13A6  /**< size_t: bytes per block on the wire; 0 until chosen. */
+#define CL_TRANSFER_DEPTH 0x13A7       /**< cl_uint: blocks in flight at once; 0 until chosen. */
+#define CL_TRANSFER_MPI_ERROR 0x13A8   /**< int: the MPI error code if the status is CL_MPI_ERROR, else MPI_SUCCESS. */
 #define CL_TRANSFER_ERROR_MESSAGE 0x13A9 /**< char[]: what failed, in words; "" if nothing did. */
 #define CL_TRANSFER_STAGES 0x13AA        /**< cl_transfer_stage[]: those that took place, in the order of CL_STAGE_*. */
 
 #define CL_STAGE_WAIT 0    /**< from the call until the wait list and the queue let the command start */
 #define CL_STAGE_MATCH 1   /**< a receive waiting for its message */
-#define CL_STAGE_DEVICE 2  /**< copies between device and host memory, or map and unmap */
+#define CL_STAGE_DEVICE 2  /**< copies between device and host memory; none for a large message on the mapped path */
 #define CL_STAGE_MESSAGE 3 /**< MPI moving bytes */
 
 /** One stage of a transfer. Stages of different blocks overlap; `start` is that of the first block, `end` of the last.

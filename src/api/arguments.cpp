@@ -83,8 +83,9 @@ void check_alignment(const RangeArgument &range, cl_device_id device) {
     const std::size_t origin = query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
     const std::size_t alignment = query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8;
     if (alignment != 0 && origin % alignment != 0)
-        throw Error(CL_MISALIGNED_SUB_BUFFER_OFFSET,
-                    fmt::format("the sub-buffer's origin {} is not a multiple of the device's {} bytes", origin, alignment));
+        throw Error(
+            CL_MISALIGNED_SUB_BUFFER_OFFSET,
+            fmt::format("the sub-buffer's origin {} is not a multiple of the device's {} bytes", origin, alignment));
 }
 
 void check_not_failed(const CommandArguments &command) {
@@ -97,8 +98,7 @@ void check_not_failed(const CommandArguments &command) {
 void check_host_access(const RangeArgument &range) {
     const cl_mem_flags flags = query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(0);
     const bool send = range.direction == Direction::send;
-    const cl_mem_flags forbidden =
-        CL_MEM_HOST_NO_ACCESS | (send ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY);
+    const cl_mem_flags forbidden = CL_MEM_HOST_NO_ACCESS | (send ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY);
     if ((flags & forbidden) != 0)
         throw Error(CL_INVALID_OPERATION, fmt::format("the buffer was made with {}, and can't be {}",
                                                       (flags & CL_MEM_HOST_NO_ACCESS) != 0 ? "CL_MEM_HOST_NO_ACCESS"

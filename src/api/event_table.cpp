@@ -35,8 +35,8 @@ EventTable::Records EventTable::find(cl_event event) const {
 void EventTable::release_unused() {
     for (int i = 0; i < looks && !entries_.empty(); ++i) {
         const auto oldest = entries_.begin();
-        const bool unused = ended(oldest->records) &&
-                            query<cl_uint>(oldest->event.get(), CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1;
+        const bool unused =
+            ended(oldest->records) && query<cl_uint>(oldest->event.get(), CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1;
         if (unused || (entries_.size() > most_entries && ended(oldest->records))) {
             index_.erase(oldest->event.get());
             entries_.erase(oldest);

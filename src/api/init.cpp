@@ -34,8 +34,7 @@ cl_int clDistInit(MPI_Comm comm) {
         PMPI_Finalized(&finalized);
         if (initialized == 0 || finalized != 0)
             throw Error(CL_MPI_NOT_INITIALIZED, initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
-        if (comm == MPI_COMM_NULL) throw Error(CL_INVALID_COMMUNICATOR, "the communicator is MPI_COMM_NULL");
-        if (!Runtime::exists()) Runtime::begin();
+        Runtime::begin();
         Runtime::current()->communicators().add_foreign(comm);
     });
 }

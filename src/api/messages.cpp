@@ -10,6 +10,7 @@
 #include "api/event_table.hpp"
 #include "mpi_interop/message_operations.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/plan.hpp"
 
 using namespace cldist;
 
@@ -33,12 +34,42 @@ struct Call {
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
+// The mappings of a command's parts, those of the parts that want one.
+class Mappings {
+public:
+    /// Parts that are no larger than `smallest` get none.
+    Mappings(const Call &call, std::size_t smallest) {
+        if (!plan_mapping(call.resources->host_memory(), config())) return;
+        for (const Part &part : call.parts) {
+            if (part.range.size <= smallest || part.peer.rank == MPI_PROC_NULL) continue;
+            const bool send = part.range.direction == Direction::send;
+            // Not CL_MAP_WRITE_INVALIDATE_REGION: a message may be shorter than its receive.
+            all_.push_back({part.range.buffer, part.range.offset, part.range.size,
+                            static_cast<cl_map_flags>(send ? CL_MAP_READ : CL_MAP_WRITE)});
+            parts_.push_back(&part);
+        }
+    }
+
+    [[nodiscard]] std::span<Mapping> all() { return all_; }
+    [[nodiscard]] std::byte *of(const Part &part) const {
+        const auto at = std::find(parts_.begin(), parts_.end(), &part);
+        return at == parts_.end()
+                   ? nullptr
+                   : static_cast<std::byte *>(all_[static_cast<std::size_t>(at - parts_.begin())].memory);
+    }
+
+private:
+    std::vector<Mapping> all_;
+    std::vector<const Part *> parts_;
+};
+
 // `caller_queue` as in DeviceRange.
-Operations make_operations(const Call &call, MessageDriver &driver, cl_command_queue caller_queue) {
+Operations make_operations(const Call &call, const Mappings &mappings, MessageDriver &driver,
+                           cl_command_queue caller_queue) {
     Operations operations;
     for (const Part &part : call.parts) {
-        DeviceRange range{call.resources, Mem::share(part.range.buffer), part.range.offset, part.range.size,
-                          Queue::share(caller_queue)};
+        DeviceRange range{call.resources,    Mem::share(part.range.buffer), part.range.offset, part.range.size,
+                          mappings.of(part), Queue::share(caller_queue)};
         MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
         operations.push_back(part.range.direction == Direction::send
                                  ? make_send(std::move(range), std::move(peer), driver, call.runtime->channels())
@@ -53,20 +84,24 @@ cl_command_queue ordered_by(const Call &call) {
 }
 
 void enqueue(const Call &call) {
-    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events());
+    Mappings mappings(call, 0);
+    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
-    Operations operations = make_operations(call, call.runtime->engine_driver(), nullptr);
+    Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
     if (call.command.event != nullptr) event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
     call.runtime->engine().start_when_ready(std::move(command), ordered_by(call));
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 
-// The far end must hear of it all the same, which the engine sees to.
-[[noreturn]] void fail_at_gate(const Call &call, std::unique_ptr<Bridge> bridge) {
-    const Status gate = Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                                        "an event of the wait list, or an earlier command of the in-order queue, failed");
-    Operations operations = make_operations(call, call.runtime->engine_driver(), nullptr);
+// Waits until the command may start. If its wait list failed, the far end must hear of it all the same, which the engine
+// sees to.
+void wait_at_gate(const Call &call, cl_event start, const Mappings &mappings, std::unique_ptr<Bridge> &bridge) {
+    if (clWaitForEvents(1, &start) == CL_SUCCESS) return;
+    const Status gate =
+        Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                        "an event of the wait list, or an earlier command of the in-order queue, failed");
+    Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
     call.runtime->engine().submit(
         std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device), gate);
     throw Error(gate);
@@ -82,31 +117,39 @@ bool needs_gate(const Call &call) {
 
 // The calling thread does the work, its queue the copies: nothing is handed to another thread.
 void run_without_event(const Call &call) {
-    if (needs_gate(call)) {
-        const Event start = enqueue_start(call.queue, call.command.events());
-        const cl_event event = start.get();
-        if (clWaitForEvents(1, &event) != CL_SUCCESS) fail_at_gate(call, nullptr);
+    // Reading or writing a small range takes one command, mapping and unmapping two.
+    Mappings mappings(call, largest_inlined(call.resources->host_memory(), config()));
+    if (!mappings.all().empty() || needs_gate(call)) {
+        const std::vector<Event> start = enqueue_start(call.queue, call.command.events(), mappings.all());
+        std::unique_ptr<Bridge> none;
+        wait_at_gate(call, start.back().get(), mappings, none);
     }
     MessageDriver driver;
-    Command command(make_operations(call, driver, call.queue.queue), nullptr, call.queue.device);
+    Command command(make_operations(call, mappings, driver, call.queue.queue), nullptr, call.queue.device);
     command.start({});
     drive(command, driver);
+    const std::vector<Event> unmapped = enqueue_unmap(call.queue, nullptr, mappings.all());
+    // What was mapped for reading has nothing to bring back: only a receive needs to wait.
+    if (!unmapped.empty() && call.parts.back().range.direction == Direction::recv) {
+        const cl_event last = unmapped.back().get();
+        clWaitForEvents(1, &last);
+    }
     if (!command.status().ok()) throw Error(command.status());
 }
 
 void run_with_event(const Call &call) {
-    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events());
+    Mappings mappings(call, 0);
+    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
-    cl_event waited = bridge->start_event();
-    if (clWaitForEvents(1, &waited) != CL_SUCCESS) fail_at_gate(call, std::move(bridge));
+    wait_at_gate(call, bridge->start_event(), mappings, bridge);
     MessageDriver driver;
-    Operations operations = make_operations(call, driver, nullptr);
+    Operations operations = make_operations(call, mappings, driver, nullptr);
     event_table().add(event.get(), operations);
     Command command(std::move(operations), std::move(bridge), call.queue.device);
     command.start({});
     drive(command, driver);
-    waited = event.get();
-    clWaitForEvents(1, &waited);
+    const cl_event last = event.get();
+    clWaitForEvents(1, &last);
     *call.command.event = event.give();
     if (!command.status().ok()) throw Error(command.status());
 }
@@ -117,8 +160,7 @@ void run(const CommandArguments &command, std::span<const Part> parts, MPI_Comm 
     Call call{command, check_command(command, std::span(ranges).first(parts.size())), parts, nullptr, nullptr, nullptr};
     call.runtime = Runtime::current();
     call.comm = call.runtime->communicators().find(comm);
-    for (const Part &part : parts)
-        check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
+    for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = DeviceResources::of(call.queue.context, call.queue.device);
     call.queue.placeholder = call.resources->placeholder();
 

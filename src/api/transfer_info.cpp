@@ -59,9 +59,9 @@ void answer(const EventTable::Records &records, cl_transfer_info param, const An
     const auto failed =
         std::find_if(states.begin(), states.end(), [](const Record::State &s) { return !s.status.ok(); });
     const Status status = failed == states.end() ? Status{} : failed->status;
-    const auto phase =
-        std::max_element(states.begin(), states.end(), [](const auto &a, const auto &b) { return a.phase < b.phase; })
-            ->phase;
+    const auto phase = std::max_element(states.begin(), states.end(), [](const auto &a, const auto &b) {
+                           return a.phase < b.phase;
+                       })->phase;
     const bool sends = records.front()->direction == Direction::send;
     const bool receives = records.back()->direction == Direction::recv;
 

@@ -27,7 +27,8 @@ public:
             sched_yield();
             return {};
         }
-        return std::chrono::nanoseconds(std::min<std::uint64_t>(waited / 16, bytes_in_flight ? 1'000'000U : 10'000'000U));
+        return std::chrono::nanoseconds(
+            std::min<std::uint64_t>(waited / 16, bytes_in_flight ? 1'000'000U : 10'000'000U));
     }
 
 private:

@@ -26,16 +26,12 @@ constexpr unsigned largest_depth = 64;
 template <typename Enum>
 using Names = std::span<const std::pair<const char *, Enum>>;
 
-constexpr std::array<std::pair<const char *, Path>, 4> path_names{{{"auto", Path::automatic},
-                                                                   {"mapped", Path::mapped},
-                                                                   {"pinned", Path::pinned},
-                                                                   {"pipelined", Path::pipelined}}};
+constexpr std::array<std::pair<const char *, Path>, 4> path_names{
+    {{"auto", Path::automatic}, {"mapped", Path::mapped}, {"pinned", Path::pinned}, {"pipelined", Path::pipelined}}};
 constexpr std::array<std::pair<const char *, OnError>, 3> on_error_names{
     {{"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}}};
-constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{{{"error", LogLevel::error},
-                                                                      {"warning", LogLevel::warning},
-                                                                      {"info", LogLevel::info},
-                                                                      {"debug", LogLevel::debug}}};
+constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{
+    {{"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}}};
 
 template <typename Enum>
 std::string parse_name(std::string_view text, Enum &value, Names<Enum> names) {
@@ -120,10 +116,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view nearest_setting(std::string_view name) {
     std::string_view nearest;
     std::size_t best = std::numeric_limits<std::size_t>::max();
-#define CLDIST_SETTING(type, field, setting, default_value, comment)                     \
+#define CLDIST_SETTING(type, field, setting, default_value, comment)                  \
     if (const std::size_t distance = edit_distance(name, setting); distance < best) { \
-        best = distance;                                                                 \
-        nearest = setting;                                                               \
+        best = distance;                                                              \
+        nearest = setting;                                                            \
     }
 #include "base/config.def"
 #undef CLDIST_SETTING
@@ -143,10 +139,10 @@ Config read_config(const std::vector<std::string_view> &environment, std::vector
         if (!name.starts_with("CLDIST_") || equals == std::string_view::npos) continue;
         const std::string_view text = entry.substr(equals + 1);
         bool known = false;
-#define CLDIST_SETTING(type, field, setting, default_value, comment)                                                 \
-    if (name == setting) {                                                                                           \
-        known = true;                                                                                                \
-        if (const std::string expected = parse(text, result.field); !expected.empty())                               \
+#define CLDIST_SETTING(type, field, setting, default_value, comment)                                             \
+    if (name == setting) {                                                                                       \
+        known = true;                                                                                            \
+        if (const std::string expected = parse(text, result.field); !expected.empty())                           \
             complaints.push_back(fmt::format("{}={}: expected {}; using the default", setting, text, expected)); \
     }
 #include "base/config.def"

@@ -57,9 +57,10 @@ void span(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::
           std::string_view details) {
     if (!enabled()) return;
     const std::string common = fmt::format(R"("name":"{}","cat":"cldist","id":{})", json_escaped(name), id);
-    recorder().add(fmt::format("{{\"ph\":\"b\",{},\"ts\":{:.3f},\"args\":{{{}}},\"tid\":0,\"pid\":@}},\n"
-                               "{{\"ph\":\"e\",{},\"ts\":{:.3f},\"tid\":0,\"pid\":@}},\n",
-                               common, microseconds(start_ns), details, common, microseconds(end_ns)));
+    recorder().add(
+        fmt::format("{{\"ph\":\"b\",{},\"ts\":{:.3f},\"args\":{{{}}},\"tid\":0,\"pid\":@}},\n"
+                    "{{\"ph\":\"e\",{},\"ts\":{:.3f},\"tid\":0,\"pid\":@}},\n",
+                    common, microseconds(start_ns), details, common, microseconds(end_ns)));
 }
 
 void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, std::uint64_t end_ns) {

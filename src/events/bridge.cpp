@@ -1,5 +1,8 @@
 #include "events/bridge.hpp"
 
+#include <utility>
+
+#include "base/log.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -25,9 +28,15 @@ Event enqueue_migration(const QueueInfo &info, std::span<const cl_event> wait_li
     return event;
 }
 
-// Waits for `done`.
-Event enqueue_end(const QueueInfo &info, cl_event done) {
-    if (!info.in_order) return enqueue_migration(info, {&done, 1});
+Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list) {
+    Event event;
+    check(clEnqueueMarkerWithWaitList(info.queue, static_cast<cl_uint>(wait_list.size()),
+                                      wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+          "clEnqueueMarkerWithWaitList");
+    return event;
+}
+
+Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     Event event;
     check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()), "clEnqueueBarrierWithWaitList");
     return event;
@@ -42,26 +51,56 @@ Event user_event(cl_context context) {
 
 }  // namespace
 
-Event enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list) {
-    Event start;
-    if (info.in_order)
-        check(clEnqueueMarkerWithWaitList(info.queue, static_cast<cl_uint>(wait_list.size()),
-                                          wait_list.empty() ? nullptr : wait_list.data(), start.out()),
-              "clEnqueueMarkerWithWaitList");
-    else
-        start = enqueue_migration(info, wait_list);
+std::vector<Event> enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
+                                 std::span<Mapping> mappings) {
+    std::vector<Event> events;
+    std::span<const cl_event> waits = wait_list;
+    cl_event last = nullptr;
+    for (Mapping &m : mappings) {
+        Event event;
+        cl_int code = CL_SUCCESS;
+        m.memory = clEnqueueMapBuffer(info.queue, m.buffer, CL_FALSE, m.flags, m.offset, m.size,
+                                      static_cast<cl_uint>(waits.size()), waits.empty() ? nullptr : waits.data(),
+                                      event.out(), &code);
+        if (code != CL_SUCCESS) {
+            log_info("clEnqueueMapBuffer returned {}; the bytes are copied instead", code);
+            m.memory = nullptr;
+            continue;
+        }
+        last = event.get();
+        waits = {&last, 1};
+        events.push_back(std::move(event));
+    }
+    if (events.empty())
+        events.push_back(info.in_order ? enqueue_marker(info, wait_list) : enqueue_migration(info, wait_list));
     flush_producers(wait_list, info.queue);
     check(clFlush(info.queue), "clFlush");
-    return start;
+    return events;
 }
 
-Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list)
+std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::span<const Mapping> mappings) {
+    std::vector<Event> events;
+    for (const Mapping &m : mappings) {
+        if (m.memory == nullptr) continue;
+        Event event;
+        check(clEnqueueUnmapMemObject(info.queue, m.buffer, m.memory, after != nullptr ? 1 : 0,
+                                      after != nullptr ? &after : nullptr, event.out()),
+              "clEnqueueUnmapMemObject");
+        after = event.get();
+        events.push_back(std::move(event));
+    }
+    check(clFlush(info.queue), "clFlush");
+    return events;
+}
+
+Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings)
     : context_(Context::share(info.context)),
       queue_(Queue::share(info.queue)),
-      start_(enqueue_start(info, wait_list)),
-      done_(user_event(info.context)),
-      end_(enqueue_end(info, done_.get())) {
-    check(clFlush(info.queue), "clFlush");
+      start_(enqueue_start(info, wait_list, mappings)),
+      done_(user_event(info.context)) {
+    const cl_event done = done_.get();
+    end_.push_back(info.in_order ? enqueue_barrier(info, done) : enqueue_migration(info, {&done, 1}));
+    for (Event &event : enqueue_unmap(info, end_.front().get(), mappings)) end_.push_back(std::move(event));
 }
 
 Bridge::~Bridge() { complete(CL_TRANSFER_ABANDONED); }
@@ -72,6 +111,6 @@ void Bridge::complete(cl_int code) {
     clSetUserEventStatus(done_.get(), code);
 }
 
-bool Bridge::settled() const { return execution_status(end_.get()) <= CL_COMPLETE; }
+bool Bridge::settled() const { return execution_status(end_.back().get()) <= CL_COMPLETE; }
 
 }  // namespace cldist

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <vector>
 
 #include "base/status.hpp"
 #include "ocl/handle.hpp"
@@ -16,8 +18,23 @@ struct QueueInfo {
     cl_mem placeholder = nullptr;  ///< any small buffer of the context, for an out-of-order queue
 };
 
-/// Enqueues and flushes a command that does nothing. Its event is complete when a command with this wait list may start.
-Event enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list);
+/// A range of a buffer that is to lie in host memory while a command runs.
+struct Mapping {
+    cl_mem buffer;
+    std::size_t offset;      ///< bytes
+    std::size_t size;        ///< bytes, at least 1
+    cl_map_flags flags;      ///< CL_MAP_READ or CL_MAP_WRITE
+    void *memory = nullptr;  ///< where; null if the platform refused
+};
+
+/// Enqueues and flushes what tells when a command with this wait list may start: the mappings, or, if there are none, a
+/// command that does nothing. The last of the events is complete then; the others are to be held as long.
+std::vector<Event> enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
+                                 std::span<Mapping> mappings);
+
+/// Enqueues and flushes the unmapping of all mappings that have memory, behind `after` if it is not null. None, one or
+/// two events; the last is complete when all are unmapped.
+std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::span<const Mapping> mappings);
 
 /// Stands for one command in the user's queue: an event that tells when the command may start, and one, the user's,
 /// that ends when complete() is called.
@@ -26,18 +43,21 @@ Event enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list);
 /// event, so that the queue stays in order. On an out-of-order queue both are migrations of a placeholder, so that
 /// nothing else is held up: markers of PoCL 3.1 wait for all commands before them, whatever their wait list says.
 ///
-/// Both events are retained until the status has passed through: PoCL 3.1 aborts if a failing command's event has no
+/// Mappings are made in the start's place and undone behind the end, in the user's queue: the engine needs no command of
+/// the device for them, which on a device that computes and copies with the same cores would wait for kernels.
+///
+/// All events are retained until the status has passed through: PoCL 3.1 aborts if a failing command's event has no
 /// reference left but its own.
 class Bridge {
 public:
-    /// Enqueues and flushes; throws an Error if the platform refuses.
-    Bridge(const QueueInfo &info, std::span<const cl_event> wait_list);
+    /// Enqueues and flushes; fills the mappings' memory. Throws an Error if the platform refuses.
+    Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings);
     Bridge(const Bridge &) = delete;
     Bridge &operator=(const Bridge &) = delete;
     ~Bridge();
 
-    [[nodiscard]] cl_event start_event() const { return start_.get(); }
-    [[nodiscard]] cl_event user_visible_event() const { return end_.get(); }
+    [[nodiscard]] cl_event start_event() const { return start_.back().get(); }
+    [[nodiscard]] cl_event user_visible_event() const { return end_.back().get(); }
 
     /// Ends the command. Later calls do nothing.
     void complete(cl_int code);
@@ -47,9 +67,9 @@ public:
 private:
     Context context_;
     Queue queue_;
-    Event start_;
+    std::vector<Event> start_;
     Event done_;
-    Event end_;
+    std::vector<Event> end_;
     bool completed_ = false;
 };
 

@@ -151,7 +151,8 @@ void Engine::run() {
             backoff.reset();
             continue;
         }
-        const bool bytes = std::any_of(active_.begin(), active_.end(), [](const auto &c) { return c->bytes_in_flight(); });
+        const bool bytes =
+            std::any_of(active_.begin(), active_.end(), [](const auto &c) { return c->bytes_in_flight(); });
         if (const auto sleep = backoff.pause(bytes); sleep.count() > 0) {
             std::unique_lock lock(inbox_->mutex);
             inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
@@ -255,8 +256,7 @@ void Engine::abandon_all(const std::optional<Status> &status) {
     active_.clear();
     commands_ = 0;
     changed_.notify_all();
-    for (auto &bridge : unsettled_) [[maybe_unused]]
-        const Bridge *left_behind = bridge.release();
+    for (auto &bridge : unsettled_) [[maybe_unused]] const Bridge *left_behind = bridge.release();
     unsettled_.clear();
 }
 

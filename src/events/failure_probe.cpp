@@ -32,9 +32,10 @@ std::string probe_program() {
 bool probe(std::string driver) {
     std::string program = probe_program();
     if (program.empty()) {
-        log_warning("event-probe was not found next to the library; taking {} for a platform that does not survive "
-                    "failed events",
-                    driver);
+        log_warning(
+            "event-probe was not found next to the library; taking {} for a platform that does not survive "
+            "failed events",
+            driver);
         return false;
     }
     posix_spawn_file_actions_t actions;
@@ -57,8 +58,7 @@ bool probe(std::string driver) {
 bool survives_failed_events(cl_device_id device) {
     static std::mutex mutex;
     static std::map<std::string, bool> known;
-    const std::string driver =
-        device_string(device, CL_DEVICE_NAME) + " " + device_string(device, CL_DRIVER_VERSION);
+    const std::string driver = device_string(device, CL_DEVICE_NAME) + " " + device_string(device, CL_DRIVER_VERSION);
     const std::lock_guard lock(mutex);
     const auto at = known.find(driver);
     return at != known.end() ? at->second : known.emplace(driver, probe(driver)).first->second;

@@ -95,9 +95,7 @@ void MessageDriver::finish(std::list<PendingMatch *>::iterator at) {
     pending_.erase(at);
 }
 
-void MessageDriver::take_turn(const SendTurn &turn) {
-    turns_[{turn.comm, turn.dest, turn.tag}].push_back(turn.sender);
-}
+void MessageDriver::take_turn(const SendTurn &turn) { turns_[{turn.comm, turn.dest, turn.tag}].push_back(turn.sender); }
 
 bool MessageDriver::has_turn(const SendTurn &turn) const {
     return turns_.at({turn.comm, turn.dest, turn.tag}).front() == turn.sender;
@@ -111,8 +109,8 @@ void MessageDriver::leave_turn(const SendTurn &turn) {
 
 bool MessageDriver::poll_matches() {
     bool matched = false;
-    for (std::size_t i = 0; i < patterns_.size(); ++i)
-        while (patterns_[i].count != 0 && probe(patterns_[i])) matched = true;
+    for (const Pattern &pattern : patterns_)
+        while (pattern.count != 0 && probe(pattern)) matched = true;
     std::erase_if(patterns_, [](const Pattern &p) { return p.count == 0; });
     return matched;
 }
@@ -121,8 +119,7 @@ bool MessageDriver::probe(const Pattern &pattern) {
     MatchedMessage found;
     int flag = 0;
     MPI_Status status;
-    found.error =
-        PMPI_Improbe(pattern.source, pattern.tag, pattern.comm->handle(), &flag, &found.message, &status);
+    found.error = PMPI_Improbe(pattern.source, pattern.tag, pattern.comm->handle(), &flag, &found.message, &status);
     if (found.error == MPI_SUCCESS && flag == 0) return false;
     if (found.error == MPI_SUCCESS) {
         found.source = status.MPI_SOURCE;

@@ -22,7 +22,7 @@ class BlockTransfer {
 public:
     BlockTransfer(const DeviceRange &range, Direction direction, std::size_t size, BlockPeer peer, const Plan &plan,
                   MessageDriver &driver, const std::shared_ptr<Record> &record, const Status &so_far = {})
-        : device_(make_device_endpoint(range, direction, size, plan, record)),
+        : device_(make_device_endpoint(range, direction, plan, record)),
           message_(driver, direction, peer, plan, record),
           pipeline_(direction == Direction::send ? static_cast<Endpoint &>(*device_) : message_,
                     direction == Direction::send ? static_cast<Endpoint &>(message_) : *device_, *device_, size, plan,
@@ -108,7 +108,7 @@ public:
             send_notice();
             return;
         }
-        plan_ = plan_send(range_.size, range_.resources->host_memory(), config());
+        plan_ = plan_send(range_.size, range_.mapped != nullptr, range_.resources->host_memory(), config());
         record()->chosen(plan_.path, plan_.block, plan_.depth);
         try {
             if (plan_.inlined)
@@ -138,8 +138,7 @@ private:
                     return true;
                 }
                 record()->stage_done(Stage::device, read_.start_ns());
-                encode({range_.size, 0, 0, CL_SUCCESS}, staging_.data());
-                send_message(staging_.data(), envelope_size + range_.size);
+                send_inlined();
                 return true;
             }
             case Step::message:
@@ -168,6 +167,13 @@ private:
             return;
         }
         staging_ = range_.resources->staging().lease(envelope_size + range_.size);
+        if (range_.mapped != nullptr) {
+            const std::uint64_t start = now_ns();
+            std::memcpy(staging_.data() + envelope_size, range_.mapped, range_.size);
+            record()->stage_done(Stage::device, start);
+            send_inlined();
+            return;
+        }
         start_read(read_, range_, 0, range_.size, staging_.data() + envelope_size, range_.blocking());
         step_ = Step::read;
     }
@@ -179,6 +185,12 @@ private:
         blocks_.emplace(range_, Direction::send, range_.size, peer, plan_, driver_, record());
         send_message(envelope_.data(), envelope_size);
         step_ = Step::blocks;
+    }
+
+    // The payload is behind the place of the envelope already.
+    void send_inlined() {
+        encode({range_.size, 0, 0, CL_SUCCESS}, staging_.data());
+        send_message(staging_.data(), envelope_size + range_.size);
     }
 
     // Tells the receiver that nothing will come.
@@ -359,14 +371,21 @@ private:
     }
 
     void start_inlined(const std::byte *payload) {
-        record()->chosen(Path::pinned, std::max<std::size_t>(size_, 1), 1);
+        record()->chosen(range_.mapped != nullptr ? Path::mapped : Path::pinned, std::max<std::size_t>(size_, 1), 1);
         if (!status().ok() || size_ == 0) return;
+        if (range_.mapped != nullptr) {
+            const std::uint64_t start = now_ns();
+            std::memcpy(range_.mapped, payload, size_);
+            record()->stage_done(Stage::device, start);
+            record()->moved(size_);
+            return;
+        }
         start_write(write_, range_, 0, size_, payload, range_.blocking());
         step_ = Step::write;
     }
 
     void start_blocks(const Envelope &envelope, int source) {
-        const Plan plan = plan_recv(size_, envelope.block, range_.resources->host_memory(), config());
+        const Plan plan = plan_recv(size_, envelope.block, range_.mapped != nullptr, config());
         record()->chosen(plan.path, plan.block, plan.depth);
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(source),
                              static_cast<int>(envelope.channel)};

@@ -28,6 +28,11 @@ std::shared_ptr<Runtime> &runtime_slot() {
     return slot;
 }
 
+bool exists() {
+    const std::lock_guard lock(runtime_mutex);
+    return runtime_slot() != nullptr;
+}
+
 std::shared_ptr<Runtime> take_runtime() {
     const std::lock_guard lock(runtime_mutex);
     return std::exchange(runtime_slot(), nullptr);
@@ -37,13 +42,16 @@ std::shared_ptr<Runtime> take_runtime() {
 std::atomic<bool> thread_level_too_low{false};
 
 void at_exit() {
-    auto *left = new std::shared_ptr<Runtime>(take_runtime());  // not destroyed: MPI may be gone
-    if (*left == nullptr) return;
+    // Not destroyed: MPI may be gone.
+    static auto &left = *new std::shared_ptr<Runtime>;
+    const std::shared_ptr<Runtime> taken = take_runtime();
+    if (taken == nullptr) return;
+    left = taken;
     std::string text;
     for (const auto &record : pending_records().list()) text += "\n  " + describe(*record, now_ns());
-    (*left)->engine().stop(std::nullopt);
+    left->engine().stop(std::nullopt);
     if (!text.empty()) log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
-    trace::write((*left)->rank());
+    trace::write(left->rank());
 }
 
 int max_tag_of(MPI_Comm comm) {
@@ -86,6 +94,7 @@ Runtime::Runtime()
 Runtime::~Runtime() = default;
 
 void Runtime::begin() {
+    if (exists()) return;
     int level = MPI_THREAD_SINGLE;
     check_mpi(PMPI_Query_thread(&level), "MPI_Query_thread");
     thread_level_too_low = level < MPI_THREAD_MULTIPLE;
@@ -115,17 +124,14 @@ void Runtime::finish() {
 std::shared_ptr<Runtime> Runtime::current() {
     const std::lock_guard lock(runtime_mutex);
     if (runtime_slot() == nullptr) {
-        if (thread_level_too_low)
+        int finalized = 0;
+        PMPI_Finalized(&finalized);
+        if (thread_level_too_low && finalized == 0)
             throw Error(CL_MPI_THREAD_LEVEL_TOO_LOW, "MPI was initialised below MPI_THREAD_MULTIPLE");
         throw Error(CL_MPI_NOT_INITIALIZED,
                     "MPI is not initialised, or already finalised, or clDistInit was not called");
     }
     return runtime_slot();
-}
-
-bool Runtime::exists() {
-    const std::lock_guard lock(runtime_mutex);
-    return runtime_slot() != nullptr;
 }
 
 void Runtime::stop_at_exit() { std::atexit(&at_exit); }
@@ -172,8 +178,9 @@ std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
         }
         lines.push_back(fmt::format("rank {}: {} {}, {}, {} bytes; {} has {}", u.rank, send ? "send to" : "recv from",
                                     rank_name(u.peer), tag_name(u.tag), u.bytes, rank_name(u.peer),
-                                    others.empty() ? fmt::format("no {} pending for it", send ? "recv" : "send")
-                                                   : fmt::format("a pending {} with {}", send ? "recv" : "send", others)));
+                                    others.empty()
+                                        ? fmt::format("no {} pending for it", send ? "recv" : "send")
+                                        : fmt::format("a pending {} with {}", send ? "recv" : "send", others)));
         if (lines.size() == 40) {
             lines.push_back(fmt::format("... and {} more", all.size() - lines.size()));
             break;

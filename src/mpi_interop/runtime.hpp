@@ -26,14 +26,13 @@ public:
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int max_tag() const { return max_tag_; }
 
-    /// Called once MPI is initialised, collectively over MPI_COMM_WORLD. Throws an Error.
+    /// Called once MPI is initialised, collectively over MPI_COMM_WORLD; does nothing if there is one. Throws an Error.
     static void begin();
     /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD: waits for the commands in flight, names those that will
     /// not end and ends them.
     static void finish();
     /// The current one. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW.
     static std::shared_ptr<Runtime> current();
-    [[nodiscard]] static bool exists();
     /// At exit the engine must stop before the OpenCL platform goes. To be called again when a platform was met.
     static void stop_at_exit();
 

@@ -16,12 +16,12 @@ inline void check(cl_int code, const char *call) {
 }
 
 // One typed query per object type: the value of `param`, or nothing if the object is not valid.
-#define CLDIST_QUERY(Object, function)                                                          \
-    template <typename Value>                                                                   \
-    [[nodiscard]] std::optional<Value> query(Object object, cl_uint param) {                    \
-        Value value{};                                                                          \
-        if (function(object, param, sizeof value, &value, nullptr) != CL_SUCCESS) return {};    \
-        return value;                                                                           \
+#define CLDIST_QUERY(Object, function)                                                       \
+    template <typename Value>                                                                \
+    [[nodiscard]] std::optional<Value> query(Object object, cl_uint param) {                 \
+        Value value{};                                                                       \
+        if (function(object, param, sizeof value, &value, nullptr) != CL_SUCCESS) return {}; \
+        return value;                                                                        \
     }
 CLDIST_QUERY(cl_command_queue, clGetCommandQueueInfo)
 CLDIST_QUERY(cl_mem, clGetMemObjectInfo)

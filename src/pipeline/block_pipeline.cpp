@@ -56,7 +56,8 @@ bool BlockPipeline::move_blocks() {
     while (started_ < count_ && started_ - drained_ < blocks_.size()) {
         const std::size_t offset = started_ * block_size_;
         Block &next = block(started_);
-        next = {started_, offset, std::min(block_size_, size_ - offset), static_cast<unsigned>(started_ % blocks_.size())};
+        next = {started_, offset, std::min(block_size_, size_ - offset),
+                static_cast<unsigned>(started_ % blocks_.size())};
         if (status_.ok()) next.host = device_.host(next);
         begin(source_, next);
         ++started_;

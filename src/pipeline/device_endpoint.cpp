@@ -21,11 +21,6 @@ void DeviceCommand::enqueued(cl_int code, const char *call, cl_command_queue que
     if (code == CL_SUCCESS && event_) clFlush(queue);
 }
 
-void DeviceCommand::wait() {
-    const cl_event event = event_.get();
-    if (event != nullptr) clWaitForEvents(1, &event);
-}
-
 Outcome DeviceCommand::ended() {
     if (code_ == CL_SUCCESS && event_) {
         const cl_int status = execution_status(event_.get());
@@ -99,69 +94,25 @@ private:
     const std::shared_ptr<Record> record_;
 };
 
-// Gives the device's memory itself, mapped for as long as the transfer takes.
+// Gives the device's memory itself.
 class MappedDevice final : public DeviceEndpoint {
 public:
-    MappedDevice(const DeviceRange &range, Direction direction, std::size_t size, std::shared_ptr<Record> record)
-        : range_(range), direction_(direction), size_(size), record_(std::move(record)) {}
-
-    Outcome open() override {
-        if (!opened_) {
-            opened_ = true;
-            const bool send = direction_ == Direction::send;
-            cl_event *event = map_.begin(range_.blocking());
-            cl_int code = CL_SUCCESS;
-            memory_ = static_cast<std::byte *>(clEnqueueMapBuffer(
-                queue(), range_.buffer.get(), range_.blocking() ? CL_TRUE : CL_FALSE,
-                send ? CL_MAP_READ : CL_MAP_WRITE_INVALIDATE_REGION, range_.offset, size_, 0, nullptr, event, &code));
-            map_.enqueued(code, "clEnqueueMapBuffer", queue());
-            if (code != CL_SUCCESS) memory_ = nullptr;
-        }
-        const Outcome outcome = map_.ended();
-        if (outcome) record_->stage_done(Stage::device, map_.start_ns());
-        return outcome;
-    }
+    explicit MappedDevice(std::byte *memory) : memory_(memory) {}
 
     std::byte *host(const Block &block) override { return memory_ + block.offset; }
     void start(const Block &) override {}
     void skip(const Block &) override {}
     Outcome ended(const Block &) override { return Status{}; }
 
-    Outcome close() override {
-        if (memory_ != nullptr) {
-            cl_event *event = unmap_.begin(false);
-            unmap_.enqueued(clEnqueueUnmapMemObject(queue(), range_.buffer.get(), memory_, 0, nullptr, event),
-                            "clEnqueueUnmapMemObject", queue());
-            memory_ = nullptr;
-            if (range_.blocking() && direction_ == Direction::recv) unmap_.wait();
-        }
-        // What was mapped for reading has nothing to bring back: nobody needs to wait.
-        if (direction_ == Direction::send) return Status{};
-        const Outcome outcome = unmap_.ended();
-        if (outcome) record_->stage_done(Stage::device, unmap_.start_ns());
-        return outcome;
-    }
-
 private:
-    [[nodiscard]] cl_command_queue queue() const {
-        return direction_ == Direction::send ? range_.read_queue() : range_.write_queue();
-    }
-
-    const DeviceRange &range_;
-    const Direction direction_;
-    const std::size_t size_;
-    bool opened_ = false;
-    std::byte *memory_ = nullptr;
-    DeviceCommand map_;
-    DeviceCommand unmap_;
-    const std::shared_ptr<Record> record_;
+    std::byte *const memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, std::size_t size,
-                                                     const Plan &plan, std::shared_ptr<Record> record) {
-    if (plan.path == Path::mapped) return std::make_unique<MappedDevice>(range, direction, size, std::move(record));
+std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, const Plan &plan,
+                                                     std::shared_ptr<Record> record) {
+    if (range.mapped != nullptr) return std::make_unique<MappedDevice>(range.mapped);
     return std::make_unique<StagedDevice>(range, direction, plan, std::move(record));
 }
 

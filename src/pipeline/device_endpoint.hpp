@@ -17,6 +17,8 @@ struct DeviceRange {
     Mem buffer;
     std::size_t offset;  ///< bytes
     std::size_t size;    ///< bytes
+    /// Where the range lies, if it is mapped for the length of the command; else null.
+    std::byte *mapped = nullptr;
     /// Set in a blocking call: the queue of the call, which the calling thread waits in; else the private queues serve.
     Queue caller_queue;
 
@@ -36,8 +38,6 @@ public:
     cl_event *begin(bool blocking);
     /// Takes the result of the enqueue call.
     void enqueued(cl_int code, const char *call, cl_command_queue queue);
-    /// Blocks until it ends: cheaper than asking again and again where there is nothing else to do.
-    void wait();
     [[nodiscard]] Outcome ended();
     [[nodiscard]] std::uint64_t start_ns() const { return start_ns_; }
 
@@ -54,9 +54,9 @@ void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t of
 void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
                  const void *from, bool blocking);
 
-/// The endpoint for `range` on the way that `plan` says: mapped in place, or copied through staging memory.
-/// `direction` send reads the device, recv writes it. `size` bytes at most the range's.
-std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, std::size_t size,
-                                                     const Plan &plan, std::shared_ptr<Record> record);
+/// The endpoint for `range`: where it is mapped, in place, else by copies through staging memory. `direction` send reads
+/// the device, recv writes it.
+std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, const Plan &plan,
+                                                     std::shared_ptr<Record> record);
 
 }  // namespace cldist

@@ -23,35 +23,43 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
+// A path that could not be had (the platform refused to map) leaves the choice to the size.
+Path unmapped_path(std::size_t size, std::size_t largest_pinned, const Config &requested) {
+    if (requested.path == Path::pinned || requested.path == Path::pipelined) return requested.path;
+    return size <= largest_pinned ? Path::pinned : Path::pipelined;
+}
+
 }  // namespace
 
-Plan plan_send(std::size_t size, bool host_memory, const Config &requested) {
-    const std::size_t default_max = host_memory ? pinned_max_host_memory : pinned_max_device_memory;
-    const std::size_t pinned_max = requested.pinned_max.value != 0 ? requested.pinned_max.value : default_max;
-    Path path = requested.path;
-    if (path == Path::automatic) {
-        if (size <= pinned_max)
-            path = Path::pinned;
-        else
-            path = host_memory ? Path::mapped : Path::pipelined;
+bool plan_mapping(bool host_memory, const Config &requested) {
+    return requested.path == Path::mapped || (requested.path == Path::automatic && host_memory);
+}
+
+std::size_t largest_inlined(bool host_memory, const Config &requested) {
+    if (requested.pinned_max.value != 0) return requested.pinned_max.value;
+    return host_memory ? pinned_max_host_memory : pinned_max_device_memory;
+}
+
+Plan plan_send(std::size_t size, bool mapped, bool host_memory, const Config &requested) {
+    const std::size_t largest = largest_inlined(host_memory, requested);
+    if (size == 0) return {Path::pinned, 1, 1, true};
+    if (mapped) {
+        if (size <= largest) return {Path::mapped, size, 1, true};
+        return in_blocks(Path::mapped, size, mapped_block, mapped_depth, requested);
     }
-    if (size == 0) path = Path::pinned;
-    switch (path) {
-        case Path::mapped: return in_blocks(path, size, mapped_block, mapped_depth, requested);
-        case Path::pipelined: return in_blocks(path, size, pipelined_block(size), pipelined_depth, requested);
-        default: break;
-    }
-    if (size < max_block) return {Path::pinned, std::max<std::size_t>(size, 1), 1, true};
+    if (unmapped_path(size, largest, requested) == Path::pipelined)
+        return in_blocks(Path::pipelined, size, pipelined_block(size), pipelined_depth, requested);
+    if (size < max_block) return {Path::pinned, size, 1, true};
     return {Path::pinned, max_block, 1, false};
 }
 
-Plan plan_recv(std::size_t size, std::size_t block, bool host_memory, const Config &requested) {
+Plan plan_recv(std::size_t size, std::size_t block, bool mapped, const Config &requested) {
     Config wire = requested;
     wire.block_size.value = block;
-    Path path = requested.path;
-    if (path == Path::automatic) path = host_memory ? Path::mapped : Path::pipelined;
+    if (mapped) return in_blocks(Path::mapped, size, block, mapped_depth, wire);
+    const Path path = unmapped_path(size, 0, requested);
     if (path == Path::pinned) wire.depth = 1;
-    return in_blocks(path, size, block, path == Path::mapped ? mapped_depth : pipelined_depth, wire);
+    return in_blocks(path, size, block, pipelined_depth, wire);
 }
 
 }  // namespace cldist

@@ -20,11 +20,16 @@ struct Plan {
 /// The largest block: MPI counts are int.
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
-/// What the sender does with `size` bytes. `requested` is the user's choice (CLDIST_PATH, …); `host_memory` says that
-/// the device's memory is the host's.
-Plan plan_send(std::size_t size, bool host_memory, const Config &requested);
+/// Whether the user's choice (CLDIST_PATH, …) and the device, whose memory may be the host's, ask for mapping.
+bool plan_mapping(bool host_memory, const Config &requested);
+
+/// The largest payload that travels with its envelope, unless a path is forced.
+std::size_t largest_inlined(bool host_memory, const Config &requested);
+
+/// What the sender does with `size` bytes, which are mapped or not.
+Plan plan_send(std::size_t size, bool mapped, bool host_memory, const Config &requested);
 
 /// What the receiver does with a message that is not inlined and comes in blocks of `block` bytes.
-Plan plan_recv(std::size_t size, std::size_t block, bool host_memory, const Config &requested);
+Plan plan_recv(std::size_t size, std::size_t block, bool mapped, const Config &requested);
 
 }  // namespace cldist

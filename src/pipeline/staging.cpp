@@ -77,10 +77,12 @@ StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces)
     const std::size_t size = piece * pieces;
     void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        throw Error(CL_OUT_OF_HOST_MEMORY, fmt::format("no memory for {} bytes of staging: {}", size, std::strerror(errno)));
+        throw Error(CL_OUT_OF_HOST_MEMORY,
+                    fmt::format("no memory for {} bytes of staging: {}", size, std::strerror(errno)));
     auto slab = std::make_unique<Slab>(Slab{piece, size, static_cast<std::byte *>(memory), {}, {}});
     cl_int code = CL_SUCCESS;
-    slab->mem = Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, memory, &code));
+    slab->mem =
+        Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, memory, &code));
     void *mapped = nullptr;
     if (code == CL_SUCCESS)
         mapped = clEnqueueMapBuffer(queue_.get(), slab->mem.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0,
@@ -91,7 +93,8 @@ StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces)
         slab->mem.reset();
     } else if (mapped != memory) {
         munmap(memory, size);
-        throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE, "a mapped CL_MEM_USE_HOST_PTR buffer lies elsewhere than its memory");
+        throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                    "a mapped CL_MEM_USE_HOST_PTR buffer lies elsewhere than its memory");
     }
     for (std::size_t i = pieces; i-- > 0;) slab->free.push_back(slab->base + i * piece);
     unused_ += size;

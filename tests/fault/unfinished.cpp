@@ -144,14 +144,19 @@ void exit_idle(const device &d, int rank) {
     std::exit(0);
 }
 
-/// A message that is too long, with CLDIST_ON_ERROR as the environment says: the job must not go on as if all was well.
-void failed_receive(const device &d, int rank) {
+/// A message that is too long. CLDIST_ON_ERROR says whether the program gets to see it.
+void failed_receive(const device &d, int rank, cl_bool blocking) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
     } else if (rank == 1) {
-        const cl_int code =
-            clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1000, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
-        std::fprintf(stderr, "the receive returned %d\n", code);
+        cl_event event = nullptr;
+        cl_int code = clEnqueueRecvBuffer(d.queue, d.buffer, blocking, 0, 1000, 0, 1, MPI_COMM_WORLD, 0, nullptr,
+                                          blocking == CL_TRUE ? nullptr : &event);
+        if (code == CL_SUCCESS) {
+            clWaitForEvents(1, &event);
+            code = status_told(event);
+        }
+        std::fprintf(stderr, "the receive ended with %d\n", code);
         std::fflush(stderr);
     }
     MPI_Finalize();
@@ -176,7 +181,9 @@ int main(int argc, char **argv) {
     } else if (what == "exit-idle") {
         exit_idle(d, rank);
     } else if (what == "failed-receive") {
-        failed_receive(d, rank);
+        failed_receive(d, rank, CL_FALSE);
+    } else if (what == "failed-blocking-receive") {
+        failed_receive(d, rank, CL_TRUE);
     } else {
         std::fprintf(stderr, "no case of that name: %s\n", what.c_str());
         return 2;

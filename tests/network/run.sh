@@ -21,8 +21,7 @@ done
 command -v tc >/dev/null && command -v iptables >/dev/null || skip "needs tc and iptables (iproute2, iptables)"
 mpirun --version 2>/dev/null | grep -q 'Open MPI.* 4\.' || skip "needs Open MPI 4"
 
-export NETLAB_NAME=c$(($$ % 100000)) # a lab of our own; the name is part of interface names, which are short
-unset NETLAB_LAB
+export NETLAB_NAME=c$(($$ % 100000))n # a lab of our own; the name is part of interface names, which are short
 trap 'timeout 60 "$netlab" down >/dev/null 2>&1' EXIT
 trap 'exit 130' INT TERM
 

@@ -14,10 +14,10 @@ Config read(std::vector<std::string_view> environment, std::vector<std::string> 
 
 TEST_CASE("settings are read from their variables") {
     std::vector<std::string> complaints;
-    const Config config = read({"CLDIST_PATH=pipelined", "CLDIST_BLOCK_SIZE=64k", "CLDIST_DEPTH=3",
-                                "CLDIST_STALL_SECONDS=1.5", "CLDIST_TRACE=/tmp/a=b", "CLDIST_ON_ERROR=abort",
-                                "CLDIST_LOG=debug", "HOME=/", "CLDIST_PINNED_MAX=1M"},
-                               complaints);
+    const Config config =
+        read({"CLDIST_PATH=pipelined", "CLDIST_BLOCK_SIZE=64k", "CLDIST_DEPTH=3", "CLDIST_STALL_SECONDS=1.5",
+              "CLDIST_TRACE=/tmp/a=b", "CLDIST_ON_ERROR=abort", "CLDIST_LOG=debug", "HOME=/", "CLDIST_PINNED_MAX=1M"},
+             complaints);
     CHECK(complaints.empty());
     CHECK(config.path == Path::pipelined);
     CHECK(config.block_size.value == 65536);
@@ -30,10 +30,10 @@ TEST_CASE("settings are read from their variables") {
 }
 
 TEST_CASE("a value that can't be read is complained about with what was expected, and the default used") {
-    for (const char *bad : {"CLDIST_PATH=fast", "CLDIST_PATH=", "CLDIST_BLOCK_SIZE=64kB", "CLDIST_BLOCK_SIZE=-1",
-                            "CLDIST_BLOCK_SIZE=2G", "CLDIST_BLOCK_SIZE=", "CLDIST_BLOCK_SIZE=k", "CLDIST_DEPTH=65",
-                            "CLDIST_DEPTH=x", "CLDIST_STALL_SECONDS=-1", "CLDIST_STALL_SECONDS=nan",
-                            "CLDIST_STALL_SECONDS=", "CLDIST_LOG=loud", "CLDIST_ON_ERROR=ignore"}) {
+    for (const char *bad :
+         {"CLDIST_PATH=fast", "CLDIST_PATH=", "CLDIST_BLOCK_SIZE=64kB", "CLDIST_BLOCK_SIZE=-1", "CLDIST_BLOCK_SIZE=2G",
+          "CLDIST_BLOCK_SIZE=", "CLDIST_BLOCK_SIZE=k", "CLDIST_DEPTH=65", "CLDIST_DEPTH=x", "CLDIST_STALL_SECONDS=-1",
+          "CLDIST_STALL_SECONDS=nan", "CLDIST_STALL_SECONDS=", "CLDIST_LOG=loud", "CLDIST_ON_ERROR=ignore"}) {
         CAPTURE(bad);
         std::vector<std::string> complaints;
         const Config config = read({bad}, complaints);

@@ -37,7 +37,10 @@ private:
 class FakeOperation final : public Operation {
 public:
     FakeOperation(Journal &journal, int name, int polls)
-        : Operation(std::make_shared<Record>(Direction::send, 0, 0, 0, 0)), journal_(journal), name_(name), polls_(polls) {}
+        : Operation(std::make_shared<Record>(Direction::send, 0, 0, 0, 0)),
+          journal_(journal),
+          name_(name),
+          polls_(polls) {}
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
     }
