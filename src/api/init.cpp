@@ -34,6 +34,8 @@ cl_int clDistInit(MPI_Comm comm) {
         PMPI_Finalized(&finalized);
         if (initialized == 0 || finalized != 0)
             throw Error(CL_MPI_NOT_INITIALIZED, initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
+        Runtime::check_thread_level();
+        Communicators::check(comm);
         Runtime::begin();
         Runtime::current()->communicators().add_foreign(comm);
     });

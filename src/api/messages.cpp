@@ -94,10 +94,11 @@ void enqueue(const Call &call) {
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 
-// Waits until the command may start. If its wait list failed, the far end must hear of it all the same, which the engine
-// sees to.
-void wait_at_gate(const Call &call, cl_event start, const Mappings &mappings, std::unique_ptr<Bridge> &bridge) {
-    if (clWaitForEvents(1, &start) == CL_SUCCESS) return;
+// Whether it ended well.
+bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS; }
+
+// The wait list failed: the far end must hear of it all the same, which the engine sees to.
+[[noreturn]] void fail_at_gate(const Call &call, const Mappings &mappings, std::unique_ptr<Bridge> bridge) {
     const Status gate =
         Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                         "an event of the wait list, or an earlier command of the in-order queue, failed");
@@ -120,9 +121,11 @@ void run_without_event(const Call &call) {
     // Reading or writing a small range takes one command, mapping and unmapping two.
     Mappings mappings(call, largest_inlined(call.resources->host_memory(), config()));
     if (!mappings.all().empty() || needs_gate(call)) {
-        const std::vector<Event> start = enqueue_start(call.queue, call.command.events(), mappings.all());
-        std::unique_ptr<Bridge> none;
-        wait_at_gate(call, start.back().get(), mappings, none);
+        std::vector<Event> start = enqueue_start(call.queue, call.command.events(), mappings.all());
+        if (!wait_for(start.back().get())) {
+            call.runtime->engine().keep_remains(nullptr, std::move(start));
+            fail_at_gate(call, mappings, nullptr);
+        }
     }
     MessageDriver driver;
     Command command(make_operations(call, mappings, driver, call.queue.queue), nullptr, call.queue.device);
@@ -130,10 +133,7 @@ void run_without_event(const Call &call) {
     drive(command, driver);
     const std::vector<Event> unmapped = enqueue_unmap(call.queue, nullptr, mappings.all());
     // What was mapped for reading has nothing to bring back: only a receive needs to wait.
-    if (!unmapped.empty() && call.parts.back().range.direction == Direction::recv) {
-        const cl_event last = unmapped.back().get();
-        clWaitForEvents(1, &last);
-    }
+    if (!unmapped.empty() && call.parts.back().range.direction == Direction::recv) wait_for(unmapped.back().get());
     if (!command.status().ok()) throw Error(command.status());
 }
 
@@ -141,15 +141,15 @@ void run_with_event(const Call &call) {
     Mappings mappings(call, 0);
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
-    wait_at_gate(call, bridge->start_event(), mappings, bridge);
+    if (!wait_for(bridge->start_event())) fail_at_gate(call, mappings, std::move(bridge));
     MessageDriver driver;
     Operations operations = make_operations(call, mappings, driver, nullptr);
     event_table().add(event.get(), operations);
     Command command(std::move(operations), std::move(bridge), call.queue.device);
     command.start({});
     drive(command, driver);
-    const cl_event last = event.get();
-    clWaitForEvents(1, &last);
+    wait_for(event.get());
+    if (auto failed = command.take_failed_bridge()) call.runtime->engine().keep_remains(std::move(failed), {});
     *call.command.event = event.give();
     if (!command.status().ok()) throw Error(command.status());
 }

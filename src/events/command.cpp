@@ -70,8 +70,6 @@ void Command::end(const Status &status) {
     bridge_->complete(status.code);
 }
 
-std::unique_ptr<Bridge> Command::take_unsettled_bridge() {
-    return bridge_ != nullptr && !status_.ok() && !bridge_->settled() ? std::move(bridge_) : nullptr;
-}
+std::unique_ptr<Bridge> Command::take_failed_bridge() { return status_.ok() ? nullptr : std::move(bridge_); }
 
 }  // namespace cldist

@@ -31,8 +31,8 @@ public:
 
     [[nodiscard]] const Status &status() const { return status_; }
     [[nodiscard]] const Bridge *bridge() const { return bridge_.get(); }
-    /// Gives up the bridge of an ended command whose status has not passed through yet.
-    std::unique_ptr<Bridge> take_unsettled_bridge();
+    /// Gives up the bridge of a command that ended with a failure; null otherwise.
+    std::unique_ptr<Bridge> take_failed_bridge();
 
     /// Set once, before the first command.
     static FailurePolicy failure_policy;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,9 @@ using namespace std::chrono_literals;
 // PoCL 3.1 does not call back for an event that failed, so start events are looked at as well, this often.
 constexpr auto look = 20ms;
 
+// How long a failed command's events are kept once their status has passed through.
+constexpr std::uint64_t remains_ns = 1'000'000'000;
+
 Status gate_of(cl_int start_status) {
     if (start_status >= 0) return {};
     return Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
@@ -32,6 +36,10 @@ Status gate_of(cl_int start_status) {
 
 Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeeping, double stall_seconds)
     : poller_(std::move(poller)), housekeeping_(std::move(housekeeping)), stall_seconds_(stall_seconds) {
+    {
+        const std::lock_guard lock(callback_inbox().mutex);
+        callback_inbox().inbox = inbox_;
+    }
     thread_ = std::thread([this] { run(); });
 }
 
@@ -54,21 +62,31 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, cl_command_queue
         inbox_->look = true;
         inbox_->filled.notify_one();
     }
-    auto data = std::make_unique<StartCallback>(StartCallback{inbox_, id});
-    if (const cl_int code = clSetEventCallback(start.get(), CL_COMPLETE, &Engine::on_start_event, data.get());
-        code != CL_SUCCESS) {
-        on_start_event(start.get(), code, data.release());
-        return;
-    }
-    // The callback owns it now; the analyser can't see that.
-    [[maybe_unused]] const StartCallback *owned_by_callback = data.release();
+    // If this fails the engine finds the event by looking.
+    clSetEventCallback(start.get(), CL_COMPLETE, &Engine::on_start_event, reinterpret_cast<void *>(id));
 }
 
-void CL_CALLBACK Engine::on_start_event(cl_event, cl_int status, void *data) {
-    const std::unique_ptr<StartCallback> callback(static_cast<StartCallback *>(data));
-    const std::lock_guard lock(callback->inbox->mutex);
-    callback->inbox->ready.push_back({callback->id, gate_of(status)});
-    callback->inbox->filled.notify_one();
+Engine::CallbackInbox &Engine::callback_inbox() {
+    // Never destroyed: callbacks may come at any time.
+    static auto &instance = *new CallbackInbox;
+    return instance;
+}
+
+void CL_CALLBACK Engine::on_start_event(cl_event, cl_int, void *data) {
+    std::shared_ptr<Inbox> inbox;
+    {
+        const std::lock_guard lock(callback_inbox().mutex);
+        inbox = callback_inbox().inbox.lock();
+    }
+    if (inbox == nullptr) return;
+    const std::lock_guard lock(inbox->mutex);
+    inbox->ready.push_back(reinterpret_cast<Id>(data));
+    inbox->filled.notify_one();
+}
+
+void Engine::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events) {
+    const std::lock_guard lock(mutex_);
+    remains_.push_back({std::move(bridge), std::move(events), now_ns()});
 }
 
 void Engine::submit(std::unique_ptr<Command> command, Status gate) {
@@ -117,13 +135,13 @@ void Engine::run() {
     std::uint64_t next_tick = 0;
     std::uint64_t next_look = 0;
     Backoff backoff;
-    std::vector<Ready> ready;
+    std::vector<Id> ready;
     std::vector<Submitted> submitted;
     for (;;) {
         {
             std::unique_lock lock(inbox_->mutex);
             if (active_.empty() && inbox_->empty()) {
-                const Seconds rest = !unsettled_.empty() ? Seconds(1ms) : commands_ != 0 ? Seconds(look) : tick;
+                const Seconds rest = commands_ != 0 ? Seconds(look) : tick;
                 inbox_->filled.wait_for(lock, rest, [&] { return !inbox_->empty(); });
             }
             if (inbox_->stop) break;
@@ -141,10 +159,10 @@ void Engine::run() {
             moved |= poller_->poll();
             moved |= poll_commands();
         }
-        release_settled();
         if (const std::uint64_t now = now_ns(); now >= next_tick) {
             next_tick = now + static_cast<std::uint64_t>(tick.count() * 1e9);
             report_stall();
+            release_remains();
             housekeeping_();
         }
         if (moved || active_.empty()) {
@@ -161,7 +179,7 @@ void Engine::run() {
     abandon_all(inbox_->stop_status);
 }
 
-void Engine::take(std::vector<Ready> &ready, std::vector<Submitted> &submitted) {
+void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     std::vector<Submitted> started = std::exchange(submitted, {});
     if (!ready.empty()) {
         const std::lock_guard lock(mutex_);
@@ -169,10 +187,11 @@ void Engine::take(std::vector<Ready> &ready, std::vector<Submitted> &submitted) 
             started.push_back({std::move(it->second.command), std::move(*it->second.gate)});
             waiting_.erase(it);
         };
-        for (Ready &r : ready) {
-            const auto it = waiting_.find(r.id);
+        for (const Id id : ready) {
+            const auto it = waiting_.find(id);
             if (it == waiting_.end() || it->second.gate) continue;
-            it->second.gate = std::move(r.gate);
+            // Asked here: PoCL 3.1 tells callbacks of failed events that all is well.
+            it->second.gate = gate_of(execution_status(it->second.command->bridge()->start_event()));
             const cl_command_queue queue = it->second.ordered_by;
             if (queue == nullptr) {
                 start(it);
@@ -200,12 +219,11 @@ void Engine::activate(std::unique_ptr<Command> command, const Status &gate) {
     active_.push_back(std::move(command));
 }
 
-void Engine::find_starts(std::vector<Ready> &ready) {
+void Engine::find_starts(std::vector<Id> &ready) {
     const std::lock_guard lock(mutex_);
     for (const auto &[id, waiting] : waiting_) {
         if (waiting.gate) continue;
-        if (const cl_int status = execution_status(waiting.command->bridge()->start_event()); status <= CL_COMPLETE)
-            ready.push_back({id, gate_of(status)});
+        if (execution_status(waiting.command->bridge()->start_event()) <= CL_COMPLETE) ready.push_back(id);
     }
 }
 
@@ -215,7 +233,7 @@ bool Engine::poll_commands() {
         const Progress progress = command->poll();
         moved |= progress != Progress::idle;
         if (progress != Progress::done) return false;
-        if (auto bridge = command->take_unsettled_bridge()) unsettled_.push_back(std::move(bridge));
+        if (auto bridge = command->take_failed_bridge()) keep_remains(std::move(bridge), {});
         command.reset();
         return true;
     });
@@ -229,8 +247,11 @@ bool Engine::poll_commands() {
     return moved;
 }
 
-void Engine::release_settled() {
-    std::erase_if(unsettled_, [](const auto &bridge) { return bridge->settled(); });
+void Engine::release_remains() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(remains_, [](const Remains &r) {
+        return now_ns() - r.since_ns > remains_ns && (r.bridge == nullptr || r.bridge->settled());
+    });
 }
 
 void Engine::report_stall() {
@@ -247,8 +268,10 @@ void Engine::abandon_all(const std::optional<Status> &status) {
     waiting_.clear();
     order_.clear();
     for (auto &command : active_) {
-        if (status) command->abandon(*status);
-        if (auto bridge = command->take_unsettled_bridge()) unsettled_.push_back(std::move(bridge));
+        if (status) {
+            command->abandon(*status);
+            remains_.push_back({command->take_failed_bridge(), {}, now_ns()});
+        }
         // MPI may still use its memory, and destroying it would end its event.
         if (!status || command->bytes_in_flight()) [[maybe_unused]]
             const Command *left_behind = command.release();
@@ -256,8 +279,10 @@ void Engine::abandon_all(const std::optional<Status> &status) {
     active_.clear();
     commands_ = 0;
     changed_.notify_all();
-    for (auto &bridge : unsettled_) [[maybe_unused]] const Bridge *left_behind = bridge.release();
-    unsettled_.clear();
+    // The platform may not be done with these, and nobody will look again.
+    static auto &left_behind = *new std::vector<Remains>;
+    std::move(remains_.begin(), remains_.end(), std::back_inserter(left_behind));
+    remains_.clear();
 }
 
 void drive(Command &command, Poller &poller) {

@@ -45,6 +45,8 @@ public:
     void start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by);
     /// Starts the command now, with that outcome of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
+    /// Keeps the events of a command that failed: PoCL 3.1 uses them for a while after their status can be seen. Any thread.
+    void keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events);
     /// Waits until all commands given so far with this `ordered_by` have started. Any thread but the engine's.
     void wait_started(cl_command_queue ordered_by);
     /// Whether no command is waiting or active. Any thread.
@@ -56,10 +58,6 @@ public:
 
 private:
     using Id = std::uint64_t;
-    struct Ready {
-        Id id;
-        Status gate;
-    };
     struct Submitted {
         std::unique_ptr<Command> command;
         Status gate;
@@ -69,11 +67,11 @@ private:
         cl_command_queue ordered_by;
         std::optional<Status> gate;  ///< set once ready
     };
-    /// What callbacks write to. They may come after the engine is gone.
+    /// What callers and callbacks write to. Callbacks may come after the engine is gone.
     struct Inbox {
         std::mutex mutex;
         std::condition_variable filled;
-        std::vector<Ready> ready;
+        std::vector<Id> ready;
         std::vector<Submitted> submitted;
         bool look = false;  ///< the first command is waiting for its start event
         bool stop = false;
@@ -81,18 +79,26 @@ private:
 
         [[nodiscard]] bool empty() const { return ready.empty() && submitted.empty() && !look && !stop; }
     };
-    struct StartCallback {
-        std::shared_ptr<Inbox> inbox;
-        Id id;
+    /// Where callbacks find the inbox. Some never come, so they own nothing.
+    struct CallbackInbox {
+        std::mutex mutex;
+        std::weak_ptr<Inbox> inbox;
+    };
+    /// What a failed command leaves behind until the platform is done with it.
+    struct Remains {
+        std::unique_ptr<Bridge> bridge;
+        std::vector<Event> events;
+        std::uint64_t since_ns;
     };
 
+    static CallbackInbox &callback_inbox();
     static void CL_CALLBACK on_start_event(cl_event event, cl_int status, void *data);
     void run();
-    void take(std::vector<Ready> &ready, std::vector<Submitted> &submitted);
+    void take(std::vector<Id> &ready, std::vector<Submitted> &submitted);
     void activate(std::unique_ptr<Command> command, const Status &gate);
-    void find_starts(std::vector<Ready> &ready);
+    void find_starts(std::vector<Id> &ready);
     bool poll_commands();
-    void release_settled();
+    void release_remains();
     void report_stall();
     void abandon_all(const std::optional<Status> &status);
 
@@ -108,9 +114,10 @@ private:
     std::map<cl_command_queue, std::deque<Id>> order_;
     std::atomic<std::size_t> commands_ = 0;  ///< waiting or active
 
+    std::vector<Remains> remains_;
+
     // The engine's own.
     std::vector<std::unique_ptr<Command>> active_;
-    std::vector<std::unique_ptr<Bridge>> unsettled_;
 
     std::thread thread_;
 };

@@ -84,6 +84,13 @@ Communicators::~Communicators() {
     PMPI_Comm_free(&world_);
 }
 
+void Communicators::check(MPI_Comm comm) {
+    if (comm == MPI_COMM_NULL) throw freed("the communicator is MPI_COMM_NULL");
+    const QuietWorld quiet;
+    MPI_Group group = peer_group(comm);
+    PMPI_Group_free(&group);
+}
+
 std::shared_ptr<const Communicator> Communicators::find(MPI_Comm comm) {
     if (comm == MPI_COMM_NULL) throw freed("the communicator is MPI_COMM_NULL");
     {
@@ -98,7 +105,6 @@ std::shared_ptr<const Communicator> Communicators::find(MPI_Comm comm) {
 }
 
 void Communicators::add_foreign(MPI_Comm comm) {
-    if (comm == MPI_COMM_NULL) throw freed("the communicator is MPI_COMM_NULL");
     {
         const std::lock_guard lock(mutex_);
         if (known_.find(comm) != known_.end()) return;

@@ -54,6 +54,8 @@ public:
     ~Communicators();
 
     /// Throws an Error with CL_INVALID_COMMUNICATOR if `comm` is null or was freed.
+    static void check(MPI_Comm comm);
+    /// What is known of `comm`. Throws like check(), and if it has processes that block_comm() would not reach.
     std::shared_ptr<const Communicator> find(MPI_Comm comm);
     /// Duplicates a communicator with processes that MPI_COMM_WORLD has not; nothing for others. Collective over it.
     /// Throws an Error.

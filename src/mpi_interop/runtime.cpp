@@ -93,14 +93,18 @@ Runtime::Runtime()
 
 Runtime::~Runtime() = default;
 
-void Runtime::begin() {
-    if (exists()) return;
+void Runtime::check_thread_level() {
     int level = MPI_THREAD_SINGLE;
     check_mpi(PMPI_Query_thread(&level), "MPI_Query_thread");
     thread_level_too_low = level < MPI_THREAD_MULTIPLE;
     if (thread_level_too_low)
         throw Error(CL_MPI_THREAD_LEVEL_TOO_LOW,
                     "MPI was initialised below MPI_THREAD_MULTIPLE; commands of this library need that level");
+}
+
+void Runtime::begin() {
+    if (exists()) return;
+    check_thread_level();
     auto made = std::make_shared<Runtime>();
     set_log_rank(made->rank());
     {

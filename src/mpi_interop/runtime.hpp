@@ -26,6 +26,8 @@ public:
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int max_tag() const { return max_tag_; }
 
+    /// Throws an Error if MPI, which is initialised, runs below MPI_THREAD_MULTIPLE.
+    static void check_thread_level();
     /// Called once MPI is initialised, collectively over MPI_COMM_WORLD; does nothing if there is one. Throws an Error.
     static void begin();
     /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD: waits for the commands in flight, names those that will
