@@ -37,11 +37,11 @@ using Operations = std::vector<std::unique_ptr<Operation>>;
 // The mappings of a command's parts, those of the parts that want one.
 class Mappings {
 public:
-    /// Parts that are no larger than `smallest` get none.
-    Mappings(const Call &call, std::size_t smallest) {
+    /// Ranges of up to `copied` bytes get none.
+    Mappings(const Call &call, std::size_t copied) {
         if (!plan_mapping(call.resources->host_memory(), config())) return;
         for (const Part &part : call.parts) {
-            if (part.range.size <= smallest || part.peer.rank == MPI_PROC_NULL) continue;
+            if (part.range.size <= copied || part.peer.rank == MPI_PROC_NULL) continue;
             const bool send = part.range.direction == Direction::send;
             // Not CL_MAP_WRITE_INVALIDATE_REGION: a message may be shorter than its receive.
             all_.push_back({part.range.buffer, part.range.offset, part.range.size,
@@ -118,7 +118,7 @@ bool needs_gate(const Call &call) {
 
 // The calling thread does the work, its queue the copies: nothing is handed to another thread.
 void run_without_event(const Call &call) {
-    // Reading or writing a small range takes one command, mapping and unmapping two.
+    // Reading or writing a small range takes one command, mapping and unmapping it two.
     Mappings mappings(call, largest_inlined(call.resources->host_memory(), config()));
     if (!mappings.all().empty() || needs_gate(call)) {
         std::vector<Event> start = enqueue_start(call.queue, call.command.events(), mappings.all());
@@ -132,8 +132,9 @@ void run_without_event(const Call &call) {
     command.start({});
     drive(command, driver);
     const std::vector<Event> unmapped = enqueue_unmap(call.queue, nullptr, mappings.all());
-    // What was mapped for reading has nothing to bring back: only a receive needs to wait.
-    if (!unmapped.empty() && call.parts.back().range.direction == Direction::recv) wait_for(unmapped.back().get());
+    // What was mapped for reading has nothing to bring back, and what a processor wrote into its own memory is there.
+    const bool received = call.parts.back().range.direction == Direction::recv;
+    if (!unmapped.empty() && received && !call.resources->processor()) wait_for(unmapped.back().get());
     if (!command.status().ok()) throw Error(command.status());
 }
 

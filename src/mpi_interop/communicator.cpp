@@ -66,11 +66,16 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
 
 }  // namespace
 
+std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm, std::vector<int> block_ranks) const {
+    return std::make_shared<Communicator>(handle_, block_comm, std::move(block_ranks), world_ranks_, host_ranks_);
+}
+
 bool Communicator::complete() const {
     return std::find(block_ranks_.begin(), block_ranks_.end(), MPI_UNDEFINED) == block_ranks_.end();
 }
 
 Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)) {
+    check_mpi(PMPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::on_free, &keyval_, this),
               "MPI_Comm_create_keyval");
 }
@@ -81,6 +86,7 @@ Communicators::~Communicators() {
     for (const MPI_Comm handle : handles) PMPI_Comm_delete_attr(handle, keyval_);
     PMPI_Comm_free_keyval(&keyval_);
     for (MPI_Comm &copy : foreign_) PMPI_Comm_free(&copy);
+    PMPI_Comm_free(&host_);
     PMPI_Comm_free(&world_);
 }
 
@@ -116,23 +122,22 @@ void Communicators::add_foreign(MPI_Comm comm) {
     check_mpi(PMPI_Allreduce(&local, &all, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
     if (all == 1 && local == 1) return;
     const MPI_Comm copy = duplicate(comm);
-    std::vector<int> identity(static_cast<std::size_t>(made->peers()));
-    std::iota(identity.begin(), identity.end(), 0);
-    std::vector<int> world_ranks(identity.size());
-    std::transform(identity.begin(), identity.end(), world_ranks.begin(), [&](int r) { return made->world_rank(r); });
+    std::vector<int> ranks(static_cast<std::size_t>(made->peers()));
+    std::iota(ranks.begin(), ranks.end(), 0);
     {
         const std::lock_guard lock(mutex_);
         foreign_.push_back(copy);
     }
-    keep(std::make_shared<Communicator>(comm, copy, std::move(identity), std::move(world_ranks)));
+    keep(made->with_blocks_on(copy, std::move(ranks)));
 }
 
 std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {
     const QuietWorld quiet;
     MPI_Group group = peer_group(comm);
     std::vector<int> ranks = ranks_in(world_, group);
+    std::vector<int> host_ranks = ranks_in(host_, group);
     PMPI_Group_free(&group);
-    return std::make_shared<Communicator>(comm, world_, ranks, ranks);
+    return std::make_shared<Communicator>(comm, world_, ranks, ranks, std::move(host_ranks));
 }
 
 void Communicators::keep(const std::shared_ptr<Communicator> &communicator) {

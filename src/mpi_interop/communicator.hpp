@@ -17,11 +17,15 @@ class Communicator {
 public:
     /// `block_comm` is where the blocks of large messages go; `block_ranks` translates ranks for it (of the remote group,
     /// for an inter-communicator), MPI_UNDEFINED for a process that it does not reach.
-    Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks, std::vector<int> world_ranks)
+    Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks, std::vector<int> world_ranks,
+                 std::vector<int> host_ranks)
         : handle_(handle),
           block_comm_(block_comm),
           block_ranks_(std::move(block_ranks)),
-          world_ranks_(std::move(world_ranks)) {}
+          world_ranks_(std::move(world_ranks)),
+          host_ranks_(std::move(host_ranks)) {}
+
+    [[nodiscard]] std::shared_ptr<Communicator> with_blocks_on(MPI_Comm block_comm, std::vector<int> block_ranks) const;
 
     [[nodiscard]] MPI_Comm handle() const { return handle_; }
     [[nodiscard]] int peers() const { return static_cast<int>(block_ranks_.size()); }
@@ -29,6 +33,10 @@ public:
     [[nodiscard]] int block_rank(int rank) const { return block_ranks_[static_cast<std::size_t>(rank)]; }
     /// The rank in MPI_COMM_WORLD, or MPI_UNDEFINED.
     [[nodiscard]] int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
+    /// Whether the process is on this host.
+    [[nodiscard]] bool same_host(int rank) const {
+        return host_ranks_[static_cast<std::size_t>(rank)] != MPI_UNDEFINED;
+    }
     /// Whether block_comm() reaches every process.
     [[nodiscard]] bool complete() const;
 
@@ -40,6 +48,7 @@ private:
     const MPI_Comm block_comm_;
     const std::vector<int> block_ranks_;
     const std::vector<int> world_ranks_;
+    const std::vector<int> host_ranks_;  ///< among the processes of this host, or MPI_UNDEFINED
     std::atomic<bool> freed_{false};
 };
 
@@ -69,6 +78,7 @@ private:
     void keep(const std::shared_ptr<Communicator> &communicator);
 
     MPI_Comm world_ = MPI_COMM_NULL;
+    MPI_Comm host_ = MPI_COMM_NULL;  ///< the processes of this host
     int keyval_ = MPI_KEYVAL_INVALID;
     std::mutex mutex_;
     std::map<MPI_Comm, std::shared_ptr<Communicator>> known_;

@@ -73,6 +73,9 @@ protected:
         ended_ = true;
         return true;
     }
+    [[nodiscard]] Situation situation(int rank) const {
+        return {range_.resources->host_memory(), range_.mapped != nullptr, peer_.comm->same_host(rank)};
+    }
     /// Takes the status of something that ended.
     void note(const Status &status) {
         if (!status.ok()) fail(status);
@@ -108,7 +111,7 @@ public:
             send_notice();
             return;
         }
-        plan_ = plan_send(range_.size, range_.mapped != nullptr, range_.resources->host_memory(), config());
+        plan_ = plan_send(range_.size, situation(peer_.rank), config());
         record()->chosen(plan_.path, plan_.block, plan_.depth);
         try {
             if (plan_.inlined)
@@ -385,7 +388,7 @@ private:
     }
 
     void start_blocks(const Envelope &envelope, int source) {
-        const Plan plan = plan_recv(size_, envelope.block, range_.mapped != nullptr, config());
+        const Plan plan = plan_recv(size_, envelope.block, situation(source), config());
         record()->chosen(plan.path, plan.block, plan.depth);
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(source),
                              static_cast<int>(envelope.channel)};

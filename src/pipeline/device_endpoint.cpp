@@ -1,6 +1,7 @@
 #include "pipeline/device_endpoint.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -50,7 +51,7 @@ void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t o
 
 namespace {
 
-// Copies through a ring of staging blocks.
+// Copies through a ring of staging blocks: by commands of the device, or, where the range is mapped, at once.
 class StagedDevice final : public DeviceEndpoint {
 public:
     StagedDevice(const DeviceRange &range, Direction direction, const Plan &plan, std::shared_ptr<Record> record)
@@ -68,6 +69,10 @@ public:
     std::byte *host(const Block &block) override { return staging_.data() + block.slot * block_; }
 
     void start(const Block &block) override {
+        if (range_.mapped != nullptr) {
+            copy_mapped(block);
+            return;
+        }
         DeviceCommand &command = slots_[block.slot].emplace();
         if (direction_ == Direction::send)
             start_read(command, range_, block.offset, block.size, block.host, false);
@@ -86,6 +91,15 @@ public:
     }
 
 private:
+    void copy_mapped(const Block &block) {
+        const std::uint64_t start = now_ns();
+        if (direction_ == Direction::send)
+            std::memcpy(block.host, range_.mapped + block.offset, block.size);
+        else
+            std::memcpy(range_.mapped + block.offset, block.host, block.size);
+        record_->stage_done(Stage::device, start);
+    }
+
     const DeviceRange &range_;
     const Direction direction_;
     const std::size_t block_;
@@ -112,7 +126,7 @@ private:
 
 std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, const Plan &plan,
                                                      std::shared_ptr<Record> record) {
-    if (range.mapped != nullptr) return std::make_unique<MappedDevice>(range.mapped);
+    if (plan.path == Path::mapped) return std::make_unique<MappedDevice>(range.mapped);
     return std::make_unique<StagedDevice>(range, direction, plan, std::move(record));
 }
 

@@ -54,8 +54,8 @@ void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t of
 void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
                  const void *from, bool blocking);
 
-/// The endpoint for `range`: where it is mapped, in place, else by copies through staging memory. `direction` send reads
-/// the device, recv writes it.
+/// The endpoint for `range` on the plan's path: in place (the range is mapped), else by copies through staging memory.
+/// `direction` send reads the device, recv writes it.
 std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, const Plan &plan,
                                                      std::shared_ptr<Record> record);
 

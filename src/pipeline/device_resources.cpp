@@ -47,7 +47,8 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       write_queue_(make_queue(context, device)),
       placeholder_(make_placeholder(context)),
       staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
-      host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE) {}
+      host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
+      processor_((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0) {}
 
 std::shared_ptr<DeviceResources> DeviceResources::of(cl_context context, cl_device_id device) {
     const std::lock_guard lock(mutex);

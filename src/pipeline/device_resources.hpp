@@ -26,12 +26,16 @@ public:
     /// Whether the device's memory is the host's, so that mapping copies nothing.
     [[nodiscard]] bool host_memory() const { return host_memory_; }
 
+    /// Whether the device is the host's processor itself, which needs no unmapping to see what the host wrote.
+    [[nodiscard]] bool processor() const { return processor_; }
+
 private:
     Queue read_queue_;
     Queue write_queue_;
     Mem placeholder_;
     std::shared_ptr<StagingPool> staging_;
     bool host_memory_;
+    bool processor_;
 };
 
 }  // namespace cldist

@@ -12,10 +12,16 @@ constexpr std::size_t pinned_max_host_memory = 16 * kib;
 constexpr std::size_t pinned_max_device_memory = 64 * kib;
 constexpr std::size_t mapped_block = 16 * mib;
 constexpr unsigned mapped_depth = 16;
-constexpr unsigned pipelined_depth = 4;
+
+// Between processes of one host MPI copies from one's memory to the other's. Through staging blocks that stay in the
+// caches, and lie in huge pages, that is faster than in place, if there are enough of them.
+constexpr std::size_t staged_on_host_min = mib / 2;
 
 // Enough blocks to overlap, few enough that each is worth its start-up costs.
-std::size_t pipelined_block(std::size_t size) { return std::clamp(size / 8, 128 * kib, 4 * mib); }
+std::size_t pipelined_block(std::size_t size, bool host_memory) {
+    return std::clamp(size / 8, 128 * kib, host_memory ? 512 * kib : 4 * mib);
+}
+unsigned pipelined_depth(bool host_memory) { return host_memory ? 3 : 4; }
 
 Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, const Config &requested) {
     block = std::min({requested.block_size.value != 0 ? requested.block_size.value : block, size, max_block});
@@ -23,10 +29,12 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
-// A path that could not be had (the platform refused to map) leaves the choice to the size.
-Path unmapped_path(std::size_t size, std::size_t largest_pinned, const Config &requested) {
-    if (requested.path == Path::pinned || requested.path == Path::pipelined) return requested.path;
-    return size <= largest_pinned ? Path::pinned : Path::pipelined;
+// The path of a message that is not inlined. One that could not be had (the platform refused to map) is not insisted on.
+Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
+    if (requested.path == Path::pinned) return Path::pinned;
+    if (!situation.mapped) return Path::pipelined;
+    if (requested.path == Path::mapped) return Path::mapped;
+    return situation.same_host && size >= staged_on_host_min ? Path::pipelined : Path::mapped;
 }
 
 }  // namespace
@@ -40,26 +48,29 @@ std::size_t largest_inlined(bool host_memory, const Config &requested) {
     return host_memory ? pinned_max_host_memory : pinned_max_device_memory;
 }
 
-Plan plan_send(std::size_t size, bool mapped, bool host_memory, const Config &requested) {
-    const std::size_t largest = largest_inlined(host_memory, requested);
+Plan plan_send(std::size_t size, const Situation &situation, const Config &requested) {
     if (size == 0) return {Path::pinned, 1, 1, true};
-    if (mapped) {
-        if (size <= largest) return {Path::mapped, size, 1, true};
-        return in_blocks(Path::mapped, size, mapped_block, mapped_depth, requested);
+    const bool insists_on_blocks = requested.path == Path::pipelined;
+    if (!insists_on_blocks && size <= largest_inlined(situation.host_memory, requested))
+        return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
+    switch (path_in_blocks(size, situation, requested)) {
+        case Path::mapped: return in_blocks(Path::mapped, size, mapped_block, mapped_depth, requested);
+        case Path::pinned:
+            if (size < max_block) return {Path::pinned, size, 1, true};
+            return {Path::pinned, max_block, 1, false};
+        default: break;
     }
-    if (unmapped_path(size, largest, requested) == Path::pipelined)
-        return in_blocks(Path::pipelined, size, pipelined_block(size), pipelined_depth, requested);
-    if (size < max_block) return {Path::pinned, size, 1, true};
-    return {Path::pinned, max_block, 1, false};
+    return in_blocks(Path::pipelined, size, pipelined_block(size, situation.host_memory),
+                     pipelined_depth(situation.host_memory), requested);
 }
 
-Plan plan_recv(std::size_t size, std::size_t block, bool mapped, const Config &requested) {
+Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested) {
     Config wire = requested;
     wire.block_size.value = block;
-    if (mapped) return in_blocks(Path::mapped, size, block, mapped_depth, wire);
-    const Path path = unmapped_path(size, 0, requested);
+    const Path path = path_in_blocks(size, situation, requested);
     if (path == Path::pinned) wire.depth = 1;
-    return in_blocks(path, size, block, pipelined_depth, wire);
+    return in_blocks(path, size, block,
+                     path == Path::mapped ? mapped_depth : pipelined_depth(situation.host_memory), wire);
 }
 
 }  // namespace cldist

@@ -26,10 +26,17 @@ bool plan_mapping(bool host_memory, const Config &requested);
 /// The largest payload that travels with its envelope, unless a path is forced.
 std::size_t largest_inlined(bool host_memory, const Config &requested);
 
-/// What the sender does with `size` bytes, which are mapped or not.
-Plan plan_send(std::size_t size, bool mapped, bool host_memory, const Config &requested);
+/// What a choice depends on besides the size.
+struct Situation {
+    bool host_memory;  ///< the device's memory is the host's
+    bool mapped;       ///< the range is mapped
+    bool same_host;    ///< the far end is on this host
+};
+
+/// What the sender does with `size` bytes.
+Plan plan_send(std::size_t size, const Situation &situation, const Config &requested);
 
 /// What the receiver does with a message that is not inlined and comes in blocks of `block` bytes.
-Plan plan_recv(std::size_t size, std::size_t block, bool mapped, const Config &requested);
+Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested);
 
 }  // namespace cldist

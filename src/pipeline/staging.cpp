@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -15,8 +16,23 @@ namespace cldist {
 namespace {
 
 constexpr std::size_t smallest_piece = 4096;
-// Small pieces share a slab: page-locking costs much per call.
-constexpr std::size_t small_slab = std::size_t{1} << 20U;
+// Slabs are whole huge pages: MPI's single-copy transports move bytes between them at twice the speed. Small pieces
+// share a slab, since page-locking costs much per call.
+constexpr std::size_t huge_page = std::size_t{2} << 20U;
+
+// `size` bytes, a multiple of huge_page, aligned to it.
+std::byte *map_memory(std::size_t size) {
+    void *memory = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        throw Error(CL_OUT_OF_HOST_MEMORY,
+                    fmt::format("no memory for {} bytes of staging: {}", size, std::strerror(errno)));
+    auto *begin = static_cast<std::byte *>(memory);
+    const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
+    if (before != 0) munmap(begin, before);
+    if (before != huge_page) munmap(begin + before + size, huge_page - before);
+    madvise(begin + before, size, MADV_HUGEPAGE);  // where the system has none, ordinary pages do
+    return begin + before;
+}
 
 }  // namespace
 
@@ -49,13 +65,13 @@ StagingPool::~StagingPool() {
 }
 
 StagingPool::Lease StagingPool::lease(std::size_t size) {
-    // Powers of two, so that pieces are found again; a whole number of MiB above that, not to waste gigabytes.
-    const std::size_t piece = size <= small_slab ? std::bit_ceil(std::max(size, smallest_piece))
-                                                 : (size + small_slab - 1) / small_slab * small_slab;
+    // Powers of two, so that pieces are found again; whole huge pages above that, not to waste gigabytes.
+    const std::size_t piece = size <= huge_page ? std::bit_ceil(std::max(size, smallest_piece))
+                                                 : (size + huge_page - 1) / huge_page * huge_page;
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(slabs_.begin(), slabs_.end(),
                                     [&](const auto &s) { return s->piece == piece && !s->free.empty(); });
-    Slab &slab = found != slabs_.end() ? **found : make_slab(piece, std::max<std::size_t>(small_slab / piece, 1));
+    Slab &slab = found != slabs_.end() ? **found : make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
     if (slab.unused()) unused_ -= slab.size;
     std::byte *data = slab.free.back();
     slab.free.pop_back();
@@ -75,11 +91,8 @@ void StagingPool::give_back(Slab *slab, std::byte *data) {
 
 StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces) {
     const std::size_t size = piece * pieces;
-    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        throw Error(CL_OUT_OF_HOST_MEMORY,
-                    fmt::format("no memory for {} bytes of staging: {}", size, std::strerror(errno)));
-    auto slab = std::make_unique<Slab>(Slab{piece, size, static_cast<std::byte *>(memory), {}, {}});
+    std::byte *memory = map_memory(size);
+    auto slab = std::make_unique<Slab>(Slab{piece, size, memory, {}, {}});
     cl_int code = CL_SUCCESS;
     slab->mem =
         Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, memory, &code));

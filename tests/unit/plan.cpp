@@ -12,6 +12,11 @@ Config forced(Path path) {
     return config;
 }
 
+constexpr Situation cpu{true, true, false};
+constexpr Situation cpu_same_host{true, true, true};
+constexpr Situation cpu_unmapped{true, false, false};
+constexpr Situation gpu{false, false, false};
+
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t gib = 1024 * mib;
@@ -31,16 +36,18 @@ TEST_CASE("mapping is asked for where memory is the host's, unless a path is for
 TEST_CASE("small messages go whole with their envelope, large ones in place or in blocks") {
     struct Row {
         std::size_t size;
-        bool mapped;
+        Situation situation;
         Path path;
         bool inlined;
     };
-    for (const Row &row : {Row{8, true, Path::mapped, true}, Row{4 * kib, false, Path::pinned, true},
-                           Row{mib, true, Path::mapped, false}, Row{mib, false, Path::pipelined, false},
-                           Row{6 * gib, true, Path::mapped, false}, Row{6 * gib, false, Path::pipelined, false}}) {
+    for (const Row &row : {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::pinned, true},
+                           Row{mib, cpu, Path::mapped, false}, Row{100 * kib, cpu_same_host, Path::mapped, false}, Row{mib, cpu_same_host, Path::pipelined, false},
+                           Row{mib, gpu, Path::pipelined, false}, Row{6 * gib, cpu, Path::mapped, false},
+                           Row{6 * gib, cpu_same_host, Path::pipelined, false},
+                           Row{6 * gib, gpu, Path::pipelined, false}}) {
         CAPTURE(row.size);
-        CAPTURE(row.mapped);
-        const Plan plan = plan_send(row.size, row.mapped, row.mapped, {});
+        CAPTURE(row.situation.mapped);
+        const Plan plan = plan_send(row.size, row.situation, {});
         CHECK(plan.path == row.path);
         CHECK(plan.inlined == row.inlined);
     }
@@ -48,27 +55,32 @@ TEST_CASE("small messages go whole with their envelope, large ones in place or i
 
 TEST_CASE("an empty message travels with its envelope on every path") {
     for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined})
-        CHECK(plan_send(0, false, true, forced(path)).inlined);
+        CHECK(plan_send(0, cpu_unmapped, forced(path)).inlined);
 }
 
 TEST_CASE("a forced path is taken for every size") {
     for (const std::size_t size : {std::size_t{1}, 4 * kib, 100 * mib, 5 * gib}) {
-        CHECK(plan_send(size, true, false, forced(Path::mapped)).path == Path::mapped);
-        CHECK(plan_send(size, false, true, forced(Path::pinned)).path == Path::pinned);
-        CHECK(plan_send(size, false, true, forced(Path::pipelined)).path == Path::pipelined);
+        for (const bool same_host : {true, false}) {
+            for (const bool host_memory : {true, false}) {
+                CHECK(plan_send(size, {host_memory, true, same_host}, forced(Path::mapped)).path == Path::mapped);
+                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::pinned)).path == Path::pinned);
+                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::pipelined)).path ==
+                      Path::pipelined);
+            }
+        }
     }
 }
 
 TEST_CASE("where mapping was refused the size decides") {
-    CHECK(plan_send(8, false, true, forced(Path::mapped)).path == Path::pinned);
-    CHECK(plan_send(mib, false, true, {}).path == Path::pipelined);
+    CHECK(plan_send(8, cpu_unmapped, forced(Path::mapped)).path == Path::pinned);
+    CHECK(plan_send(mib, cpu_unmapped, {}).path == Path::pipelined);
 }
 
 TEST_CASE("every plan has blocks that MPI can count and that cover the message, and no more depth than blocks") {
     for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined}) {
         for (const std::size_t size : {std::size_t{1}, 4 * kib + 1, 64 * kib, mib - 1, 64 * mib, 5 * gib}) {
-            for (const bool mapped : {true, false}) {
-                const Plan send = plan_send(size, mapped, mapped, forced(path));
+            for (const Situation &situation : {cpu, cpu_same_host, cpu_unmapped, gpu}) {
+                const Plan send = plan_send(size, situation, forced(path));
                 CAPTURE(size);
                 CHECK(send.block >= 1);
                 CHECK(send.block <= max_block);
@@ -76,7 +88,7 @@ TEST_CASE("every plan has blocks that MPI can count and that cover the message, 
                 const std::size_t blocks = (size + send.block - 1) / send.block;
                 CHECK(send.depth >= 1);
                 CHECK(send.depth <= blocks);
-                const Plan recv = plan_recv(size, send.block, mapped, forced(path));
+                const Plan recv = plan_recv(size, send.block, situation, forced(path));
                 CHECK(recv.block == send.block);
                 CHECK(recv.depth >= 1);
                 CHECK(recv.depth <= blocks);
@@ -91,13 +103,13 @@ TEST_CASE("block size and depth are taken as asked, the receiver's block always 
     config.path = Path::pipelined;
     config.block_size.value = 100;
     config.depth = 7;
-    CHECK(plan_send(10'000, false, false, config) == Plan{Path::pipelined, 100, 7, false});
-    CHECK(plan_recv(10'000, 3000, false, config) == Plan{Path::pipelined, 3000, 4, false});
+    CHECK(plan_send(10'000, gpu, config) == Plan{Path::pipelined, 100, 7, false});
+    CHECK(plan_recv(10'000, 3000, gpu, config) == Plan{Path::pipelined, 3000, 4, false});
 }
 
 TEST_CASE("the limit of whole messages is taken as asked") {
     Config config;
     config.pinned_max.value = mib;
-    CHECK(plan_send(mib, true, true, config).inlined);
-    CHECK_FALSE(plan_send(mib + 1, true, true, config).inlined);
+    CHECK(plan_send(mib, cpu, config).inlined);
+    CHECK_FALSE(plan_send(mib + 1, cpu, config).inlined);
 }
