@@ -83,6 +83,30 @@ cl_command_queue ordered_by(const Call &call) {
     return call.queue.in_order || call.command.num_events != 0 ? nullptr : call.queue.queue;
 }
 
+// Whether it ended well.
+bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS; }
+
+Error failed_gate() {
+    return {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+            "an event of the wait list, or an earlier command of the in-order queue, failed"};
+}
+
+// With nobody at the other end there is nothing to do but to come in its turn.
+void enqueue_nothing(const Call &call) {
+    std::vector<Event> events = enqueue_start(call.queue, call.command.events(), {});
+    if (call.command.blocking != CL_FALSE && !wait_for(events.back().get())) {
+        call.runtime->engine().keep_remains(nullptr, std::move(events));
+        throw failed_gate();
+    }
+    if (call.command.event == nullptr) return;
+    Operations operations = make_operations(call, Mappings(call, 0), call.runtime->engine_driver(), nullptr);
+    event_table().add(events.back().get(), operations);
+    Command command(std::move(operations), nullptr, call.queue.device);
+    command.start({});
+    command.poll();
+    *call.command.event = events.back().give();
+}
+
 void enqueue(const Call &call) {
     Mappings mappings(call, 0);
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
@@ -90,22 +114,17 @@ void enqueue(const Call &call) {
     Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
     if (call.command.event != nullptr) event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
-    call.runtime->engine().start_when_ready(std::move(command), ordered_by(call));
+    call.runtime->engine().start_when_ready(std::move(command), ordered_by(call), !call.resources->processor());
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 
-// Whether it ended well.
-bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS; }
-
 // The wait list failed: the far end must hear of it all the same, which the engine sees to.
 [[noreturn]] void fail_at_gate(const Call &call, const Mappings &mappings, std::unique_ptr<Bridge> bridge) {
-    const Status gate =
-        Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                        "an event of the wait list, or an earlier command of the in-order queue, failed");
+    const Error error = failed_gate();
     Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
     call.runtime->engine().submit(
-        std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device), gate);
-    throw Error(gate);
+        std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device), error.status());
+    throw error;
 }
 
 // Whether a blocking command must wait for its turn before its message may move. Otherwise its copies, which its own
@@ -165,6 +184,10 @@ void run(const CommandArguments &command, std::span<const Part> parts, MPI_Comm 
     call.resources = DeviceResources::of(call.queue.context, call.queue.device);
     call.queue.placeholder = call.resources->placeholder();
 
+    if (std::all_of(parts.begin(), parts.end(), [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; })) {
+        enqueue_nothing(call);
+        return;
+    }
     if (command.blocking == CL_FALSE) {
         enqueue(call);
         return;

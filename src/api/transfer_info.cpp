@@ -52,7 +52,7 @@ std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &state
 }
 
 // A command's records are of one send, of one receive, or of a send and a receive.
-void answer(const EventTable::Records &records, cl_transfer_info param, const Answer &out) {
+void answer(cl_event event, const EventTable::Records &records, cl_transfer_info param, const Answer &out) {
     std::vector<Record::State> states;
     for (const auto &record : records) states.push_back(record->state());
     const Record::State &main = states.back();
@@ -66,7 +66,10 @@ void answer(const EventTable::Records &records, cl_transfer_info param, const An
     const bool receives = records.back()->direction == Direction::recv;
 
     switch (param) {
-        case CL_TRANSFER_STATUS: return out.give<cl_int>(status.ok() ? phase : status.code);
+        // A transfer that has ended, or had nothing to do, may still wait for its turn in the queue.
+        case CL_TRANSFER_STATUS:
+            if (!status.ok()) return out.give<cl_int>(status.code);
+            return out.give<cl_int>(phase == CL_COMPLETE ? execution_status(event) : phase);
         case CL_TRANSFER_BYTES: return out.give<std::size_t>(main.bytes);
         case CL_TRANSFER_SOURCE: return out.give<int>(receives ? main.peer : MPI_PROC_NULL);
         case CL_TRANSFER_DESTINATION: return out.give<int>(sends ? states.front().peer : MPI_PROC_NULL);
@@ -116,7 +119,7 @@ cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t par
     return at_boundary("clGetTransferInfo", [&] {
         const EventTable::Records records = event_table().find(event);
         if (records.empty()) throw Error(CL_INVALID_EVENT, "the event was not made by a command of this library");
-        answer(records, param_name, {param_value_size, param_value, param_value_size_ret});
+        answer(event, records, param_name, {param_value_size, param_value, param_value_size_ret});
     });
 }
 

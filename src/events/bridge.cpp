@@ -19,12 +19,10 @@ void flush_producers(std::span<const cl_event> events, cl_command_queue own) {
     }
 }
 
-// On an out-of-order queue: does nothing, and waits for its wait list and the barriers before it alone.
-Event enqueue_migration(const QueueInfo &info, std::span<const cl_event> wait_list) {
-    Event event;
-    check(clEnqueueMigrateMemObjects(info.queue, 1, &info.placeholder, 0, static_cast<cl_uint>(wait_list.size()),
-                                     wait_list.empty() ? nullptr : wait_list.data(), event.out()),
-          "clEnqueueMigrateMemObjects");
+Event user_event(cl_context context) {
+    cl_int code = CL_SUCCESS;
+    Event event = Event::adopt(clCreateUserEvent(context, &code));
+    check(code, "clCreateUserEvent");
     return event;
 }
 
@@ -36,16 +34,27 @@ Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list)
     return event;
 }
 
+// Does nothing, and waits for what any command with this wait list would wait for.
+Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
+    if (info.in_order || (info.placeholder == nullptr && !wait_list.empty())) return enqueue_marker(info, wait_list);
+    Event event;
+    if (info.placeholder != nullptr) {
+        check(clEnqueueMigrateMemObjects(info.queue, 1, &info.placeholder, 0, static_cast<cl_uint>(wait_list.size()),
+                                         wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+              "clEnqueueMigrateMemObjects");
+        return event;
+    }
+    // A marker without wait list would wait for everything before it. One that waits for a complete event waits for
+    // nothing but the barriers before it, as any command does.
+    const Event complete = user_event(info.context);
+    clSetUserEventStatus(complete.get(), CL_COMPLETE);
+    const cl_event instead = complete.get();
+    return enqueue_marker(info, {&instead, 1});
+}
+
 Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     Event event;
     check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()), "clEnqueueBarrierWithWaitList");
-    return event;
-}
-
-Event user_event(cl_context context) {
-    cl_int code = CL_SUCCESS;
-    Event event = Event::adopt(clCreateUserEvent(context, &code));
-    check(code, "clCreateUserEvent");
     return event;
 }
 
@@ -71,8 +80,7 @@ std::vector<Event> enqueue_start(const QueueInfo &info, std::span<const cl_event
         waits = {&last, 1};
         events.push_back(std::move(event));
     }
-    if (events.empty())
-        events.push_back(info.in_order ? enqueue_marker(info, wait_list) : enqueue_migration(info, wait_list));
+    if (events.empty()) events.push_back(enqueue_stand_in(info, wait_list));
     flush_producers(wait_list, info.queue);
     check(clFlush(info.queue), "clFlush");
     return events;
@@ -99,7 +107,7 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::
       start_(enqueue_start(info, wait_list, mappings)),
       done_(user_event(info.context)) {
     const cl_event done = done_.get();
-    end_.push_back(info.in_order ? enqueue_barrier(info, done) : enqueue_migration(info, {&done, 1}));
+    end_.push_back(info.in_order ? enqueue_barrier(info, done) : enqueue_stand_in(info, {&done, 1}));
     for (Event &event : enqueue_unmap(info, end_.front().get(), mappings)) end_.push_back(std::move(event));
 }
 

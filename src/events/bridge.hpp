@@ -15,7 +15,8 @@ struct QueueInfo {
     cl_context context = nullptr;
     cl_device_id device = nullptr;
     bool in_order = true;
-    cl_mem placeholder = nullptr;  ///< any small buffer of the context, for an out-of-order queue
+    /// Any small buffer of the context, if markers of the device's out-of-order queues can't be used; else null.
+    cl_mem placeholder = nullptr;
 };
 
 /// A range of a buffer that is to lie in host memory while a command runs.
@@ -40,8 +41,9 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
 /// that ends when complete() is called.
 ///
 /// On an in-order queue the former is a marker with the wait list, the latter a barrier that waits for an internal user
-/// event, so that the queue stays in order. On an out-of-order queue both are migrations of a placeholder, so that
-/// nothing else is held up: markers of PoCL 3.1 wait for all commands before them, whatever their wait list says.
+/// event, so that the queue stays in order. On an out-of-order queue both are markers, so that nothing else is held up; on
+/// PoCL migrations of a placeholder, because its markers wait for all commands before them, whatever their wait list
+/// says.
 ///
 /// Mappings are made in the start's place and undone behind the end, in the user's queue: the engine needs no command of
 /// the device for them, which on a device that computes and copies with the same cores would wait for kernels.

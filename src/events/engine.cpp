@@ -18,8 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// PoCL 3.1 does not call back for an event that failed, so start events are looked at as well, this often.
-constexpr auto look = 20ms;
+// PoCL 3.1 does not call back for an event that failed, so start events are looked at as well, at least this often.
+constexpr std::chrono::nanoseconds look = 20ms;
 
 // How long a failed command's events are kept once their status has passed through.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
@@ -45,7 +45,7 @@ Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeepin
 
 Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was shut down")); }
 
-void Engine::start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by) {
+void Engine::start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by, bool polled) {
     static std::atomic<Id> next{1};
     const Id id = next++;
     // The command may start, end and go before clSetEventCallback returns; the event must not.
@@ -53,7 +53,7 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, cl_command_queue
     bool first = false;
     {
         const std::lock_guard lock(mutex_);
-        waiting_.emplace(id, Waiting{std::move(command), ordered_by, {}});
+        waiting_.emplace(id, Waiting{std::move(command), ordered_by, polled, {}});
         if (ordered_by != nullptr) order_[ordered_by].push_back(id);
         first = commands_++ == 0;
     }
@@ -134,6 +134,7 @@ void Engine::run() {
     const Seconds tick(stall_seconds_ > 0 ? std::clamp(stall_seconds_ / 4, 0.05, 5.0) : 5.0);
     std::uint64_t next_tick = 0;
     std::uint64_t next_look = 0;
+    std::chrono::nanoseconds rest = look;
     Backoff backoff;
     std::vector<Id> ready;
     std::vector<Submitted> submitted;
@@ -141,17 +142,16 @@ void Engine::run() {
         {
             std::unique_lock lock(inbox_->mutex);
             if (active_.empty() && inbox_->empty()) {
-                const Seconds rest = commands_ != 0 ? Seconds(look) : tick;
-                inbox_->filled.wait_for(lock, rest, [&] { return !inbox_->empty(); });
+                inbox_->filled.wait_for(lock, commands_ != 0 ? Seconds(rest) : tick, [&] { return !inbox_->empty(); });
             }
             if (inbox_->stop) break;
-            inbox_->look = false;
+            if (std::exchange(inbox_->look, false)) next_look = 0;
             ready.swap(inbox_->ready);
             submitted.swap(inbox_->submitted);
         }
-        if (const std::uint64_t now = now_ns(); now >= next_look) {
-            next_look = now + std::chrono::nanoseconds(look).count();
-            find_starts(ready);
+        if (commands_ != active_.size() && now_ns() >= next_look) {
+            rest = find_starts(ready);
+            next_look = now_ns() + static_cast<std::uint64_t>(rest.count());
         }
         bool moved = !ready.empty() || !submitted.empty();
         take(ready, submitted);
@@ -171,7 +171,8 @@ void Engine::run() {
         }
         const bool bytes =
             std::any_of(active_.begin(), active_.end(), [](const auto &c) { return c->bytes_in_flight(); });
-        if (const auto sleep = backoff.pause(bytes); sleep.count() > 0) {
+        if (auto sleep = backoff.pause(bytes); sleep.count() > 0) {
+            if (commands_ != active_.size()) sleep = std::min(sleep, rest);
             std::unique_lock lock(inbox_->mutex);
             inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
         }
@@ -219,12 +220,24 @@ void Engine::activate(std::unique_ptr<Command> command, const Status &gate) {
     active_.push_back(std::move(command));
 }
 
-void Engine::find_starts(std::vector<Id> &ready) {
-    const std::lock_guard lock(mutex_);
-    for (const auto &[id, waiting] : waiting_) {
-        if (waiting.gate) continue;
-        if (execution_status(waiting.command->bridge()->start_event()) <= CL_COMPLETE) ready.push_back(id);
+// Returns for how long not to look again.
+std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
+    const std::uint64_t begin = now_ns();
+    const std::size_t before = ready.size();
+    bool polled = false;
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto &[id, waiting] : waiting_) {
+            if (waiting.gate) continue;
+            polled |= waiting.polled;
+            if (execution_status(waiting.command->bridge()->start_event()) <= CL_COMPLETE) ready.push_back(id);
+        }
     }
+    if (!polled) return look;
+    if (ready.size() != before) start_backoff_.reset();
+    // Looking shall take a tenth of the time at most, however many there are.
+    const std::chrono::nanoseconds cost(now_ns() - begin);
+    return std::clamp<std::chrono::nanoseconds>(start_backoff_.pause(false), cost * 10, look);
 }
 
 bool Engine::poll_commands() {

@@ -41,8 +41,9 @@ public:
     ~Engine();
 
     /// Starts the command, which has a bridge, when its start event is complete. With `ordered_by`, commands of one
-    /// such queue start in the order of these calls. Any thread.
-    void start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by);
+    /// such queue start in the order of these calls. With `polled`, its start event is asked often: the platform's
+    /// callbacks come late. Any thread.
+    void start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by, bool polled);
     /// Starts the command now, with that outcome of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
     /// Keeps the events of a command that failed: PoCL 3.1 uses them for a while after their status can be seen. Any thread.
@@ -65,6 +66,7 @@ private:
     struct Waiting {
         std::unique_ptr<Command> command;
         cl_command_queue ordered_by;
+        bool polled;
         std::optional<Status> gate;  ///< set once ready
     };
     /// What callers and callbacks write to. Callbacks may come after the engine is gone.
@@ -96,7 +98,7 @@ private:
     void run();
     void take(std::vector<Id> &ready, std::vector<Submitted> &submitted);
     void activate(std::unique_ptr<Command> command, const Status &gate);
-    void find_starts(std::vector<Id> &ready);
+    std::chrono::nanoseconds find_starts(std::vector<Id> &ready);
     bool poll_commands();
     void release_remains();
     void report_stall();
@@ -118,6 +120,7 @@ private:
 
     // The engine's own.
     std::vector<std::unique_ptr<Command>> active_;
+    Backoff start_backoff_;
 
     std::thread thread_;
 };

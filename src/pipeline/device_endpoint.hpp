@@ -22,12 +22,14 @@ struct DeviceRange {
     /// Set in a blocking call: the queue of the call, which the calling thread waits in; else the private queues serve.
     Queue caller_queue;
 
-    [[nodiscard]] bool blocking() const { return static_cast<bool>(caller_queue); }
+    /// Whether single copies are blocking calls. On the processor polling would take the cores that are to copy; other
+    /// devices are polled, which is faster.
+    [[nodiscard]] bool blocking() const { return caller_queue && resources->processor(); }
     [[nodiscard]] cl_command_queue read_queue() const {
-        return blocking() ? caller_queue.get() : resources->read_queue();
+        return caller_queue ? caller_queue.get() : resources->read_queue();
     }
     [[nodiscard]] cl_command_queue write_queue() const {
-        return blocking() ? caller_queue.get() : resources->write_queue();
+        return caller_queue ? caller_queue.get() : resources->write_queue();
     }
 };
 

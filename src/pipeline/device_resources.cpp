@@ -3,6 +3,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -33,7 +34,16 @@ Queue make_queue(cl_context context, cl_device_id device) {
     return queue;
 }
 
-Mem make_placeholder(cl_context context) {
+bool is_pocl(cl_device_id device) {
+    const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
+    char name[64] = "";
+    clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, nullptr);
+    return std::string_view(name) == "Portable Computing Language";
+}
+
+// See QueueInfo::placeholder.
+Mem make_placeholder(cl_context context, cl_device_id device) {
+    if (!is_pocl(device)) return {};
     cl_int code = CL_SUCCESS;
     Mem buffer = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, 64, nullptr, &code));
     check(code, "clCreateBuffer");
@@ -45,7 +55,7 @@ Mem make_placeholder(cl_context context) {
 DeviceResources::DeviceResources(cl_context context, cl_device_id device)
     : read_queue_(make_queue(context, device)),
       write_queue_(make_queue(context, device)),
-      placeholder_(make_placeholder(context)),
+      placeholder_(make_placeholder(context, device)),
       staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
       processor_((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0) {}

@@ -21,7 +21,7 @@ public:
     [[nodiscard]] cl_command_queue read_queue() const { return read_queue_.get(); }
     [[nodiscard]] cl_command_queue write_queue() const { return write_queue_.get(); }
     [[nodiscard]] StagingPool &staging() const { return *staging_; }
-    /// A small buffer that holds nothing.
+    /// See QueueInfo.
     [[nodiscard]] cl_mem placeholder() const { return placeholder_.get(); }
     /// Whether the device's memory is the host's, so that mapping copies nothing.
     [[nodiscard]] bool host_memory() const { return host_memory_; }

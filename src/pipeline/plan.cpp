@@ -69,8 +69,8 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, 
     wire.block_size.value = block;
     const Path path = path_in_blocks(size, situation, requested);
     if (path == Path::pinned) wire.depth = 1;
-    return in_blocks(path, size, block,
-                     path == Path::mapped ? mapped_depth : pipelined_depth(situation.host_memory), wire);
+    return in_blocks(path, size, block, path == Path::mapped ? mapped_depth : pipelined_depth(situation.host_memory),
+                     wire);
 }
 
 }  // namespace cldist

@@ -67,7 +67,7 @@ StagingPool::~StagingPool() {
 StagingPool::Lease StagingPool::lease(std::size_t size) {
     // Powers of two, so that pieces are found again; whole huge pages above that, not to waste gigabytes.
     const std::size_t piece = size <= huge_page ? std::bit_ceil(std::max(size, smallest_piece))
-                                                 : (size + huge_page - 1) / huge_page * huge_page;
+                                                : (size + huge_page - 1) / huge_page * huge_page;
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(slabs_.begin(), slabs_.end(),
                                     [&](const auto &s) { return s->piece == piece && !s->free.empty(); });
@@ -83,10 +83,13 @@ void StagingPool::give_back(Slab *slab, std::byte *data) {
     slab->free.push_back(data);
     if (!slab->unused()) return;
     unused_ += slab->size;
-    if (unused_ <= keep_) return;
-    unused_ -= slab->size;
-    destroy(*slab);
-    std::erase_if(slabs_, [&](const auto &s) { return s.get() == slab; });
+    // The one that just came back is kept whatever its size: page-locking it again would cost more than the transfer.
+    std::erase_if(slabs_, [&](const auto &other) {
+        if (unused_ <= keep_ || other.get() == slab || !other->unused()) return false;
+        unused_ -= other->size;
+        destroy(*other);
+        return true;
+    });
 }
 
 StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces) {

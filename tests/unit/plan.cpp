@@ -40,11 +40,11 @@ TEST_CASE("small messages go whole with their envelope, large ones in place or i
         Path path;
         bool inlined;
     };
-    for (const Row &row : {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::pinned, true},
-                           Row{mib, cpu, Path::mapped, false}, Row{100 * kib, cpu_same_host, Path::mapped, false}, Row{mib, cpu_same_host, Path::pipelined, false},
-                           Row{mib, gpu, Path::pipelined, false}, Row{6 * gib, cpu, Path::mapped, false},
-                           Row{6 * gib, cpu_same_host, Path::pipelined, false},
-                           Row{6 * gib, gpu, Path::pipelined, false}}) {
+    for (const Row &row :
+         {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::pinned, true}, Row{mib, cpu, Path::mapped, false},
+          Row{100 * kib, cpu_same_host, Path::mapped, false}, Row{mib, cpu_same_host, Path::pipelined, false},
+          Row{mib, gpu, Path::pipelined, false}, Row{6 * gib, cpu, Path::mapped, false},
+          Row{6 * gib, cpu_same_host, Path::pipelined, false}, Row{6 * gib, gpu, Path::pipelined, false}}) {
         CAPTURE(row.size);
         CAPTURE(row.situation.mapped);
         const Plan plan = plan_send(row.size, row.situation, {});
