@@ -127,6 +127,12 @@ void enqueue(const Call &call) {
     throw error;
 }
 
+// What drives the blocking commands of the calling thread; kept, since it is empty between them but not small.
+MessageDriver &caller_driver() {
+    static thread_local MessageDriver driver;
+    return driver;
+}
+
 // Whether a blocking command must wait for its turn before its message may move. Otherwise its copies, which its own
 // queue does, wait in its place: where nothing else of the library is in flight, nobody can tell the difference.
 bool needs_gate(const Call &call) {
@@ -146,10 +152,9 @@ void run_without_event(const Call &call) {
             fail_at_gate(call, mappings, nullptr);
         }
     }
-    MessageDriver driver;
-    Command command(make_operations(call, mappings, driver, call.queue.queue), nullptr, call.queue.device);
+    Command command(make_operations(call, mappings, caller_driver(), call.queue.queue), nullptr, call.queue.device);
     command.start({});
-    drive(command, driver);
+    drive(command, caller_driver());
     const std::vector<Event> unmapped = enqueue_unmap(call.queue, nullptr, mappings.all());
     // What was mapped for reading has nothing to bring back, and what a processor wrote into its own memory is there.
     const bool received = call.parts.back().range.direction == Direction::recv;
@@ -162,12 +167,11 @@ void run_with_event(const Call &call) {
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
     if (!wait_for(bridge->start_event())) fail_at_gate(call, mappings, std::move(bridge));
-    MessageDriver driver;
-    Operations operations = make_operations(call, mappings, driver, nullptr);
+    Operations operations = make_operations(call, mappings, caller_driver(), nullptr);
     event_table().add(event.get(), operations);
     Command command(std::move(operations), std::move(bridge), call.queue.device);
     command.start({});
-    drive(command, driver);
+    drive(command, caller_driver());
     wait_for(event.get());
     if (auto failed = command.take_failed_bridge()) call.runtime->engine().keep_remains(std::move(failed), {});
     *call.command.event = event.give();

@@ -14,25 +14,33 @@ namespace cldist {
 /// already waited, so that polling less costs little latency and a long wait little CPU time.
 class Backoff {
 public:
+    /// `patience` times as long as usual it yields before it sleeps: a caller that waits for one thing has nothing
+    /// better to do.
+    explicit Backoff(unsigned patience = 1) : patience_(patience) {}
+
     /// Something moved: begin anew.
     void reset() { since_ = 0; }
 
-    /// How long to sleep now; zero means the processor was yielded instead. While bytes are in flight MPI needs to be
-    /// called to move them, so sleeps begin later and stay short.
+    /// How long to sleep now; zero means the processor was yielded instead.
     std::chrono::nanoseconds pause(bool bytes_in_flight) {
-        constexpr std::uint64_t us = 1000;
         const std::uint64_t now = now_ns();
         if (since_ == 0) since_ = now;
-        const std::uint64_t waited = now - since_;
-        if (waited < (bytes_in_flight ? 100 * us : 20 * us)) {
-            sched_yield();
-            return {};
-        }
+        const auto sleep = sleep_after(now - since_, bytes_in_flight, patience_);
+        if (sleep.count() == 0) sched_yield();
+        return sleep;
+    }
+
+    /// After how long a wait to sleep, and how long. While bytes are in flight MPI needs to be called to move them, so
+    /// sleeps begin later and stay short.
+    static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight, unsigned patience) {
+        constexpr std::uint64_t us = 1000;
+        if (waited_ns < patience * (bytes_in_flight ? 100 * us : 20 * us)) return {};
         return std::chrono::nanoseconds(
-            std::clamp<std::uint64_t>(waited / 16, 5 * us, bytes_in_flight ? 200 * us : 10'000 * us));
+            std::clamp<std::uint64_t>(waited_ns / 16, 5 * us, bytes_in_flight ? 200 * us : 10'000 * us));
     }
 
 private:
+    unsigned patience_;
     std::uint64_t since_ = 0;
 };
 

@@ -50,6 +50,7 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, cl_command_queue
     const Id id = next++;
     // The command may start, end and go before clSetEventCallback returns; the event must not.
     const Event start = Event::share(command->bridge()->start_event());
+    if (polled) patient_ = true;
     bool first = false;
     {
         const std::lock_guard lock(mutex_);
@@ -136,6 +137,7 @@ void Engine::run() {
     std::uint64_t next_look = 0;
     std::chrono::nanoseconds rest = look;
     Backoff backoff;
+    Backoff patient_backoff(patience);
     std::vector<Id> ready;
     std::vector<Submitted> submitted;
     for (;;) {
@@ -167,11 +169,12 @@ void Engine::run() {
         }
         if (moved || active_.empty()) {
             backoff.reset();
+            patient_backoff.reset();
             continue;
         }
         const bool bytes =
             std::any_of(active_.begin(), active_.end(), [](const auto &c) { return c->bytes_in_flight(); });
-        if (auto sleep = backoff.pause(bytes); sleep.count() > 0) {
+        if (auto sleep = (patient_ ? patient_backoff : backoff).pause(bytes); sleep.count() > 0) {
             if (commands_ != active_.size()) sleep = std::min(sleep, rest);
             std::unique_lock lock(inbox_->mutex);
             inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
@@ -299,7 +302,7 @@ void Engine::abandon_all(const std::optional<Status> &status) {
 }
 
 void drive(Command &command, Poller &poller) {
-    Backoff backoff;
+    Backoff backoff(500);
     for (;;) {
         const Progress progress = command.poll();
         if (progress == Progress::done) return;

@@ -41,8 +41,8 @@ public:
     ~Engine();
 
     /// Starts the command, which has a bridge, when its start event is complete. With `ordered_by`, commands of one
-    /// such queue start in the order of these calls. With `polled`, its start event is asked often: the platform's
-    /// callbacks come late. Any thread.
+    /// such queue start in the order of these calls. With `polled`, its start event is asked often, because the
+    /// platform's callbacks come late, and polling is patient: the device does not need the host's cores. Any thread.
     void start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by, bool polled);
     /// Starts the command now, with that outcome of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
@@ -93,6 +93,9 @@ private:
         std::uint64_t since_ns;
     };
 
+    /// Of polling for devices other than processors.
+    static constexpr unsigned patience = 100;
+
     static CallbackInbox &callback_inbox();
     static void CL_CALLBACK on_start_event(cl_event event, cl_int status, void *data);
     void run();
@@ -115,12 +118,13 @@ private:
     std::map<Id, Waiting> waiting_;
     std::map<cl_command_queue, std::deque<Id>> order_;
     std::atomic<std::size_t> commands_ = 0;  ///< waiting or active
+    std::atomic<bool> patient_ = false;      ///< some command was polled
 
     std::vector<Remains> remains_;
 
     // The engine's own.
     std::vector<std::unique_ptr<Command>> active_;
-    Backoff start_backoff_;
+    Backoff start_backoff_{patience};
 
     std::thread thread_;
 };

@@ -10,6 +10,7 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t pinned_max_host_memory = 16 * kib;
 constexpr std::size_t pinned_max_device_memory = 64 * kib;
+constexpr std::size_t largest_pinned_inlined = 256 * kib;
 constexpr std::size_t mapped_block = 16 * mib;
 constexpr unsigned mapped_depth = 16;
 
@@ -56,8 +57,8 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
     switch (path_in_blocks(size, situation, requested)) {
         case Path::mapped: return in_blocks(Path::mapped, size, mapped_block, mapped_depth, requested);
         case Path::pinned:
-            if (size < max_block) return {Path::pinned, size, 1, true};
-            return {Path::pinned, max_block, 1, false};
+            if (size <= largest_pinned_inlined) return {Path::pinned, size, 1, true};
+            return {Path::pinned, std::min(size, max_block), 1, false};
         default: break;
     }
     return in_blocks(Path::pipelined, size, pipelined_block(size, situation.host_memory),

@@ -71,6 +71,8 @@ public:
     queue_handle in_order_queue(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE) const;
     /// Skips the case where the device has none.
     queue_handle out_of_order_queue() const;
+    /// Whether an out-of-order queue goes on past a command that waits for a user event.
+    [[nodiscard]] bool passes_pending_commands() const;
     buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
     buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size) const;
     event_handle user_event() const;

@@ -3,20 +3,21 @@
 #include <doctest/doctest.h>
 
 using namespace cldist;
+using namespace std::chrono_literals;
 
-TEST_CASE("a fresh wait yields instead of sleeping") {
-    Backoff backoff;
-    CHECK(backoff.pause(false).count() == 0);
-    CHECK(backoff.pause(true).count() == 0);
+TEST_CASE("a fresh wait yields instead of sleeping, longer with patience and while bytes are in flight") {
+    CHECK(Backoff::sleep_after(0, false, 1) == 0ns);
+    CHECK(Backoff::sleep_after(19'000, false, 1) == 0ns);
+    CHECK(Backoff::sleep_after(21'000, false, 1) > 0ns);
+    CHECK(Backoff::sleep_after(99'000, true, 1) == 0ns);
+    CHECK(Backoff::sleep_after(101'000, true, 1) > 0ns);
+    CHECK(Backoff::sleep_after(9'000'000, false, 500) == 0ns);
 }
 
-TEST_CASE("a long wait sleeps for a sixteenth of the time already waited, and begins anew after a reset") {
-    Backoff backoff;
-    const std::uint64_t begin = now_ns();
-    std::chrono::nanoseconds sleep{};
-    while (sleep < std::chrono::microseconds(50)) sleep = backoff.pause(false);
-    CHECK(static_cast<std::uint64_t>(sleep.count()) <= (now_ns() - begin) / 16);
-    CHECK(backoff.pause(true) <= std::chrono::microseconds(200));
-    backoff.reset();
-    CHECK(backoff.pause(false).count() == 0);
+TEST_CASE("a long wait sleeps for a sixteenth of the time already waited, within limits") {
+    CHECK(Backoff::sleep_after(1'600'000, false, 1) == 100us);
+    CHECK(Backoff::sleep_after(1'600'000, true, 1) == 100us);
+    CHECK(Backoff::sleep_after(30'000, false, 1) == 5us);
+    CHECK(Backoff::sleep_after(60'000'000'000, false, 1) == 10ms);
+    CHECK(Backoff::sleep_after(60'000'000'000, true, 1) == 200us);
 }
