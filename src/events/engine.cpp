@@ -279,6 +279,13 @@ void Engine::report_stall() {
 }
 
 void Engine::abandon_all(const std::optional<Status> &status) {
+    // What stays behind for the rest of the process: MPI or the platform may still use it, and nobody will look again.
+    struct LeftBehind {
+        std::vector<std::unique_ptr<Command>> commands;
+        std::vector<Remains> remains;
+    };
+    static auto &left_behind = *new LeftBehind;
+
     const std::lock_guard lock(mutex_);
     for (auto &[id, waiting] : waiting_) active_.push_back(std::move(waiting.command));
     waiting_.clear();
@@ -286,18 +293,15 @@ void Engine::abandon_all(const std::optional<Status> &status) {
     for (auto &command : active_) {
         if (status) {
             command->abandon(*status);
-            remains_.push_back({command->take_failed_bridge(), {}, now_ns()});
+            left_behind.remains.push_back({command->take_failed_bridge(), {}, now_ns()});
         }
-        // MPI may still use its memory, and destroying it would end its event.
-        if (!status || command->bytes_in_flight()) [[maybe_unused]]
-            const Command *left_behind = command.release();
+        // Destroying it would end its event.
+        if (!status || command->bytes_in_flight()) left_behind.commands.push_back(std::move(command));
     }
     active_.clear();
     commands_ = 0;
     changed_.notify_all();
-    // The platform may not be done with these, and nobody will look again.
-    static auto &left_behind = *new std::vector<Remains>;
-    std::move(remains_.begin(), remains_.end(), std::back_inserter(left_behind));
+    std::move(remains_.begin(), remains_.end(), std::back_inserter(left_behind.remains));
     remains_.clear();
 }
 
