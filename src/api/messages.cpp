@@ -93,18 +93,20 @@ Error failed_gate() {
 
 // With nobody at the other end there is nothing to do but to come in its turn.
 void enqueue_nothing(const Call &call) {
-    std::vector<Event> events = enqueue_start(call.queue, call.command.events(), {});
-    if (call.command.blocking != CL_FALSE && !wait_for(events.back().get())) {
-        call.runtime->engine().keep_remains(nullptr, std::move(events));
+    // Whoever neither waits nor asks for an event can't tell the difference.
+    if (call.command.blocking == CL_FALSE && call.command.num_events == 0 && call.command.event == nullptr) return;
+    Start start = enqueue_start(call.queue, call.command.events(), {});
+    if (call.command.blocking != CL_FALSE && !wait_for(start.gate)) {
+        call.runtime->engine().keep_remains(nullptr, std::move(start.events));
         throw failed_gate();
     }
     if (call.command.event == nullptr) return;
     Operations operations = make_operations(call, Mappings(call, 0), call.runtime->engine_driver(), nullptr);
-    event_table().add(events.back().get(), operations);
+    event_table().add(start.gate, operations);
     Command command(std::move(operations), nullptr, call.queue.device);
     command.start({});
     command.poll();
-    *call.command.event = events.back().give();
+    *call.command.event = start.events.back().give();
 }
 
 void enqueue(const Call &call) {
@@ -146,9 +148,9 @@ void run_without_event(const Call &call) {
     // Reading or writing a small range takes one command, mapping and unmapping it two.
     Mappings mappings(call, largest_inlined(call.resources->host_memory(), config()));
     if (!mappings.all().empty() || needs_gate(call)) {
-        std::vector<Event> start = enqueue_start(call.queue, call.command.events(), mappings.all());
-        if (!wait_for(start.back().get())) {
-            call.runtime->engine().keep_remains(nullptr, std::move(start));
+        Start start = enqueue_start(call.queue, call.command.events(), mappings.all());
+        if (!wait_for(start.gate)) {
+            call.runtime->engine().keep_remains(nullptr, std::move(start.events));
             fail_at_gate(call, mappings, nullptr);
         }
     }
@@ -187,6 +189,7 @@ void run(const CommandArguments &command, std::span<const Part> parts, MPI_Comm 
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = DeviceResources::of(call.queue.context, call.queue.device);
     call.queue.placeholder = call.resources->placeholder();
+    call.queue.processor = call.resources->processor();
 
     if (std::all_of(parts.begin(), parts.end(), [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; })) {
         enqueue_nothing(call);

@@ -34,7 +34,7 @@ public:
     /// sleeps begin later and stay short.
     static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight, unsigned patience) {
         constexpr std::uint64_t us = 1000;
-        if (waited_ns < patience * (bytes_in_flight ? 100 * us : 20 * us)) return {};
+        if (waited_ns < patience * (bytes_in_flight ? 30 * us : 10 * us)) return {};
         return std::chrono::nanoseconds(
             std::clamp<std::uint64_t>(waited_ns / 16, 5 * us, bytes_in_flight ? 200 * us : 10'000 * us));
     }

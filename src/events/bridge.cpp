@@ -60,9 +60,8 @@ Event enqueue_barrier(const QueueInfo &info, cl_event done) {
 
 }  // namespace
 
-std::vector<Event> enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
-                                 std::span<Mapping> mappings) {
-    std::vector<Event> events;
+Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
+    Start start;
     std::span<const cl_event> waits = wait_list;
     cl_event last = nullptr;
     for (Mapping &m : mappings) {
@@ -78,12 +77,14 @@ std::vector<Event> enqueue_start(const QueueInfo &info, std::span<const cl_event
         }
         last = event.get();
         waits = {&last, 1};
-        events.push_back(std::move(event));
+        start.events.push_back(std::move(event));
     }
-    if (events.empty()) events.push_back(enqueue_stand_in(info, wait_list));
+    if (start.events.empty()) start.events.push_back(enqueue_stand_in(info, wait_list));
+    // A processor's second mapping moves nothing, but it may be queued behind a kernel.
+    start.gate = info.processor ? start.events.front().get() : start.events.back().get();
     flush_producers(wait_list, info.queue);
     check(clFlush(info.queue), "clFlush");
-    return events;
+    return start;
 }
 
 std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::span<const Mapping> mappings) {

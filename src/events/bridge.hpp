@@ -17,6 +17,8 @@ struct QueueInfo {
     bool in_order = true;
     /// Any small buffer of the context, if markers of the device's out-of-order queues can't be used; else null.
     cl_mem placeholder = nullptr;
+    /// The device is the host's processor: mapping moves nothing.
+    bool processor = false;
 };
 
 /// A range of a buffer that is to lie in host memory while a command runs.
@@ -28,10 +30,14 @@ struct Mapping {
     void *memory = nullptr;  ///< where; null if the platform refused
 };
 
-/// Enqueues and flushes what tells when a command with this wait list may start: the mappings, or, if there are none, a
-/// command that does nothing. The last of the events is complete then; the others are to be held as long.
-std::vector<Event> enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
-                                 std::span<Mapping> mappings);
+/// What tells when a command may start.
+struct Start {
+    std::vector<Event> events;  ///< to be held until they are complete
+    cl_event gate = nullptr;    ///< that of them which is complete when the command may start
+};
+
+/// Enqueues and flushes the mappings, or, if there are none, a command that does nothing.
+Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings);
 
 /// Enqueues and flushes the unmapping of all mappings that have memory, behind `after` if it is not null. None, one or
 /// two events; the last is complete when all are unmapped.
@@ -58,7 +64,7 @@ public:
     Bridge &operator=(const Bridge &) = delete;
     ~Bridge();
 
-    [[nodiscard]] cl_event start_event() const { return start_.back().get(); }
+    [[nodiscard]] cl_event start_event() const { return start_.gate; }
     [[nodiscard]] cl_event user_visible_event() const { return end_.back().get(); }
 
     /// Ends the command. Later calls do nothing.
@@ -69,7 +75,7 @@ public:
 private:
     Context context_;
     Queue queue_;
-    std::vector<Event> start_;
+    Start start_;
     Event done_;
     std::vector<Event> end_;
     bool completed_ = false;

@@ -94,7 +94,7 @@ private:
     };
 
     /// Of polling for devices other than processors.
-    static constexpr unsigned patience = 100;
+    static constexpr unsigned patience = 200;
 
     static CallbackInbox &callback_inbox();
     static void CL_CALLBACK on_start_event(cl_event event, cl_int status, void *data);
