@@ -338,7 +338,9 @@ MPI_CASE("clGetTransferInfo tells the size that a value needs, and refuses less"
         {CL_TRANSFER_DEPTH, sizeof(cl_uint)}, {CL_TRANSFER_MPI_ERROR, sizeof(int)},
         {CL_TRANSFER_ERROR_MESSAGE, 1},
     };
-    for (const auto &[name, wanted] : table) {
+    for (const auto &row : table) {
+        const cl_transfer_info name = row.first;
+        const std::size_t wanted = row.second;
         CAPTURE(name);
         std::size_t size = 0;
         CHECK(clGetTransferInfo(message.sent, name, 0, nullptr, &size) == CL_SUCCESS);

@@ -164,12 +164,12 @@ void past_the_end(const mpi_view &mpi, part which) {
         {buffer_size + 1, 0}, {1, highest},       {highest, 1},
         {highest, highest},   {highest - 63, 64}, {highest / 2 + 1, highest / 2 + 1},
     };
-    for (const auto &[offset, size] : ranges) {
-        CAPTURE(offset);
-        CAPTURE(size);
+    for (const auto &range : ranges) {
+        CAPTURE(range.first);
+        CAPTURE(range.second);
         call c = bench.good();
-        c.offset = offset;
-        c.size = size;
+        c.offset = range.first;
+        c.size = range.second;
         bench.expect(which, c, CL_INVALID_VALUE);
     }
 }

@@ -18,7 +18,9 @@ netlab=${CLDIST_NETLAB:-$root/../shared/netlab/netlab}
 for tool in ip unshare nsenter; do
     command -v "$tool" >/dev/null || skip "needs $tool (iproute2, util-linux)"
 done
-command -v tc >/dev/null && command -v iptables >/dev/null || skip "needs tc and iptables (iproute2, iptables)"
+for tool in tc iptables; do
+    command -v "$tool" >/dev/null || skip "needs $tool (iproute2, iptables)"
+done
 mpirun --version 2>/dev/null | grep -q 'Open MPI.* 4\.' || skip "needs Open MPI 4"
 
 export NETLAB_NAME=c$(($$ % 100000))n # a lab of our own; the name is part of interface names, which are short

@@ -6,7 +6,7 @@ using namespace cldist;
 
 namespace {
 
-Config read(std::vector<std::string_view> environment, std::vector<std::string> &complaints) {
+Config read(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints) {
     return read_config(environment, complaints);
 }
 
