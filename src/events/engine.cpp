@@ -206,6 +206,7 @@ void Engine::run() {
 
 void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     std::vector<Submitted> started = std::exchange(submitted, {});
+    std::vector<cl_command_queue> in_order;
     if (!ready.empty()) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
@@ -229,14 +230,16 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
                 start(first);
                 order.pop_front();
             }
-            if (order.empty()) {
-                order_.erase(queue);
-                changed_.notify_all();
-            }
+            in_order.push_back(queue);
         }
         ready.clear();
     }
     for (Submitted &s : started) activate(std::move(s.command), s.gate);
+    if (in_order.empty()) return;
+    const std::lock_guard lock(mutex_);
+    for (const cl_command_queue queue : in_order)
+        if (const auto order = order_.find(queue); order != order_.end() && order->second.empty()) order_.erase(order);
+    changed_.notify_all();
 }
 
 void Engine::activate(std::unique_ptr<Command> command, const Status &gate) {

@@ -96,7 +96,7 @@ public:
         : MessageOperation(std::move(record), std::move(range), std::move(peer), driver), channels_(channels) {}
 
     ~SendOperation() override {
-        if (!posted_ && step_ != Step::nothing) driver_.leave_turn(turn());
+        if (turn_taken_) message_order().leave_turn(turn());
         if (channel_) channels_.release(*channel_);
     }
 
@@ -106,7 +106,6 @@ public:
             step_ = Step::nothing;
             return;
         }
-        driver_.take_turn(turn());
         if (!gate.ok()) {
             send_notice();
             return;
@@ -177,6 +176,7 @@ private:
             send_inlined();
             return;
         }
+        take_turn();
         start_read(read_, range_, 0, range_.size, staging_.data() + envelope_size, range_.blocking());
         step_ = Step::read;
     }
@@ -205,12 +205,20 @@ private:
     void send_message(const std::byte *data, std::size_t size) {
         message_ = {data, size};
         step_ = Step::message;
+        try_post();
+    }
+
+    void take_turn() {
+        if (std::exchange(turn_taken_, true)) return;
+        message_order().take_turn(turn());
     }
 
     // Messages leave in the order in which their commands started, however long their copies take.
     bool try_post() {
-        if (!driver_.has_turn(turn())) return false;
-        driver_.leave_turn(turn());
+        if (!message_order().may_post(turn())) {
+            take_turn();
+            return false;
+        }
         posted_ = true;
         if (peer_.comm->freed()) {
             ticket_.done = true;
@@ -220,6 +228,7 @@ private:
         message_start_ns_ = now_ns();
         driver_.send(message_.data(), static_cast<int>(message_.size()), peer_.rank, peer_.tag, peer_.comm->handle(),
                      ticket_);
+        if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
         return true;
     }
 
@@ -238,6 +247,7 @@ private:
     std::optional<int> channel_;
     std::array<std::byte, envelope_size> envelope_{};
     std::span<const std::byte> message_;  ///< the envelope, and the payload if inlined
+    bool turn_taken_ = false;
     bool posted_ = false;
     MessageTicket ticket_;
     std::uint64_t message_start_ns_ = 0;
@@ -251,7 +261,7 @@ public:
     using MessageOperation::MessageOperation;
 
     ~RecvOperation() override {
-        if (step_ == Step::match) driver_.forget(match_);
+        if (step_ == Step::match) message_order().forget(match_);
     }
 
     void start(const Status &gate) override {
@@ -267,9 +277,7 @@ public:
             return;
         }
         start_ns_ = now_ns();
-        match_.comm = peer_.comm;
-        match_.source = peer_.rank;
-        match_.tag = peer_.tag;
+        match_.pattern = {peer_.comm, peer_.rank, peer_.tag};
         driver_.match(match_);
         step_ = Step::match;
     }
