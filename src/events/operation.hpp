@@ -9,8 +9,8 @@ namespace cldist {
 
 enum class Progress { idle, moved, done };
 
-/// Work in flight that can be asked "done? with what status?". Driven by one thread at a time, which calls start() once
-/// and then poll() until it says done. poll() never blocks and, after done, is not called again.
+/// Work in flight that can be asked "done? with what status?". Driven by one thread, which calls start() once and then
+/// poll() until it says done. poll() never blocks and, after done, is not called again.
 class Operation {
 public:
     explicit Operation(std::shared_ptr<Record> record) : record_(std::move(record)) {}
@@ -18,6 +18,9 @@ public:
     Operation &operator=(const Operation &) = delete;
     virtual ~Operation() = default;
 
+    /// Takes its place among the messages of the process now, where start() would: for a command whose order is that of the
+    /// calls, but which another thread starts. Any thread; at most once, before start().
+    virtual void announce() {}
     /// `gate` is how the wait list ended. After a failure nothing touches the buffer any more, but the operation still
     /// does what the far end needs in order not to wait for ever.
     virtual void start(const Status &gate) = 0;

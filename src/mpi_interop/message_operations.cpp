@@ -74,7 +74,17 @@ protected:
         return true;
     }
     [[nodiscard]] Situation situation(int rank) const {
-        return {range_.resources->host_memory(), range_.mapped != nullptr, peer_.comm->same_host(rank)};
+        return {range_.host_memory(), range_.mapped != nullptr, peer_.comm->same_host(rank),
+                range_.resources == nullptr};
+    }
+    /// Memory for a message of `size` bytes; page-locked if its payload is copied to or from a device.
+    std::byte *message_memory(std::size_t size) {
+        if (range_.mapped != nullptr) {
+            memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
+            return memory_.get();
+        }
+        staging_ = range_.resources->staging().lease(size);
+        return staging_.data();
     }
     /// Takes the status of something that ended.
     void note(const Status &status) {
@@ -86,6 +96,8 @@ protected:
     MessageDriver &driver_;
 
 private:
+    std::unique_ptr<std::byte[]> memory_;
+    StagingPool::Lease staging_;
     bool ended_ = false;
 };
 
@@ -98,6 +110,10 @@ public:
     ~SendOperation() override {
         if (turn_taken_) message_order().leave_turn(turn());
         if (channel_) channels_.release(*channel_);
+    }
+
+    void announce() override {
+        if (peer_.rank != MPI_PROC_NULL) take_turn();
     }
 
     void start(const Status &gate) override {
@@ -168,16 +184,16 @@ private:
             send_message(envelope_.data(), envelope_size);
             return;
         }
-        staging_ = range_.resources->staging().lease(envelope_size + range_.size);
+        whole_ = message_memory(envelope_size + range_.size);
         if (range_.mapped != nullptr) {
             const std::uint64_t start = now_ns();
-            std::memcpy(staging_.data() + envelope_size, range_.mapped, range_.size);
+            std::memcpy(whole_ + envelope_size, range_.mapped, range_.size);
             record()->stage_done(Stage::device, start);
             send_inlined();
             return;
         }
         take_turn();
-        start_read(read_, range_, 0, range_.size, staging_.data() + envelope_size, range_.blocking());
+        start_read(read_, range_, 0, range_.size, whole_ + envelope_size, range_.blocking());
         step_ = Step::read;
     }
 
@@ -192,8 +208,8 @@ private:
 
     // The payload is behind the place of the envelope already.
     void send_inlined() {
-        encode({range_.size, 0, 0, CL_SUCCESS}, staging_.data());
-        send_message(staging_.data(), envelope_size + range_.size);
+        encode({range_.size, 0, 0, CL_SUCCESS}, whole_);
+        send_message(whole_, envelope_size + range_.size);
     }
 
     // Tells the receiver that nothing will come.
@@ -251,7 +267,7 @@ private:
     bool posted_ = false;
     MessageTicket ticket_;
     std::uint64_t message_start_ns_ = 0;
-    StagingPool::Lease staging_;
+    std::byte *whole_ = nullptr;  ///< of an inlined message, the envelope's place and the payload
     DeviceCommand read_;
     std::optional<BlockTransfer> blocks_;
 };
@@ -264,22 +280,26 @@ public:
         if (step_ == Step::match) message_order().forget(match_);
     }
 
+    void announce() override {
+        if (peer_.rank == MPI_PROC_NULL || peer_.comm->freed()) return;
+        match_.pattern = {peer_.comm, peer_.rank, peer_.tag};
+        driver_.match(match_);
+        step_ = Step::match;
+    }
+
     void start(const Status &gate) override {
         note(gate);
+        start_ns_ = now_ns();
+        if (step_ == Step::match) return;
         if (peer_.rank == MPI_PROC_NULL) {
-            step_ = Step::nothing;
             record()->matched(MPI_PROC_NULL, MPI_ANY_TAG, 0);
             return;
         }
         if (peer_.comm->freed()) {
-            step_ = Step::nothing;
             fail(Status::failure(CL_INVALID_COMMUNICATOR, "the communicator was freed before the command started"));
             return;
         }
-        start_ns_ = now_ns();
-        match_.pattern = {peer_.comm, peer_.rank, peer_.tag};
-        driver_.match(match_);
-        step_ = Step::match;
+        announce();
     }
 
     [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing && step_ != Step::match; }
@@ -327,22 +347,23 @@ private:
         const auto bytes = static_cast<std::size_t>(message.bytes);
         record()->matched(message.source, message.tag, bytes > envelope_size ? bytes - envelope_size : 0);
         start_ns_ = now_ns();
-        driver_.receive(message_memory(bytes), message.bytes, match_.message, ticket_);
+        std::byte *memory = memory_for(bytes);
+        memory_ = memory;
+        driver_.receive(memory, message.bytes, match_.message, ticket_);
         step_ = Step::message;
     }
 
-    // Page-locked where the bytes may go on to a device. What can't be such a message may be of any size.
-    std::byte *message_memory(std::size_t bytes) {
+    // What can't be a message for this receive may be of any size.
+    std::byte *memory_for(std::size_t bytes) {
         if (bytes > envelope_size && bytes - envelope_size <= range_.size && status().ok()) {
             try {
-                staging_ = range_.resources->staging().lease(bytes);
-                return staging_.data();
+                return message_memory(bytes);
             } catch (const Error &error) {
                 fail(error.status());
             }
         }
-        memory_.resize(std::max(bytes, envelope_size));
-        return memory_.data();
+        other_memory_.resize(std::max(bytes, envelope_size));
+        return other_memory_.data();
     }
 
     void take_message() {
@@ -352,8 +373,7 @@ private:
             return;
         }
         record()->stage_done(Stage::message, start_ns_);
-        const std::byte *data = staging_ ? staging_.data() : memory_.data();
-        const auto envelope = decode(std::span(data, static_cast<std::size_t>(ticket_.bytes)));
+        const auto envelope = decode(std::span(memory_, static_cast<std::size_t>(ticket_.bytes)));
         const MatchedMessage &message = match_.message;
         if (!envelope) {
             fail(Status::failure(
@@ -378,7 +398,7 @@ private:
         if (envelope->block != 0)
             start_blocks(*envelope, message.source);
         else
-            start_inlined(data + envelope_size);
+            start_inlined(memory_ + envelope_size);
     }
 
     void start_inlined(const std::byte *payload) {
@@ -408,8 +428,8 @@ private:
     PendingMatch match_;
     MessageTicket ticket_;
     std::uint64_t start_ns_ = 0;
-    StagingPool::Lease staging_;
-    std::vector<std::byte> memory_;
+    const std::byte *memory_ = nullptr;  ///< of the message
+    std::vector<std::byte> other_memory_;
     std::size_t size_ = 0;
     DeviceCommand write_;
     std::optional<BlockTransfer> blocks_;

@@ -6,7 +6,8 @@ namespace cldist {
 
 void MessageOrder::announce(PendingMatch &pending, Watches &watches) {
     const std::lock_guard lock(mutex_);
-    auto at = std::find_if(watches.begin(), watches.end(), [&](const Watch &w) { return w.pattern == pending.pattern; });
+    auto at =
+        std::find_if(watches.begin(), watches.end(), [&](const Watch &w) { return w.pattern == pending.pattern; });
     if (at == watches.end()) at = watches.insert(at, {pending.pattern, 0});
     ++at->count;
     pending.watch = &*at;

@@ -11,17 +11,18 @@
 
 namespace cldist {
 
-/// A range of a buffer, and how its device is spoken to.
+/// A range of a buffer, and how its device is spoken to; or a range of host memory, which has no device.
 struct DeviceRange {
-    std::shared_ptr<DeviceResources> resources;
-    Mem buffer;
-    std::size_t offset;  ///< bytes
-    std::size_t size;    ///< bytes
-    /// Where the range lies, if it is mapped for the length of the command; else null.
+    std::shared_ptr<DeviceResources> resources;  ///< null for host memory
+    Mem buffer;                                  ///< null for host memory
+    std::size_t offset;                          ///< bytes
+    std::size_t size;                            ///< bytes
+    /// Where the range lies, if it is host memory or mapped for the length of the command; else null.
     std::byte *mapped = nullptr;
     /// Set in a blocking call: the queue of the call, which the calling thread waits in; else the private queues serve.
     Queue caller_queue;
 
+    [[nodiscard]] bool host_memory() const { return resources == nullptr || resources->host_memory(); }
     /// Whether single copies are blocking calls. On the processor polling would take the cores that are to copy; other
     /// devices are polled, which is faster.
     [[nodiscard]] bool blocking() const { return caller_queue && resources->processor(); }

@@ -32,6 +32,7 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
 
 // The path of a message that is not inlined. One that could not be had (the platform refused to map) is not insisted on.
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
+    if (situation.no_device) return Path::mapped;
     if (requested.path == Path::pinned) return Path::pinned;
     if (!situation.mapped) return Path::pipelined;
     if (requested.path == Path::mapped) return Path::mapped;
@@ -51,11 +52,15 @@ std::size_t largest_inlined(bool host_memory, const Config &requested) {
 
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested) {
     if (size == 0) return {Path::pinned, 1, 1, true};
-    const bool insists_on_blocks = requested.path == Path::pipelined;
+    const bool insists_on_blocks = requested.path == Path::pipelined && !situation.no_device;
     if (!insists_on_blocks && size <= largest_inlined(situation.host_memory, requested))
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
     switch (path_in_blocks(size, situation, requested)) {
-        case Path::mapped: return in_blocks(Path::mapped, size, mapped_block, mapped_depth, requested);
+        case Path::mapped: {
+            // From host memory the bytes may be on their way to a device that takes them block by block.
+            const std::size_t block = situation.no_device ? pipelined_block(size, false) : mapped_block;
+            return in_blocks(Path::mapped, size, block, mapped_depth, requested);
+        }
         case Path::pinned:
             if (size <= largest_pinned_inlined) return {Path::pinned, size, 1, true};
             return {Path::pinned, std::min(size, max_block), 1, false};

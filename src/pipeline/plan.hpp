@@ -28,9 +28,10 @@ std::size_t largest_inlined(bool host_memory, const Config &requested);
 
 /// What a choice depends on besides the size.
 struct Situation {
-    bool host_memory;  ///< the device's memory is the host's
-    bool mapped;       ///< the range is mapped
-    bool same_host;    ///< the far end is on this host
+    bool host_memory;        ///< the device's memory is the host's
+    bool mapped;             ///< the range is mapped
+    bool same_host;          ///< the far end is on this host
+    bool no_device = false;  ///< the range is host memory, not a device's buffer
 };
 
 /// What the sender does with `size` bytes.
