@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -8,7 +9,9 @@
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/event_table.hpp"
+#include "base/trace.hpp"
 #include "mpi_interop/message_operations.hpp"
+#include "mpi_interop/small_message.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/plan.hpp"
 
@@ -64,8 +67,9 @@ private:
 };
 
 // `caller_queue` as in DeviceRange.
+// `found` is the message of the one receive, if it was matched already.
 Operations make_operations(const Call &call, const Mappings &mappings, MessageDriver &driver,
-                           cl_command_queue caller_queue) {
+                           cl_command_queue caller_queue, const std::optional<MatchedMessage> &found = {}) {
     Operations operations;
     for (const Part &part : call.parts) {
         DeviceRange range{call.resources,    Mem::share(part.range.buffer), part.range.offset, part.range.size,
@@ -73,7 +77,7 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
         MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
         operations.push_back(part.range.direction == Direction::send
                                  ? make_send(std::move(range), std::move(peer), driver, call.runtime->channels())
-                                 : make_recv(std::move(range), std::move(peer), driver));
+                                 : make_recv(std::move(range), std::move(peer), driver, found));
     }
     return operations;
 }
@@ -143,10 +147,28 @@ bool needs_gate(const Call &call) {
                        [](const Part &part) { return part.range.size == 0 || part.peer.rank == MPI_PROC_NULL; });
 }
 
+// Whether the message can go the short way.
+bool is_small(const Call &call) {
+    const Part &part = call.parts.front();
+    return call.resources->processor() && call.parts.size() == 1 && part.range.size <= largest_small &&
+           config().path == Path::automatic && !trace::enabled() && !needs_gate(call);
+}
+
+void run_small_send(const Call &call) {
+    const Part &part = call.parts.front();
+    const MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
+    const Status status = send_small({call.queue.queue, part.range.buffer, part.range.offset, part.range.size, peer});
+    if (!status.ok()) throw Error(status);
+}
+
 // The calling thread does the work, its queue the copies: nothing is handed to another thread.
 void run_without_event(const Call &call) {
-    // Reading or writing a small range takes one command, mapping and unmapping it two.
-    Mappings mappings(call, largest_inlined(call.resources->host_memory(), config()));
+    const bool small = is_small(call);
+    const bool receives = call.parts.back().range.direction == Direction::recv;
+    if (small && !receives) return run_small_send(call);
+    // Reading a small range takes one command, mapping and unmapping it two. But a receive is mapped while its message
+    // is on the way.
+    Mappings mappings(call, small ? 0 : largest_inlined(call.resources->host_memory(), config()));
     if (!mappings.all().empty() || needs_gate(call)) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings.all());
         if (!wait_for(start.gate)) {
@@ -154,14 +176,26 @@ void run_without_event(const Call &call) {
             fail_at_gate(call, mappings, nullptr);
         }
     }
-    Command command(make_operations(call, mappings, caller_driver(), call.queue.queue), nullptr, call.queue.device);
-    command.start({});
-    drive(command, caller_driver());
+    Status status;
+    std::optional<MatchedMessage> found;
+    std::byte *const memory = small ? mappings.of(call.parts.front()) : nullptr;
+    if (memory != nullptr) {
+        const Part &part = call.parts.front();
+        const MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
+        status =
+            recv_small({call.queue.queue, part.range.buffer, part.range.offset, part.range.size, peer}, memory, found);
+    }
+    if (memory == nullptr || found) {
+        Command command(make_operations(call, mappings, caller_driver(), call.queue.queue, found), nullptr,
+                        call.queue.device);
+        command.start({});
+        drive(command, caller_driver());
+        status = command.status();
+    }
     const std::vector<Event> unmapped = enqueue_unmap(call.queue, nullptr, mappings.all());
     // What was mapped for reading has nothing to bring back, and what a processor wrote into its own memory is there.
-    const bool received = call.parts.back().range.direction == Direction::recv;
-    if (!unmapped.empty() && received && !call.resources->processor()) wait_for(unmapped.back().get());
-    if (!command.status().ok()) throw Error(command.status());
+    if (!unmapped.empty() && receives && !call.resources->processor()) wait_for(unmapped.back().get());
+    if (!status.ok()) throw Error(status);
 }
 
 void run_with_event(const Call &call) {

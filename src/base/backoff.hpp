@@ -10,6 +10,9 @@
 
 namespace cldist {
 
+/// The patience of a caller whose command is blocking.
+inline constexpr unsigned caller_patience = 1000;
+
 /// How a polling loop waits. It yields while something can complete very soon, then sleeps for a sixteenth of the time
 /// already waited, so that polling less costs little latency and a long wait little CPU time.
 class Backoff {

@@ -330,7 +330,7 @@ void Engine::abandon_all(const std::optional<Status> &status) {
 }
 
 void drive(Command &command, Poller &poller) {
-    Backoff backoff(1000);
+    Backoff backoff(caller_patience);
     for (;;) {
         const Progress progress = command.poll();
         if (progress == Progress::done) return;

@@ -274,7 +274,14 @@ private:
 
 class RecvOperation final : public MessageOperation {
 public:
-    using MessageOperation::MessageOperation;
+    RecvOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
+                  const std::optional<MatchedMessage> &found)
+        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver) {
+        if (!found) return;
+        match_.message = *found;
+        match_.done = true;
+        step_ = Step::match;
+    }
 
     ~RecvOperation() override {
         if (step_ == Step::match) message_order().forget(match_);
@@ -282,7 +289,7 @@ public:
 
     void announce() override {
         if (peer_.rank == MPI_PROC_NULL || peer_.comm->freed()) return;
-        match_.pattern = {peer_.comm, peer_.rank, peer_.tag};
+        match_.pattern = {peer_.comm.get(), peer_.rank, peer_.tag};
         driver_.match(match_);
         step_ = Step::match;
     }
@@ -376,11 +383,7 @@ private:
         const auto envelope = decode(std::span(memory_, static_cast<std::size_t>(ticket_.bytes)));
         const MatchedMessage &message = match_.message;
         if (!envelope) {
-            fail(Status::failure(
-                CL_MESSAGE_NOT_RECOGNIZED,
-                fmt::format("the message of {} bytes from rank {} with tag {} was not sent by a cldist command; "
-                            "receive it with MPI_Recv, or send it with clEnqueueSendBuffer",
-                            ticket_.bytes, message.source, message.tag)));
+            fail(not_recognized(message));
             return;
         }
         size_ = envelope->size;
@@ -435,21 +438,30 @@ private:
     std::optional<BlockTransfer> blocks_;
 };
 
-std::shared_ptr<Record> make_record(Direction direction, const DeviceRange &range, const MessagePeer &peer) {
-    const int world_peer = peer.rank < 0 ? peer.rank : peer.comm->world_rank(peer.rank);
-    return std::make_shared<Record>(direction, peer.rank, world_peer, peer.tag, range.size);
-}
-
 }  // namespace
 
 std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels) {
-    auto record = make_record(Direction::send, range, peer);
+    auto record = make_record(Direction::send, range.size, peer);
     return std::make_unique<SendOperation>(std::move(record), std::move(range), std::move(peer), driver, channels);
 }
 
-std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver) {
-    auto record = make_record(Direction::recv, range, peer);
-    return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer), driver);
+std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver,
+                                     const std::optional<MatchedMessage> &found) {
+    auto record = make_record(Direction::recv, range.size, peer);
+    return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer), driver, found);
+}
+
+std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer) {
+    const int world_peer = peer.rank < 0 ? peer.rank : peer.comm->world_rank(peer.rank);
+    return std::make_shared<Record>(direction, peer.rank, world_peer, peer.tag, size);
+}
+
+Status not_recognized(const MatchedMessage &message) {
+    return Status::failure(
+        CL_MESSAGE_NOT_RECOGNIZED,
+        fmt::format("the message of {} bytes from rank {} with tag {} was not sent by a cldist command; "
+                    "receive it with MPI_Recv, or send it with clEnqueueSendBuffer",
+                    message.bytes, message.source, message.tag));
 }
 
 }  // namespace cldist

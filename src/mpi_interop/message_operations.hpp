@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "events/operation.hpp"
 #include "mpi_interop/communicator.hpp"
@@ -16,8 +17,14 @@ struct MessagePeer {
     int tag;   ///< or MPI_ANY_TAG
 };
 
-/// `driver` and `channels` outlive the operation.
+/// `driver` and `channels` outlive the operation. `found`, if there is one, is the message that was matched already.
 std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels);
-std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver);
+std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver,
+                                     const std::optional<MatchedMessage> &found = {});
+
+std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer);
+
+/// The failure of a receive that met a message no cldist command sent.
+Status not_recognized(const MatchedMessage &message);
 
 }  // namespace cldist

@@ -4,6 +4,18 @@
 
 namespace cldist {
 
+bool probe(const MessagePattern &pattern, MatchedMessage &found) {
+    int flag = 0;
+    MPI_Status status;
+    found.error = PMPI_Improbe(pattern.source, pattern.tag, pattern.comm->handle(), &flag, &found.message, &status);
+    if (found.error != MPI_SUCCESS) return true;
+    if (flag == 0) return false;
+    found.source = status.MPI_SOURCE;
+    found.tag = status.MPI_TAG;
+    PMPI_Get_count(&status, MPI_BYTE, &found.bytes);
+    return true;
+}
+
 void MessageOrder::announce(PendingMatch &pending, Watches &watches) {
     const std::lock_guard lock(mutex_);
     auto at =
@@ -29,23 +41,15 @@ bool MessageOrder::probe(Watches &watches) {
     const std::lock_guard lock(mutex_);
     bool found = false;
     for (const Watch &watch : watches)
-        while (watch.count != 0 && probe(watch)) found = true;
+        while (watch.count != 0 && serve(watch)) found = true;
     std::erase_if(watches, [](const Watch &w) { return w.count == 0; });
     return found;
 }
 
-bool MessageOrder::probe(const Watch &watch) {
+bool MessageOrder::serve(const Watch &watch) {
     const MessagePattern &pattern = watch.pattern;
     MatchedMessage found;
-    int flag = 0;
-    MPI_Status status;
-    found.error = PMPI_Improbe(pattern.source, pattern.tag, pattern.comm->handle(), &flag, &found.message, &status);
-    if (found.error == MPI_SUCCESS && flag == 0) return false;
-    if (found.error == MPI_SUCCESS) {
-        found.source = status.MPI_SOURCE;
-        found.tag = status.MPI_TAG;
-        PMPI_Get_count(&status, MPI_BYTE, &found.bytes);
-    }
+    if (!cldist::probe(pattern, found)) return false;
     // MPI's rule: of all receives that accept the message, the one posted first gets it.
     const auto first = std::find_if(pending_.begin(), pending_.end(), [&](const PendingMatch *p) {
         if (p->pattern.comm != pattern.comm) return false;

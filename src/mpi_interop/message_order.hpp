@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <list>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <tuple>
 
@@ -23,7 +22,7 @@ struct MatchedMessage {
 
 /// Which messages a receive takes.
 struct MessagePattern {
-    std::shared_ptr<const Communicator> comm;
+    const Communicator *comm;
     int source;  ///< or MPI_ANY_SOURCE
     int tag;     ///< or MPI_ANY_TAG
 
@@ -33,6 +32,9 @@ struct MessagePattern {
     bool operator==(const MessagePattern &) const = default;
 };
 
+/// Whether a message of that pattern, or an error, was found.
+bool probe(const MessagePattern &pattern, MatchedMessage &found);
+
 /// Receives of one pattern that one thread looks after; they share a probe.
 struct Watch {
     MessagePattern pattern;
@@ -40,7 +42,7 @@ struct Watch {
 };
 using Watches = std::list<Watch>;
 
-/// A receive that waits for its message.
+/// A receive that waits for its message. Its owner keeps the communicator.
 struct PendingMatch {
     MessagePattern pattern;
     MatchedMessage message;         ///< once done
@@ -77,7 +79,7 @@ public:
     void leave_turn(const SendTurn &turn);
 
 private:
-    bool probe(const Watch &watch);
+    bool serve(const Watch &watch);
     void finish(std::list<PendingMatch *>::iterator pending);
 
     mutable std::mutex mutex_;

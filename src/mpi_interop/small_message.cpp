@@ -1,0 +1,101 @@
+#include "mpi_interop/small_message.hpp"
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <thread>
+
+#include "base/backoff.hpp"
+#include "base/clock.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/wire.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist {
+namespace {
+
+// The calling thread's place for an envelope and the payload behind it.
+std::byte *message_memory() {
+    static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(envelope_size + largest_small);
+    return memory.get();
+}
+
+// How the calling thread waits. What takes longer than a moment becomes known to the stall report.
+class Wait {
+public:
+    Wait(Direction direction, const SmallMessage &message) : direction_(direction), message_(message) {}
+    Wait(const Wait &) = delete;
+    Wait &operator=(const Wait &) = delete;
+    ~Wait() {
+        pending_records().note_progress(now_ns());
+        if (record_ != nullptr) pending_records().remove(*record_);
+    }
+
+    void pause() {
+        const auto sleep = backoff_.pause(direction_ == Direction::send);
+        if (sleep.count() == 0) return;
+        if (record_ == nullptr) {
+            record_ = make_record(direction_, message_.size, message_.peer);
+            record_->started();
+            pending_records().add(record_);
+        }
+        std::this_thread::sleep_for(sleep);
+    }
+
+private:
+    const Direction direction_;
+    const SmallMessage &message_;
+    Backoff backoff_{caller_patience};
+    std::shared_ptr<Record> record_;
+};
+
+Status finish(int code, MPI_Request request, const char *call, Wait &wait) {
+    int done = 0;
+    while (code == MPI_SUCCESS) {
+        code = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (done != 0) break;
+        wait.pause();
+    }
+    return code == MPI_SUCCESS ? Status{} : mpi_failure(code, call);
+}
+
+}  // namespace
+
+Status send_small(const SmallMessage &message) {
+    std::byte *const memory = message_memory();
+    const cl_int code = clEnqueueReadBuffer(message.queue, message.buffer, CL_TRUE, message.offset, message.size,
+                                            memory + envelope_size, 0, nullptr, nullptr);
+    const bool read = code == CL_SUCCESS;
+    encode({read ? message.size : 0, 0, 0, code}, memory);
+    const MessagePeer &peer = message.peer;
+    Wait wait(Direction::send, message);
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int sent = PMPI_Isend(memory, static_cast<int>(envelope_size + (read ? message.size : 0)), MPI_BYTE,
+                                peer.rank, peer.tag, peer.comm->handle(), &request);
+    const Status status = finish(sent, request, "MPI_Isend", wait);
+    return read ? status : Status::failure(code, fmt::format("clEnqueueReadBuffer returned {}", code));
+}
+
+Status recv_small(const SmallMessage &message, std::byte *memory, std::optional<MatchedMessage> &left) {
+    const MessagePeer &peer = message.peer;
+    MatchedMessage found;
+    Wait wait(Direction::recv, message);
+    while (!probe({peer.comm.get(), peer.rank, peer.tag}, found)) wait.pause();
+    if (found.error != MPI_SUCCESS) return mpi_failure(found.error, "MPI_Improbe");
+    const auto bytes = static_cast<std::size_t>(found.bytes);
+    if (bytes <= envelope_size || bytes > envelope_size + message.size) {
+        left = found;
+        return {};
+    }
+    std::byte *const whole = message_memory();
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int received = PMPI_Imrecv(whole, found.bytes, MPI_BYTE, &found.message, &request);
+    Status status = finish(received, request, "MPI_Imrecv", wait);
+    if (!status.ok()) return status;
+    const auto envelope = decode(std::span(whole, bytes));
+    if (!envelope) return not_recognized(found);
+    std::memcpy(memory, whole + envelope_size, envelope->size);
+    return {};
+}
+
+}  // namespace cldist
