@@ -108,8 +108,10 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::
       start_(enqueue_start(info, wait_list, mappings)),
       done_(user_event(info.context)) {
     const cl_event done = done_.get();
+    end_ = enqueue_unmap(info, done, mappings);
+    if (!end_.empty()) return;
     end_.push_back(info.in_order ? enqueue_barrier(info, done) : enqueue_stand_in(info, {&done, 1}));
-    for (Event &event : enqueue_unmap(info, end_.front().get(), mappings)) end_.push_back(std::move(event));
+    check(clFlush(info.queue), "clFlush");
 }
 
 Bridge::~Bridge() { complete(CL_TRANSFER_ABANDONED); }

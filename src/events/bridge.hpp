@@ -51,7 +51,7 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
 /// PoCL migrations of a placeholder, because its markers wait for all commands before them, whatever their wait list
 /// says.
 ///
-/// Mappings are made in the start's place and undone behind the end, in the user's queue: the engine needs no command of
+/// Mappings are made in the start's place and undone in the end's, in the user's queue: the engine needs no command of
 /// the device for them, which on a device that computes and copies with the same cores would wait for kernels.
 ///
 /// All events are retained until the status has passed through: PoCL 3.1 aborts if a failing command's event has no

@@ -31,6 +31,7 @@ constexpr std::uint64_t remains_ns = 1'000'000'000;
 // kernel knows slices per thread (Linux 6.12), a short one lets it in before a computing thread's slice of milliseconds
 // is over. Older kernels ignore it.
 void become_responsive() {
+    prctl(PR_SET_NAME, "cldist-engine");
     prctl(PR_SET_TIMERSLACK, 1000);
     struct {
         std::uint32_t size, policy;
