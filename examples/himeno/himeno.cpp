@@ -3,6 +3,8 @@
 #include "hosts.hpp"
 #include "reference.hpp"
 
+#include "options.hpp"
+
 #include <getopt.h>
 
 #include <algorithm>
@@ -11,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -61,16 +62,6 @@ struct Variant {
         return *middle;
     }
 };
-
-[[noreturn]] void refuse(const std::string &problem) { throw std::invalid_argument(problem); }
-
-int number(const char *text, int least) {
-    char *end;
-    const long value = std::strtol(text, &end, 10);
-    if (end == text || *end != '\0' || value < least || value > 1'000'000'000)
-        refuse(fmt::format("'{}' is not a number of at least {}", text, least));
-    return int(value);
-}
 
 Options parse(int argc, char **argv) {
     static const option names[] = {{"size", required_argument, nullptr, 's'},

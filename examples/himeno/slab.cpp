@@ -7,56 +7,6 @@
 #include <algorithm>
 
 namespace himeno {
-namespace {
-
-std::vector<cl_device_id> devices_of(cl_device_type type) {
-    cl_uint count = 0;
-    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) return {};
-    std::vector<cl_platform_id> platforms(count);
-    check(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
-    std::vector<cl_device_id> devices;
-    for (cl_platform_id platform : platforms) {
-        if (clGetDeviceIDs(platform, type, 0, nullptr, &count) != CL_SUCCESS) continue;
-        devices.resize(devices.size() + count);
-        check(clGetDeviceIDs(platform, type, count, &*devices.end() - count, nullptr), "clGetDeviceIDs");
-    }
-    return devices;
-}
-
-int rank_of(MPI_Comm comm) {
-    int rank;
-    MPI_Comm_rank(comm, &rank);
-    return rank;
-}
-
-int size_of(MPI_Comm comm) {
-    int size;
-    MPI_Comm_size(comm, &size);
-    return size;
-}
-
-}  // namespace
-
-Device Device::choose(int index, MPI_Comm comm) {
-    std::vector<cl_device_id> devices = devices_of(CL_DEVICE_TYPE_GPU);
-    const bool is_gpu = !devices.empty();
-    if (!is_gpu) devices = devices_of(CL_DEVICE_TYPE_CPU);
-    if (devices.empty()) throw std::runtime_error("no OpenCL device found");
-    if (index < 0) {
-        MPI_Comm host;
-        MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-        index = rank_of(host) % int(devices.size());
-        MPI_Comm_free(&host);
-    }
-    if (index >= int(devices.size()))
-        throw std::runtime_error(fmt::format("there is no device {}, only {}", index, devices.size()));
-    std::size_t size;
-    check(clGetDeviceInfo(devices[index], CL_DEVICE_NAME, 0, nullptr, &size), "clGetDeviceInfo");
-    std::string name(size, '\0');
-    check(clGetDeviceInfo(devices[index], CL_DEVICE_NAME, size, name.data(), nullptr), "clGetDeviceInfo");
-    name.pop_back();  // the terminating zero
-    return {devices[index], is_gpu, name};
-}
 
 Slab::Slab(const Grid &grid, const Device &device, MPI_Comm comm)
     : grid_(grid), comm_(comm), rank_(rank_of(comm)), ranks_(size_of(comm)), device_(device) {
@@ -69,18 +19,10 @@ Slab::Slab(const Grid &grid, const Device &device, MPI_Comm comm)
     lower_first_ = rank_ % 2 == 0;
     group_ = std::min(grid.kmax, 256);
 
-    cl_int status;
-    context_ = Context(clCreateContext(nullptr, 1, &device_.id, nullptr, nullptr, &status));
-    check(status, "clCreateContext");
+    context_ = make_context(device_);
     setup_ = make_queue();
-
-    const char *source = jacobi_source;
-    program_ = Program(clCreateProgramWithSource(context_.get(), 1, &source, nullptr, &status));
-    check(status, "clCreateProgramWithSource");
     const std::string options = fmt::format("-DROWS={} -DCOLUMNS={} -DGROUP={}", grid.jmax, grid.kmax, group_);
-    check(clBuildProgram(program_.get(), 1, &device_.id, options.c_str(), nullptr, nullptr), "building jacobi.cl");
-    kernel_ = Kernel(clCreateKernel(program_.get(), "jacobi", &status));
-    check(status, "clCreateKernel");
+    kernel_ = build_kernel(context_, device_, jacobi_source, options, "jacobi");
 
     const std::size_t points = (planes_ + 2) * grid.plane();
     a_ = make_buffer(4 * points);
@@ -98,25 +40,7 @@ Slab::Slab(const Grid &grid, const Device &device, MPI_Comm comm)
     fill(wrk1_, 0, points, wrk1_value);
     fill(bnd_, 0, points, bnd_value);
 
-    const std::size_t pinned_size = pinned_faces * face_size();
-    pinned_memory_ = make_buffer(pinned_size / sizeof(float), CL_MEM_ALLOC_HOST_PTR);
-    pinned_ = static_cast<std::byte *>(clEnqueueMapBuffer(setup_.get(), pinned_memory_.get(), CL_TRUE,
-                                                          CL_MAP_READ | CL_MAP_WRITE, 0, pinned_size, 0, nullptr,
-                                                          nullptr, &status));
-    check(status, "mapping page-locked memory");
-}
-
-Slab::~Slab() {
-    clEnqueueUnmapMemObject(setup_.get(), pinned_memory_.get(), pinned_, 0, nullptr, nullptr);
-    clFinish(setup_.get());
-}
-
-Queue Slab::make_queue() const {
-    cl_int status;
-    const cl_queue_properties properties[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0};
-    Queue queue(clCreateCommandQueueWithProperties(context_.get(), device_.id, properties, &status));
-    check(status, "clCreateCommandQueueWithProperties");
-    return queue;
+    pinned_ = PinnedMemory(context_, device_, pinned_faces * face_size());
 }
 
 Event Slab::enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration, const WaitList &after) {
@@ -206,13 +130,6 @@ std::vector<float> Slab::gather(int iteration) const {
     MPI_Gatherv(mine.data(), count, plane, all.data(), counts.data(), offsets.data(), plane, 0, comm_);
     MPI_Type_free(&plane);
     return all;
-}
-
-Buffer Slab::make_buffer(std::size_t floats, cl_mem_flags flags) const {
-    cl_int status;
-    Buffer buffer(clCreateBuffer(context_.get(), flags, floats * sizeof(float), nullptr, &status));
-    check(status, "clCreateBuffer");
-    return buffer;
 }
 
 void Slab::fill(const Buffer &buffer, std::size_t first, std::size_t count, float value) const {

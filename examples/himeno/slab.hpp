@@ -1,25 +1,17 @@
 #pragma once
 
 #include "grid.hpp"
+
 #include "opencl.hpp"
 
 #include <mpi.h>
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 namespace himeno {
 
-/// The device that this process computes on: ranks of one host share its devices evenly.
-struct Device {
-    cl_device_id id;
-    bool is_gpu;
-    std::string name;
-
-    /// GPUs if there are any, else CPUs; `index` counts them over all platforms, -1 picks by the rank on this host.
-    static Device choose(int index, MPI_Comm comm);
-};
+using namespace examples;
 
 /// A range of planes of the slab; plane 0 and the last one are halos.
 struct Part {
@@ -55,7 +47,6 @@ public:
 
     /// `comm` may have up to max_processes() processes. Collective.
     Slab(const Grid &grid, const Device &device, MPI_Comm comm);
-    ~Slab();
     Slab(const Slab &) = delete;
 
     MPI_Comm comm() const { return comm_; }
@@ -70,9 +61,9 @@ public:
     Half first() const { return lower_first_ ? lower() : upper(); }
     Half second() const { return lower_first_ ? upper() : lower(); }
 
-    Queue make_queue() const;
+    Queue make_queue() const { return examples::make_queue(context_, device_); }
     /// Page-locked host memory for a face; there are `pinned_faces` of them.
-    std::byte *pinned_face(int index) const { return pinned_ + index * face_size(); }
+    std::byte *pinned_face(int index) const { return pinned_.data() + index * face_size(); }
     /// Whether copies to and from the device have an engine of their own, so that they go on beside a kernel.
     bool copies_beside_kernels() const { return device_.is_gpu; }
     cl_mem pressure(int iteration) const { return pressure_[iteration % 2].get(); }
@@ -95,7 +86,7 @@ private:
     Face face(int neighbour, int edge, int halo) const {
         return {neighbour, edge * face_size(), halo * face_size(), face_size()};
     }
-    Buffer make_buffer(std::size_t floats, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
+    Buffer make_buffer(std::size_t floats) const { return examples::make_buffer(context_, floats * sizeof(float)); }
     void fill(const Buffer &buffer, std::size_t first, std::size_t count, float value) const;
 
     Grid grid_;
@@ -109,10 +100,9 @@ private:
     Device device_;
     Context context_;
     Queue setup_;
-    Program program_;
     Kernel kernel_;
-    Buffer a_, b_, c_, wrk1_, bnd_, pressure_[2], partial_, pinned_memory_;
-    std::byte *pinned_;
+    Buffer a_, b_, c_, wrk1_, bnd_, pressure_[2], partial_;
+    PinnedMemory pinned_;
     std::vector<Event> kernels_;
 };
 
