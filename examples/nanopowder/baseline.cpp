@@ -1,0 +1,64 @@
+#include "hosts.hpp"
+
+namespace nanopowder {
+namespace {
+
+void lead(Powder &powder, int steps) {
+    const Queue copies = powder.make_queue();
+    const int size = int(powder.matrix_size());
+    std::vector<MPI_Request> sends[2];
+    for (std::vector<MPI_Request> &requests : sends) requests.assign(powder.ranks() - 1, MPI_REQUEST_NULL);
+
+    const auto compute_and_send = [&](int step) {
+        std::vector<MPI_Request> &before = sends[(step + 1) % 2], &now = sends[step % 2];
+        // Messages move only while somebody is in MPI.
+        powder.compute_matrix(step, [&] {
+            int all_done;
+            MPI_Testall(int(before.size()), before.data(), &all_done, MPI_STATUSES_IGNORE);
+        });
+        for (int rank = 1; rank < powder.ranks(); ++rank)
+            MPI_Isend(powder.host_matrix(step), size, MPI_BYTE, rank, Powder::tag, powder.comm(), &now[rank - 1]);
+    };
+
+    compute_and_send(0);
+    for (int step = 0; step < steps; ++step) {
+        powder.enqueue_step(step, powder.write_matrix(copies, step));
+        if (step + 1 < steps) compute_and_send(step + 1);
+        powder.gather();
+        // All have computed this step. Its host memory is needed for the next matrix but one.
+        MPI_Waitall(int(sends[step % 2].size()), sends[step % 2].data(), MPI_STATUSES_IGNORE);
+    }
+    powder.finish();
+}
+
+void follow(Powder &powder, int steps) {
+    const Queue copies = powder.make_queue();
+    const int size = int(powder.matrix_size());
+    MPI_Request receives[2];
+
+    const auto receive = [&](int step) {
+        if (step < steps)
+            MPI_Irecv(powder.host_matrix(step), size, MPI_BYTE, 0, Powder::tag, powder.comm(), &receives[step % 2]);
+    };
+
+    receive(0);
+    receive(1);
+    for (int step = 0; step < steps; ++step) {
+        MPI_Wait(&receives[step % 2], MPI_STATUS_IGNORE);
+        powder.enqueue_step(step, powder.write_matrix(copies, step));
+        powder.gather();
+        receive(step + 2);  // the kernel is done, so the write from this host memory is
+    }
+    powder.finish();
+}
+
+}  // namespace
+
+void run_baseline(Powder &powder, int steps) {
+    if (powder.rank() == 0)
+        lead(powder, steps);
+    else
+        follow(powder, steps);
+}
+
+}  // namespace nanopowder

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "powder.hpp"
+
+#include <CL/cl_ext_dist.h>
+
+namespace nanopowder {
+
+/// The host programs. Each computes `steps` steps and returns when nothing is in flight any more. In both, rank 0 computes
+/// the matrix of the next step while the devices work on this one, and every receive is posted a step ahead.
+
+/// MPI_Isend, MPI_Irecv into page-locked memory, clEnqueueWriteBuffer.
+void run_baseline(Powder &powder, int steps);
+
+#ifdef MPI_CL_MEM
+/// MPI_Isend of MPI_CL_MEM, clEnqueueRecvBuffer.
+void run_mpi_cl_mem(Powder &powder, int steps);
+#endif
+
+}  // namespace nanopowder

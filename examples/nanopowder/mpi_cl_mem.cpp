@@ -1,0 +1,68 @@
+#include "hosts.hpp"
+
+#ifdef MPI_CL_MEM
+
+namespace nanopowder {
+namespace {
+
+// MPI_CL_MEM says that the other end is a device's buffer. The message moves while this thread computes.
+void lead(Powder &powder, int steps) {
+    const Queue copies = powder.make_queue();
+    const int size = int(powder.matrix_size());
+    std::vector<MPI_Request> sends[2];
+    for (std::vector<MPI_Request> &requests : sends) requests.assign(powder.ranks() - 1, MPI_REQUEST_NULL);
+
+    const auto compute_and_send = [&](int step) {
+        powder.compute_matrix(step);
+        for (int rank = 1; rank < powder.ranks(); ++rank)
+            MPI_Isend(powder.host_matrix(step), size, MPI_CL_MEM, rank, Powder::tag, powder.comm(),
+                      &sends[step % 2][rank - 1]);
+    };
+
+    compute_and_send(0);
+    for (int step = 0; step < steps; ++step) {
+        powder.enqueue_step(step, powder.write_matrix(copies, step));
+        if (step + 1 < steps) compute_and_send(step + 1);
+        powder.gather();
+        // All have computed this step. Its host memory is needed for the next matrix but one.
+        MPI_Waitall(int(sends[step % 2].size()), sends[step % 2].data(), MPI_STATUSES_IGNORE);
+    }
+    powder.finish();
+}
+
+// The matrix goes into the device's buffer once the kernel that used it last is done; the next kernel waits for it. The
+// host has nothing to do with either.
+void follow(Powder &powder, int steps) {
+    const Queue messages = powder.make_queue();
+    Event received[2];
+
+    const auto receive = [&](int step, const Event &free) {
+        if (step >= steps) return;
+        const WaitList after{free.get()};
+        check(clEnqueueRecvBuffer(messages.get(), powder.matrix(step), CL_FALSE, 0, powder.matrix_size(), 0,
+                                  Powder::tag, powder.comm(), after.count(), after.data(), received[step % 2].put()),
+              "clEnqueueRecvBuffer");
+    };
+
+    receive(0, Event());
+    receive(1, Event());
+    for (int step = 0; step < steps; ++step) {
+        const Event computed = powder.enqueue_step(step, received[step % 2]);
+        receive(step + 2, computed);
+        powder.gather();
+    }
+    powder.finish();
+}
+
+}  // namespace
+
+void run_mpi_cl_mem(Powder &powder, int steps) {
+    if (powder.rank() == 0)
+        lead(powder, steps);
+    else
+        follow(powder, steps);
+}
+
+}  // namespace nanopowder
+
+#endif
