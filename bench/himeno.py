@@ -15,8 +15,7 @@ import shlex
 import subprocess
 import sys
 
-LINKS = [("1 Gbit/s, 50 µs", "1gbit", ["--rate", "1gbit", "--delay", "50us"]),
-         ("10 Gbit/s, 20 µs", "10gbit", ["--rate", "10gbit", "--delay", "20us"])]
+import links
 
 
 def run(launcher, size, arguments, link, name):
@@ -62,19 +61,9 @@ def main():
         for size in arguments.sizes:
             print(*rows(link, run(launcher, size, arguments, link, name)), sep="\n", flush=True)
 
-    measure("shared memory", "shared", [*shlex.split(os.environ.get("CLDIST_MPIRUN", "mpirun")), "-n", "2"])
-    netlab = os.environ.get("CLDIST_NETLAB")
-    if not netlab or os.geteuid() != 0:
-        print("\nNo shaped links: they need CLDIST_NETLAB and root.")
-        return
-    os.environ.setdefault("NETLAB_NAME", f"h{os.getpid() % 100000}b")  # a lab of our own; names end in a letter
-    for link, name, options in LINKS:
-        try:
-            # What `up` finds out about the link goes to stderr, beside the table.
-            subprocess.run([netlab, "up", "2", *options], check=True, stdout=sys.stderr)
-            measure(link, name, [netlab, "run", "-n", "2", "--"])
-        finally:
-            subprocess.run([netlab, "down"], stdout=sys.stderr)
+    measure("shared memory", "shared", links.shared_memory(2))
+    for link, name, launcher in links.shaped("h"):
+        measure(link, name, launcher)
 
 
 if __name__ == "__main__":
