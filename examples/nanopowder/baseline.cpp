@@ -6,18 +6,18 @@ namespace {
 void lead(Powder &powder, int steps) {
     const Queue copies = powder.make_queue();
     const int size = int(powder.matrix_size());
-    std::vector<MPI_Request> sends[2];
-    for (std::vector<MPI_Request> &requests : sends) requests.assign(powder.ranks() - 1, MPI_REQUEST_NULL);
+    std::vector<MPI_Request> sends(powder.ranks() - 1, MPI_REQUEST_NULL);
+    const auto wait_for_sends = [&] { MPI_Waitall(int(sends.size()), sends.data(), MPI_STATUSES_IGNORE); };
 
     const auto compute_and_send = [&](int step) {
-        std::vector<MPI_Request> &before = sends[(step + 1) % 2], &now = sends[step % 2];
         // Messages move only while somebody is in MPI.
         powder.compute_matrix(step, [&] {
             int all_done;
-            MPI_Testall(int(before.size()), before.data(), &all_done, MPI_STATUSES_IGNORE);
+            MPI_Testall(int(sends.size()), sends.data(), &all_done, MPI_STATUSES_IGNORE);
         });
+        wait_for_sends();  // one matrix at a time: two on their way would share the link
         for (int rank = 1; rank < powder.ranks(); ++rank)
-            MPI_Isend(powder.host_matrix(step), size, MPI_BYTE, rank, Powder::tag, powder.comm(), &now[rank - 1]);
+            MPI_Isend(powder.host_matrix(step), size, MPI_BYTE, rank, Powder::tag, powder.comm(), &sends[rank - 1]);
     };
 
     compute_and_send(0);
@@ -25,9 +25,8 @@ void lead(Powder &powder, int steps) {
         powder.enqueue_step(step, powder.write_matrix(copies, step));
         if (step + 1 < steps) compute_and_send(step + 1);
         powder.gather();
-        // All have computed this step. Its host memory is needed for the next matrix but one.
-        MPI_Waitall(int(sends[step % 2].size()), sends[step % 2].data(), MPI_STATUSES_IGNORE);
     }
+    wait_for_sends();
     powder.finish();
 }
 
