@@ -63,6 +63,31 @@ extern "C" {
  *  CL_MPI_ERROR if MPI could not duplicate the communicator. */
 cl_int clDistInit(MPI_Comm comm);
 
+/** Picks the OpenCL device that the calling process should use, so that the processes of `comm` on one host share the
+ *  devices of that host evenly, and writes it to `device`.
+ *
+ *  The choice is among the devices of `type` of `platform`, or, if `platform` is NULL, of the first platform that has a
+ *  device of that type. In the order of their ranks in `comm`, each process takes the device of its own list that the
+ *  fewest before it took, of several the first: round robin where all see the same devices. Processes may see different
+ *  ones (CUDA_VISIBLE_DEVICES, for example): devices are compared by their UUID or bus address where the platform tells
+ *  one, else by vendor, name and order. If processes must share a device, a warning on the log of the lowest of them
+ *  names their ranks.
+ *
+ *  Collective over `comm`, an intra-communicator. Platform and type may differ between processes. An error of one process
+ *  does not hold up the others, CL_MPI_NOT_INITIALIZED and CL_INVALID_COMMUNICATOR excepted; a process with an error takes
+ *  no device. Needs MPI initialised, at any thread level, but not clDistInit. Thread-safe as MPI_Comm_split_type is. The
+ *  device needs no release.
+ *  Returns CL_SUCCESS, or, in the order of the checks (`device` is then unchanged):
+ *  CL_MPI_NOT_INITIALIZED  if MPI is not initialised, or already finalised;
+ *  CL_INVALID_COMMUNICATOR if `comm` is MPI_COMM_NULL, was freed, or is an inter-communicator;
+ *  CL_INVALID_PLATFORM     if `platform` is neither NULL nor one of clGetPlatformIDs;
+ *  CL_INVALID_DEVICE_TYPE  if `type` is neither CL_DEVICE_TYPE_ALL nor a combination of the other types;
+ *  CL_INVALID_VALUE        if `device` is NULL;
+ *  CL_DEVICE_NOT_FOUND     if there is no device of that type;
+ *  CL_MPI_ERROR            if MPI failed;
+ *  CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY as for clGetDeviceIDs. */
+cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type type, cl_device_id *device);
+
 /* ---- Messages ----------------------------------------------------------------------------------------------------
  * Common to the three commands:
  *

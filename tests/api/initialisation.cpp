@@ -68,6 +68,17 @@ void expect_commands_refused(const device &d, cl_int code) {
            clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, 0, 1, MPI_COMM_NULL, 0, nullptr, nullptr), code);
 }
 
+void expect_local_device(cl_int code) {
+    cl_device_id found = nullptr;
+    expect("clDistLocalDevice", clDistLocalDevice(MPI_COMM_SELF, nullptr, CL_DEVICE_TYPE_ALL, &found), code);
+    if ((found != nullptr) != (code == CL_SUCCESS)) {
+        std::fprintf(stderr, "clDistLocalDevice: a device is to be given with CL_SUCCESS, and only then\n");
+        ++failures;
+    }
+    expect("clDistLocalDevice with nothing valid", clDistLocalDevice(MPI_COMM_NULL, nullptr, 0, nullptr),
+           code == CL_SUCCESS ? CL_INVALID_COMMUNICATOR : code);
+}
+
 void expect_commands_work(const device &d) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -89,7 +100,9 @@ void expect_commands_work(const device &d) {
 void before_init(const device &d) {
     expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_NOT_INITIALIZED);
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+    expect_local_device(CL_MPI_NOT_INITIALIZED);
     MPI_Init(nullptr, nullptr);
+    expect_local_device(CL_SUCCESS);
     expect_commands_work(d);
     MPI_Finalize();
 }
@@ -100,6 +113,7 @@ void after_finalize(const device &d) {
     MPI_Finalize();
     expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_NOT_INITIALIZED);
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+    expect_local_device(CL_MPI_NOT_INITIALIZED);
 }
 
 /// MPI at `level`, initialised as a language binding does that the library does not see.
@@ -107,6 +121,7 @@ void behind_the_back(const device &d, int level) {
     int provided = MPI_THREAD_SINGLE;
     PMPI_Init_thread(nullptr, nullptr, level, &provided);
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);  // the library was not told
+    expect_local_device(CL_SUCCESS);                     // and needs not be
     if (provided < MPI_THREAD_MULTIPLE) {
         expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_THREAD_LEVEL_TOO_LOW);
         expect_commands_refused(d, CL_MPI_THREAD_LEVEL_TOO_LOW);

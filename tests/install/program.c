@@ -21,6 +21,8 @@ int main(int argc, char **argv) {
     MPI_Query_thread(&level);
     expect("thread level after MPI_Init", level, MPI_THREAD_MULTIPLE);
     expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
+    expect("clDistLocalDevice", clDistLocalDevice(MPI_COMM_NULL, NULL, CL_DEVICE_TYPE_ALL, NULL),
+           CL_INVALID_COMMUNICATOR);
     expect("clEnqueueSendBuffer", clEnqueueSendBuffer(NULL, NULL, CL_FALSE, 0, 4, 0, 0, MPI_COMM_WORLD, 0, NULL, NULL),
            CL_INVALID_COMMAND_QUEUE);
     expect("clEnqueueRecvBuffer", clEnqueueRecvBuffer(NULL, NULL, CL_FALSE, 0, 4, 0, 0, MPI_COMM_WORLD, 0, NULL, NULL),

@@ -1,0 +1,235 @@
+#include "api/local_device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <map>
+#include <numeric>
+#include <string_view>
+
+#include <CL/cl_ext.h>
+
+#include "api/boundary.hpp"
+#include "mpi_interop/communicator.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist {
+namespace {
+
+/// What one process asks for; what is wrong with it is told after the collective part.
+struct Request {
+    cl_platform_id platform;
+    cl_device_type type;
+    cl_device_id *device;
+};
+
+/// The devices of one process, with what the others know them by.
+struct Devices {
+    std::vector<cl_device_id> ids;
+    std::vector<DeviceIdentity> identities;
+};
+
+void check_communicator(MPI_Comm comm) {
+    int initialized = 0;
+    int finalized = 0;
+    PMPI_Initialized(&initialized);
+    PMPI_Finalized(&finalized);
+    if (initialized == 0 || finalized != 0)
+        throw Error(CL_MPI_NOT_INITIALIZED, initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
+    Communicators::check(comm);
+    int inter = 0;
+    check_mpi(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
+    if (inter != 0)
+        throw Error(CL_INVALID_COMMUNICATOR,
+                    "the communicator is an inter-communicator; an intra-communicator is needed");
+}
+
+// A handle that is none must not be followed, which clGetDeviceIDs would do.
+std::vector<cl_platform_id> platforms_asked_for(cl_platform_id platform) {
+    cl_uint count = 0;
+    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) count = 0;  // no platform at all is an error of the loader
+    std::vector<cl_platform_id> all(count);
+    if (count != 0) check(clGetPlatformIDs(count, all.data(), nullptr), "clGetPlatformIDs");
+    if (platform == nullptr) return all;
+    if (std::find(all.begin(), all.end(), platform) == all.end())
+        throw Error(CL_INVALID_PLATFORM, "the platform is neither NULL nor one that clGetPlatformIDs gives");
+    return {platform};
+}
+
+void check_type(cl_device_type type) {
+    constexpr cl_device_type known = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU |
+                                     CL_DEVICE_TYPE_ACCELERATOR | CL_DEVICE_TYPE_CUSTOM;
+    if (type != CL_DEVICE_TYPE_ALL && (type == 0 || (type & ~known) != 0))
+        throw Error(CL_INVALID_DEVICE_TYPE,
+                    fmt::format("device type 0x{:x} is not CL_DEVICE_TYPE_ALL, nor made of the other types", type));
+}
+
+std::vector<cl_device_id> devices_of(cl_platform_id platform, cl_device_type type) {
+    cl_uint count = 0;
+    const cl_int code = clGetDeviceIDs(platform, type, 0, nullptr, &count);
+    if (code == CL_DEVICE_NOT_FOUND) return {};
+    check(code, "clGetDeviceIDs");
+    std::vector<cl_device_id> devices(count);
+    if (count != 0) check(clGetDeviceIDs(platform, type, count, devices.data(), nullptr), "clGetDeviceIDs");
+    return devices;
+}
+
+// Where the device has neither UUID nor bus address, two of one name can only be told apart by their order.
+DeviceIdentity identity_of(cl_device_id device) {
+    using Uuid = std::array<unsigned char, CL_UUID_SIZE_KHR>;
+    const auto uuid = query<Uuid>(device, CL_DEVICE_UUID_KHR).value_or(Uuid{});
+    if (uuid != Uuid{}) return fmt::format("uuid {:02x}", fmt::join(uuid, ""));
+    if (const auto at = query<cl_device_pci_bus_info_khr>(device, CL_DEVICE_PCI_BUS_INFO_KHR))
+        return fmt::format("pci {:04x}:{:02x}:{:02x}.{:x}", at->pci_domain, at->pci_bus, at->pci_device,
+                           at->pci_function);
+    return fmt::format("{}, {}", device_string(device, CL_DEVICE_VENDOR), device_string(device, CL_DEVICE_NAME));
+}
+
+Devices list_devices(const Request &request) {
+    const std::vector<cl_platform_id> platforms = platforms_asked_for(request.platform);
+    check_type(request.type);
+    if (request.device == nullptr) throw Error(CL_INVALID_VALUE, "device is NULL");
+    Devices found;
+    for (const cl_platform_id platform : platforms) {
+        found.ids = devices_of(platform, request.type);
+        if (!found.ids.empty()) break;
+    }
+    if (found.ids.empty())
+        throw Error(CL_DEVICE_NOT_FOUND,
+                    fmt::format("{} has no device of type 0x{:x}",
+                                request.platform == nullptr ? "the system" : "the platform", request.type));
+    for (const cl_device_id device : found.ids) found.identities.push_back(identity_of(device));
+    number_equal(found.identities);
+    return found;
+}
+
+/// The processes of a communicator on this host; freed at the end.
+class HostProcesses {
+public:
+    explicit HostProcesses(MPI_Comm comm) {
+        int rank = 0;
+        check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+        check_mpi(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
+        int size = 0;
+        PMPI_Comm_size(host_, &size);
+        PMPI_Comm_rank(host_, &rank_);
+        ranks_.resize(static_cast<std::size_t>(size));
+        check_mpi(PMPI_Allgather(&rank, 1, MPI_INT, ranks_.data(), 1, MPI_INT, host_), "MPI_Allgather");
+    }
+    HostProcesses(const HostProcesses &) = delete;
+    HostProcesses &operator=(const HostProcesses &) = delete;
+    ~HostProcesses() {
+        if (host_ != MPI_COMM_NULL) PMPI_Comm_free(&host_);
+    }
+
+    /// The position of this process.
+    [[nodiscard]] std::size_t mine() const { return static_cast<std::size_t>(rank_); }
+    /// The rank in the communicator asked about.
+    [[nodiscard]] int rank_of(std::size_t process) const { return ranks_[process]; }
+
+    /// The lists of all, in the order of ranks.
+    [[nodiscard]] std::vector<std::vector<DeviceIdentity>> gather(const std::vector<DeviceIdentity> &mine) const {
+        std::string text;
+        for (const DeviceIdentity &identity : mine) (text += identity) += '\n';
+        const int length = static_cast<int>(text.size());
+        std::vector<int> lengths(ranks_.size());
+        check_mpi(PMPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, host_), "MPI_Allgather");
+        std::vector<int> starts(ranks_.size());
+        std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
+        std::string all(static_cast<std::size_t>(starts.back() + lengths.back()), '\0');
+        check_mpi(
+            PMPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR, host_),
+            "MPI_Allgatherv");
+        std::vector<std::vector<DeviceIdentity>> lists(ranks_.size());
+        for (std::size_t i = 0; i < lists.size(); ++i) {
+            std::string_view rest(all.data() + starts[i], static_cast<std::size_t>(lengths[i]));
+            for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+                lists[i].emplace_back(rest.substr(0, end));
+                rest.remove_prefix(end + 1);
+            }
+        }
+        return lists;
+    }
+
+private:
+    MPI_Comm host_ = MPI_COMM_NULL;
+    int rank_ = 0;
+    std::vector<int> ranks_;
+};
+
+// Once: by the lowest of the ranks.
+void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &sharing, const Devices &mine,
+                     std::size_t position) {
+    if (sharing.size() < 2 || sharing.front() != host.mine()) return;
+    std::vector<int> ranks;
+    for (const std::size_t process : sharing) ranks.push_back(host.rank_of(process));
+    log_warning("clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} ({})",
+                fmt::join(ranks, ", "), device_string(mine.ids[position], CL_DEVICE_NAME), mine.identities[position]);
+}
+
+cl_device_id choose(MPI_Comm comm, const Request &request) {
+    check_communicator(comm);
+    // A process whose request is wrong, or that has no device, takes part with no device.
+    Devices mine;
+    std::exception_ptr wrong;
+    try {
+        mine = list_devices(request);
+    } catch (...) {
+        wrong = std::current_exception();
+    }
+    const HostProcesses host(comm);
+    const std::vector<std::vector<DeviceIdentity>> lists = host.gather(mine.identities);
+    if (wrong) std::rethrow_exception(wrong);
+    const std::vector<std::optional<std::size_t>> chosen = choose_devices(lists);
+    const std::size_t position = chosen[host.mine()].value_or(0);
+    warn_of_sharing(host, processes_sharing(lists, chosen, host.mine()), mine, position);
+    return mine.ids[position];
+}
+
+}  // namespace
+
+void number_equal(std::vector<DeviceIdentity> &list) {
+    std::map<DeviceIdentity, int> met;
+    for (DeviceIdentity &identity : list) identity += fmt::format(" #{}", met[identity]++);
+}
+
+std::vector<std::optional<std::size_t>> choose_devices(const std::vector<std::vector<DeviceIdentity>> &lists) {
+    std::map<DeviceIdentity, int> taken;
+    std::vector<std::optional<std::size_t>> chosen;
+    for (const std::vector<DeviceIdentity> &list : lists) {
+        const auto least = std::min_element(list.begin(), list.end(),
+                                            [&](const auto &a, const auto &b) { return taken[a] < taken[b]; });
+        if (least == list.end()) {
+            chosen.emplace_back();
+            continue;
+        }
+        ++taken[*least];
+        chosen.emplace_back(static_cast<std::size_t>(least - list.begin()));
+    }
+    return chosen;
+}
+
+std::vector<std::size_t> processes_sharing(const std::vector<std::vector<DeviceIdentity>> &lists,
+                                           const std::vector<std::optional<std::size_t>> &chosen, std::size_t process) {
+    std::vector<std::size_t> sharing;
+    for (std::size_t i = 0; i < lists.size(); ++i)
+        if (chosen[i] && chosen[process] && lists[i][*chosen[i]] == lists[process][*chosen[process]])
+            sharing.push_back(i);
+    return sharing;
+}
+
+}  // namespace cldist
+
+using namespace cldist;
+
+extern "C" {
+
+cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type type, cl_device_id *device) {
+    return at_boundary("clDistLocalDevice", [&] {
+        const cl_device_id chosen = choose(comm, {platform, type, device});
+        *device = chosen;
+    });
+}
+
+}  // extern "C"
