@@ -89,7 +89,7 @@ cl_int clDistInit(MPI_Comm comm);
 cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type type, cl_device_id *device);
 
 /* ---- Messages ----------------------------------------------------------------------------------------------------
- * Common to the three commands:
+ * Common to all commands for messages:
  *
  * Order. The command starts when the events of the wait list are complete and, on an in-order queue, the commands
  * before it. On an out-of-order queue nothing else waits for it. Messages between two processes with equal tag and
@@ -114,7 +114,8 @@ cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type 
  * CL_INVALID_COMMAND_QUEUE    if the queue is not a valid host command queue;
  * CL_INVALID_MEM_OBJECT       if a buffer is not a valid buffer object;
  * CL_INVALID_CONTEXT          if queue, buffer and events of the wait list are not of one context;
- * CL_INVALID_VALUE            if offset + size passes the end of the buffer, or if the two ranges of a Sendrecv overlap;
+ * CL_INVALID_VALUE            if offset + size passes the end of the buffer, or if the two ranges of a Sendrecv overlap,
+ *                             or if a region is not a valid one (see clEnqueueSendBufferRect);
  * CL_INVALID_EVENT_WAIT_LIST  if the wait list is NULL and num_events is not 0, or the other way round, or if an event
  *                             in it is not valid;
  * CL_MISALIGNED_SUB_BUFFER_OFFSET if a buffer is a sub-buffer not aligned for the queue's device;
@@ -152,6 +153,38 @@ cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffe
                                size_t send_size, int dest, int send_tag, cl_mem recv_buffer, size_t recv_offset,
                                size_t recv_size, int source, int recv_tag, MPI_Comm comm,
                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that sends a rectangular region of `buffer`, such as a face of a 3D array, to rank `dest` of
+ *  `comm`.
+ *
+ *  Counterpart of MPI_Send with a vector or subarray datatype; the region is described as in clEnqueueReadBufferRect
+ *  (OpenCL specification, section 5.2.2). `origin` and `region` are arrays of 3: bytes in a row, rows in a slice,
+ *  slices. They are read during the call. The region's first byte is the buffer's byte
+ *  origin[2] * slice_pitch + origin[1] * row_pitch + origin[0]. Pitches are bytes; a row_pitch of 0 stands for region[0],
+ *  a slice_pitch of 0 for region[1] * row_pitch.
+ *
+ *  The message is the region's region[0] * region[1] * region[2] bytes, row after row, slice after slice: one that any
+ *  command of this section receives, be it a region of another shape or a contiguous range.
+ *
+ *  Besides the errors above: CL_INVALID_VALUE if `origin` or `region` is NULL, if region[0], region[1] or region[2] is 0,
+ *  if row_pitch is neither 0 nor at least region[0], if slice_pitch is neither 0 nor a multiple of row_pitch of at least
+ *  region[1] * row_pitch, or if the region passes the end of the buffer. */
+cl_int clEnqueueSendBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, const size_t origin[3],
+                               const size_t region[3], size_t row_pitch, size_t slice_pitch, int dest, int tag,
+                               MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                               cl_event *event);
+
+/** Enqueues a command that receives a message of up to region[0] * region[1] * region[2] bytes from rank `source` of
+ *  `comm` into a rectangular region of `buffer`.
+ *
+ *  Counterpart of MPI_Recv with a vector or subarray datatype; the region and its errors are as for
+ *  clEnqueueSendBufferRect, the rest as for clEnqueueRecvBuffer. The message may be one of any command of this section. A
+ *  shorter one fills the first bytes of the region, row after row, slice after slice. No byte of the buffer outside of
+ *  the region is read or written: other commands may use them at the same time. */
+cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, const size_t origin[3],
+                               const size_t region[3], size_t row_pitch, size_t slice_pitch, int source, int tag,
+                               MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                               cl_event *event);
 
 /* ---- What a transfer did ----------------------------------------------------------------------------------------- */
 

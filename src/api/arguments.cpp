@@ -36,8 +36,15 @@ void check_contexts(const QueueInfo &queue, const CommandArguments &command, std
     }
 }
 
-void check_bounds(const RangeArgument &range) {
+void check_bounds(RangeArgument &range) {
     const std::size_t size = query<std::size_t>(range.buffer, CL_MEM_SIZE).value_or(0);
+    if (range.rect) {
+        const PlacedRect placed = place_rect(*range.rect, size);
+        range.offset = placed.offset;
+        range.size = placed.region.size();
+        if (!placed.region.contiguous()) range.strided = placed.region;
+        return;
+    }
     if (range.offset > size || range.size > size - range.offset)
         throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} pass the end of the buffer of {} bytes",
                                                   range.offset, range.size, size));
@@ -109,11 +116,11 @@ void check_host_access(const RangeArgument &range) {
 
 }  // namespace
 
-QueueInfo check_command(const CommandArguments &command, std::span<const RangeArgument> ranges) {
+QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges) {
     const QueueInfo queue = queue_info(command.queue);
     for (const RangeArgument &range : ranges) check_buffer(range);
     check_contexts(queue, command, ranges);
-    for (const RangeArgument &range : ranges) check_bounds(range);
+    for (RangeArgument &range : ranges) check_bounds(range);
     if (ranges.size() == 2) check_overlap(ranges[0], ranges[1]);
     check_wait_list(command);
     for (const RangeArgument &range : ranges) check_alignment(range, queue.device);

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "events/bridge.hpp"
 #include "events/record.hpp"
 #include "mpi_interop/runtime.hpp"
+#include "pipeline/rect.hpp"
 
 namespace cldist {
 
@@ -25,8 +27,15 @@ struct CommandArguments {
 struct RangeArgument {
     cl_mem buffer;
     std::size_t offset;
-    std::size_t size;
+    std::size_t size;  ///< of the message
     Direction direction;
+    /// If set, the region asked for; check_command() then finds offset, size and strided.
+    std::optional<RectArguments> rect = std::nullopt;
+    /// How the bytes lie from `offset` on, unless they are contiguous.
+    std::optional<RectRegion> strided = std::nullopt;
+
+    /// Bytes of the buffer from the first to the last.
+    [[nodiscard]] std::size_t extent() const { return strided ? strided->extent() : size; }
 };
 
 struct PeerArgument {
@@ -34,8 +43,8 @@ struct PeerArgument {
     int tag;
 };
 
-/// All checks that clEnqueueReadBuffer makes, in its order.
-QueueInfo check_command(const CommandArguments &command, std::span<const RangeArgument> ranges);
+/// All checks that clEnqueueReadBuffer and clEnqueueReadBufferRect make, in their order.
+QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges);
 
 /// The rank and tag of a message in `direction`.
 void check_peer(const PeerArgument &peer, Direction direction, const Communicator &comm, int max_tag);

@@ -37,17 +37,22 @@ struct Call {
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
+// Where a mapping is a copy, unmapping would write over what lies between a strided region's rows.
+bool may_map(const RangeArgument &range, const DeviceResources &resources) {
+    return plan_mapping(resources.host_memory(), config()) && (!range.strided || resources.processor());
+}
+
 // The mappings of a command's parts, those of the parts that want one.
 class Mappings {
 public:
-    /// Ranges of up to `copied` bytes get none.
+    /// Ranges of up to `copied` bytes get none, but for strided ones, which the host packs.
     Mappings(const Call &call, std::size_t copied) {
-        if (!plan_mapping(call.resources->host_memory(), config())) return;
         for (const Part &part : call.parts) {
-            if (part.range.size <= copied || part.peer.rank == MPI_PROC_NULL) continue;
+            if (!may_map(part.range, *call.resources) || part.peer.rank == MPI_PROC_NULL) continue;
+            if (part.range.size <= copied && !part.range.strided) continue;
             const bool send = part.range.direction == Direction::send;
             // Not CL_MAP_WRITE_INVALIDATE_REGION: a message may be shorter than its receive.
-            all_.push_back({part.range.buffer, part.range.offset, part.range.size,
+            all_.push_back({part.range.buffer, part.range.offset, part.range.extent(),
                             static_cast<cl_map_flags>(send ? CL_MAP_READ : CL_MAP_WRITE)});
             parts_.push_back(&part);
         }
@@ -73,7 +78,7 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
     Operations operations;
     for (const Part &part : call.parts) {
         DeviceRange range{call.resources,    Mem::share(part.range.buffer), part.range.offset, part.range.size,
-                          mappings.of(part), Queue::share(caller_queue)};
+                          mappings.of(part), Queue::share(caller_queue),    part.range.strided};
         MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
         operations.push_back(part.range.direction == Direction::send
                                  ? make_send(std::move(range), std::move(peer), driver, call.runtime->channels())
@@ -150,8 +155,9 @@ bool needs_gate(const Call &call) {
 // Whether the message can go the short way.
 bool is_small(const Call &call) {
     const Part &part = call.parts.front();
-    return call.resources->processor() && call.parts.size() == 1 && part.range.size <= largest_small &&
-           config().path == Path::automatic && !trace::enabled() && !needs_gate(call);
+    return call.resources->processor() && call.parts.size() == 1 && !part.range.strided &&
+           part.range.size <= largest_small && config().path == Path::automatic && !trace::enabled() &&
+           !needs_gate(call);
 }
 
 void run_small_send(const Call &call) {
@@ -214,16 +220,29 @@ void run_with_event(const Call &call) {
     if (!command.status().ok()) throw Error(command.status());
 }
 
-void run(const CommandArguments &command, std::span<const Part> parts, MPI_Comm comm) {
+QueueInfo check_parts(const CommandArguments &command, std::span<Part> parts) {
     std::array<RangeArgument, 2> ranges{};
     for (std::size_t i = 0; i < parts.size(); ++i) ranges.at(i) = parts[i].range;
-    Call call{command, check_command(command, std::span(ranges).first(parts.size())), parts, nullptr, nullptr, nullptr};
+    const QueueInfo queue = check_command(command, std::span(ranges).first(parts.size()));
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].range = ranges.at(i);
+    return queue;
+}
+
+// The kernels are built here rather than on the engine's thread, which all other transfers would wait for.
+void prepare_kernels(const Call &call) {
+    for (const Part &part : call.parts)
+        if (part.range.strided && !may_map(part.range, *call.resources)) call.resources->rect_kernels();
+}
+
+void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) {
+    Call call{command, check_parts(command, parts), parts, nullptr, nullptr, nullptr};
     call.runtime = Runtime::current();
     call.comm = call.runtime->communicators().find(comm);
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = DeviceResources::of(call.queue.context, call.queue.device);
     call.queue.placeholder = call.resources->placeholder();
     call.queue.processor = call.resources->processor();
+    prepare_kernels(call);
 
     if (std::all_of(parts.begin(), parts.end(), [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; })) {
         enqueue_nothing(call);
@@ -248,7 +267,7 @@ cl_int clEnqueueSendBuffer(cl_command_queue command_queue, cl_mem buffer, cl_boo
                            int dest, int tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
                            const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueSendBuffer", [&] {
-        const std::array parts{Part{{buffer, offset, size, Direction::send}, {dest, tag}}};
+        std::array parts{Part{{buffer, offset, size, Direction::send}, {dest, tag}}};
         run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
     });
 }
@@ -257,7 +276,7 @@ cl_int clEnqueueRecvBuffer(cl_command_queue command_queue, cl_mem buffer, cl_boo
                            int source, int tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
                            const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueRecvBuffer", [&] {
-        const std::array parts{Part{{buffer, offset, size, Direction::recv}, {source, tag}}};
+        std::array parts{Part{{buffer, offset, size, Direction::recv}, {source, tag}}};
         run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
     });
 }
@@ -267,8 +286,30 @@ cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffe
                                size_t recv_size, int source, int recv_tag, MPI_Comm comm,
                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueSendrecvBuffer", [&] {
-        const std::array parts{Part{{send_buffer, send_offset, send_size, Direction::send}, {dest, send_tag}},
-                               Part{{recv_buffer, recv_offset, recv_size, Direction::recv}, {source, recv_tag}}};
+        std::array parts{Part{{send_buffer, send_offset, send_size, Direction::send}, {dest, send_tag}},
+                         Part{{recv_buffer, recv_offset, recv_size, Direction::recv}, {source, recv_tag}}};
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+    });
+}
+
+cl_int clEnqueueSendBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, const size_t origin[3],
+                               const size_t region[3], size_t row_pitch, size_t slice_pitch, int dest, int tag,
+                               MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                               cl_event *event) {
+    return at_boundary("clEnqueueSendBufferRect", [&] {
+        const RectArguments rect{origin, region, row_pitch, slice_pitch};
+        std::array parts{Part{{buffer, 0, 0, Direction::send, rect}, {dest, tag}}};
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+    });
+}
+
+cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, const size_t origin[3],
+                               const size_t region[3], size_t row_pitch, size_t slice_pitch, int source, int tag,
+                               MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                               cl_event *event) {
+    return at_boundary("clEnqueueRecvBufferRect", [&] {
+        const RectArguments rect{origin, region, row_pitch, slice_pitch};
+        std::array parts{Part{{buffer, 0, 0, Direction::recv, rect}, {source, tag}}};
         run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
     });
 }

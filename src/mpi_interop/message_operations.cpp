@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <new>
 #include <optional>
 #include <span>
@@ -74,7 +73,7 @@ protected:
         return true;
     }
     [[nodiscard]] Situation situation(int rank) const {
-        return {range_.host_memory(), range_.mapped != nullptr, peer_.comm->same_host(rank),
+        return {range_.host_memory(), range_.mapped != nullptr, peer_.comm->same_host(rank), range_.strided.has_value(),
                 range_.resources == nullptr};
     }
     /// Memory for a message of `size` bytes; page-locked if its payload is copied to or from a device.
@@ -187,7 +186,7 @@ private:
         whole_ = message_memory(envelope_size + range_.size);
         if (range_.mapped != nullptr) {
             const std::uint64_t start = now_ns();
-            std::memcpy(whole_ + envelope_size, range_.mapped, range_.size);
+            read_mapped(range_, 0, range_.size, whole_ + envelope_size);
             record()->stage_done(Stage::device, start);
             send_inlined();
             return;
@@ -409,7 +408,7 @@ private:
         if (!status().ok() || size_ == 0) return;
         if (range_.mapped != nullptr) {
             const std::uint64_t start = now_ns();
-            std::memcpy(range_.mapped, payload, size_);
+            write_mapped(range_, 0, size_, payload);
             record()->stage_done(Stage::device, start);
             record()->moved(size_);
             return;

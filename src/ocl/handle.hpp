@@ -11,10 +11,14 @@ inline void retain(cl_context h) { clRetainContext(h); }
 inline void retain(cl_command_queue h) { clRetainCommandQueue(h); }
 inline void retain(cl_mem h) { clRetainMemObject(h); }
 inline void retain(cl_event h) { clRetainEvent(h); }
+inline void retain(cl_program h) { clRetainProgram(h); }
+inline void retain(cl_kernel h) { clRetainKernel(h); }
 inline void release(cl_context h) { clReleaseContext(h); }
 inline void release(cl_command_queue h) { clReleaseCommandQueue(h); }
 inline void release(cl_mem h) { clReleaseMemObject(h); }
 inline void release(cl_event h) { clReleaseEvent(h); }
+inline void release(cl_program h) { clReleaseProgram(h); }
+inline void release(cl_kernel h) { clReleaseKernel(h); }
 
 /// Owns one reference to an OpenCL object.
 template <typename T>
@@ -63,5 +67,7 @@ using Context = Handle<cl_context>;
 using Queue = Handle<cl_command_queue>;
 using Mem = Handle<cl_mem>;
 using Event = Handle<cl_event>;
+using Program = Handle<cl_program>;
+using Kernel = Handle<cl_kernel>;
 
 }  // namespace cldist

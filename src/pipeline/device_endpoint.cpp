@@ -33,8 +33,59 @@ Outcome DeviceCommand::ended() {
     return Status::failure(code_, fmt::format("{} failed with {}", call_, code_));
 }
 
+namespace {
+
+// Packed bytes of a strided range in memory of its device.
+struct Packed {
+    cl_mem buffer;
+    std::size_t offset;  // bytes
+};
+
+RectCopy rect_copy(const DeviceRange &range, std::size_t offset, std::size_t size, const Packed &packed) {
+    return {*range.strided, range.buffer.get(), range.offset, offset, size, packed.buffer, packed.offset};
+}
+
+void start_packed_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
+                       const Packed &packed, void *to) {
+    cl_event *event = command.begin(false);
+    const cl_command_queue queue = range.read_queue();
+    Event ready;
+    const cl_int code = range.resources->rect_kernels().enqueue_pack(queue, rect_copy(range, offset, size, packed),
+                                                                     nullptr, ready.out());
+    if (code != CL_SUCCESS) {
+        command.enqueued(code, "packing a strided region", queue);
+        return;
+    }
+    const cl_event after = ready.get();
+    command.enqueued(clEnqueueReadBuffer(queue, packed.buffer, CL_FALSE, packed.offset, size, to, 1, &after, event),
+                     "clEnqueueReadBuffer", queue);
+}
+
+void start_packed_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
+                        const Packed &packed, const void *from) {
+    cl_event *event = command.begin(false);
+    const cl_command_queue queue = range.write_queue();
+    Event written;
+    const cl_int code =
+        clEnqueueWriteBuffer(queue, packed.buffer, CL_FALSE, packed.offset, size, from, 0, nullptr, written.out());
+    if (code != CL_SUCCESS) {
+        command.enqueued(code, "clEnqueueWriteBuffer", queue);
+        return;
+    }
+    command.enqueued(range.resources->rect_kernels().enqueue_unpack(queue, rect_copy(range, offset, size, packed),
+                                                                    written.get(), event),
+                     "unpacking a strided region", queue);
+}
+
+}  // namespace
+
 void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size, void *to,
                 bool blocking) {
+    if (range.strided) {
+        command.scratch() = range.resources->scratch().lease(size);
+        start_packed_read(command, range, offset, size, {command.scratch().buffer(), 0}, to);
+        return;
+    }
     cl_event *event = command.begin(blocking);
     command.enqueued(clEnqueueReadBuffer(range.read_queue(), range.buffer.get(), blocking ? CL_TRUE : CL_FALSE,
                                          range.offset + offset, size, to, 0, nullptr, event),
@@ -43,10 +94,29 @@ void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t of
 
 void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
                  const void *from, bool blocking) {
+    if (range.strided) {
+        command.scratch() = range.resources->scratch().lease(size);
+        start_packed_write(command, range, offset, size, {command.scratch().buffer(), 0}, from);
+        return;
+    }
     cl_event *event = command.begin(blocking);
     command.enqueued(clEnqueueWriteBuffer(range.write_queue(), range.buffer.get(), blocking ? CL_TRUE : CL_FALSE,
                                           range.offset + offset, size, from, 0, nullptr, event),
                      "clEnqueueWriteBuffer", range.write_queue());
+}
+
+void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, std::byte *to) {
+    if (range.strided)
+        pack(*range.strided, range.mapped, offset, size, to);
+    else
+        std::memcpy(to, range.mapped + offset, size);
+}
+
+void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, const std::byte *from) {
+    if (range.strided)
+        unpack(*range.strided, range.mapped, offset, size, from);
+    else
+        std::memcpy(range.mapped + offset, from, size);
 }
 
 namespace {
@@ -60,6 +130,7 @@ public:
     Outcome open() override {
         try {
             staging_ = range_.resources->staging().lease(block_ * slots_.size());
+            if (range_.strided && range_.mapped == nullptr) open_packed();
         } catch (const Error &error) {
             return error.status();
         }
@@ -74,7 +145,9 @@ public:
             return;
         }
         DeviceCommand &command = slots_[block.slot].emplace();
-        if (direction_ == Direction::send)
+        if (range_.strided)
+            start_packed(command, block);
+        else if (direction_ == Direction::send)
             start_read(command, range_, block.offset, block.size, block.host, false);
         else
             start_write(command, range_, block.offset, block.size, block.host, false);
@@ -91,12 +164,28 @@ public:
     }
 
 private:
+    // What may fail comes before the first block.
+    void open_packed() {
+        packed_ = range_.resources->scratch().lease(packed_block() * slots_.size());
+        range_.resources->rect_kernels();
+    }
+    // Each slot's place is aligned for any element.
+    [[nodiscard]] std::size_t packed_block() const { return (block_ + 15) / 16 * 16; }
+
+    void start_packed(DeviceCommand &command, const Block &block) {
+        const Packed packed{packed_.buffer(), block.slot * packed_block()};
+        if (direction_ == Direction::send)
+            start_packed_read(command, range_, block.offset, block.size, packed, block.host);
+        else
+            start_packed_write(command, range_, block.offset, block.size, packed, block.host);
+    }
+
     void copy_mapped(const Block &block) {
         const std::uint64_t start = now_ns();
         if (direction_ == Direction::send)
-            std::memcpy(block.host, range_.mapped + block.offset, block.size);
+            read_mapped(range_, block.offset, block.size, block.host);
         else
-            std::memcpy(range_.mapped + block.offset, block.host, block.size);
+            write_mapped(range_, block.offset, block.size, block.host);
         record_->stage_done(Stage::device, start);
     }
 
@@ -104,6 +193,7 @@ private:
     const Direction direction_;
     const std::size_t block_;
     StagingPool::Lease staging_;
+    ScratchPool::Lease packed_;  ///< of a strided range: a part for each slot
     std::vector<std::optional<DeviceCommand>> slots_;
     const std::shared_ptr<Record> record_;
 };

@@ -2,25 +2,31 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "events/record.hpp"
 #include "pipeline/device_resources.hpp"
 #include "pipeline/endpoint.hpp"
 #include "pipeline/plan.hpp"
+#include "pipeline/rect.hpp"
+#include "pipeline/scratch.hpp"
 
 namespace cldist {
 
-/// A range of a buffer, and how its device is spoken to; or a range of host memory, which has no device.
+/// A range of a buffer, or a strided region of one, and how its device is spoken to; or a range of host memory, which
+/// has no device.
 struct DeviceRange {
     std::shared_ptr<DeviceResources> resources;  ///< null for host memory
     Mem buffer;                                  ///< null for host memory
     std::size_t offset;                          ///< bytes
-    std::size_t size;                            ///< bytes
+    std::size_t size;                            ///< bytes of the message
     /// Where the range lies, if it is host memory or mapped for the length of the command; else null.
     std::byte *mapped = nullptr;
     /// Set in a blocking call: the queue of the call, which the calling thread waits in; else the private queues serve.
     Queue caller_queue;
+    /// How the bytes lie from `offset` on, unless they are contiguous.
+    std::optional<RectRegion> strided = std::nullopt;
 
     [[nodiscard]] bool host_memory() const { return resources == nullptr || resources->host_memory(); }
     /// Whether single copies are blocking calls. On the processor polling would take the cores that are to copy; other
@@ -43,19 +49,27 @@ public:
     void enqueued(cl_int code, const char *call, cl_command_queue queue);
     [[nodiscard]] Outcome ended();
     [[nodiscard]] std::uint64_t start_ns() const { return start_ns_; }
+    /// Keeps the device's memory that the command uses.
+    ScratchPool::Lease &scratch() { return scratch_; }
 
 private:
+    ScratchPool::Lease scratch_;
     Event event_;
     const char *call_ = "";
     cl_int code_ = CL_SUCCESS;
     std::uint64_t start_ns_ = 0;
 };
 
-/// Copies between a range's first `size` bytes and host memory, in one piece.
+/// Copies between a range's bytes and host memory, in one piece. Those of a strided range need memory of the device, and
+/// throw an Error if there is none.
 void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size, void *to,
                 bool blocking);
 void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
                  const void *from, bool blocking);
+
+/// The same by the host, for a range that is mapped.
+void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, std::byte *to);
+void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, const std::byte *from);
 
 /// The endpoint for `range` on the plan's path: in place (the range is mapped), else by copies through staging memory.
 /// `direction` send reads the device, recv writes it.

@@ -57,8 +57,18 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       write_queue_(make_queue(context, device)),
       placeholder_(make_placeholder(context, device)),
       staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
+      scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
       processor_((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0) {}
+
+RectKernels &DeviceResources::rect_kernels() {
+    std::call_once(rect_kernels_once_, [&] {
+        const auto context = query<cl_context>(read_queue(), CL_QUEUE_CONTEXT).value_or(nullptr);
+        const auto device = query<cl_device_id>(read_queue(), CL_QUEUE_DEVICE).value_or(nullptr);
+        rect_kernels_ = std::make_unique<RectKernels>(context, device);
+    });
+    return *rect_kernels_;
+}
 
 std::shared_ptr<DeviceResources> DeviceResources::of(cl_context context, cl_device_id device) {
     const std::lock_guard lock(mutex);

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "ocl/handle.hpp"
+#include "pipeline/rect_kernels.hpp"
+#include "pipeline/scratch.hpp"
 #include "pipeline/staging.hpp"
 
 namespace cldist {
@@ -21,6 +24,9 @@ public:
     [[nodiscard]] cl_command_queue read_queue() const { return read_queue_.get(); }
     [[nodiscard]] cl_command_queue write_queue() const { return write_queue_.get(); }
     [[nodiscard]] StagingPool &staging() const { return *staging_; }
+    [[nodiscard]] ScratchPool &scratch() const { return *scratch_; }
+    /// Built on first use, which takes a compiler's time.
+    RectKernels &rect_kernels();
     /// See QueueInfo.
     [[nodiscard]] cl_mem placeholder() const { return placeholder_.get(); }
     /// Whether the device's memory is the host's, so that mapping copies nothing.
@@ -34,6 +40,9 @@ private:
     Queue write_queue_;
     Mem placeholder_;
     std::shared_ptr<StagingPool> staging_;
+    std::shared_ptr<ScratchPool> scratch_;
+    std::once_flag rect_kernels_once_;
+    std::unique_ptr<RectKernels> rect_kernels_;
     bool host_memory_;
     bool processor_;
 };

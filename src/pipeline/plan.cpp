@@ -34,7 +34,7 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
     if (situation.no_device) return Path::mapped;
     if (requested.path == Path::pinned) return Path::pinned;
-    if (!situation.mapped) return Path::pipelined;
+    if (!situation.mapped || situation.strided) return Path::pipelined;
     if (requested.path == Path::mapped) return Path::mapped;
     return situation.same_host && size >= staged_on_host_min ? Path::pipelined : Path::mapped;
 }

@@ -31,6 +31,7 @@ struct Situation {
     bool host_memory;        ///< the device's memory is the host's
     bool mapped;             ///< the range is mapped
     bool same_host;          ///< the far end is on this host
+    bool strided = false;    ///< the bytes lie apart, so that they can't be sent or received in place
     bool no_device = false;  ///< the range is host memory, not a device's buffer
 };
 

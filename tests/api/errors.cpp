@@ -1,4 +1,4 @@
-/// Argument errors of the three commands: their codes, their order, and that nothing is sent.
+/// Argument errors of the commands: their codes, their order, and that nothing is sent.
 
 #include <functional>
 #include <limits>
@@ -10,7 +10,7 @@ using namespace cldist_test;
 namespace {
 
 /// Which command, and which part of it, gets the arguments under test.
-enum class part { send, receive, sendrecv_send, sendrecv_receive };
+enum class part { send, receive, sendrecv_send, sendrecv_receive, send_rect, receive_rect };
 
 constexpr std::size_t buffer_size = 4096;
 
@@ -55,6 +55,8 @@ struct error_bench {
     }
 
     cl_int issue(part which, const call &c, cl_event *event) const {
+        const std::size_t origin[] = {c.offset, 0, 0};
+        const std::size_t region[] = {c.size, 1, 1};
         switch (which) {
             case part::send:
                 return clEnqueueSendBuffer(c.queue, c.buffer, c.blocking, c.offset, c.size, c.peer, c.tag, c.comm,
@@ -68,6 +70,12 @@ struct error_bench {
             case part::sendrecv_receive:
                 return clEnqueueSendrecvBuffer(c.queue, partner, c.blocking, 0, 64, 0, 7, c.buffer, c.offset, c.size,
                                                c.peer, c.tag, c.comm, c.number, c.events, event);
+            case part::send_rect:
+                return clEnqueueSendBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0, c.peer, c.tag,
+                                               c.comm, c.number, c.events, event);
+            case part::receive_rect:
+                return clEnqueueRecvBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0, c.peer, c.tag,
+                                               c.comm, c.number, c.events, event);
         }
         return CL_SUCCESS;
     }
@@ -99,7 +107,7 @@ struct error_bench {
     int highest_tag = 0;
 };
 
-bool sends(part which) { return which == part::send || which == part::sendrecv_send; }
+bool sends(part which) { return which == part::send || which == part::sendrecv_send || which == part::send_rect; }
 
 // One check each; `which` is every command in turn.
 
@@ -350,14 +358,16 @@ void order_of_checks(const mpi_view &mpi, part which) {
 
 }  // namespace
 
-/// Three cases: the same defect for each command.
-#define COMMAND_CASES(sentence, check)                                \
-    MPI_CASE("a send " sentence, 1) { check(mpi, part::send); }       \
-    MPI_CASE("a receive " sentence, 1) { check(mpi, part::receive); } \
-    MPI_CASE("a send-receive " sentence, 1) {                         \
-        check(mpi, part::sendrecv_send);                              \
-        check(mpi, part::sendrecv_receive);                           \
-    }
+/// The same defect for each command.
+#define COMMAND_CASES(sentence, check)                                           \
+    MPI_CASE("a send " sentence, 1) { check(mpi, part::send); }                  \
+    MPI_CASE("a receive " sentence, 1) { check(mpi, part::receive); }            \
+    MPI_CASE("a send-receive " sentence, 1) {                                    \
+        check(mpi, part::sendrecv_send);                                         \
+        check(mpi, part::sendrecv_receive);                                      \
+    }                                                                            \
+    MPI_CASE("a rectangular send " sentence, 1) { check(mpi, part::send_rect); } \
+    MPI_CASE("a rectangular receive " sentence, 1) { check(mpi, part::receive_rect); }
 
 COMMAND_CASES("without a queue is CL_INVALID_COMMAND_QUEUE", no_queue)
 COMMAND_CASES("without a buffer is CL_INVALID_MEM_OBJECT", no_buffer)

@@ -1,6 +1,7 @@
 /// Short forms of the commands under test. Each requires success and returns the command's event.
 #pragma once
 
+#include <array>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -26,6 +27,49 @@ inline event_handle receive(cl_command_queue queue, cl_mem buffer, std::size_t o
     event_handle event;
     CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, offset, size, source, tag, comm,
                               static_cast<cl_uint>(events.size()), data_of(events), event.out()));
+    return event;
+}
+
+/// A region as clEnqueueReadBufferRect has it.
+struct box {
+    std::array<std::size_t, 3> origin;
+    std::array<std::size_t, 3> region;
+    std::size_t row_pitch = 0;
+    std::size_t slice_pitch = 0;
+
+    [[nodiscard]] std::size_t size() const { return region[0] * region[1] * region[2]; }
+    /// Where each byte of the message lies in the buffer, byte by byte.
+    [[nodiscard]] std::vector<std::size_t> places() const {
+        const std::size_t row = row_pitch != 0 ? row_pitch : region[0];
+        const std::size_t slice = slice_pitch != 0 ? slice_pitch : region[1] * row;
+        std::vector<std::size_t> all;
+        all.reserve(size());
+        for (std::size_t z = origin[2]; z < origin[2] + region[2]; ++z) {
+            for (std::size_t y = origin[1]; y < origin[1] + region[1]; ++y) {
+                for (std::size_t x = origin[0]; x < origin[0] + region[0]; ++x) {
+                    all.push_back(z * slice + y * row + x);
+                }
+            }
+        }
+        return all;
+    }
+};
+
+inline event_handle send_rect(cl_command_queue queue, cl_mem buffer, const box &where, int dest, int tag, MPI_Comm comm,
+                              wait_list events = {}, cl_bool blocking = CL_FALSE) {
+    event_handle event;
+    CL_OK(clEnqueueSendBufferRect(queue, buffer, blocking, where.origin.data(), where.region.data(), where.row_pitch,
+                                  where.slice_pitch, dest, tag, comm, static_cast<cl_uint>(events.size()),
+                                  data_of(events), event.out()));
+    return event;
+}
+
+inline event_handle receive_rect(cl_command_queue queue, cl_mem buffer, const box &where, int source, int tag,
+                                 MPI_Comm comm, wait_list events = {}, cl_bool blocking = CL_FALSE) {
+    event_handle event;
+    CL_OK(clEnqueueRecvBufferRect(queue, buffer, blocking, where.origin.data(), where.region.data(), where.row_pitch,
+                                  where.slice_pitch, source, tag, comm, static_cast<cl_uint>(events.size()),
+                                  data_of(events), event.out()));
     return event;
 }
 

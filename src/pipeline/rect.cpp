@@ -1,0 +1,119 @@
+#include "pipeline/rect.hpp"
+
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/status.hpp"
+
+namespace cldist {
+namespace {
+
+// Arithmetic on the user's numbers, which may be anything: what passes the largest number stays there.
+constexpr std::size_t largest = std::numeric_limits<std::size_t>::max();
+
+std::size_t times(std::size_t a, std::size_t b) {
+    std::size_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? largest : product;
+}
+
+std::size_t plus(std::size_t a, std::size_t b) {
+    std::size_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? largest : sum;
+}
+
+std::size_t offset_of(std::size_t column, std::size_t row, std::size_t slice, std::size_t row_pitch,
+                      std::size_t slice_pitch) {
+    return plus(plus(times(slice, slice_pitch), times(row, row_pitch)), column);
+}
+
+// Rows of a length known to the compiler take one or two instructions each.
+template <std::size_t width>
+void copy_short_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std::size_t to_pitch,
+                     std::size_t count) {
+    for (std::size_t row = 0; row < count; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, width);
+}
+
+void copy_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std::size_t to_pitch, std::size_t width,
+               std::size_t count) {
+    switch (width) {
+        case 1: return copy_short_rows<1>(from, from_pitch, to, to_pitch, count);
+        case 2: return copy_short_rows<2>(from, from_pitch, to, to_pitch, count);
+        case 4: return copy_short_rows<4>(from, from_pitch, to, to_pitch, count);
+        case 8: return copy_short_rows<8>(from, from_pitch, to, to_pitch, count);
+        case 12: return copy_short_rows<12>(from, from_pitch, to, to_pitch, count);
+        case 16: return copy_short_rows<16>(from, from_pitch, to, to_pitch, count);
+        default: break;
+    }
+    for (std::size_t row = 0; row < count; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, width);
+}
+
+}  // namespace
+
+RectRegion RectRegion::simplified() const {
+    RectRegion simple = *this;
+    if (simple.rows > 1 && simple.row_pitch == simple.width) {
+        simple.width *= simple.rows;
+        simple.rows = 1;
+    }
+    if (simple.rows == 1) {
+        simple.rows = simple.slices;
+        simple.row_pitch = simple.slice_pitch;
+        simple.slices = 1;
+    } else if (simple.slices > 1 && simple.slice_pitch == simple.rows * simple.row_pitch) {
+        simple.rows *= simple.slices;
+        simple.slices = 1;
+    }
+    if (simple.rows > 1 && simple.row_pitch == simple.width) {
+        simple.width *= simple.rows;
+        simple.rows = 1;
+    }
+    // The pitches of what there is one of.
+    if (simple.rows == 1) simple.row_pitch = simple.width;
+    if (simple.slices == 1) simple.slice_pitch = simple.rows * simple.row_pitch;
+    return simple;
+}
+
+PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size) {
+    const auto invalid = [](std::string message) { return Error(CL_INVALID_VALUE, std::move(message)); };
+    const std::size_t *origin = arguments.origin;
+    const std::size_t *region = arguments.region;
+    if (origin == nullptr || region == nullptr)
+        throw invalid(fmt::format("{} is NULL", origin == nullptr ? "origin" : "region"));
+    if (region[0] == 0 || region[1] == 0 || region[2] == 0)
+        throw invalid(fmt::format("region {{{}, {}, {}}} has a 0", region[0], region[1], region[2]));
+    const std::size_t row_pitch = arguments.row_pitch != 0 ? arguments.row_pitch : region[0];
+    if (row_pitch < region[0])
+        throw invalid(fmt::format("row_pitch {} is neither 0 nor at least region[0], {}", row_pitch, region[0]));
+    const std::size_t slice = times(region[1], row_pitch);
+    const std::size_t slice_pitch = arguments.slice_pitch != 0 ? arguments.slice_pitch : slice;
+    if (arguments.slice_pitch != 0 && (slice_pitch < slice || slice_pitch % row_pitch != 0))
+        throw invalid(
+            fmt::format("slice_pitch {} is neither 0 nor a multiple of row_pitch {} of at least region[1] * "
+                        "row_pitch, {}",
+                        slice_pitch, row_pitch, slice));
+    const std::size_t first = offset_of(origin[0], origin[1], origin[2], row_pitch, slice_pitch);
+    const std::size_t extent = offset_of(region[0], region[1] - 1, region[2] - 1, row_pitch, slice_pitch);
+    if (first > buffer_size || extent > buffer_size - first)
+        throw invalid(fmt::format(
+            "origin {{{}, {}, {}}} and region {{{}, {}, {}}} with pitches {} and {} pass the end of "
+            "the buffer of {} bytes",
+            origin[0], origin[1], origin[2], region[0], region[1], region[2], row_pitch, slice_pitch, buffer_size));
+    return {first, RectRegion{region[0], region[1], region[2], row_pitch, slice_pitch}.simplified()};
+}
+
+void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size, std::byte *message) {
+    for_each_row_run(region, offset, size, [&](const RowRun &run) {
+        copy_rows(memory + run.memory, region.row_pitch, message + run.message, run.width, run.width, run.count);
+    });
+}
+
+void unpack(const RectRegion &region, std::byte *memory, std::size_t offset, std::size_t size,
+            const std::byte *message) {
+    for_each_row_run(region, offset, size, [&](const RowRun &run) {
+        copy_rows(message + run.message, run.width, memory + run.memory, region.row_pitch, run.width, run.count);
+    });
+}
+
+}  // namespace cldist

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace cldist {
+
+/// The shape of a rectangular region in memory, from its first byte on: rows of bytes, in slices. Rows don't overlap.
+/// Its message is the rows one after the other, slice by slice.
+struct RectRegion {
+    std::size_t width = 0;        ///< bytes of a row
+    std::size_t rows = 1;         ///< of a slice
+    std::size_t slices = 1;       ///< of the region
+    std::size_t row_pitch = 0;    ///< bytes from one row to the next
+    std::size_t slice_pitch = 0;  ///< bytes from one slice to the next
+
+    /// Bytes of the message.
+    [[nodiscard]] std::size_t size() const { return width * rows * slices; }
+    /// Bytes from the first to the last.
+    [[nodiscard]] std::size_t extent() const { return (slices - 1) * slice_pitch + (rows - 1) * row_pitch + width; }
+    [[nodiscard]] bool contiguous() const { return extent() == size(); }
+    /// The same bytes in the same order in as few slices and rows as possible.
+    [[nodiscard]] RectRegion simplified() const;
+
+    bool operator==(const RectRegion &) const = default;
+};
+
+/// A region in a buffer.
+struct PlacedRect {
+    std::size_t offset;  ///< of its first byte
+    RectRegion region;
+};
+
+/// The arguments of a rectangular command, as in clEnqueueReadBufferRect.
+struct RectArguments {
+    const std::size_t *origin;  ///< bytes, rows, slices
+    const std::size_t *region;  ///< bytes, rows, slices
+    std::size_t row_pitch;      ///< 0: region[0]
+    std::size_t slice_pitch;    ///< 0: region[1] * row_pitch
+};
+
+/// Checks the arguments against a buffer of `buffer_size` bytes; throws an Error with CL_INVALID_VALUE.
+PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size);
+
+/// `count` rows that lie a row pitch apart in memory and one after the other in the message: whole ones of one slice, or
+/// one of which a part is meant.
+struct RowRun {
+    std::size_t memory;   ///< bytes from the region's first one
+    std::size_t message;  ///< bytes from the start of the part asked for
+    std::size_t width;    ///< bytes of each row
+    std::size_t count;
+
+    bool operator==(const RowRun &) const = default;
+};
+
+/// Gives the rows of `size` bytes of the message from `offset` on, in their order, to `use`.
+template <typename Use>
+void for_each_row_run(const RectRegion &region, std::size_t offset, std::size_t size, Use &&use) {
+    for (std::size_t done = 0; done < size;) {
+        const std::size_t left = size - done;
+        const std::size_t row = (offset + done) / region.width;
+        const std::size_t column = (offset + done) % region.width;
+        const std::size_t row_of_slice = row % region.rows;
+        RowRun run{row / region.rows * region.slice_pitch + row_of_slice * region.row_pitch + column, done,
+                   region.width, std::min(left / region.width, region.rows - row_of_slice)};
+        if (column != 0 || run.count == 0) {
+            run.width = std::min(left, region.width - column);
+            run.count = 1;
+        }
+        use(run);
+        done += run.width * run.count;
+    }
+}
+
+/// Copies `size` bytes of the message, from `offset` on, out of the region, whose first byte is at `memory`.
+void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size, std::byte *message);
+/// Copies them into the region. Touches nothing else.
+void unpack(const RectRegion &region, std::byte *memory, std::size_t offset, std::size_t size,
+            const std::byte *message);
+
+}  // namespace cldist

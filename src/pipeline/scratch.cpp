@@ -1,0 +1,54 @@
+#include "pipeline/scratch.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "ocl/query.hpp"
+
+namespace cldist {
+
+ScratchPool::Lease &ScratchPool::Lease::operator=(Lease &&other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(buffer_, other.buffer_);
+    std::swap(size_, other.size_);
+    return *this;
+}
+
+ScratchPool::Lease::~Lease() {
+    if (pool_ != nullptr) pool_->give_back(std::move(buffer_), size_);
+}
+
+ScratchPool::ScratchPool(cl_context context, std::size_t keep) : context_(Context::share(context)), keep_(keep) {}
+
+ScratchPool::Lease ScratchPool::lease(std::size_t size) {
+    // Few sizes, so that what is kept fits the next one too.
+    const std::size_t room = std::bit_ceil(std::max<std::size_t>(size, 4096));
+    {
+        const std::lock_guard lock(mutex_);
+        const auto fitting = std::find_if(unused_.rbegin(), unused_.rend(), [&](auto &u) { return u.size == room; });
+        if (fitting != unused_.rend()) {
+            Lease lease(shared_from_this(), std::move(fitting->buffer), room);
+            unused_bytes_ -= room;
+            unused_.erase(std::next(fitting).base());
+            return lease;
+        }
+    }
+    cl_int code = CL_SUCCESS;
+    Mem buffer = Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, room, nullptr, &code));
+    check(code, "clCreateBuffer");
+    return {shared_from_this(), std::move(buffer), room};
+}
+
+void ScratchPool::give_back(Mem buffer, std::size_t size) {
+    std::vector<Unused> surplus;  // released without the lock
+    const std::lock_guard lock(mutex_);
+    unused_.push_back({std::move(buffer), size});
+    unused_bytes_ += size;
+    while (unused_bytes_ > keep_) {
+        unused_bytes_ -= unused_.front().size;
+        surplus.push_back(std::move(unused_.front()));
+        unused_.erase(unused_.begin());
+    }
+}
+
+}  // namespace cldist

@@ -1,0 +1,99 @@
+/// What is particular to rectangular commands in one process: errors of their regions, and a process's own faces.
+
+#include <limits>
+
+#include "transfers.hpp"
+
+using namespace cldist_test;
+
+namespace {
+
+/// Both commands refuse the region and leave the event alone.
+void refuse(const mpi_view &mpi, const box &where, std::size_t buffer_size) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(buffer_size, 1);
+    for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+        cl_event event = nullptr;
+        CHECK(clEnqueueSendBufferRect(queue, buffer, blocking, where.origin.data(), where.region.data(),
+                                      where.row_pitch, where.slice_pitch, 0, 1, mpi.comm, 0, nullptr,
+                                      &event) == CL_INVALID_VALUE);
+        CHECK(clEnqueueRecvBufferRect(queue, buffer, blocking, where.origin.data(), where.region.data(),
+                                      where.row_pitch, where.slice_pitch, 0, 1, mpi.comm, 0, nullptr,
+                                      &event) == CL_INVALID_VALUE);
+        CHECK(event == nullptr);
+    }
+    int found = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm, &found, MPI_STATUS_IGNORE);
+    CHECK(found == 0);
+    cl.expect(buffer, 0, buffer_size, 1);
+}
+
+constexpr std::size_t highest = std::numeric_limits<std::size_t>::max();
+
+}  // namespace
+
+MPI_CASE("a region without bytes is CL_INVALID_VALUE", 1) {
+    refuse(mpi, {{0, 0, 0}, {0, 1, 1}}, 4096);
+    refuse(mpi, {{0, 0, 0}, {1, 0, 1}}, 4096);
+    refuse(mpi, {{0, 0, 0}, {1, 1, 0}}, 4096);
+}
+
+MPI_CASE("a row pitch less than a row is CL_INVALID_VALUE", 1) { refuse(mpi, {{0, 0, 0}, {4, 2, 2}, 3}, 4096); }
+
+MPI_CASE("a slice pitch less than a slice is CL_INVALID_VALUE", 1) { refuse(mpi, {{0, 0, 0}, {4, 3, 2}, 8, 16}, 4096); }
+
+MPI_CASE("a slice pitch that is no multiple of the row pitch is CL_INVALID_VALUE", 1) {
+    refuse(mpi, {{0, 0, 0}, {4, 3, 2}, 8, 25}, 4096);
+}
+
+MPI_CASE("a region that passes the end of its buffer is CL_INVALID_VALUE, also where its numbers overflow", 1) {
+    const box last{{96, 3, 3}, {4, 7, 7}, 100, 1000};
+    const std::size_t end = last.places().back() + 1;
+    refuse(mpi, last, end - 1);
+    refuse(mpi, {{highest, 0, 0}, {1, 1, 1}}, 4096);
+    refuse(mpi, {{0, 0, 0}, {1, highest, highest}}, 4096);
+    refuse(mpi, {{0, 0, 0}, {highest, highest, highest}}, 4096);
+    refuse(mpi, {{0, 1, 1}, {1, 1, 1}, highest, highest}, 4096);
+    refuse(mpi, {{0, 0, 0}, {1, std::size_t{1} << 33, std::size_t{1} << 31}}, 4096);
+}
+
+MPI_CASE("a region without origin or extents is CL_INVALID_VALUE", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.buffer(4096);
+    const std::size_t one[] = {1, 1, 1};
+    CHECK(clEnqueueSendBufferRect(queue, buffer, CL_FALSE, nullptr, one, 0, 0, 0, 1, mpi.comm, 0, nullptr, nullptr) ==
+          CL_INVALID_VALUE);
+    CHECK(clEnqueueRecvBufferRect(queue, buffer, CL_FALSE, one, nullptr, 0, 0, 0, 1, mpi.comm, 0, nullptr, nullptr) ==
+          CL_INVALID_VALUE);
+}
+
+MPI_CASE("a region that ends with its buffer is sent", 1) {
+    const opencl cl;
+    const queue_handle out = cl.in_order_queue();
+    const queue_handle in = cl.in_order_queue();
+    const box last{{96, 3, 3}, {4, 7, 7}, 100, 1000};
+    const std::size_t end = last.places().back() + 1;
+    const buffer_handle from = cl.filled(end, 1);
+    const buffer_handle to = cl.filled(end, 2);
+    const event_handle received = receive_rect(in, to, last, 0, 1, mpi.comm);
+    expect_complete(send_rect(out, from, last, 0, 1, mpi.comm));
+    expect_received(received, last.size(), 0, 1);
+    const bytes source = pattern(1, end);
+    bytes expected = pattern(2, end);
+    for (const std::size_t at : last.places()) {
+        expected[at] = source[at];
+    }
+    CHECK((cl.read(to, 0, end) == expected));
+}
+
+MPI_CASE("a region sent to nobody is not touched", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(4096, 1);
+    const box where{{1, 2, 3}, {4, 5, 6}, 16, 160};
+    expect_complete(send_rect(queue, buffer, where, MPI_PROC_NULL, 1, mpi.comm));
+    expect_complete(receive_rect(queue, buffer, where, MPI_PROC_NULL, 1, mpi.comm));
+    cl.expect(buffer, 0, 4096, 1);
+}
