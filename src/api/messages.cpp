@@ -39,7 +39,8 @@ using Operations = std::vector<std::unique_ptr<Operation>>;
 
 // Where a mapping is a copy, unmapping would write over what lies between a strided region's rows.
 bool may_map(const RangeArgument &range, const DeviceResources &resources) {
-    return plan_mapping(resources.host_memory(), config()) && (!range.strided || resources.processor());
+    const bool copies_nothing = resources.host_memory() && resources.processor();
+    return plan_mapping(resources.host_memory(), config()) && (!range.strided || copies_nothing);
 }
 
 // The mappings of a command's parts, those of the parts that want one.

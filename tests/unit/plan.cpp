@@ -53,6 +53,16 @@ TEST_CASE("small messages go whole with their envelope, large ones in place or i
     }
 }
 
+TEST_CASE("what lies apart can't be moved in place") {
+    const Situation apart{true, true, false, true};
+    for (const Path path : {Path::automatic, Path::mapped, Path::pipelined}) {
+        CHECK(plan_send(mib, apart, forced(path)).path == Path::pipelined);
+        CHECK(plan_recv(mib, 64 * kib, apart, forced(path)).path == Path::pipelined);
+    }
+    CHECK(plan_send(mib, apart, forced(Path::pinned)).path == Path::pinned);
+    CHECK(plan_send(4 * kib, apart, {}) == plan_send(4 * kib, cpu, {}));
+}
+
 TEST_CASE("an empty message travels with its envelope on every path") {
     for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined})
         CHECK(plan_send(0, cpu_unmapped, forced(path)).inlined);

@@ -45,12 +45,12 @@ std::vector<RowRun> runs(const RectRegion &region, std::size_t offset, std::size
     return all;
 }
 
-PlacedRect place(std::vector<std::size_t> origin, std::vector<std::size_t> region, std::size_t row_pitch,
+PlacedRect place(const std::vector<std::size_t> &origin, const std::vector<std::size_t> &region, std::size_t row_pitch,
                  std::size_t slice_pitch, std::size_t buffer_size) {
     return place_rect({origin.data(), region.data(), row_pitch, slice_pitch}, buffer_size);
 }
 
-void refuse(std::vector<std::size_t> origin, std::vector<std::size_t> region, std::size_t row_pitch,
+void refuse(const std::vector<std::size_t> &origin, const std::vector<std::size_t> &region, std::size_t row_pitch,
             std::size_t slice_pitch, std::size_t buffer_size, const std::string &says) {
     CAPTURE(says);
     try {
