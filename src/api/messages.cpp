@@ -156,7 +156,7 @@ bool needs_gate(const Call &call) {
 // Whether the message can go the short way.
 bool is_small(const Call &call) {
     const Part &part = call.parts.front();
-    return call.resources->processor() && call.parts.size() == 1 && !part.range.strided &&
+    return call.queue.in_order && call.resources->processor() && call.parts.size() == 1 && !part.range.strided &&
            part.range.size <= largest_small && config().path == Path::automatic && !trace::enabled() &&
            !needs_gate(call);
 }

@@ -192,7 +192,7 @@ private:
             return;
         }
         take_turn();
-        start_read(read_, range_, 0, range_.size, whole_ + envelope_size, range_.blocking());
+        start_read(read_, range_, 0, range_.size, whole_ + envelope_size, range_.waits_for_copies());
         step_ = Step::read;
     }
 
@@ -413,7 +413,7 @@ private:
             record()->moved(size_);
             return;
         }
-        start_write(write_, range_, 0, size_, payload, range_.blocking());
+        start_write(write_, range_, 0, size_, payload, range_.waits_for_copies());
         step_ = Step::write;
     }
 

@@ -8,8 +8,8 @@
 
 namespace cldist {
 
-/// A blocking command's message that travels with its envelope, on a device that is the host's processor, while no other
-/// command of the library is in flight: nobody else waits for it, drives it or looks at it. So it needs no operation,
+/// A blocking command's message that travels with its envelope, on an in-order queue of a device that is the host's processor,
+/// while no other command of the library is in flight: nobody else waits for it, drives it or looks at it. So it needs no operation,
 /// whose cost is that of the message itself.
 struct SmallMessage {
     cl_command_queue queue;

@@ -9,17 +9,19 @@
 
 namespace cldist {
 
-cl_event *DeviceCommand::begin(bool blocking) {
+cl_event *DeviceCommand::begin() {
     start_ns_ = now_ns();
-    event_.reset();
-    return blocking ? nullptr : event_.out();
+    return event_.out();
 }
 
-void DeviceCommand::enqueued(cl_int code, const char *call, cl_command_queue queue) {
+void DeviceCommand::enqueued(cl_int code, const char *call, cl_command_queue queue, bool wait) {
     code_ = code;
     call_ = call;
+    if (code != CL_SUCCESS) return;
     // Without a flush the command may never run.
-    if (code == CL_SUCCESS && event_) clFlush(queue);
+    clFlush(queue);
+    const cl_event event = event_.get();
+    if (wait) clWaitForEvents(1, &event);
 }
 
 Outcome DeviceCommand::ended() {
@@ -47,62 +49,62 @@ RectCopy rect_copy(const DeviceRange &range, std::size_t offset, std::size_t siz
 
 void start_packed_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
                        const Packed &packed, void *to) {
-    cl_event *event = command.begin(false);
+    cl_event *event = command.begin();
     const cl_command_queue queue = range.read_queue();
     Event ready;
     const cl_int code = range.resources->rect_kernels().enqueue_pack(queue, rect_copy(range, offset, size, packed),
                                                                      nullptr, ready.out());
     if (code != CL_SUCCESS) {
-        command.enqueued(code, "packing a strided region", queue);
+        command.enqueued(code, "packing a strided region", queue, false);
         return;
     }
     const cl_event after = ready.get();
     command.enqueued(clEnqueueReadBuffer(queue, packed.buffer, CL_FALSE, packed.offset, size, to, 1, &after, event),
-                     "clEnqueueReadBuffer", queue);
+                     "clEnqueueReadBuffer", queue, false);
 }
 
 void start_packed_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
                         const Packed &packed, const void *from) {
-    cl_event *event = command.begin(false);
+    cl_event *event = command.begin();
     const cl_command_queue queue = range.write_queue();
     Event written;
     const cl_int code =
         clEnqueueWriteBuffer(queue, packed.buffer, CL_FALSE, packed.offset, size, from, 0, nullptr, written.out());
     if (code != CL_SUCCESS) {
-        command.enqueued(code, "clEnqueueWriteBuffer", queue);
+        command.enqueued(code, "clEnqueueWriteBuffer", queue, false);
         return;
     }
     command.enqueued(range.resources->rect_kernels().enqueue_unpack(queue, rect_copy(range, offset, size, packed),
                                                                     written.get(), event),
-                     "unpacking a strided region", queue);
+                     "unpacking a strided region", queue, false);
 }
 
 }  // namespace
 
 void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size, void *to,
-                bool blocking) {
+                bool wait) {
     if (range.strided) {
         command.scratch() = range.resources->scratch().lease(size);
         start_packed_read(command, range, offset, size, {command.scratch().buffer(), 0}, to);
         return;
     }
-    cl_event *event = command.begin(blocking);
-    command.enqueued(clEnqueueReadBuffer(range.read_queue(), range.buffer.get(), blocking ? CL_TRUE : CL_FALSE,
-                                         range.offset + offset, size, to, 0, nullptr, event),
-                     "clEnqueueReadBuffer", range.read_queue());
+    cl_event *event = command.begin();
+    command.enqueued(clEnqueueReadBuffer(range.read_queue(), range.buffer.get(), CL_FALSE, range.offset + offset, size,
+                                         to, 0, nullptr, event),
+                     "clEnqueueReadBuffer", range.read_queue(), wait);
 }
 
 void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
-                 const void *from, bool blocking) {
+                 const void *from, bool wait) {
     if (range.strided) {
         command.scratch() = range.resources->scratch().lease(size);
         start_packed_write(command, range, offset, size, {command.scratch().buffer(), 0}, from);
         return;
     }
-    cl_event *event = command.begin(blocking);
-    command.enqueued(clEnqueueWriteBuffer(range.write_queue(), range.buffer.get(), blocking ? CL_TRUE : CL_FALSE,
-                                          range.offset + offset, size, from, 0, nullptr, event),
-                     "clEnqueueWriteBuffer", range.write_queue());
+    cl_event *event = command.begin();
+    command.enqueued(clEnqueueWriteBuffer(range.write_queue(), range.buffer.get(), CL_FALSE, range.offset + offset,
+                                          size, from, 0, nullptr, event),
+                     "clEnqueueWriteBuffer", range.write_queue(), wait);
 }
 
 void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, std::byte *to) {

@@ -29,9 +29,9 @@ struct DeviceRange {
     std::optional<RectRegion> strided = std::nullopt;
 
     [[nodiscard]] bool host_memory() const { return resources == nullptr || resources->host_memory(); }
-    /// Whether single copies are blocking calls. On the processor polling would take the cores that are to copy; other
-    /// devices are polled, which is faster.
-    [[nodiscard]] bool blocking() const { return caller_queue && resources->processor(); }
+    /// Whether single copies are waited for at once. On the processor polling would take the cores that are to copy;
+    /// other devices are polled, which is faster.
+    [[nodiscard]] bool waits_for_copies() const { return caller_queue && resources->processor(); }
     [[nodiscard]] cl_command_queue read_queue() const {
         return caller_queue ? caller_queue.get() : resources->read_queue();
     }
@@ -43,10 +43,11 @@ struct DeviceRange {
 /// One command on a device that was enqueued and is to be waited for.
 class DeviceCommand {
 public:
-    /// The event to enqueue with; null in a blocking call, which is complete when the enqueue call returns.
-    cl_event *begin(bool blocking);
-    /// Takes the result of the enqueue call.
-    void enqueued(cl_int code, const char *call, cl_command_queue queue);
+    /// The event to enqueue with.
+    cl_event *begin();
+    /// Takes the result of the enqueue call, which must not block: in an out-of-order queue PoCL's blocking calls wait
+    /// for all of the queue. With `wait` the command has ended on return.
+    void enqueued(cl_int code, const char *call, cl_command_queue queue, bool wait);
     [[nodiscard]] Outcome ended();
     [[nodiscard]] std::uint64_t start_ns() const { return start_ns_; }
     /// Keeps the device's memory that the command uses.
@@ -63,9 +64,9 @@ private:
 /// Copies between a range's bytes and host memory, in one piece. Those of a strided range need memory of the device, and
 /// throw an Error if there is none.
 void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size, void *to,
-                bool blocking);
+                bool wait);
 void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
-                 const void *from, bool blocking);
+                 const void *from, bool wait);
 
 /// The same by the host, for a range that is mapped.
 void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, std::byte *to);

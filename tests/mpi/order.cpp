@@ -231,3 +231,29 @@ MPI_CASE("a blocking call comes after the commands before it on its in-order que
         }
     }
 }
+
+MPI_CASE("blocking calls in an out-of-order queue do not wait for a message that another command waits for", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    constexpr std::size_t size = 200;
+    const buffer_handle buffer = cl.filled(2 * size, static_cast<std::uint64_t>(mpi.rank));
+    if (mpi.rank == 1) {
+        const event_handle pending = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
+        // Without an event, the calling thread uses the queue itself for its copies.
+        CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, size, size, 0, 2, mpi.comm, 0, nullptr, nullptr));
+        CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, size, size, 0, 3, mpi.comm, 0, nullptr, nullptr));
+        CHECK(status_of(pending) != CL_COMPLETE);
+        tell(mpi, 0);
+        expect_received(pending, size, 0, 1);
+        cl.expect(buffer, size, size, 0);
+    } else if (mpi.rank == 0) {
+        const event_handle sent = send(queue, buffer, 0, size, 1, 2, mpi.comm);
+        const event_handle back = receive(queue, buffer, size, size, 1, 3, mpi.comm);
+        await(mpi, 1);
+        const event_handle last = send(queue, buffer, 0, size, 1, 1, mpi.comm);
+        expect_complete(sent);
+        expect_complete(back);
+        expect_complete(last);
+        cl.expect(buffer, size, size, 0);
+    }
+}
