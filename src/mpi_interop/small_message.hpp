@@ -8,9 +8,9 @@
 
 namespace cldist {
 
-/// A blocking command's message that travels with its envelope, on an in-order queue of a device that is the host's processor,
-/// while no other command of the library is in flight: nobody else waits for it, drives it or looks at it. So it needs no operation,
-/// whose cost is that of the message itself.
+/// A blocking command's message that travels with its envelope, on an in-order queue of a device that is the host's
+/// processor, while no other command of the library is in flight: nobody else waits for it, drives it or looks at it. So
+/// it needs no operation, whose cost is that of the message itself.
 struct SmallMessage {
     cl_command_queue queue;
     cl_mem buffer;
