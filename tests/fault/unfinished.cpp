@@ -1,61 +1,18 @@
 /// Programs that stall, or end with commands in flight. Each needs a job of its own: the first argument says which. What
 /// they print on standard error is checked by the script that runs them.
 
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include <CL/cl_ext_dist.h>
 #include <unistd.h>
 
+#include "program.hpp"
+
+using namespace cldist_fault;
+
 namespace {
-
-int failures = 0;
-
-void expect(const char *what, long found, long wanted) {
-    if (found != wanted) {
-        std::fprintf(stderr, "UNEXPECTED: %s is %ld, not %ld\n", what, found, wanted);
-        ++failures;
-    }
-}
-
-struct device {
-    device() {
-        cl_uint number = 0;
-        cl_platform_id platforms[16];
-        clGetPlatformIDs(16, platforms, &number);
-        const char *wanted = std::getenv("CLDIST_TEST_DEVICE");
-        for (const cl_device_type type : {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_CPU}) {
-            if (wanted != nullptr && (std::string(wanted) == "gpu") != (type == CL_DEVICE_TYPE_GPU)) {
-                continue;
-            }
-            for (cl_uint i = 0; i < number && i < 16 && id == nullptr; ++i) {
-                clGetDeviceIDs(platforms[i], type, 1, &id, nullptr);
-            }
-        }
-        cl_int error = CL_SUCCESS;
-        context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &error);
-        queue = clCreateCommandQueue(context, id, 0, &error);
-        buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 1 << 20, nullptr, &error);
-        expect("the OpenCL device", error, CL_SUCCESS);
-    }
-
-    cl_device_id id = nullptr;
-    cl_context context = nullptr;
-    cl_command_queue queue = nullptr;
-    cl_mem buffer = nullptr;
-};
-
-cl_int status_told(cl_event event) {
-    cl_int status = CL_QUEUED;
-    expect("clGetTransferInfo", clGetTransferInfo(event, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr),
-           CL_SUCCESS);
-    return status;
-}
 
 /// Rank 1 receives what never comes until it has said so; then rank 0 sends it.
 void stalled_receive(const device &d, int rank) {
@@ -169,7 +126,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    const device d;
+    const device d(1 << 20);
     if (what == "stalled-receive") {
         stalled_receive(d, rank);
     } else if (what == "finalize-in-flight") {

@@ -1,0 +1,54 @@
+#!/bin/bash
+# Cuts the link between two hosts in the middle of two large messages, and mends it once it is reported what no
+# longer moves (what the other side prints comes through the link, too). The messages must then arrive, every byte.
+#
+#   cut.sh PROJECT_ROOT PROGRAM
+set -u
+
+root=$1
+program=$2
+# shellcheck source=tests/network/lab.sh
+. "$root/tests/network/lab.sh"
+make_lab "$root" --rate 400mbit --delay 50us
+
+folder=$(mktemp -d)
+log=$folder/log
+export CLDIST_STALL_SECONDS=3
+timeout 120 "$netlab" run -n 2 --timeout 110 -- "$program" cut "$folder" >"$log" 2>&1 &
+job=$!
+
+fail() {
+    "$netlab" heal 1 >/dev/null 2>&1
+    cat "$log"
+    echo "FAILED: $1"
+    wait "$job"
+    rm -rf "$folder"
+    exit 1
+}
+await() { # SECONDS WHAT COMMAND...: polls until the command succeeds
+    local until=$((SECONDS + $1)) what=$2
+    shift 2
+    until "$@"; do
+        kill -0 "$job" 2>/dev/null || fail "the job ended before $what"
+        [ "$SECONDS" -lt "$until" ] || fail "no sign of $what"
+        sleep 0.1
+    done
+}
+report_of() { # RANK
+    grep -q "cldist\[$1\]:.*send to rank $((1 - $1)), tag 1" "$log" ||
+        grep -q "cldist\[$1\]:.*recv from rank $((1 - $1)), tag 1" "$log"
+}
+
+await 40 "messages in their middle" test -e "$folder/moving"
+"$netlab" cut 1 || fail "netlab could not cut the link"
+echo "the link is cut"
+await 30 "a report of the process on this side of the cut" report_of 0
+if grep -q "has its message" "$log"; then fail "a message arrived over a link that is cut"; fi
+"$netlab" heal 1 || fail "netlab could not mend the link"
+echo "the link is mended"
+wait "$job"
+status=$?
+cat "$log"
+report_of 1 || { echo "FAILED: the process behind the cut has not reported"; status=1; }
+rm -rf "$folder"
+[ "$status" = 0 ] || { echo "FAILED: the job ended with $status"; exit 1; }

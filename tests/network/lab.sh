@@ -1,0 +1,34 @@
+# shellcheck shell=bash
+# Two hosts for a test, to be sourced. They are network namespaces, made by a script named `netlab`: $CLDIST_NETLAB, or
+# ../shared/netlab/netlab next to the project. They are gone when the test ends.
+
+skip() {
+    echo "SKIP: network: $1"
+    exit 77
+}
+
+make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab
+    netlab=${CLDIST_NETLAB:-$1/../shared/netlab/netlab}
+    shift
+    [ -x "$netlab" ] || skip "no netlab script (CLDIST_NETLAB)"
+    [ "$(id -u)" = 0 ] || skip "needs root"
+    local tool output
+    for tool in ip unshare nsenter; do
+        command -v "$tool" >/dev/null || skip "needs $tool (iproute2, util-linux)"
+    done
+    for tool in tc iptables; do
+        command -v "$tool" >/dev/null || skip "needs $tool (iproute2, iptables)"
+    done
+    mpirun --version 2>/dev/null | grep -q 'Open MPI.* 4\.' || skip "needs Open MPI 4"
+
+    export NETLAB_NAME=c$(($$ % 100000))n # a lab of our own; the name is part of interface names, which are short
+    trap 'timeout 60 "$netlab" down >/dev/null 2>&1' EXIT
+    trap 'exit 130' INT TERM
+
+    # A lab that can't be made on this machine (containers often forbid it) says nothing about the library.
+    if ! output=$(timeout 120 "$netlab" up 2 --no-check "$@" 2>&1); then
+        echo "$output"
+        skip "netlab could not make its hosts"
+    fi
+    echo "$output"
+}
