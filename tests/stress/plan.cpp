@@ -129,10 +129,7 @@ private:
                                        static_cast<std::uint64_t>(m.tag), static_cast<std::uint64_t>(end));
         c.thread = static_cast<int>(lane % static_cast<unsigned>(s.threads));
         c.queue = static_cast<int>((lane >> 32U) % static_cast<unsigned>(queues));
-        if (c.queue == out_of_order) {
-            // A blocking command is driven by its caller, and may overtake those that the engine drives.
-            c.blocking = false;
-        } else {
+        if (c.queue != out_of_order) {
             choose_wait(c);
         }
     }
