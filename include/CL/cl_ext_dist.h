@@ -47,6 +47,8 @@ extern "C" {
 #define CL_MPI_ERROR -1208
 /** MPI was finalised, or the program ended, before the command was done. */
 #define CL_TRANSFER_ABANDONED -1209
+/** MPI_Cancel ended the operation: no message was sent or received. */
+#define CL_TRANSFER_CANCELLED -1210
 
 /* ---- Initialisation ---------------------------------------------------------------------------------------------- */
 
@@ -185,6 +187,55 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
                                const size_t region[3], size_t row_pitch, size_t slice_pitch, int source, int tag,
                                MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                cl_event *event);
+
+/* ---- MPI requests and events ------------------------------------------------------------------------------------- */
+
+/** Makes an event that is complete when the operation of `*request` is, so that OpenCL commands can wait for it: a
+ *  non-blocking send or receive of host memory, a non-blocking collective or file operation, a started persistent one.
+ *
+ *  clDataTransfer, section 4 (clCreateEventFromMPIRequest). The library takes the request over and leaves another in its
+ *  place, which ends with it: MPI_Wait, MPI_Test and their forms for many take it, together with any others, and give the
+ *  MPI_Status, count included, and the error of the operation. It must be waited for, tested or freed, like any request.
+ *  Copies of the old handle must not be used before that or the event says that the operation has ended. MPI_Cancel on
+ *  the new one cancels the operation. MPI_Request_free on it leaves the event as it is.
+ *
+ *  MPI_REQUEST_NULL and an inactive persistent request end at once, with an empty status, as in MPI_Wait. A persistent
+ *  request is inactive, but there, when the operation has ended: keep a copy of its handle, to start or free it then. Each
+ *  start needs a call of its own, with a copy of the handle. Open MPI frees a persistent request that failed.
+ *
+ *  The event is a user event of `context`, set by a thread of the library. It ends with CL_MPI_ERROR if the operation
+ *  failed, with CL_TRANSFER_CANCELLED if it was cancelled. clGetTransferInfo tells CL_TRANSFER_STATUS,
+ *  CL_TRANSFER_MPI_ERROR, CL_TRANSFER_ERROR_MESSAGE and, of a receive, CL_TRANSFER_BYTES, CL_TRANSFER_SOURCE and
+ *  CL_TRANSFER_TAG; of a file operation, the bytes. Of other operations these three are what MPI left in the status, and
+ *  mean nothing. The caller releases the event.
+ *
+ *  Errors are reported to the handler that MPI takes for a failing MPI_Test of the request, called by a thread of the
+ *  library. The request left behind belongs to no communicator: MPI reports its error, once more, to the handler of
+ *  MPI_COMM_WORLD when it is waited for. Set MPI_ERRORS_RETURN there as well to go on after a failure.
+ *
+ *  The memory of the operation is the caller's, as ever, and must stay until it has ended. Thread-safe, but no other thread
+ *  may use `*request` meanwhile. Not collective.
+ *
+ *  `errcode_ret` may be NULL. On failure NULL is returned, the request is unchanged, and *errcode_ret is
+ *  CL_INVALID_CONTEXT if `context` is not valid; CL_INVALID_VALUE if `request` is NULL;
+ *  CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW as above; CL_MPI_ERROR if MPI_Grequest_start failed;
+ *  CL_OUT_OF_RESOURCES or CL_OUT_OF_HOST_MEMORY. */
+cl_event clCreateEventFromMPIRequest(cl_context context, MPI_Request *request, cl_int *errcode_ret);
+
+/** Makes an MPI request that is complete when `event` is, so that one MPI_Waitall waits for kernels, transfers and
+ *  messages together. `event` may be of any command or a user event, of any context.
+ *
+ *  clDataTransfer, section 4 (clCreateMPIRequestFromEvent). Its status is empty, as that of MPI_REQUEST_NULL: clGetTransferInfo
+ *  tells more of a transfer. If the event fails, so does the request: with an MPI error code of a class of its own, whose
+ *  text (MPI_Error_string) has the event's status; reported to the handler of MPI_COMM_WORLD, which by default ends the
+ *  job. MPI_Cancel has no effect. The request must be waited for, tested or freed, like any.
+ *
+ *  The event's queue is flushed; the library retains the event until it has ended. Thread-safe. Not collective.
+ *
+ *  Returns CL_SUCCESS and writes *request; CL_INVALID_EVENT if `event` is not valid; CL_INVALID_VALUE if `request` is
+ *  NULL; CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW as above; CL_MPI_ERROR if MPI_Grequest_start failed;
+ *  CL_OUT_OF_RESOURCES or CL_OUT_OF_HOST_MEMORY. */
+cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
 
 /* ---- What a transfer did ----------------------------------------------------------------------------------------- */
 

@@ -51,7 +51,7 @@ std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &state
     return stages;
 }
 
-// A command's records are of one send, of one receive, or of a send and a receive.
+// A command's records are of one send, of one receive, of a send and a receive, or of an MPI request.
 void answer(cl_event event, const EventTable::Records &records, cl_transfer_info param, const Answer &out) {
     std::vector<Record::State> states;
     for (const auto &record : records) states.push_back(record->state());
@@ -63,7 +63,7 @@ void answer(cl_event event, const EventTable::Records &records, cl_transfer_info
                            return a.phase < b.phase;
                        })->phase;
     const bool sends = records.front()->direction == Direction::send;
-    const bool receives = records.back()->direction == Direction::recv;
+    const bool receives = records.back()->direction != Direction::send;
 
     switch (param) {
         // A transfer that has ended, or had nothing to do, may still wait for its turn in the queue.

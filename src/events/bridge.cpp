@@ -114,6 +114,15 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::
     check(clFlush(info.queue), "clFlush");
 }
 
+Bridge::Bridge(cl_context context) : context_(Context::share(context)), done_(user_event(context)) {
+    end_.push_back(Event::share(done_.get()));
+}
+
+Bridge::Bridge(cl_event start) {
+    start_.events.push_back(Event::share(start));
+    start_.gate = start;
+}
+
 Bridge::~Bridge() { complete(CL_TRANSFER_ABANDONED); }
 
 void Bridge::complete(cl_int code) {
@@ -122,6 +131,8 @@ void Bridge::complete(cl_int code) {
     clSetUserEventStatus(done_.get(), code);
 }
 
-bool Bridge::settled() const { return execution_status(end_.back().get()) <= CL_COMPLETE; }
+bool Bridge::settled() const {
+    return !has_user_visible_event() || execution_status(user_visible_event()) <= CL_COMPLETE;
+}
 
 }  // namespace cldist

@@ -60,11 +60,16 @@ class Bridge {
 public:
     /// Enqueues and flushes; fills the mappings' memory. Throws an Error if the platform refuses.
     Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings);
+    /// Of a command in no queue: an event of `context` alone, for a command that starts at once.
+    explicit Bridge(cl_context context);
+    /// Of a command without an event of its own, which may start when `start` is complete.
+    explicit Bridge(cl_event start);
     Bridge(const Bridge &) = delete;
     Bridge &operator=(const Bridge &) = delete;
     ~Bridge();
 
     [[nodiscard]] cl_event start_event() const { return start_.gate; }
+    [[nodiscard]] bool has_user_visible_event() const { return !end_.empty(); }
     [[nodiscard]] cl_event user_visible_event() const { return end_.back().get(); }
 
     /// Ends the command. Later calls do nothing.

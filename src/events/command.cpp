@@ -61,7 +61,7 @@ void Command::abandon(const Status &status) {
 void Command::end(const Status &status) {
     if (std::exchange(ended_, true)) return;
     status_ = status;
-    if (bridge_ == nullptr) return;
+    if (bridge_ == nullptr || !bridge_->has_user_visible_event()) return;
     if (!status.ok() && failure_policy != nullptr) {
         std::string account = status.message;
         for (const auto &operation : operations_) account += "\n  " + describe(*operation->record(), now_ns());

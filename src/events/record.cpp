@@ -20,9 +20,18 @@ constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "de
 
 std::string peer_name(int rank) { return rank == MPI_ANY_SOURCE ? "any source" : fmt::format("rank {}", rank); }
 std::string tag_name(int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); }
-const char *name_of(Direction direction) { return direction == Direction::send ? "send" : "recv"; }
 
 }  // namespace
+
+const char *name_of(Direction direction) {
+    switch (direction) {
+        case Direction::send: return "send";
+        case Direction::recv: return "recv";
+        case Direction::request: return "MPI request";
+        case Direction::event: return "MPI request of an event";
+    }
+    return "";
+}
 
 Record::Record(Direction the_direction, int peer, int the_world_peer, int tag, std::size_t size)
     : direction(the_direction), world_peer(the_world_peer), id(next_id()), created_ns(now_ns()) {
@@ -99,6 +108,9 @@ Record::State Record::state() const {
 
 std::string describe(const Record &record, std::uint64_t now) {
     const Record::State s = record.state();
+    const double seconds = static_cast<double>(now - record.created_ns) * 1e-9;
+    if (record.direction == Direction::request || record.direction == Direction::event)
+        return fmt::format("{}, pending for {:.1f} s", name_of(record.direction), seconds);
     std::string progress;
     if (s.phase == CL_QUEUED)
         progress = "waits for its wait list or its queue";
@@ -108,7 +120,7 @@ std::string describe(const Record &record, std::uint64_t now) {
         progress = fmt::format("moved {} of {} bytes", s.bytes, s.size);
     return fmt::format("{} {} {}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction),
                        record.direction == Direction::send ? "to" : "from", peer_name(s.peer), tag_name(s.tag), s.size,
-                       progress, static_cast<double>(now - record.created_ns) * 1e-9);
+                       progress, seconds);
 }
 
 void PendingRecords::add(std::shared_ptr<Record> record) {

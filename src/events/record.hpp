@@ -15,7 +15,11 @@
 
 namespace cldist {
 
-enum class Direction { send, recv };
+/// Which way the bytes go; or, of a command that moves none itself, what it waits for: an MPI request, in place of which
+/// the user has an event, or an event, in place of which he has an MPI request.
+enum class Direction { send, recv, request, event };
+[[nodiscard]] const char *name_of(Direction direction);
+
 enum class Stage : cl_uint {
     wait = CL_STAGE_WAIT,
     match = CL_STAGE_MATCH,

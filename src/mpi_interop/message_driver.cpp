@@ -33,7 +33,8 @@ void MessageDriver::add(int code, MPI_Request request, MessageTicket &ticket) {
 
 bool MessageDriver::poll() {
     const bool requests = poll_requests();
-    return message_order().probe(watches_) || requests;
+    const bool adopted = adopted_.poll();
+    return message_order().probe(watches_) || requests || adopted;
 }
 
 bool MessageDriver::poll_requests() {

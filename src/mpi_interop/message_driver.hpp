@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "events/engine.hpp"
+#include "mpi_interop/adopted_requests.hpp"
 #include "mpi_interop/message_order.hpp"
 
 namespace cldist {
@@ -25,6 +26,9 @@ public:
     /// Looks for the receive's message, behind all receives announced before. Any thread.
     void match(PendingMatch &pending) { message_order().announce(pending, watches_); }
 
+    /// Requests of the user's, asked about with the rest.
+    AdoptedRequests &adopted() { return adopted_; }
+
     bool poll() override;
 
 private:
@@ -35,6 +39,7 @@ private:
     std::vector<MessageTicket *> tickets_;
     std::vector<int> indices_;
     std::vector<MPI_Status> statuses_;
+    AdoptedRequests adopted_;
 
     Watches watches_;  ///< guarded by the order of messages
 };

@@ -170,21 +170,27 @@ std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
         if (rank == MPI_ANY_SOURCE) return std::string("any rank");
         return rank == MPI_UNDEFINED ? "a rank of another job" : fmt::format("rank {}", rank);
     };
-    std::vector<std::string> lines;
-    for (const Unmatched &u : all) {
-        const bool send = u.direction == static_cast<int>(Direction::send);
+    const auto line_of = [&](const Unmatched &u) {
+        const auto direction = static_cast<Direction>(u.direction);
+        if (direction == Direction::request || direction == Direction::event)
+            return fmt::format("rank {}: {}", u.rank, name_of(direction));
+        const bool send = direction == Direction::send;
+        const auto opposite = static_cast<int>(send ? Direction::recv : Direction::send);
         std::string others;
         for (const Unmatched &v : all) {
-            const bool answers = v.direction != u.direction && (u.peer == v.rank || u.peer == MPI_ANY_SOURCE) &&
+            const bool answers = v.direction == opposite && (u.peer == v.rank || u.peer == MPI_ANY_SOURCE) &&
                                  (v.peer == u.rank || v.peer == MPI_ANY_SOURCE);
             if (!answers) continue;
             others += fmt::format("{}{}, {} bytes", others.empty() ? "" : "; ", tag_name(v.tag), v.bytes);
         }
-        lines.push_back(fmt::format("rank {}: {} {}, {}, {} bytes; {} has {}", u.rank, send ? "send to" : "recv from",
-                                    rank_name(u.peer), tag_name(u.tag), u.bytes, rank_name(u.peer),
-                                    others.empty()
-                                        ? fmt::format("no {} pending for it", send ? "recv" : "send")
-                                        : fmt::format("a pending {} with {}", send ? "recv" : "send", others)));
+        return fmt::format("rank {}: {} {}, {}, {} bytes; {} has {}", u.rank, send ? "send to" : "recv from",
+                           rank_name(u.peer), tag_name(u.tag), u.bytes, rank_name(u.peer),
+                           others.empty() ? fmt::format("no {} pending for it", send ? "recv" : "send")
+                                          : fmt::format("a pending {} with {}", send ? "recv" : "send", others));
+    };
+    std::vector<std::string> lines;
+    for (const Unmatched &u : all) {
+        lines.push_back(line_of(u));
         if (lines.size() == 40) {
             lines.push_back(fmt::format("... and {} more", all.size() - lines.size()));
             break;

@@ -23,6 +23,7 @@ inline void check(cl_int code, const char *call) {
         if (function(object, param, sizeof value, &value, nullptr) != CL_SUCCESS) return {}; \
         return value;                                                                        \
     }
+CLDIST_QUERY(cl_context, clGetContextInfo)
 CLDIST_QUERY(cl_command_queue, clGetCommandQueueInfo)
 CLDIST_QUERY(cl_mem, clGetMemObjectInfo)
 CLDIST_QUERY(cl_event, clGetEventInfo)

@@ -66,6 +66,15 @@ void expect_commands_refused(const device &d, cl_int code) {
            CL_INVALID_VALUE);
     expect("a send with a wrong communicator",
            clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, 0, 1, MPI_COMM_NULL, 0, nullptr, nullptr), code);
+
+    MPI_Request request = MPI_REQUEST_NULL;
+    cl_int found = CL_SUCCESS;
+    clCreateEventFromMPIRequest(d.context, &request, &found);
+    expect("clCreateEventFromMPIRequest", found, code);
+    cl_event event = clCreateUserEvent(d.context, &found);
+    expect("clCreateMPIRequestFromEvent", clCreateMPIRequestFromEvent(event, &request), code);
+    expect("writing the request", request == MPI_REQUEST_NULL ? 0 : 1, 0);
+    clReleaseEvent(event);
 }
 
 void expect_local_device(cl_int code) {

@@ -79,6 +79,30 @@ void finalize_unmatched(const device &d, int rank) {
     // The gate is never set, and the platform may wait for its queue when handles are released: leave them.
 }
 
+/// MPI_Finalize with an event of a receive that nothing matches, and a request of an event that nobody sets. The requests
+/// are freed, so that the program has done its part.
+void finalize_requests(const device &d, int rank) {
+    cl_int error = CL_SUCCESS;
+    MPI_Request request = MPI_REQUEST_NULL;
+    cl_event event = nullptr;
+    if (rank == 0) {
+        MPI_Irecv(&error, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, &request);
+        event = clCreateEventFromMPIRequest(d.context, &request, &error);
+        expect("clCreateEventFromMPIRequest", error, CL_SUCCESS);
+    } else if (rank == 1) {
+        expect("clCreateMPIRequestFromEvent",
+               clCreateMPIRequestFromEvent(clCreateUserEvent(d.context, &error), &request), CL_SUCCESS);
+    }
+    MPI_Request_free(&request);
+    MPI_Finalize();
+    if (event != nullptr) {
+        expect("the event's status", status_told(event), CL_TRANSFER_ABANDONED);
+        clReleaseEvent(event);
+    }
+    std::fprintf(stderr, "rank %d came out of MPI_Finalize\n", rank);
+    std::fflush(stderr);
+}
+
 /// main ends without MPI_Finalize, with a receive in flight.
 void exit_in_flight(const device &d, int rank) {
     cl_event event = nullptr;
@@ -133,6 +157,8 @@ int main(int argc, char **argv) {
         finalize_in_flight(d, rank);
     } else if (what == "finalize-unmatched") {
         finalize_unmatched(d, rank);
+    } else if (what == "finalize-requests") {
+        finalize_requests(d, rank);
     } else if (what == "exit-in-flight") {
         exit_in_flight(d, rank);
     } else if (what == "exit-idle") {

@@ -24,6 +24,13 @@ TEST_CASE("a record says in words what its transfer waits for") {
     CHECK(describe(recv, now_ns()).find("recv from rank 1, tag 7, 20 bytes: moved 0 of 20") != std::string::npos);
 }
 
+TEST_CASE("a record of an MPI request says for how long it is pending") {
+    Record request(Direction::request, MPI_ANY_SOURCE, MPI_UNDEFINED, MPI_ANY_TAG, 0);
+    CHECK(describe(request, request.created_ns + 3'100'000'000U) == "MPI request, pending for 3.1 s");
+    Record event(Direction::event, MPI_ANY_SOURCE, MPI_UNDEFINED, MPI_ANY_TAG, 0);
+    CHECK(describe(event, event.created_ns) == "MPI request of an event, pending for 0.0 s");
+}
+
 TEST_CASE("a stage spans all its blocks") {
     Record record(Direction::send, 0, 0, 0, 10);
     const std::uint64_t early = now_ns();

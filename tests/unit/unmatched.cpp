@@ -19,6 +19,17 @@ TEST_CASE("unmatched commands are named with what the other side has instead") {
     CHECK(lines[2] == "rank 2: recv from any rank, tag 9, 1 bytes; any rank has no send pending for it");
 }
 
+TEST_CASE("an MPI request that has not ended is named, and answers to nothing") {
+    constexpr int request = static_cast<int>(Direction::request);
+    constexpr int event = static_cast<int>(Direction::event);
+    const auto lines = match_unmatched(
+        {{send, 0, 1, 5, 64}, {request, 1, MPI_UNDEFINED, MPI_ANY_TAG, 0}, {event, 1, MPI_ANY_SOURCE, MPI_ANY_TAG, 0}});
+    REQUIRE(lines.size() == 3);
+    CHECK(lines[0] == "rank 0: send to rank 1, tag 5, 64 bytes; rank 1 has no recv pending for it");
+    CHECK(lines[1] == "rank 1: MPI request");
+    CHECK(lines[2] == "rank 1: MPI request of an event");
+}
+
 TEST_CASE("a flood of unmatched commands is cut") {
     const auto lines = match_unmatched(std::vector<Unmatched>(1000, {send, 0, 1, 5, 64}));
     CHECK(lines.size() == 41);

@@ -1,0 +1,116 @@
+#include "mpi_interop/request_operations.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist {
+namespace {
+
+class RequestWait final : public Operation {
+public:
+    RequestWait(std::shared_ptr<Record> record, MPI_Request request, std::unique_ptr<StandInRequest> stand_in,
+                AdoptedRequests &adopted)
+        : Operation(std::move(record)), original_{request}, stand_in_(std::move(stand_in)), adopted_(adopted) {}
+
+    void start(const Status &) override {
+        start_ns_ = now_ns();
+        adopted_.add(original_);
+    }
+
+    Progress poll() override {
+        if (original_.done) {
+            finish();
+            return Progress::done;
+        }
+        if (stand_in_->cancelled() && !std::exchange(cancelled_, true)) PMPI_Cancel(&original_.request);
+        return Progress::idle;
+    }
+
+    // Nobody knows; AdoptedRequests notices when they move.
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    void finish() {
+        int cancelled = 0;
+        MPI_Count bytes = 0;
+        PMPI_Test_cancelled(&original_.status, &cancelled);
+        if (original_.error != MPI_SUCCESS) {
+            fail(mpi_failure(original_.error, "the operation of the MPI request"));
+        } else if (cancelled != 0) {
+            fail(Status::failure(CL_TRANSFER_CANCELLED, "the operation of the MPI request was cancelled"));
+        } else {
+            PMPI_Get_elements_x(&original_.status, MPI_BYTE, &bytes);
+            const auto size = static_cast<std::size_t>(std::max<MPI_Count>(bytes, 0));
+            record()->matched(original_.status.MPI_SOURCE, original_.status.MPI_TAG, size);
+            record()->moved(size);
+            record()->stage_done(Stage::message, start_ns_);
+        }
+        stand_in_->complete(original_.status, original_.error);
+    }
+
+    AdoptedRequest original_;
+    const std::unique_ptr<StandInRequest> stand_in_;
+    AdoptedRequests &adopted_;
+    std::uint64_t start_ns_ = 0;
+    bool cancelled_ = false;
+};
+
+// MPI's code for an event that ended with `status`, made when it is first needed.
+int failed_event_code(cl_int status) {
+    static std::mutex mutex;
+    static std::map<cl_int, int> codes;
+    static int error_class = MPI_ERR_OTHER;
+    const std::lock_guard lock(mutex);
+    if (const auto at = codes.find(status); at != codes.end()) return at->second;
+    if (codes.empty()) {
+        if (PMPI_Add_error_class(&error_class) != MPI_SUCCESS) return MPI_ERR_OTHER;
+        PMPI_Add_error_string(error_class, "an OpenCL event failed");
+    }
+    int code = MPI_ERR_OTHER;
+    if (PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) return MPI_ERR_OTHER;
+    PMPI_Add_error_string(code, fmt::format("the OpenCL event of the request failed with status {}", status).c_str());
+    return codes.emplace(status, code).first->second;
+}
+
+class EventWait final : public Operation {
+public:
+    EventWait(std::shared_ptr<Record> record, cl_event event, std::unique_ptr<StandInRequest> stand_in)
+        : Operation(std::move(record)), event_(Event::share(event)), stand_in_(std::move(stand_in)) {}
+
+    void start(const Status &gate) override {
+        if (!gate.ok()) fail(gate);
+        stand_in_->complete(empty_status(),
+                            gate.ok() ? MPI_SUCCESS : failed_event_code(execution_status(event_.get())));
+    }
+    Progress poll() override { return Progress::done; }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    const Event event_;
+    const std::unique_ptr<StandInRequest> stand_in_;
+};
+
+std::shared_ptr<Record> make_record(Direction direction) {
+    return std::make_shared<Record>(direction, MPI_ANY_SOURCE, MPI_UNDEFINED, MPI_ANY_TAG, 0);
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> make_request_wait(MPI_Request request, std::unique_ptr<StandInRequest> stand_in,
+                                             AdoptedRequests &adopted) {
+    return std::make_unique<RequestWait>(make_record(Direction::request), request, std::move(stand_in), adopted);
+}
+
+std::unique_ptr<Operation> make_event_wait(cl_event event, std::unique_ptr<StandInRequest> stand_in) {
+    return std::make_unique<EventWait>(make_record(Direction::event), event, std::move(stand_in));
+}
+
+}  // namespace cldist
