@@ -266,14 +266,13 @@ MPI_CASE("a request that fails gives its event a negative status and MPI_Wait it
         CHECK(error_class(transfer_info<int>(truncated, CL_TRANSFER_MPI_ERROR)) == MPI_ERR_TRUNCATE);
         CHECK(transfer_text(truncated, CL_TRANSFER_ERROR_MESSAGE).find("truncated") != std::string::npos);
         expect_received(good, 100, 0, 2);
+        // Alone: of many, MPICH gives the failed one another class, and leaves the others pending.
+        CHECK(error_class(MPI_Wait(&requests[0], MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
         // The third is one that the library has not seen.
-        std::array<MPI_Status, 3> statuses{};
-        CHECK(error_class(MPI_Waitall(3, requests.data(), statuses.data())) == MPI_ERR_IN_STATUS);
-        CHECK(error_class(statuses[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
-        CHECK(statuses[1].MPI_ERROR == MPI_SUCCESS);
-        CHECK(statuses[2].MPI_ERROR == MPI_SUCCESS);
-        CHECK(count_of(statuses[1], MPI_BYTE) == 100);
-        CHECK(count_of(statuses[2], MPI_BYTE) == 10);
+        std::array<MPI_Status, 2> statuses{};
+        CHECK(MPI_Waitall(2, &requests[1], statuses.data()) == MPI_SUCCESS);
+        CHECK(count_of(statuses[0], MPI_BYTE) == 100);
+        CHECK(count_of(statuses[1], MPI_BYTE) == 10);
         for (const MPI_Request request : requests) {
             CHECK(request == MPI_REQUEST_NULL);
         }
