@@ -197,8 +197,8 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  *  place, which ends with it: MPI_Wait, MPI_Test and their forms for many take it, together with any others, and give the
  *  MPI_Status, count included, and the error of the operation. It must be waited for, tested or freed, like any request.
  *  Copies of the old handle must not be used before that or the event says that the operation has ended. MPI_Cancel on
- *  the new one cancels the operation. One that MPI_Cancel was called on must
- *  not be handed over. MPI_Request_free on it leaves the event as it is.
+ *  the new one cancels the operation; the old one must not have been cancelled before. MPI_Request_free on the new one
+ *  leaves the event as it is.
  *
  *  MPI_REQUEST_NULL and an inactive persistent request end at once, with an empty status, as in MPI_Wait. A persistent
  *  request is inactive, but there, when the operation has ended: keep a copy of its handle, to start or free it then. Each
