@@ -1,7 +1,7 @@
 // A message into host memory and a device that waits for it, without the host waiting in between.
 //
-// Rank 0 computes on its device, reads the result and sends it with MPI_Send. Rank 1 receives it with MPI_Irecv, as an old program
-// does, makes an event of the request, and enqueues what depends on the message: a write to the device and a kernel. A
+// Rank 0 computes on its device and sends the result from there. Rank 1 receives it into host memory with MPI_Irecv, as an
+// old program does, only with MPI_CL_MEM as the datatype, makes an event of the request, and enqueues what depends on the message: a write to the device and a kernel. A
 // kernel that does not depend on it runs meanwhile. The host of rank 1 waits once, at the end.
 //
 // Of the form of Listing 5 in "clDataTransfer" (Takizawa et al. 2015).
@@ -89,13 +89,11 @@ int main(int argc, char **argv) {
     std::vector<float> host(count);
     if (rank == 0) {
         launch(dependent, fill, 0, nullptr, nullptr);
-        // A plain MPI message to a plain MPI_Irecv.
-        check(clEnqueueReadBuffer(dependent, data, CL_TRUE, 0, size, host.data(), 0, nullptr, nullptr),
-              "clEnqueueReadBuffer");
-        MPI_Send(host.data(), static_cast<int>(size), MPI_BYTE, 1, tag, MPI_COMM_WORLD);
+        check(clEnqueueSendBuffer(dependent, data, CL_TRUE, 0, size, 1, tag, MPI_COMM_WORLD, 0, nullptr, nullptr),
+              "clEnqueueSendBuffer");
     } else {
         MPI_Request request = MPI_REQUEST_NULL;
-        MPI_Irecv(host.data(), static_cast<int>(size), MPI_BYTE, 0, tag, MPI_COMM_WORLD, &request);
+        MPI_Irecv(host.data(), static_cast<int>(size), MPI_CL_MEM, 0, tag, MPI_COMM_WORLD, &request);
         cl_event received = clCreateEventFromMPIRequest(context, &request, &code);
         check(code, "clCreateEventFromMPIRequest");
 

@@ -12,9 +12,7 @@ namespace nanopowder {
 /// MPI_Isend, MPI_Irecv into page-locked memory, clEnqueueWriteBuffer.
 void run_baseline(Powder &powder, int steps);
 
-#ifdef MPI_CL_MEM
 /// MPI_Isend of MPI_CL_MEM, clEnqueueRecvBuffer.
 void run_mpi_cl_mem(Powder &powder, int steps);
-#endif
 
 }  // namespace nanopowder

@@ -1,7 +1,5 @@
 #include "hosts.hpp"
 
-#ifdef MPI_CL_MEM
-
 namespace nanopowder {
 namespace {
 
@@ -63,5 +61,3 @@ void run_mpi_cl_mem(Powder &powder, int steps) {
 }
 
 }  // namespace nanopowder
-
-#endif

@@ -113,11 +113,7 @@ Options parse(int argc, char **argv) {
 }
 
 std::vector<Version> versions_of(const Options &options) {
-    std::vector<Version> versions = {{"baseline", run_baseline},
-#ifdef MPI_CL_MEM
-                                     {"mpi-cl-mem", run_mpi_cl_mem}
-#endif
-    };
+    std::vector<Version> versions = {{"baseline", run_baseline}, {"mpi-cl-mem", run_mpi_cl_mem}};
     if (options.version != "all")
         std::erase_if(versions, [&](const Version &version) { return version.name != options.version; });
     if (versions.empty()) refuse(fmt::format("there is no version '{}'", options.version));

@@ -238,6 +238,54 @@ cl_event clCreateEventFromMPIRequest(cl_context context, MPI_Request *request, c
  *  CL_OUT_OF_RESOURCES or CL_OUT_OF_HOST_MEMORY. */
 cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
 
+/* ---- MPI calls whose far end is a device ----------------------------------------------------------------------------- */
+
+/** A datatype of one byte: "the far end of this message is an OpenCL device". MPI calls with it exchange host memory with
+ *  the commands above, or with such calls, in the same pipelined format.
+ *
+ *  clDataTransfer, section 4 (MPI_CL_MEM). Counts are bytes. These calls take it, with their forms for large counts
+ *  (MPI_Send_c, …) where the MPI library has them:
+ *    MPI_Send, MPI_Ssend, MPI_Isend, MPI_Issend, MPI_Recv, MPI_Irecv, MPI_Mrecv, MPI_Imrecv;
+ *    MPI_Sendrecv, on one side or both;
+ *    MPI_Get_count, MPI_Get_elements, MPI_Get_elements_x; MPI_Type_size and others that ask about a type.
+ *  All others (MPI_Bsend, MPI_Rsend, MPI_Send_init, MPI_Sendrecv_replace, collective and file operations, MPI_Pack)
+ *  refuse it with MPI_ERR_TYPE: it is not committed, and must not be, nor freed. It can't be part of another datatype.
+ *
+ *  It is a variable, made when the library is made ready (MPI_Init, clDistInit) and MPI_DATATYPE_NULL before that and
+ *  after MPI_Finalize: no static initialiser can use it. Calls with it are then MPI_ERR_TYPE, with a line in the log.
+ *
+ *  Meaning. As MPI says, section 3, for order, wildcards, MPI_PROC_NULL, MPI_Ssend, inter-communicators, threads. Order
+ *  holds between these calls and commands, blocking or not; between them and plain messages only once a call or request
+ *  is complete. Blocking calls do their work on the calling thread; requests are done by a thread of the library, whether
+ *  MPI is called meanwhile or not.
+ *
+ *  Requests are generalised requests, which MPI_Wait, MPI_Test and their forms for many take together with others.
+ *  MPI_Cancel gives up a receive that has not met its message; it leaves sends as they are. After MPI_Request_free the
+ *  operation goes on. MPI_Start and MPI_Request_get_status: as for any request that is not persistent.
+ *
+ *  Status. MPI_SOURCE, MPI_TAG, and as count (of MPI_CL_MEM or MPI_BYTE) the bytes received; MPI_Test_cancelled.
+ *
+ *  Probing. MPI_Probe, MPI_Iprobe, MPI_Mprobe and MPI_Improbe find these messages; MPI_Get_count with MPI_CL_MEM tells the
+ *  payload of one of the last 64 found in the process. With another datatype it tells the bytes that MPI moves, which are
+ *  others. Asking so for the size of a large message takes its announcement off the wire: from then on only commands and
+ *  calls with MPI_CL_MEM can receive it, and a MPI_Ssend of it may end. A probe does not find what a pending receive of
+ *  this library is to get.
+ *
+ *  Errors go to the error handler of the communicator (of MPI_COMM_WORLD if that is not valid), with a line in the log,
+ *  and are returned:
+ *  MPI_ERR_COMM      if the communicator is MPI_COMM_NULL or was freed, or as for CL_INVALID_COMMUNICATOR;
+ *  MPI_ERR_COUNT     if the count is negative;          MPI_ERR_BUFFER  if the memory is NULL and the count is not 0;
+ *  MPI_ERR_RANK      as for CL_INVALID_RANK;            MPI_ERR_TAG     as for CL_INVALID_TAG;
+ *  MPI_ERR_TRUNCATE  as for CL_MESSAGE_TRUNCATED: the memory is unchanged;
+ *  MPI_ERR_TYPE      as for CL_MESSAGE_NOT_RECOGNIZED;  MPI_ERR_NO_MEM  if there is no memory;
+ *  an error class of its own, with a text, as for CL_PEER_TRANSFER_FAILED; MPI_ERR_OTHER for everything else.
+ *  Errors of requests are told by the call that completes them, to the handler of MPI_COMM_WORLD: generalised requests have
+ *  no communicator. Where several are waited for at once MPICH makes MPI_ERR_OTHER of them.
+ *
+ *  A program in Fortran has its calls go to MPI directly: they don't know this datatype. */
+extern MPI_Datatype cldist_mpi_cl_mem;
+#define MPI_CL_MEM cldist_mpi_cl_mem
+
 /* ---- What a transfer did ----------------------------------------------------------------------------------------- */
 
 typedef cl_uint cl_transfer_info;

@@ -139,12 +139,6 @@ void enqueue(const Call &call) {
     throw error;
 }
 
-// What drives the blocking commands of the calling thread; kept, since it is empty between them but not small.
-MessageDriver &caller_driver() {
-    static thread_local MessageDriver driver;
-    return driver;
-}
-
 // Whether a blocking command must wait for its turn before its message may move. Otherwise its copies, which its own
 // queue does, wait in its place: where nothing else of the library is in flight, nobody can tell the difference.
 bool needs_gate(const Call &call) {

@@ -25,6 +25,9 @@ public:
     /// does what the far end needs in order not to wait for ever.
     virtual void start(const Status &gate) = 0;
     virtual Progress poll() = 0;
+    /// Ends with CL_TRANSFER_CANCELLED if it has not met its far end and can be given up; else goes on as if nothing was
+    /// said. Between start() and done, by the driving thread.
+    virtual void cancel() {}
     /// Whether bytes are moving, rather than the operation waiting for somebody.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
 

@@ -2,9 +2,11 @@
 
 namespace cldist {
 
-void MessageDriver::send(const void *data, int bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket) {
+void MessageDriver::send(const void *data, int bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
+                         bool synchronous) {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int code = PMPI_Isend(data, bytes, MPI_BYTE, dest, tag, comm, &request);
+    const int code = synchronous ? PMPI_Issend(data, bytes, MPI_BYTE, dest, tag, comm, &request)
+                                 : PMPI_Isend(data, bytes, MPI_BYTE, dest, tag, comm, &request);
     add(code, request, ticket);
 }
 
@@ -67,6 +69,11 @@ bool MessageDriver::poll_requests() {
     tickets_.resize(kept);
     requests_.resize(kept);
     return true;
+}
+
+MessageDriver &caller_driver() {
+    static thread_local MessageDriver driver;
+    return driver;
 }
 
 }  // namespace cldist

@@ -19,7 +19,9 @@ struct MessageTicket {
 class MessageDriver final : public Poller {
 public:
     /// Sends or receives a block; the ticket is done when MPI says so. Errors go to the ticket.
-    void send(const void *data, int bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket);
+    /// `synchronous`: done only once the message is being received.
+    void send(const void *data, int bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
+              bool synchronous = false);
     void receive(void *data, int bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket);
     void receive(void *data, int bytes, MatchedMessage &message, MessageTicket &ticket);
 
@@ -43,5 +45,8 @@ private:
 
     Watches watches_;  ///< guarded by the order of messages
 };
+
+/// What drives the blocking commands of the calling thread; kept, since it is empty between them but not small.
+MessageDriver &caller_driver();
 
 }  // namespace cldist

@@ -103,8 +103,10 @@ private:
 class SendOperation final : public MessageOperation {
 public:
     SendOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                  Channels &channels)
-        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver), channels_(channels) {}
+                  Channels &channels, bool synchronous)
+        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver),
+          channels_(channels),
+          synchronous_(synchronous) {}
 
     ~SendOperation() override {
         if (turn_taken_) message_order().leave_turn(turn());
@@ -242,7 +244,7 @@ private:
         }
         message_start_ns_ = now_ns();
         driver_.send(message_.data(), static_cast<int>(message_.size()), peer_.rank, peer_.tag, peer_.comm->handle(),
-                     ticket_);
+                     ticket_, synchronous_);
         if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
         return true;
     }
@@ -257,6 +259,7 @@ private:
     }
 
     Channels &channels_;
+    const bool synchronous_;
     Plan plan_;
     Step step_ = Step::nothing;
     std::optional<int> channel_;
@@ -274,10 +277,10 @@ private:
 class RecvOperation final : public MessageOperation {
 public:
     RecvOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                  const std::optional<MatchedMessage> &found)
+                  std::optional<MatchedMessage> found)
         : MessageOperation(std::move(record), std::move(range), std::move(peer), driver) {
         if (!found) return;
-        match_.message = *found;
+        match_.message = std::move(*found);
         match_.done = true;
         step_ = Step::match;
     }
@@ -287,8 +290,8 @@ public:
     }
 
     void announce() override {
-        if (peer_.rank == MPI_PROC_NULL || peer_.comm->freed()) return;
-        match_.pattern = {peer_.comm.get(), peer_.rank, peer_.tag};
+        if (step_ == Step::match || peer_.rank == MPI_PROC_NULL || peer_.comm->freed()) return;
+        match_.pattern = {peer_.comm, peer_.rank, peer_.tag};
         driver_.match(match_);
         step_ = Step::match;
     }
@@ -306,6 +309,14 @@ public:
             return;
         }
         announce();
+    }
+
+    void cancel() override {
+        if (step_ != Step::match) return;
+        message_order().forget(match_);
+        if (match_.done) return;
+        step_ = Step::nothing;
+        fail(Status::failure(CL_TRANSFER_CANCELLED, "the receive was cancelled"));
     }
 
     [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing && step_ != Step::match; }
@@ -353,10 +364,15 @@ private:
         const auto bytes = static_cast<std::size_t>(message.bytes);
         record()->matched(message.source, message.tag, bytes > envelope_size ? bytes - envelope_size : 0);
         start_ns_ = now_ns();
+        step_ = Step::message;
+        if (!message.content.empty()) {
+            memory_ = message.content.data();
+            ticket_ = {true, MPI_SUCCESS, message.bytes};
+            return;
+        }
         std::byte *memory = memory_for(bytes);
         memory_ = memory;
         driver_.receive(memory, message.bytes, match_.message, ticket_);
-        step_ = Step::message;
     }
 
     // What can't be a message for this receive may be of any size.
@@ -439,15 +455,18 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels) {
+std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels,
+                                     bool synchronous) {
     auto record = make_record(Direction::send, range.size, peer);
-    return std::make_unique<SendOperation>(std::move(record), std::move(range), std::move(peer), driver, channels);
+    return std::make_unique<SendOperation>(std::move(record), std::move(range), std::move(peer), driver, channels,
+                                           synchronous);
 }
 
 std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                                     const std::optional<MatchedMessage> &found) {
+                                     std::optional<MatchedMessage> found) {
     auto record = make_record(Direction::recv, range.size, peer);
-    return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer), driver, found);
+    return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer), driver,
+                                           std::move(found));
 }
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer) {

@@ -17,10 +17,12 @@ struct MessagePeer {
     int tag;   ///< or MPI_ANY_TAG
 };
 
-/// `driver` and `channels` outlive the operation. `found`, if there is one, is the message that was matched already.
-std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels);
+/// `driver` and `channels` outlive the operation. With `synchronous` it ends only once its message is being received.
+std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels,
+                                     bool synchronous = false);
+/// `found`, if there is one, is the message that was matched already.
 std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                                     const std::optional<MatchedMessage> &found = {});
+                                     std::optional<MatchedMessage> found = {});
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer);
 

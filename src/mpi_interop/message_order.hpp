@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
+#include <vector>
 
 #include "mpi_interop/communicator.hpp"
 
@@ -18,11 +21,12 @@ struct MatchedMessage {
     int tag = 0;
     int bytes = 0;
     int error = MPI_SUCCESS;
+    std::vector<std::byte> content;  ///< if it was received already; `message` is null then
 };
 
 /// Which messages a receive takes.
 struct MessagePattern {
-    const Communicator *comm;
+    std::shared_ptr<const Communicator> comm;
     int source;  ///< or MPI_ANY_SOURCE
     int tag;     ///< or MPI_ANY_TAG
 
@@ -32,9 +36,6 @@ struct MessagePattern {
     bool operator==(const MessagePattern &) const = default;
 };
 
-/// Whether a message of that pattern, or an error, was found.
-bool probe(const MessagePattern &pattern, MatchedMessage &found);
-
 /// Receives of one pattern that one thread looks after; they share a probe.
 struct Watch {
     MessagePattern pattern;
@@ -42,7 +43,7 @@ struct Watch {
 };
 using Watches = std::list<Watch>;
 
-/// A receive that waits for its message. Its owner keeps the communicator.
+/// A receive that waits for its message.
 struct PendingMatch {
     MessagePattern pattern;
     MatchedMessage message;         ///< once done
@@ -73,17 +74,37 @@ public:
     /// Whether a message was found, for whomever.
     bool probe(Watches &watches);
 
+    /// Whether no receive is pending and nothing is put back: then look() and take() do what MPI_Iprobe and MPI_Improbe do.
+    [[nodiscard]] bool quiet() const { return not_quiet_ == 0; }
+    /// The message that a receive of this pattern would get if it were announced now; it stays where it is.
+    std::optional<MatchedMessage> look(const MessagePattern &pattern);
+    /// The same, taken.
+    std::optional<MatchedMessage> take(const MessagePattern &pattern);
+    /// Gives back what take() gave: to the next receive that accepts it.
+    void put_back(std::shared_ptr<const Communicator> comm, MatchedMessage message);
+
     void take_turn(const SendTurn &turn);
     /// Whether no turn taken before is in the way: of a sender that took one, or of one that did not.
     [[nodiscard]] bool may_post(const SendTurn &turn) const;
     void leave_turn(const SendTurn &turn);
 
 private:
-    bool serve(const Watch &watch);
-    void finish(std::list<PendingMatch *>::iterator pending);
+    using Pending = std::list<PendingMatch *>::iterator;
+    struct PutBack {
+        std::shared_ptr<const Communicator> comm;
+        MatchedMessage message;
+    };
+
+    bool probe(const Watch &watch);
+    Pending first_that_accepts(const Communicator *comm, int source, int tag);
+    std::list<PutBack>::iterator put_back_for(const MessagePattern &pattern);
+    void remove(Pending pending);
+    void give(Pending pending, MatchedMessage message);
 
     mutable std::mutex mutex_;
     std::list<PendingMatch *> pending_;
+    std::list<PutBack> put_back_;  ///< accepted by none of the pending
+    std::atomic<std::size_t> not_quiet_ = 0;
     using SendKey = std::tuple<const Communicator *, int, int>;
     std::map<SendKey, std::list<const void *>> turns_;
     std::atomic<std::size_t> turns_taken_ = 0;

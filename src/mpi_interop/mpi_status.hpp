@@ -23,4 +23,10 @@ inline void check_mpi(int code, const char *call) {
     if (code != MPI_SUCCESS) throw Error(mpi_failure(code, call));
 }
 
+/// The error that an MPI call with MPI_CL_MEM gives for `status`.
+int mpi_code_of(const Status &status);
+
+/// What MPI_Recv writes; MPI_ERROR stays as it is.
+void set_status(MPI_Status &status, int source, int tag, MPI_Count bytes);
+
 }  // namespace cldist

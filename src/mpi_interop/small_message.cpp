@@ -78,13 +78,15 @@ Status send_small(const SmallMessage &message) {
 
 Status recv_small(const SmallMessage &message, std::byte *memory, std::optional<MatchedMessage> &left) {
     const MessagePeer &peer = message.peer;
-    MatchedMessage found;
+    const MessagePattern pattern{peer.comm, peer.rank, peer.tag};
     Wait wait(Direction::recv, message);
-    while (!probe({peer.comm.get(), peer.rank, peer.tag}, found)) wait.pause();
+    std::optional<MatchedMessage> taken;
+    while (!(taken = message_order().take(pattern))) wait.pause();
+    MatchedMessage &found = *taken;
     if (found.error != MPI_SUCCESS) return mpi_failure(found.error, "MPI_Improbe");
     const auto bytes = static_cast<std::size_t>(found.bytes);
-    if (bytes <= envelope_size || bytes > envelope_size + message.size) {
-        left = found;
+    if (!found.content.empty() || bytes <= envelope_size || bytes > envelope_size + message.size) {
+        left = std::move(taken);
         return {};
     }
     std::byte *const whole = message_memory();

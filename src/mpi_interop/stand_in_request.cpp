@@ -4,16 +4,20 @@
 
 namespace cldist {
 
+std::atomic<std::size_t> StandInRequest::count = 0;
+
 StandInRequest::StandInRequest() {
     auto state = std::make_unique<std::shared_ptr<State>>(state_);
     check_mpi(PMPI_Grequest_start(&query, &free, &cancel, state.get(), &handle_), "MPI_Grequest_start");
     // MPI owns it now, until it calls free().
     [[maybe_unused]] const auto *owned_by_mpi = state.release();
+    ++count;
 }
 
 StandInRequest::~StandInRequest() {
     if (!completed_) complete(empty_status(), MPI_ERR_OTHER);
     if (!given_) PMPI_Request_free(&handle_);
+    --count;
 }
 
 MPI_Request StandInRequest::give() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 
@@ -23,6 +24,8 @@ public:
     MPI_Request give();
     /// Ends it, once. `error` is an MPI code.
     void complete(const MPI_Status &status, int error);
+    /// Whether the process has any that is not complete.
+    static bool any() { return count != 0; }
     /// Whether the user called MPI_Cancel.
     [[nodiscard]] bool cancelled() const { return state_->cancelled; }
 
@@ -38,6 +41,8 @@ private:
     static int query(void *state, MPI_Status *status);
     static int free(void *state);
     static int cancel(void *state, int complete);
+
+    static std::atomic<std::size_t> count;
 
     const std::shared_ptr<State> state_ = std::make_shared<State>();
     MPI_Request handle_ = MPI_REQUEST_NULL;

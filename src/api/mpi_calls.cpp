@@ -1,0 +1,445 @@
+/// MPI calls of the program, taken through the PMPI interface: those with MPI_CL_MEM are the library's own, all others
+/// go on to MPI after one comparison.
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/arguments.hpp"
+#include "api/boundary.hpp"
+#include "base/backoff.hpp"
+#include "mpi_interop/message_operations.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/probed_messages.hpp"
+#include "mpi_interop/requested_operation.hpp"
+#include "mpi_interop/wire.hpp"
+
+using namespace cldist;
+
+// What is not on the way of ordinary calls.
+#define CLDIST_COLD [[gnu::cold, gnu::noinline]]
+
+namespace {
+
+// ---- Errors ----------------------------------------------------------------------------------------------------------
+
+// Reports to the error handler that MPI would call.
+int raise(const char *call, MPI_Comm comm, const Status &status) {
+    const int code = mpi_code_of(status);
+    log_warning("{}: {} ({})", call, status.message, status.code);
+    int initialized = 0;
+    int finalized = 0;
+    PMPI_Initialized(&initialized);
+    PMPI_Finalized(&finalized);
+    if (initialized != 0 && finalized == 0)
+        PMPI_Comm_call_errhandler(status.code == CL_INVALID_COMMUNICATOR ? MPI_COMM_WORLD : comm, code);
+    return code;
+}
+
+// Runs the body of an MPI call: the one place where its errors become codes.
+template <typename Body>
+int at_mpi_boundary(const char *call, MPI_Comm comm, Body &&body) noexcept {
+    try {
+        body();
+        return MPI_SUCCESS;
+    } catch (const Error &error) {
+        return raise(call, comm, error.status());
+    } catch (const std::bad_alloc &) {
+        return raise(call, comm, Status::failure(CL_OUT_OF_HOST_MEMORY, "no memory"));
+    } catch (...) {
+        return raise(call, comm, Status::failure(CL_OUT_OF_RESOURCES, "no resources"));
+    }
+}
+
+Error wrong_argument(int mpi_error, std::string message) {
+    Status status = Status::failure(CL_MPI_ERROR, std::move(message));
+    status.mpi_error = mpi_error;
+    return Error(std::move(status));
+}
+
+// ---- Messages of host memory -----------------------------------------------------------------------------------------
+
+/// A piece of the program's memory.
+struct HostMemory {
+    const void *data;
+    MPI_Count bytes;
+};
+
+DeviceRange range_of(const HostMemory &memory) {
+    if (memory.bytes < 0) throw wrong_argument(MPI_ERR_COUNT, fmt::format("the count is {}", memory.bytes));
+    if (memory.bytes > 0 && memory.data == nullptr)
+        throw wrong_argument(MPI_ERR_BUFFER, fmt::format("the buffer is NULL, the count {}", memory.bytes));
+    // Only a receive writes to it.
+    auto *data = static_cast<std::byte *>(const_cast<void *>(memory.data));
+    static std::byte nothing{};
+    return {nullptr, {}, 0, static_cast<std::size_t>(memory.bytes), data == nullptr ? &nothing : data, {}};
+}
+
+/// A message that a call sends or receives.
+struct HostMessage {
+    Direction direction;
+    HostMemory memory;
+    PeerArgument peer;
+    bool synchronous = false;
+};
+
+std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMessage &message, MPI_Comm comm,
+                                          MessageDriver &driver) {
+    const std::shared_ptr<const Communicator> known = runtime.communicators().find(comm);
+    DeviceRange range = range_of(message.memory);
+    check_peer(message.peer, message.direction, *known, runtime.max_tag());
+    MessagePeer peer{known, message.peer.rank, message.peer.tag};
+    return message.direction == Direction::send
+               ? make_send(std::move(range), std::move(peer), driver, runtime.channels(), message.synchronous)
+               : make_recv(std::move(range), std::move(peer), driver);
+}
+
+void tell_status(MPI_Status *status, const Record &record) {
+    const Record::State state = record.state();
+    MPI_Status own;
+    MPI_Status &written = status == MPI_STATUS_IGNORE ? own : *status;
+    set_status(written, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));
+    probed_messages().note_received(written);
+}
+
+using Operations = std::vector<std::unique_ptr<Operation>>;
+
+// On the calling thread, to their end. If there is a receive it is the last.
+Status run(Operations operations, MPI_Status *status) {
+    const std::shared_ptr<Record> record = operations.back()->record();
+    Command command(std::move(operations), nullptr, nullptr);
+    command.start({});
+    drive(command, caller_driver());
+    if (record->direction == Direction::recv) tell_status(status, *record);
+    return command.status();
+}
+
+template <typename... Messages>
+void run(MPI_Comm comm, MPI_Status *status, const Messages &...messages) {
+    const std::shared_ptr<Runtime> runtime = Runtime::current();
+    Operations operations;
+    (operations.push_back(make_operation(*runtime, messages, comm, caller_driver())), ...);
+    if (const Status outcome = run(std::move(operations), status); !outcome.ok()) throw Error(outcome);
+}
+
+// By the engine; the order of messages is that of the calls.
+void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *request) {
+    auto stand_in = std::make_unique<StandInRequest>();
+    StandInRequest &kept = *stand_in;
+    Operations operations;
+    operations.push_back(make_requested(std::move(operation), std::move(stand_in)));
+    operations.back()->announce();
+    auto command = std::make_unique<Command>(std::move(operations), nullptr, nullptr);
+    *request = kept.give();
+    runtime.engine().submit(std::move(command), {});
+}
+
+void begin(MPI_Comm comm, const HostMessage &message, MPI_Request *request) {
+    const std::shared_ptr<Runtime> runtime = Runtime::current();
+    begin(*runtime, make_operation(*runtime, message, comm, runtime->engine_driver()), request);
+}
+
+CLDIST_COLD int host_send(const char *call, const HostMemory &memory, int dest, int tag, MPI_Comm comm,
+                          bool synchronous) {
+    return at_mpi_boundary(call, comm, [&] {
+        run(comm, MPI_STATUS_IGNORE, HostMessage{Direction::send, memory, {dest, tag}, synchronous});
+    });
+}
+
+CLDIST_COLD int host_isend(const char *call, const HostMemory &memory, int dest, int tag, MPI_Comm comm,
+                           bool synchronous, MPI_Request *request) {
+    return at_mpi_boundary(call, comm, [&] {
+        begin(comm, {Direction::send, memory, {dest, tag}, synchronous}, request);
+    });
+}
+
+CLDIST_COLD int host_recv(const char *call, const HostMemory &memory, int source, int tag, MPI_Comm comm,
+                          MPI_Status *status) {
+    return at_mpi_boundary(call, comm, [&] { run(comm, status, HostMessage{Direction::recv, memory, {source, tag}}); });
+}
+
+CLDIST_COLD int host_irecv(const char *call, const HostMemory &memory, int source, int tag, MPI_Comm comm,
+                           MPI_Request *request) {
+    return at_mpi_boundary(call, comm, [&] { begin(comm, {Direction::recv, memory, {source, tag}}, request); });
+}
+
+CLDIST_COLD int host_sendrecv(const char *call, const HostMemory &out, const PeerArgument &to, const HostMemory &in,
+                              const PeerArgument &from, MPI_Comm comm, MPI_Status *status) {
+    return at_mpi_boundary(call, comm, [&] {
+        run(comm, status, HostMessage{Direction::send, out, to}, HostMessage{Direction::recv, in, from});
+    });
+}
+
+// ---- Probing ---------------------------------------------------------------------------------------------------------
+
+/// What a probe was asked for.
+struct ProbeArguments {
+    const char *call;
+    int source;
+    int tag;
+    MPI_Comm comm;
+    bool wait;     ///< MPI_Probe, rather than MPI_Iprobe
+    bool matched;  ///< MPI_Mprobe: the message is taken
+};
+
+// Whether MPI alone knows what a probe would find.
+bool quiet(int source) { return message_order().quiet() || source == MPI_PROC_NULL; }
+
+std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
+    Backoff backoff(1000);
+    for (;;) {
+        auto found = probe.matched ? message_order().take(pattern) : message_order().look(pattern);
+        if (found || !probe.wait) return found;
+        if (const auto sleep = backoff.pause(false); sleep.count() > 0) std::this_thread::sleep_for(sleep);
+    }
+}
+
+// Hands the message out: MPI's, or what stands in its place.
+void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
+    const bool substituted = probed_messages().to_substitute(message.bytes);
+    *handle = substituted ? probed_messages().substitute(comm, message) : message.message;
+}
+
+// What pending receives are to get is not there for others; what was put back is. MPI itself says what is wrong with
+// arguments.
+CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MPI_Message *handle, MPI_Status *status) {
+    int code = MPI_SUCCESS;
+    const int failure = at_mpi_boundary(probe.call, probe.comm, [&] {
+        const std::shared_ptr<const Communicator> comm = Runtime::current()->communicators().find(probe.comm);
+        auto found = find(probe, {comm, probe.source, probe.tag});
+        *flag = found ? 1 : 0;
+        if (!found) return;
+        code = found->error;
+        if (code != MPI_SUCCESS) return;
+        MPI_Status own;
+        MPI_Status &written = status == MPI_STATUS_IGNORE ? own : *status;
+        set_status(written, found->source, found->tag, found->bytes);
+        if (probe.matched) hand_out(probe.comm, *found, handle);
+        probed_messages().note_probed(probe.comm, written, found->content);
+    });
+    return failure == MPI_SUCCESS ? code : failure;
+}
+
+// What MPI_Mprobe took may be an envelope, whose payload's size MPI_Get_count is to tell.
+CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle, const MPI_Status &status) {
+    return at_mpi_boundary(call, comm, [&] {
+        MatchedMessage message{*handle, status.MPI_SOURCE, status.MPI_TAG, 0, MPI_SUCCESS, {}};
+        PMPI_Get_count(&status, MPI_BYTE, &message.bytes);
+        hand_out(comm, message, handle);
+        probed_messages().note_probed(comm, status, message.content);
+    });
+}
+
+template <typename Count>
+CLDIST_COLD int host_get_count(const char *call, const MPI_Status *status, Count *count) {
+    return at_mpi_boundary(call, MPI_COMM_WORLD, [&] {
+        const MPI_Count bytes = probed_messages().payload_of(*status);
+        *count = bytes > std::numeric_limits<Count>::max() ? MPI_UNDEFINED : static_cast<Count>(bytes);
+    });
+}
+
+// ---- Messages that MPI_Mprobe took -------------------------------------------------------------------------------------
+
+// Ends the life of the handle, whose message has been received already.
+void discard(MPI_Message *handle, SubstitutedMessage &substituted) {
+    std::vector<std::byte> copy(substituted.content.size());
+    check_mpi(PMPI_Mrecv(copy.data(), static_cast<int>(copy.size()), MPI_BYTE, handle, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    PMPI_Wait(&substituted.sent, MPI_STATUS_IGNORE);
+}
+
+std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMemory &memory, SubstitutedMessage substituted,
+                                          MessageDriver &driver) {
+    MessagePeer peer{runtime.communicators().find(substituted.comm), substituted.source, substituted.tag};
+    MatchedMessage message{MPI_MESSAGE_NULL, substituted.source,
+                           substituted.tag,  static_cast<int>(substituted.content.size()),
+                           MPI_SUCCESS,      std::move(substituted.content)};
+    return make_recv(range_of(memory), std::move(peer), driver, std::move(message));
+}
+
+// A payload behind its envelope, which is there as soon as MPI has it.
+void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &status) {
+    const DeviceRange range = range_of(memory);
+    const auto most = static_cast<int>(std::min<std::size_t>(envelope_size + range.size, INT_MAX));
+    const auto whole = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(most));
+    const bool nobody = *handle == MPI_MESSAGE_NO_PROC;
+    check_mpi(PMPI_Mrecv(whole.get(), most, MPI_BYTE, handle, &status), "MPI_Mrecv");
+    if (nobody) return;
+    int bytes = 0;
+    PMPI_Get_count(&status, MPI_BYTE, &bytes);
+    const auto envelope = decode({whole.get(), static_cast<std::size_t>(bytes)});
+    if (!envelope)
+        throw Error(CL_MESSAGE_NOT_RECOGNIZED,
+                    fmt::format("the message of {} bytes from rank {} with tag {} was not sent with MPI_CL_MEM or by a "
+                                "cldist command",
+                                bytes, status.MPI_SOURCE, status.MPI_TAG));
+    std::memcpy(range.mapped, whole.get() + envelope_size, envelope->size);
+    set_status(status, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(envelope->size));
+    probed_messages().note_received(status);
+}
+
+CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Status *status) {
+    auto substituted = probed_messages().take_substituted(*handle);
+    return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
+        const std::shared_ptr<Runtime> runtime = Runtime::current();
+        if (!substituted) {
+            MPI_Status own;
+            receive_inlined(memory, handle, status == MPI_STATUS_IGNORE ? own : *status);
+            return;
+        }
+        discard(handle, *substituted);
+        Operations operations;
+        operations.push_back(make_operation(*runtime, memory, std::move(*substituted), caller_driver()));
+        if (const Status outcome = run(std::move(operations), status); !outcome.ok()) throw Error(outcome);
+    });
+}
+
+// A request that is complete from the start.
+MPI_Request ended_request(const MPI_Status &status) {
+    StandInRequest stand_in;
+    const MPI_Request request = stand_in.give();
+    stand_in.complete(status, MPI_SUCCESS);
+    return request;
+}
+
+CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Request *request) {
+    auto substituted = probed_messages().take_substituted(*handle);
+    return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
+        const std::shared_ptr<Runtime> runtime = Runtime::current();
+        if (!substituted) {
+            MPI_Status status = empty_status();
+            receive_inlined(memory, handle, status);
+            *request = ended_request(status);
+            return;
+        }
+        discard(handle, *substituted);
+        begin(*runtime, make_operation(*runtime, memory, std::move(*substituted), runtime->engine_driver()), request);
+    });
+}
+
+// With another datatype the substitute is what the program wants, but for where it came from.
+template <typename Receive>
+int receive_substitute(MPI_Message *handle, MPI_Status *status, Receive &&receive) {
+    auto substituted = probed_messages().take_substituted(*handle);
+    const int code = receive(status);
+    PMPI_Wait(&substituted->sent, MPI_STATUS_IGNORE);
+    if (status != MPI_STATUS_IGNORE) {
+        status->MPI_SOURCE = substituted->source;
+        status->MPI_TAG = substituted->tag;
+    }
+    if (code != MPI_SUCCESS) PMPI_Comm_call_errhandler(substituted->comm, code);
+    return code;
+}
+
+// ---- Requests in MPICH -------------------------------------------------------------------------------------------------
+
+#ifdef MPICH_VERSION
+// MPICH (4.0 to 4.2 were read) ends the program when MPI_Waitall has a generalised request that is not complete and a null
+// request: it is given no null ones.
+CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Status *statuses) {
+    std::vector<MPI_Request> some;
+    std::vector<int> indices;
+    for (int i = 0; i < count; ++i) {
+        if (requests[i] == MPI_REQUEST_NULL) continue;
+        some.push_back(requests[i]);
+        indices.push_back(i);
+    }
+    std::vector<MPI_Status> told(some.size());
+    const bool ignored = statuses == MPI_STATUSES_IGNORE;
+    const int code =
+        PMPI_Waitall(static_cast<int>(some.size()), some.data(), ignored ? MPI_STATUSES_IGNORE : told.data());
+    if (!ignored)
+        for (int i = 0; i < count; ++i) statuses[i] = empty_status();
+    for (std::size_t i = 0; i < some.size(); ++i) {
+        requests[indices[i]] = some[i];
+        if (!ignored) statuses[indices[i]] = told[i];
+    }
+    return code;
+}
+#endif
+
+// ---- A Sendrecv of two kinds -------------------------------------------------------------------------------------------
+
+// While the library's part moves, so does MPI's.
+template <typename Own>
+int beside(MPI_Request plain, MPI_Status *status, Own &&own) {
+    const int own_code = own();
+    const int code = PMPI_Wait(&plain, status);
+    return own_code != MPI_SUCCESS ? own_code : code;
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
+    if (!quiet(source)) {
+        int flag = 0;
+        return probe_beside_receives({"MPI_Probe", source, tag, comm, true, false}, &flag, nullptr, status);
+    }
+    const int code = PMPI_Probe(source, tag, comm, status);
+    if (code == MPI_SUCCESS && status != MPI_STATUS_IGNORE) probed_messages().note_probed(comm, *status);
+    return code;
+}
+
+int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
+    if (!quiet(source))
+        return probe_beside_receives({"MPI_Iprobe", source, tag, comm, false, false}, flag, nullptr, status);
+    const int code = PMPI_Iprobe(source, tag, comm, flag, status);
+    if (code == MPI_SUCCESS && *flag != 0 && status != MPI_STATUS_IGNORE) probed_messages().note_probed(comm, *status);
+    return code;
+}
+
+int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
+    if (!quiet(source)) {
+        int flag = 0;
+        return probe_beside_receives({"MPI_Mprobe", source, tag, comm, true, true}, &flag, message, status);
+    }
+    MPI_Status own;
+    MPI_Status *written = status == MPI_STATUS_IGNORE ? &own : status;
+    const int code = PMPI_Mprobe(source, tag, comm, message, written);
+    return code == MPI_SUCCESS ? after_mprobe("MPI_Mprobe", comm, message, *written) : code;
+}
+
+int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status) {
+    if (!quiet(source))
+        return probe_beside_receives({"MPI_Improbe", source, tag, comm, false, true}, flag, message, status);
+    MPI_Status own;
+    MPI_Status *written = status == MPI_STATUS_IGNORE ? &own : status;
+    const int code = PMPI_Improbe(source, tag, comm, flag, message, written);
+    return code == MPI_SUCCESS && *flag != 0 ? after_mprobe("MPI_Improbe", comm, message, *written) : code;
+}
+
+#ifdef MPICH_VERSION
+int MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
+    if (!StandInRequest::any()) return PMPI_Waitall(count, array_of_requests, array_of_statuses);
+    return waitall_without_null(count, array_of_requests, array_of_statuses);
+}
+#endif
+
+int MPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
+    if (datatype != MPI_CL_MEM) return PMPI_Get_elements_x(status, datatype, count);
+    return host_get_count("MPI_Get_elements_x", status, count);
+}
+
+#define CLDIST_COUNT int
+#define CLDIST_CALL(name) name
+#define CLDIST_MPI_CALL(name) P##name
+#include "api/mpi_counted_calls.inc"
+
+#ifdef CLDIST_MPI_LARGE_COUNTS
+#undef CLDIST_COUNT
+#undef CLDIST_CALL
+#undef CLDIST_MPI_CALL
+#define CLDIST_COUNT MPI_Count
+#define CLDIST_CALL(name) name##_c
+#define CLDIST_MPI_CALL(name) P##name##_c
+#include "api/mpi_counted_calls.inc"
+#endif
+
+}  // extern "C"

@@ -1,0 +1,47 @@
+#include "mpi_interop/mpi_status.hpp"
+
+namespace cldist {
+namespace {
+
+// MPI knows no such error; it is made when it is first needed. Open MPI tells a class only of codes in it.
+int peer_failed_code() {
+    static const int made = [] {
+        constexpr const char *text = "cldist: the far end of a message could not do its part";
+        int error_class = MPI_ERR_OTHER;
+        int code = MPI_ERR_OTHER;
+        if (PMPI_Add_error_class(&error_class) != MPI_SUCCESS) return code;
+        PMPI_Add_error_string(error_class, text);
+        if (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS) PMPI_Add_error_string(code, text);
+        return code;
+    }();
+    return made;
+}
+
+}  // namespace
+
+int mpi_code_of(const Status &status) {
+    if (status.mpi_error != MPI_SUCCESS) return status.mpi_error;
+    switch (status.code) {
+        case CL_SUCCESS: return MPI_SUCCESS;
+        case CL_INVALID_COMMUNICATOR: return MPI_ERR_COMM;
+        case CL_INVALID_RANK: return MPI_ERR_RANK;
+        case CL_INVALID_TAG: return MPI_ERR_TAG;
+        case CL_MESSAGE_TRUNCATED: return MPI_ERR_TRUNCATE;
+        case CL_PEER_TRANSFER_FAILED: return peer_failed_code();
+        case CL_OUT_OF_HOST_MEMORY: return MPI_ERR_NO_MEM;
+        // The other side, or a library that is not ready, knows no such type.
+        case CL_MESSAGE_NOT_RECOGNIZED:
+        case CL_MPI_NOT_INITIALIZED:
+        case CL_MPI_THREAD_LEVEL_TOO_LOW: return MPI_ERR_TYPE;
+        default: return MPI_ERR_OTHER;
+    }
+}
+
+void set_status(MPI_Status &status, int source, int tag, MPI_Count bytes) {
+    status.MPI_SOURCE = source;
+    status.MPI_TAG = tag;
+    PMPI_Status_set_elements_x(&status, MPI_BYTE, bytes);
+    PMPI_Status_set_cancelled(&status, 0);
+}
+
+}  // namespace cldist
