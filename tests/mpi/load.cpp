@@ -101,28 +101,32 @@ MPI_CASE("two processes send large messages to each other at once", 2) {
     cl.expect(incoming, 0, size, static_cast<std::uint64_t>(peer));
 }
 
-MPI_CASE("two processes send large messages to each other from out-of-order queues, sends first", 2) {
+MPI_CASE("two processes send 8 large messages to each other at once, sends first", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
     constexpr std::size_t size = 4 * MiB;
     constexpr std::size_t count = 8;
     if (mpi.rank >= 2) {
         return;
     }
     const int peer = 1 - mpi.rank;
-    const buffer_handle outgoing = cl.filled(size * count, static_cast<std::uint64_t>(mpi.rank));
-    const buffer_handle incoming = cl.buffer(size * count);
-    std::vector<event_handle> events;
-    for (std::size_t i = 0; i < count; ++i) {
-        events.push_back(send(queue, outgoing, i * size, size, peer, 1, mpi.comm));
+    for (const queue_set &queues : cl.independent_queues(2 * count)) {
+        CAPTURE(queues.kind);
+        const buffer_handle outgoing = cl.filled(size * count, static_cast<std::uint64_t>(mpi.rank));
+        const buffer_handle incoming = cl.buffer(size * count);
+        std::vector<event_handle> events;
+        for (std::size_t i = 0; i < count; ++i) {
+            events.push_back(send(queues[i], outgoing, i * size, size, peer, 1, mpi.comm));
+            await_start(events.back());
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            events.push_back(receive(queues[count + i], incoming, i * size, size, peer, 1, mpi.comm));
+            await_start(events.back());
+        }
+        for (const event_handle &event : events) {
+            expect_complete(event);
+        }
+        cl.expect(incoming, 0, size * count, static_cast<std::uint64_t>(peer));
     }
-    for (std::size_t i = 0; i < count; ++i) {
-        events.push_back(receive(queue, incoming, i * size, size, peer, 1, mpi.comm));
-    }
-    for (const event_handle &event : events) {
-        expect_complete(event);
-    }
-    cl.expect(incoming, 0, size * count, static_cast<std::uint64_t>(peer));
 }
 
 MPI_CASE("two processes exchange large messages with one send-receive each, blocking or not", 2) {

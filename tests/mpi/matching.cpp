@@ -15,7 +15,7 @@ MPI_CASE("a receive posted before its send completes with the sender's bytes", 2
         const buffer_handle buffer = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
         if (mpi.rank == 1) {
             const event_handle received = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
-            poll_until("the receive to be posted", [&] { return transfer_status(received) == CL_RUNNING; });
+            await_start(received);
             tell(mpi, 0);
             expect_received(received, size, 0, 1);
             cl.expect(buffer, 0, size, 0);
@@ -48,26 +48,28 @@ MPI_CASE("a receive posted after its message arrived completes with the sender's
 
 MPI_CASE("messages are matched by their tags, whatever the order of the receives", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
     constexpr int count = 10;
-    std::vector<buffer_handle> buffers;
-    std::vector<event_handle> events;
-    for (int i = 0; i < count; ++i) {
-        const int tag = mpi.rank == 0 ? i : count - 1 - i;
-        const std::size_t size = 1000U + 30000U * static_cast<unsigned>(tag);
-        buffers.push_back(cl.filled(size, mpi.rank == 0 ? static_cast<std::uint64_t>(tag) : 99));
-        if (mpi.rank == 0) {
-            events.push_back(send(queue, buffers.back(), 0, size, 1, tag, mpi.comm));
-        } else if (mpi.rank == 1) {
-            events.push_back(receive(queue, buffers.back(), 0, size, 0, tag, mpi.comm));
+    for (const queue_set &queues : cl.independent_queues(count)) {
+        CAPTURE(queues.kind);
+        std::vector<buffer_handle> buffers;
+        std::vector<event_handle> events;
+        for (int i = 0; i < count; ++i) {
+            const int tag = mpi.rank == 0 ? i : count - 1 - i;
+            const std::size_t size = 1000U + 30000U * static_cast<unsigned>(tag);
+            buffers.push_back(cl.filled(size, mpi.rank == 0 ? static_cast<std::uint64_t>(tag) : 99));
+            if (mpi.rank == 0) {
+                events.push_back(send(queues[events.size()], buffers.back(), 0, size, 1, tag, mpi.comm));
+            } else if (mpi.rank == 1) {
+                events.push_back(receive(queues[events.size()], buffers.back(), 0, size, 0, tag, mpi.comm));
+            }
         }
-    }
-    for (std::size_t i = 0; i < events.size(); ++i) {
-        expect_complete(events[i]);
-        if (mpi.rank == 1) {
-            const std::size_t tag = count - 1 - i;
-            expect_received(events[i], 1000 + 30000 * tag, 0, static_cast<int>(tag));
-            cl.expect(buffers[i], 0, 1000 + 30000 * tag, tag);
+        for (std::size_t i = 0; i < events.size(); ++i) {
+            expect_complete(events[i]);
+            if (mpi.rank == 1) {
+                const std::size_t tag = count - 1 - i;
+                expect_received(events[i], 1000 + 30000 * tag, 0, static_cast<int>(tag));
+                cl.expect(buffers[i], 0, 1000 + 30000 * tag, tag);
+            }
         }
     }
 }
@@ -112,33 +114,39 @@ MPI_CASE("a receive of any tag takes messages in their order and tells the tag",
 
 MPI_CASE("a receive from any source of any tag takes every message once", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
     constexpr int each = 5;
-    if (mpi.rank != 0) {
+    const int count = mpi.rank == 0 ? each * (mpi.size - 1) : each;
+    for (const queue_set &queues : cl.independent_queues(static_cast<std::size_t>(count))) {
+        CAPTURE(queues.kind);
+        mpi.barrier();  // a receive from any source is not to take a message of the next round
+        if (mpi.rank != 0) {
+            std::vector<buffer_handle> buffers;
+            std::vector<event_handle> events;
+            for (int i = 0; i < count; ++i) {
+                buffers.push_back(cl.filled(50000, static_cast<std::uint64_t>(mpi.rank * 100 + i)));
+                events.push_back(
+                    send(queues[events.size()], buffers.back(), 0, 50000, 0, mpi.rank * 100 + i, mpi.comm));
+            }
+            for (const event_handle &event : events) {
+                expect_complete(event);
+            }
+            continue;
+        }
+        std::set<int> tags;
         std::vector<buffer_handle> buffers;
         std::vector<event_handle> events;
-        for (int i = 0; i < each; ++i) {
-            buffers.push_back(cl.filled(50000, static_cast<std::uint64_t>(mpi.rank * 100 + i)));
-            events.push_back(send(queue, buffers.back(), 0, 50000, 0, mpi.rank * 100 + i, mpi.comm));
+        for (int i = 0; i < count; ++i) {
+            buffers.push_back(cl.buffer(50000));
+            events.push_back(
+                receive(queues[events.size()], buffers.back(), 0, 50000, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm));
         }
-        for (const event_handle &event : events) {
-            expect_complete(event);
+        for (std::size_t i = 0; i < events.size(); ++i) {
+            expect_complete(events[i]);
+            const int tag = transfer_info<int>(events[i], CL_TRANSFER_TAG);
+            CHECK(transfer_info<int>(events[i], CL_TRANSFER_SOURCE) == tag / 100);
+            CHECK(tags.insert(tag).second);
+            cl.expect(buffers[i], 0, 50000, static_cast<std::uint64_t>(tag));
         }
-        return;
-    }
-    std::set<int> tags;
-    std::vector<buffer_handle> buffers;
-    std::vector<event_handle> events;
-    for (int i = 0; i < each * (mpi.size - 1); ++i) {
-        buffers.push_back(cl.buffer(50000));
-        events.push_back(receive(queue, buffers.back(), 0, 50000, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm));
-    }
-    for (std::size_t i = 0; i < events.size(); ++i) {
-        expect_complete(events[i]);
-        const int tag = transfer_info<int>(events[i], CL_TRANSFER_TAG);
-        CHECK(transfer_info<int>(events[i], CL_TRANSFER_SOURCE) == tag / 100);
-        CHECK(tags.insert(tag).second);
-        cl.expect(buffers[i], 0, 50000, static_cast<std::uint64_t>(tag));
     }
 }
 
@@ -160,24 +168,26 @@ MPI_CASE("the highest tag that MPI allows works", 2) {
 
 MPI_CASE("equal tags on two communicators do not mix", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
     MPI_Comm second = MPI_COMM_NULL;
     MPI_Comm_dup(mpi.comm, &second);
     constexpr std::size_t size = 80000;
-    const buffer_handle one = cl.filled(size, mpi.rank == 0 ? 1 : 9);
-    const buffer_handle two = cl.filled(size, mpi.rank == 0 ? 2 : 9);
-    if (mpi.rank == 0) {
-        const event_handle first_sent = send(queue, one, 0, size, 1, 1, mpi.comm);
-        const event_handle second_sent = send(queue, two, 0, size, 1, 1, second);
-        expect_complete(first_sent);
-        expect_complete(second_sent);
-    } else if (mpi.rank == 1) {
-        const event_handle second_received = receive(queue, two, 0, size, 0, 1, second);
-        const event_handle first_received = receive(queue, one, 0, size, 0, 1, mpi.comm);
-        expect_received(second_received, size, 0, 1);
-        expect_received(first_received, size, 0, 1);
-        cl.expect(one, 0, size, 1);
-        cl.expect(two, 0, size, 2);
+    for (const queue_set &queues : cl.independent_queues(2)) {
+        CAPTURE(queues.kind);
+        const buffer_handle one = cl.filled(size, mpi.rank == 0 ? 1 : 9);
+        const buffer_handle two = cl.filled(size, mpi.rank == 0 ? 2 : 9);
+        if (mpi.rank == 0) {
+            const event_handle first_sent = send(queues[0], one, 0, size, 1, 1, mpi.comm);
+            const event_handle second_sent = send(queues[1], two, 0, size, 1, 1, second);
+            expect_complete(first_sent);
+            expect_complete(second_sent);
+        } else if (mpi.rank == 1) {
+            const event_handle second_received = receive(queues[0], two, 0, size, 0, 1, second);
+            const event_handle first_received = receive(queues[1], one, 0, size, 0, 1, mpi.comm);
+            expect_received(second_received, size, 0, 1);
+            expect_received(first_received, size, 0, 1);
+            cl.expect(one, 0, size, 1);
+            cl.expect(two, 0, size, 2);
+        }
     }
     MPI_Comm_free(&second);
 }
@@ -299,24 +309,27 @@ MPI_CASE("MPI_COMM_WORLD itself carries messages", 2) {
 
 MPI_CASE("messages between ranks other than 0 take the same way", 4) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
     constexpr std::size_t size = 150000;
-    std::vector<buffer_handle> buffers;
-    std::vector<event_handle> sent;
-    std::vector<event_handle> received;
-    for (int peer = 0; peer < mpi.size; ++peer) {  // everyone to everyone, itself as well
-        buffers.push_back(cl.buffer(size));
-        received.push_back(receive(queue, buffers.back(), 0, size, peer, 1, mpi.comm));
-    }
-    const buffer_handle outgoing = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
-    for (int peer = 0; peer < mpi.size; ++peer) {
-        sent.push_back(send(queue, outgoing, 0, size, peer, 1, mpi.comm));
-    }
-    for (int peer = 0; peer < mpi.size; ++peer) {
-        const auto at = static_cast<std::size_t>(peer);
-        expect_complete(sent[at]);
-        expect_received(received[at], size, peer, 1);
-        cl.expect(buffers[at], 0, size, static_cast<std::uint64_t>(peer));
+    const auto ranks = static_cast<std::size_t>(mpi.size);
+    for (const queue_set &queues : cl.independent_queues(2 * ranks)) {
+        CAPTURE(queues.kind);
+        std::vector<buffer_handle> buffers;
+        std::vector<event_handle> sent;
+        std::vector<event_handle> received;
+        for (int peer = 0; peer < mpi.size; ++peer) {  // everyone to everyone, itself as well
+            buffers.push_back(cl.buffer(size));
+            received.push_back(receive(queues[received.size()], buffers.back(), 0, size, peer, 1, mpi.comm));
+        }
+        const buffer_handle outgoing = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
+        for (int peer = 0; peer < mpi.size; ++peer) {
+            sent.push_back(send(queues[ranks + sent.size()], outgoing, 0, size, peer, 1, mpi.comm));
+        }
+        for (int peer = 0; peer < mpi.size; ++peer) {
+            const auto at = static_cast<std::size_t>(peer);
+            expect_complete(sent[at]);
+            expect_received(received[at], size, peer, 1);
+            cl.expect(buffers[at], 0, size, static_cast<std::uint64_t>(peer));
+        }
     }
 }
 

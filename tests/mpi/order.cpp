@@ -165,25 +165,28 @@ MPI_CASE("100 messages of varied sizes with one tag arrive in the order of enque
 
 MPI_CASE("messages that start later arrive later, whatever the order of enqueueing", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
-    const buffer_handle first = cl.filled(1000, 1);
-    const buffer_handle second = cl.filled(1000, 2);
-    if (mpi.rank == 0) {
-        const event_handle gate = cl.user_event();
-        const event_handle late = send(queue, first, 0, 1000, 1, 1, mpi.comm, {gate});
-        const event_handle early = send(queue, second, 0, 1000, 1, 1, mpi.comm);
-        expect_complete(early);
-        CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
-        expect_complete(late);
-    } else if (mpi.rank == 1) {
-        const buffer_handle one = cl.buffer(1000);
-        const buffer_handle two = cl.buffer(1000);
-        const event_handle received_one = receive(queue, one, 0, 1000, 0, 1, mpi.comm);
-        const event_handle received_two = receive(queue, two, 0, 1000, 0, 1, mpi.comm);
-        expect_received(received_one, 1000, 0, 1);
-        expect_received(received_two, 1000, 0, 1);
-        cl.expect(one, 0, 1000, 2);
-        cl.expect(two, 0, 1000, 1);
+    for (const queue_set &queues : cl.independent_queues(2)) {
+        CAPTURE(queues.kind);
+        const buffer_handle first = cl.filled(1000, 1);
+        const buffer_handle second = cl.filled(1000, 2);
+        if (mpi.rank == 0) {
+            const event_handle gate = cl.user_event();
+            const event_handle late = send(queues[0], first, 0, 1000, 1, 1, mpi.comm, {gate});
+            const event_handle early = send(queues[1], second, 0, 1000, 1, 1, mpi.comm);
+            expect_complete(early);
+            CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+            expect_complete(late);
+        } else if (mpi.rank == 1) {
+            const buffer_handle one = cl.buffer(1000);
+            const buffer_handle two = cl.buffer(1000);
+            const event_handle received_one = receive(queues[0], one, 0, 1000, 0, 1, mpi.comm);
+            await_start(received_one);
+            const event_handle received_two = receive(queues[1], two, 0, 1000, 0, 1, mpi.comm);
+            expect_received(received_one, 1000, 0, 1);
+            expect_received(received_two, 1000, 0, 1);
+            cl.expect(one, 0, 1000, 2);
+            cl.expect(two, 0, 1000, 1);
+        }
     }
 }
 

@@ -40,32 +40,36 @@ void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size, st
 void message_is_truncated(const mpi_view &mpi, const opencl &cl, std::size_t sent, std::size_t room) {
     CAPTURE(sent);
     CAPTURE(room);
-    const queue_handle queue = cl.out_of_order_queue();
-    if (mpi.rank == 0) {
-        const buffer_handle buffer = cl.filled(sent, 1);
-        const buffer_handle bystander = cl.filled(2 * MiB, 2);
-        const event_handle other = send(queue, bystander, 0, 2 * MiB, 1, 2, mpi.comm);
-        const event_handle longer = send(queue, buffer, 0, sent, 1, 1, mpi.comm);
-        const event_handle fitting = send(queue, buffer, 0, room, 1, 1, mpi.comm);
-        expect_complete(longer);
-        expect_complete(fitting);
-        expect_complete(other);
-    } else if (mpi.rank == 1) {
-        const buffer_handle buffer = cl.filled(room + 64, 3);
-        const buffer_handle second = cl.filled(room + 64, 4);
-        const buffer_handle bystander = cl.buffer(2 * MiB);
-        const event_handle truncated = receive(queue, buffer, 0, room, 0, 1, mpi.comm);
-        const event_handle fitting = receive(queue, second, 0, room, 0, 1, mpi.comm);
-        const event_handle other = receive(queue, bystander, 0, 2 * MiB, 0, 2, mpi.comm);
-        expect_failure(truncated, CL_MESSAGE_TRUNCATED);
-        CHECK(transfer_info<int>(truncated, CL_TRANSFER_SOURCE) == 0);
-        CHECK(transfer_info<int>(truncated, CL_TRANSFER_TAG) == 1);
-        cl.expect(buffer, 0, room + 64, 3);
-        expect_received(fitting, room, 0, 1);
-        cl.expect(second, 0, room, 1);
-        cl.expect(second, room, 64, 4, room);
-        expect_received(other, 2 * MiB, 0, 2);
-        cl.expect(bystander, 0, 2 * MiB, 2);
+    for (const queue_set &queues : cl.independent_queues(3)) {
+        CAPTURE(queues.kind);
+        if (mpi.rank == 0) {
+            const buffer_handle buffer = cl.filled(sent, 1);
+            const buffer_handle bystander = cl.filled(2 * MiB, 2);
+            const event_handle other = send(queues[0], bystander, 0, 2 * MiB, 1, 2, mpi.comm);
+            const event_handle longer = send(queues[1], buffer, 0, sent, 1, 1, mpi.comm);
+            await_start(longer);
+            const event_handle fitting = send(queues[2], buffer, 0, room, 1, 1, mpi.comm);
+            expect_complete(longer);
+            expect_complete(fitting);
+            expect_complete(other);
+        } else if (mpi.rank == 1) {
+            const buffer_handle buffer = cl.filled(room + 64, 3);
+            const buffer_handle second = cl.filled(room + 64, 4);
+            const buffer_handle bystander = cl.buffer(2 * MiB);
+            const event_handle truncated = receive(queues[0], buffer, 0, room, 0, 1, mpi.comm);
+            await_start(truncated);
+            const event_handle fitting = receive(queues[1], second, 0, room, 0, 1, mpi.comm);
+            const event_handle other = receive(queues[2], bystander, 0, 2 * MiB, 0, 2, mpi.comm);
+            expect_failure(truncated, CL_MESSAGE_TRUNCATED);
+            CHECK(transfer_info<int>(truncated, CL_TRANSFER_SOURCE) == 0);
+            CHECK(transfer_info<int>(truncated, CL_TRANSFER_TAG) == 1);
+            cl.expect(buffer, 0, room + 64, 3);
+            expect_received(fitting, room, 0, 1);
+            cl.expect(second, 0, room, 1);
+            cl.expect(second, room, 64, 4, room);
+            expect_received(other, 2 * MiB, 0, 2);
+            cl.expect(bystander, 0, 2 * MiB, 2);
+        }
     }
 }
 
@@ -166,66 +170,73 @@ MPI_CASE("a large message that is longer than its receive ends it, and all other
 
 MPI_CASE("a message that is too long fails the receive part of a send-receive, and its send part arrives", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
-    const buffer_handle outgoing = cl.filled(200 * KiB, static_cast<std::uint64_t>(mpi.rank));
-    const buffer_handle incoming = cl.filled(200 * KiB, 9);
-    if (mpi.rank < 2) {
-        const int peer = 1 - mpi.rank;
-        const std::size_t room = mpi.rank == 0 ? 1000 : 200 * KiB;
-        event_handle event;
-        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 200 * KiB, peer, 1, incoming, 0, room, peer, 1,
-                                      mpi.comm, 0, nullptr, event.out()));
-        if (mpi.rank == 0) {
-            expect_failure(event, CL_MESSAGE_TRUNCATED);
-            cl.expect(incoming, 0, 200 * KiB, 9);
-        } else {
-            expect_received(event, 200 * KiB, 0, 1);
-            cl.expect(incoming, 0, 200 * KiB, 0);
+    for (const queue_set &queues : cl.independent_queues(1)) {
+        CAPTURE(queues.kind);
+        const buffer_handle outgoing = cl.filled(200 * KiB, static_cast<std::uint64_t>(mpi.rank));
+        const buffer_handle incoming = cl.filled(200 * KiB, 9);
+        if (mpi.rank < 2) {
+            const int peer = 1 - mpi.rank;
+            const std::size_t room = mpi.rank == 0 ? 1000 : 200 * KiB;
+            event_handle event;
+            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 200 * KiB, peer, 1, incoming, 0, room, peer,
+                                          1, mpi.comm, 0, nullptr, event.out()));
+            if (mpi.rank == 0) {
+                expect_failure(event, CL_MESSAGE_TRUNCATED);
+                cl.expect(incoming, 0, 200 * KiB, 9);
+            } else {
+                expect_received(event, 200 * KiB, 0, 1);
+                cl.expect(incoming, 0, 200 * KiB, 0);
+            }
         }
     }
 }
 
 MPI_CASE("a blocking receive of a message that is too long returns CL_MESSAGE_TRUNCATED", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
     const buffer_handle buffer = cl.filled(200 * KiB, static_cast<std::uint64_t>(mpi.rank));
-    for (const std::size_t size : {100UL, 200 * KiB}) {
-        CAPTURE(size);
-        if (mpi.rank == 0) {
-            expect_complete(send(queue, buffer, 0, size, 1, 1, mpi.comm));
-        } else if (mpi.rank == 1) {
-            event_handle event;
-            CHECK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, 0, 50, 0, 1, mpi.comm, 0, nullptr, event.out()) ==
-                  CL_MESSAGE_TRUNCATED);
-            cl.expect(buffer, 0, 200 * KiB, 1);
+    for (const queue_set &queues : cl.independent_queues(2)) {
+        CAPTURE(queues.kind);
+        for (const std::size_t i : {0, 1}) {
+            const std::size_t size = i == 0 ? 100 : 200 * KiB;
+            CAPTURE(size);
+            if (mpi.rank == 0) {
+                expect_complete(send(queues[i], buffer, 0, size, 1, 1, mpi.comm));
+            } else if (mpi.rank == 1) {
+                event_handle event;
+                CHECK(clEnqueueRecvBuffer(queues[i], buffer, CL_TRUE, 0, 50, 0, 1, mpi.comm, 0, nullptr, event.out()) ==
+                      CL_MESSAGE_TRUNCATED);
+                cl.expect(buffer, 0, 200 * KiB, 1);
+            }
         }
     }
 }
 
 MPI_CASE("a plain MPI message ends the receive that it meets, and a proper one arrives after it", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
     for (const std::size_t size : {0UL, 3UL, 100UL, 4096UL, MiB}) {
         CAPTURE(size);
-        const buffer_handle buffer = cl.filled(3 * MiB, static_cast<std::uint64_t>(mpi.rank));
-        if (mpi.rank == 0) {
-            const bytes plain = pattern(8, size);
-            MPI_Request request = MPI_REQUEST_NULL;
-            MPI_Isend(plain.data(), static_cast<int>(size), MPI_BYTE, 1, 1, mpi.comm, &request);
-            const event_handle sent = send(queue, buffer, 0, 3 * MiB, 1, 1, mpi.comm);
-            poll_until("the plain message to be taken", [&] {
-                int done = 0;
-                MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-                return done != 0;
-            });
-            expect_complete(sent);
-        } else if (mpi.rank == 1) {
-            const event_handle failed = receive(queue, buffer, 0, 3 * MiB, 0, 1, mpi.comm);
-            expect_failure(failed, CL_MESSAGE_NOT_RECOGNIZED);
-            cl.expect(buffer, 0, 3 * MiB, 1);
-            const event_handle received = receive(queue, buffer, 0, 3 * MiB, 0, 1, mpi.comm);
-            expect_received(received, 3 * MiB, 0, 1);
-            cl.expect(buffer, 0, 3 * MiB, 0);
+        for (const queue_set &queues : cl.independent_queues(2)) {
+            CAPTURE(queues.kind);
+            const buffer_handle buffer = cl.filled(3 * MiB, static_cast<std::uint64_t>(mpi.rank));
+            if (mpi.rank == 0) {
+                const bytes plain = pattern(8, size);
+                MPI_Request request = MPI_REQUEST_NULL;
+                MPI_Isend(plain.data(), static_cast<int>(size), MPI_BYTE, 1, 1, mpi.comm, &request);
+                const event_handle sent = send(queues[0], buffer, 0, 3 * MiB, 1, 1, mpi.comm);
+                poll_until("the plain message to be taken", [&] {
+                    int done = 0;
+                    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+                    return done != 0;
+                });
+                expect_complete(sent);
+            } else if (mpi.rank == 1) {
+                const event_handle failed = receive(queues[0], buffer, 0, 3 * MiB, 0, 1, mpi.comm);
+                expect_failure(failed, CL_MESSAGE_NOT_RECOGNIZED);
+                cl.expect(buffer, 0, 3 * MiB, 1);
+                const event_handle received = receive(queues[1], buffer, 0, 3 * MiB, 0, 1, mpi.comm);
+                expect_received(received, 3 * MiB, 0, 1);
+                cl.expect(buffer, 0, 3 * MiB, 0);
+            }
         }
     }
 }

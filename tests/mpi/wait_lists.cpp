@@ -103,51 +103,56 @@ MPI_CASE("a send whose wait list fails ends with that, and its receiver with CL_
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
         CAPTURE(size);
-        const queue_handle queue = cl.out_of_order_queue();
-        const buffer_handle buffer = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
-        if (mpi.rank == 0) {
-            const event_handle gate = cl.user_event();
-            const event_handle sent = send(queue, buffer, 0, size, 1, 1, mpi.comm, {gate});
-            CL_OK(clSetUserEventStatus(gate, -77));
-            expect_failure(sent, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-            expect_complete(send(queue, buffer, 0, size, 1, 1, mpi.comm));
-        } else if (mpi.rank == 1) {
-            const event_handle failed = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
-            expect_failure(failed, CL_PEER_TRANSFER_FAILED);
-            cl.expect(buffer, 0, size, 1);
-            expect_received(receive(queue, buffer, 0, size, 0, 1, mpi.comm), size, 0, 1);
-            cl.expect(buffer, 0, size, 0);
+        for (const queue_set &queues : cl.independent_queues(2)) {
+            CAPTURE(queues.kind);
+            const buffer_handle buffer = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
+            if (mpi.rank == 0) {
+                const event_handle gate = cl.user_event();
+                const event_handle sent = send(queues[0], buffer, 0, size, 1, 1, mpi.comm, {gate});
+                CL_OK(clSetUserEventStatus(gate, -77));
+                expect_wait_list_failure(sent);
+                expect_complete(send(queues[1], buffer, 0, size, 1, 1, mpi.comm));
+            } else if (mpi.rank == 1) {
+                const event_handle failed = receive(queues[0], buffer, 0, size, 0, 1, mpi.comm);
+                expect_failure(failed, CL_PEER_TRANSFER_FAILED);
+                cl.expect(buffer, 0, size, 1);
+                expect_received(receive(queues[1], buffer, 0, size, 0, 1, mpi.comm), size, 0, 1);
+                cl.expect(buffer, 0, size, 0);
+            }
         }
     }
 }
 
 MPI_CASE("a blocking send whose wait list fails while it waits returns the error, and its receiver fails, too", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
-    const buffer_handle buffer = cl.filled(5000, static_cast<std::uint64_t>(mpi.rank));
-    if (mpi.rank == 0) {
-        const event_handle gate = cl.user_event();
-        const cl_event list[] = {gate};
-        event_handle event;
-        // OpenCL does not tell when the call waits, so a pause has to do. Without it PoCL 3.1 may hang or abort: it can't
-        // take a command that waits for an event which fails at the same moment.
-        std::jthread setter([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(300));
-            clSetUserEventStatus(gate, -77);
-        });
-        const cl_int code = clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, 5000, 1, 1, mpi.comm, 1, list, event.out());
-        CHECK(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-        setter.join();
-        expect_complete(send(queue, buffer, 0, 5000, 1, 1, mpi.comm));
-    } else if (mpi.rank == 1) {
-        // If the event failed before the call, nothing was sent, and the first receive gets the second message.
-        const event_handle first = receive(queue, buffer, 0, 5000, 0, 1, mpi.comm);
-        if (wait_for(first) < 0) {
-            expect_failure(first, CL_PEER_TRANSFER_FAILED);
-            cl.expect(buffer, 0, 5000, 1);
-            expect_complete(receive(queue, buffer, 0, 5000, 0, 1, mpi.comm));
+    for (const queue_set &queues : cl.independent_queues(2)) {
+        CAPTURE(queues.kind);
+        const buffer_handle buffer = cl.filled(5000, static_cast<std::uint64_t>(mpi.rank));
+        if (mpi.rank == 0) {
+            const event_handle gate = cl.user_event();
+            const cl_event list[] = {gate};
+            event_handle event;
+            // OpenCL does not tell when the call waits, so a pause has to do. Without it PoCL 3.1 may hang or abort: it can't
+            // take a command that waits for an event which fails at the same moment.
+            std::jthread setter([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                clSetUserEventStatus(gate, -77);
+            });
+            const cl_int code =
+                clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 1, 1, mpi.comm, 1, list, event.out());
+            CHECK(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+            setter.join();
+            expect_complete(send(queues[1], buffer, 0, 5000, 1, 1, mpi.comm));
+        } else if (mpi.rank == 1) {
+            // If the event failed before the call, nothing was sent, and the first receive gets the second message.
+            const event_handle first = receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm);
+            if (wait_for(first) < 0) {
+                expect_failure(first, CL_PEER_TRANSFER_FAILED);
+                cl.expect(buffer, 0, 5000, 1);
+                expect_complete(receive(queues[1], buffer, 0, 5000, 0, 1, mpi.comm));
+            }
+            cl.expect(buffer, 0, 5000, 0);
         }
-        cl.expect(buffer, 0, 5000, 0);
     }
 }
 
@@ -155,105 +160,115 @@ MPI_CASE("a receive whose wait list fails drops its message, and the next one ge
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
         CAPTURE(size);
-        const queue_handle queue = cl.out_of_order_queue();
-        if (mpi.rank == 0) {
-            const buffer_handle first = cl.filled(size, 1);
-            const buffer_handle second = cl.filled(size, 2);
-            const event_handle dropped = send(queue, first, 0, size, 1, 1, mpi.comm);
-            await(mpi, 1);
-            const event_handle taken = send(queue, second, 0, size, 1, 1, mpi.comm);
-            expect_ended(dropped, CL_COMPLETE);
-            expect_complete(taken);
-        } else if (mpi.rank == 1) {
-            const buffer_handle buffer = cl.filled(size, 3);
-            const buffer_handle other = cl.buffer(size);
-            const event_handle gate = cl.user_event();
-            const event_handle failed = receive(queue, buffer, 0, size, 0, 1, mpi.comm, {gate});
-            CL_OK(clSetUserEventStatus(gate, -77));
-            expect_failure(failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-            tell(mpi, 0);
-            expect_received(receive(queue, other, 0, size, 0, 1, mpi.comm), size, 0, 1);
-            cl.expect(other, 0, size, 2);
-            cl.expect(buffer, 0, size, 3);
+        for (const queue_set &queues : cl.independent_queues(2)) {
+            CAPTURE(queues.kind);
+            if (mpi.rank == 0) {
+                const buffer_handle first = cl.filled(size, 1);
+                const buffer_handle second = cl.filled(size, 2);
+                const event_handle dropped = send(queues[0], first, 0, size, 1, 1, mpi.comm);
+                await_start(dropped);
+                await(mpi, 1);
+                const event_handle taken = send(queues[1], second, 0, size, 1, 1, mpi.comm);
+                expect_ended(dropped, CL_COMPLETE);
+                expect_complete(taken);
+            } else if (mpi.rank == 1) {
+                const buffer_handle buffer = cl.filled(size, 3);
+                const buffer_handle other = cl.buffer(size);
+                const event_handle gate = cl.user_event();
+                const event_handle failed = receive(queues[0], buffer, 0, size, 0, 1, mpi.comm, {gate});
+                CL_OK(clSetUserEventStatus(gate, -77));
+                expect_wait_list_failure(failed);
+                tell(mpi, 0);
+                expect_received(receive(queues[1], other, 0, size, 0, 1, mpi.comm), size, 0, 1);
+                cl.expect(other, 0, size, 2);
+                cl.expect(buffer, 0, size, 3);
+            }
         }
     }
 }
 
 MPI_CASE("a receive that fails before any message comes still drops the message that is its own", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
-    if (mpi.rank == 1) {
-        const buffer_handle buffer = cl.filled(1000, 3);
-        const event_handle gate = cl.user_event();
-        const event_handle failed = receive(queue, buffer, 0, 1000, 0, 1, mpi.comm, {gate});
-        CL_OK(clSetUserEventStatus(gate, -77));
-        poll_until("the receive to start or to end", [&] { return transfer_status(failed) <= CL_RUNNING; });
-        const buffer_handle other = cl.buffer(1000);
-        const event_handle next = receive(queue, other, 0, 1000, 0, 1, mpi.comm);
-        tell(mpi, 0);
-        expect_received(next, 1000, 0, 1);
-        expect_failure(failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-        cl.expect(other, 0, 1000, 2);
-        cl.expect(buffer, 0, 1000, 3);
-    } else if (mpi.rank == 0) {
-        const buffer_handle first = cl.filled(1000, 1);
-        const buffer_handle second = cl.filled(1000, 2);
-        await(mpi, 1);
-        const event_handle one = send(queue, first, 0, 1000, 1, 1, mpi.comm);
-        const event_handle two = send(queue, second, 0, 1000, 1, 1, mpi.comm);
-        expect_complete(one);
-        expect_complete(two);
+    for (const queue_set &queues : cl.independent_queues(2)) {
+        CAPTURE(queues.kind);
+        if (mpi.rank == 1) {
+            const buffer_handle buffer = cl.filled(1000, 3);
+            const event_handle gate = cl.user_event();
+            const event_handle failed = receive(queues[0], buffer, 0, 1000, 0, 1, mpi.comm, {gate});
+            CL_OK(clSetUserEventStatus(gate, -77));
+            await_start(failed);
+            const buffer_handle other = cl.buffer(1000);
+            const event_handle next = receive(queues[1], other, 0, 1000, 0, 1, mpi.comm);
+            tell(mpi, 0);
+            expect_received(next, 1000, 0, 1);
+            expect_wait_list_failure(failed);
+            cl.expect(other, 0, 1000, 2);
+            cl.expect(buffer, 0, 1000, 3);
+        } else if (mpi.rank == 0) {
+            const buffer_handle first = cl.filled(1000, 1);
+            const buffer_handle second = cl.filled(1000, 2);
+            await(mpi, 1);
+            const event_handle one = send(queues[0], first, 0, 1000, 1, 1, mpi.comm);
+            await_start(one);
+            const event_handle two = send(queues[1], second, 0, 1000, 1, 1, mpi.comm);
+            expect_complete(one);
+            expect_complete(two);
+        }
     }
 }
 
 MPI_CASE("a send-receive whose wait list fails tells its receiver and drops its message", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
-    const buffer_handle outgoing = cl.filled(70000, static_cast<std::uint64_t>(mpi.rank));
-    const buffer_handle incoming = cl.filled(70000, 9);
-    if (mpi.rank == 0) {
-        const event_handle gate = cl.user_event();
-        const cl_event list[] = {gate};
-        event_handle event;
-        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 70000, 1, 1, incoming, 0, 70000, 1, 1, mpi.comm, 1,
-                                      list, event.out()));
-        CL_OK(clSetUserEventStatus(gate, -77));
-        expect_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-        cl.expect(incoming, 0, 70000, 9);
-    } else if (mpi.rank == 1) {
-        event_handle event;
-        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 70000, 0, 1, incoming, 0, 70000, 0, 1, mpi.comm, 0,
-                                      nullptr, event.out()));
-        expect_failure(event, CL_PEER_TRANSFER_FAILED);
-        cl.expect(incoming, 0, 70000, 9);
-    }
-    if (mpi.rank < 2) {
-        event_handle event;
-        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 70000, 1 - mpi.rank, 1, incoming, 0, 70000,
-                                      1 - mpi.rank, 1, mpi.comm, 0, nullptr, event.out()));
-        expect_received(event, 70000, 1 - mpi.rank, 1);
-        cl.expect(incoming, 0, 70000, static_cast<std::uint64_t>(1 - mpi.rank));
+    for (const queue_set &queues : cl.independent_queues(2)) {
+        CAPTURE(queues.kind);
+        const buffer_handle outgoing = cl.filled(70000, static_cast<std::uint64_t>(mpi.rank));
+        const buffer_handle incoming = cl.filled(70000, 9);
+        if (mpi.rank == 0) {
+            const event_handle gate = cl.user_event();
+            const cl_event list[] = {gate};
+            event_handle event;
+            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 70000, 1, 1, incoming, 0, 70000, 1, 1,
+                                          mpi.comm, 1, list, event.out()));
+            CL_OK(clSetUserEventStatus(gate, -77));
+            expect_wait_list_failure(event);
+            cl.expect(incoming, 0, 70000, 9);
+        } else if (mpi.rank == 1) {
+            event_handle event;
+            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 70000, 0, 1, incoming, 0, 70000, 0, 1,
+                                          mpi.comm, 0, nullptr, event.out()));
+            expect_failure(event, CL_PEER_TRANSFER_FAILED);
+            cl.expect(incoming, 0, 70000, 9);
+        }
+        if (mpi.rank < 2) {
+            event_handle event;
+            CL_OK(clEnqueueSendrecvBuffer(queues[1], outgoing, CL_FALSE, 0, 70000, 1 - mpi.rank, 1, incoming, 0, 70000,
+                                          1 - mpi.rank, 1, mpi.comm, 0, nullptr, event.out()));
+            expect_received(event, 70000, 1 - mpi.rank, 1);
+            cl.expect(incoming, 0, 70000, static_cast<std::uint64_t>(1 - mpi.rank));
+        }
     }
 }
 
 MPI_CASE("what waits for a failed transfer does not run", 2) {
     const opencl cl;
-    const queue_handle queue = cl.out_of_order_queue();
-    const buffer_handle buffer = cl.filled(1000, 1);
-    if (mpi.rank == 0) {
-        const buffer_handle longer = cl.filled(2000, 2);
-        expect_complete(send(queue, longer, 0, 2000, 1, 1, mpi.comm));
-    } else if (mpi.rank == 1) {
-        const event_handle gate = cl.user_event();
-        const event_handle failed = receive(queue, buffer, 0, 1000, 0, 1, mpi.comm, {gate});
-        const unsigned char value = 3;
-        const cl_event list[] = {failed};
-        event_handle fill;
-        CL_OK(clEnqueueFillBuffer(queue, buffer, &value, 1, 0, 1000, 1, list, fill.out()));
-        CL_OK(clFlush(queue));
-        CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
-        expect_failure(failed, CL_MESSAGE_TRUNCATED);
-        expect_failed(fill);
-        cl.expect(buffer, 0, 1000, 1);
+    for (const queue_set &queues : cl.independent_queues(2)) {
+        CAPTURE(queues.kind);
+        const buffer_handle buffer = cl.filled(1000, 1);
+        if (mpi.rank == 0) {
+            const buffer_handle longer = cl.filled(2000, 2);
+            expect_complete(send(queues[0], longer, 0, 2000, 1, 1, mpi.comm));
+        } else if (mpi.rank == 1) {
+            const event_handle gate = cl.user_event();
+            const event_handle failed = receive(queues[0], buffer, 0, 1000, 0, 1, mpi.comm, {gate});
+            const unsigned char value = 3;
+            const cl_event list[] = {failed};
+            event_handle fill;
+            CL_OK(clEnqueueFillBuffer(queues[1], buffer, &value, 1, 0, 1000, 1, list, fill.out()));
+            CL_OK(clFlush(queues[1]));
+            CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+            expect_failure(failed, CL_MESSAGE_TRUNCATED);
+            expect_failed(fill);
+            cl.expect(buffer, 0, 1000, 1);
+        }
     }
 }

@@ -121,15 +121,45 @@ cl_int status_of(cl_event event) {
 }
 
 queue_handle opencl::out_of_order_queue() const {
-    cl_command_queue_properties supported = 0;
-    CL_OK(clGetDeviceInfo(device, CL_DEVICE_QUEUE_PROPERTIES, sizeof(supported), &supported, nullptr));
-    if ((supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0) {
-        skip_case("the device has no out-of-order queues");
-    }
-    if (!passes_pending_commands()) {
-        skip_case("the platform holds up an out-of-order queue while a command in it waits for a user event");
+    if (const std::string fault = out_of_order_fault(); !fault.empty()) {
+        skip_case(fault);
     }
     return in_order_queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
+}
+
+std::vector<queue_set> opencl::independent_queues(std::size_t count) const {
+    const auto in_order = [&] {
+        queue_set set{"in-order queues", {}};
+        for (std::size_t i = 0; i < count; ++i) {
+            set.queues.push_back(in_order_queue());
+        }
+        return set;
+    };
+    const auto out_of_order = [&] {
+        queue_set set{"one out-of-order queue", {}};
+        set.queues.push_back(out_of_order_queue());
+        return set;
+    };
+    std::vector<queue_set> sets;
+    sets.push_back(in_order());
+    sets.push_back(out_of_order_fault().empty() ? out_of_order() : in_order());
+    return sets;
+}
+
+std::string opencl::out_of_order_fault() const {
+    // The device is the same in all cases, and trying it takes half a second where it fails.
+    static const std::string fault = [&]() -> std::string {
+        cl_command_queue_properties supported = 0;
+        CL_OK(clGetDeviceInfo(device, CL_DEVICE_QUEUE_PROPERTIES, sizeof(supported), &supported, nullptr));
+        if ((supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0) {
+            return "the device has no out-of-order queues";
+        }
+        if (!passes_pending_commands()) {
+            return "the platform holds up an out-of-order queue while a command in it waits for a user event";
+        }
+        return "";
+    }();
+    return fault;
 }
 
 bool opencl::passes_pending_commands() const {

@@ -63,16 +63,27 @@ using program_handle = owned<cl_program, clReleaseProgram>;
 /// `size` bytes that depend on `seed` and the position.
 bytes pattern(std::uint64_t seed, std::size_t size);
 
+/// Queues whose commands do not wait for each other.
+struct queue_set {
+    std::string kind;                  ///< for messages
+    std::vector<queue_handle> queues;  ///< a single one stands in every place
+
+    cl_command_queue operator[](std::size_t i) const { return queues.size() == 1 ? queues.front() : queues.at(i); }
+};
+
 /// A device with a context. Reads and writes of the host use a queue of its own, so that they work while others wait.
 class opencl {
 public:
     opencl();
 
     queue_handle in_order_queue(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE) const;
-    /// Skips the case where the device has none.
+    /// For cases about such queues. Skips the case where the device has none, or none that goes on past a command that
+    /// waits for a user event, as a pending transfer does.
     queue_handle out_of_order_queue() const;
-    /// Whether an out-of-order queue goes on past a command that waits for a user event.
-    [[nodiscard]] bool passes_pending_commands() const;
+    /// For cases with several commands in flight, to be gone through with one set after the other: `count` in-order
+    /// queues; then, in each place, one out-of-order queue, or in-order queues again where out_of_order_queue() skips.
+    /// So all ranks go through as many sets, whatever their devices.
+    std::vector<queue_set> independent_queues(std::size_t count) const;
     buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
     buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size) const;
     event_handle user_event() const;
@@ -92,6 +103,11 @@ public:
     context_handle context;
 
 private:
+    /// Why no out-of-order queue is of use; nothing where one is.
+    [[nodiscard]] std::string out_of_order_fault() const;
+    /// Whether an out-of-order queue goes on past a command that waits for a user event.
+    [[nodiscard]] bool passes_pending_commands() const;
+
     queue_handle host_queue;
 };
 

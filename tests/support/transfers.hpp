@@ -105,6 +105,11 @@ inline std::vector<cl_transfer_stage> transfer_stages(cl_event event) {
 
 inline cl_int transfer_status(cl_event event) { return transfer_info<cl_int>(event, CL_TRANSFER_STATUS); }
 
+/// Waits until the transfer has started. Messages that start after it come after it, whatever their queues.
+inline void await_start(cl_event event) {
+    poll_until("a transfer to start", [&] { return transfer_status(event) <= CL_RUNNING; });
+}
+
 // Waits stand outside of CHECK, which would catch the exceptions that end them.
 
 /// Waits for any command that is to end with `status`.
@@ -131,6 +136,14 @@ inline void expect_failure(cl_event event, cl_int code) {
     expect_failed(event);
     CHECK(transfer_status(event) == code);
     CHECK(transfer_text(event, CL_TRANSFER_ERROR_MESSAGE) != "");
+}
+
+/// Waits for a transfer whose wait list is to fail. On an in-order queue the platform fails the event together with the
+/// wait list; the library sees that a little later, and only then has the transfer its place in the order of messages.
+inline void expect_wait_list_failure(cl_event event) {
+    expect_failed(event);
+    poll_until("the library to see that a wait list failed", [&] { return transfer_status(event) <= CL_COMPLETE; });
+    expect_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
 }
 
 /// A received message: how long it was and who sent it.
