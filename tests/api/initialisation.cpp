@@ -2,52 +2,15 @@
 /// Each needs a process of its own: the first argument says which.
 
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 #include <CL/cl_ext_dist.h>
 
+#include "bare_device.hpp"
+
+using namespace cldist_test;
+
 namespace {
-
-int failures = 0;
-
-void expect(const char *what, cl_int found, cl_int wanted) {
-    if (found != wanted) {
-        std::fprintf(stderr, "%s gave %d, not %d\n", what, found, wanted);
-        ++failures;
-    }
-}
-
-struct device {
-    device() {
-        cl_uint number = 0;
-        cl_platform_id platforms[16];
-        clGetPlatformIDs(16, platforms, &number);
-        for (cl_uint i = 0; i < number && i < 16 && id == nullptr; ++i) {
-            clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 1, &id, nullptr);
-        }
-        cl_int error = CL_SUCCESS;
-        context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &error);
-        queue = clCreateCommandQueue(context, id, 0, &error);
-        other_queue = clCreateCommandQueue(context, id, 0, &error);
-        buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 256, nullptr, &error);
-        expect("the OpenCL device", error, CL_SUCCESS);
-    }
-    ~device() {
-        clReleaseMemObject(buffer);
-        clReleaseCommandQueue(other_queue);
-        clReleaseCommandQueue(queue);
-        clReleaseContext(context);
-    }
-    device(const device &) = delete;
-    device &operator=(const device &) = delete;
-
-    cl_device_id id = nullptr;
-    cl_context context = nullptr;
-    cl_command_queue queue = nullptr;
-    cl_command_queue other_queue = nullptr;
-    cl_mem buffer = nullptr;
-};
 
 /// Calls with MPI_CL_MEM, which is no datatype where the library is not ready, are refused without any harm.
 void expect_host_memory_refused() {
@@ -65,7 +28,7 @@ void expect_host_memory_refused() {
 }
 
 /// All three commands are refused with `code`; an earlier check still comes first.
-void expect_commands_refused(const device &d, cl_int code) {
+void expect_commands_refused(const bare_device &d, cl_int code) {
     expect_host_memory_refused();
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
         expect("a send",
@@ -115,7 +78,7 @@ void expect_host_memory_works() {
     expect("what was received", std::strcmp(data, "1234567"), 0);
 }
 
-void expect_commands_work(const device &d) {
+void expect_commands_work(const bare_device &d) {
     expect_host_memory_works();
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -134,7 +97,7 @@ void expect_commands_work(const device &d) {
     }
 }
 
-void before_init(const device &d) {
+void before_init(const bare_device &d) {
     expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_NOT_INITIALIZED);
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
     expect_local_device(CL_MPI_NOT_INITIALIZED);
@@ -144,7 +107,7 @@ void before_init(const device &d) {
     MPI_Finalize();
 }
 
-void after_finalize(const device &d) {
+void after_finalize(const bare_device &d) {
     MPI_Init(nullptr, nullptr);
     expect_commands_work(d);
     MPI_Finalize();
@@ -154,7 +117,7 @@ void after_finalize(const device &d) {
 }
 
 /// MPI at `level`, initialised as a language binding does that the library does not see.
-void behind_the_back(const device &d, int level) {
+void behind_the_back(const bare_device &d, int level) {
     int provided = MPI_THREAD_SINGLE;
     PMPI_Init_thread(nullptr, nullptr, level, &provided);
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);  // the library was not told
@@ -175,7 +138,7 @@ void behind_the_back(const device &d, int level) {
 }
 
 /// MPI_Init_thread as programs call it. The level is raised, and `provided` tells it.
-void init_thread(const device &d, int level) {
+void init_thread(const bare_device &d, int level) {
     int provided = MPI_THREAD_SINGLE;
     MPI_Init_thread(nullptr, nullptr, level, &provided);
     expect("the level provided", provided, MPI_THREAD_MULTIPLE);
@@ -187,7 +150,7 @@ void init_thread(const device &d, int level) {
 
 int main(int argc, char **argv) {
     const std::string what = argc > 1 ? argv[1] : "";
-    const device d;
+    const bare_device d(256);
     if (what == "before-init") {
         before_init(d);
     } else if (what == "after-finalize") {
@@ -206,6 +169,7 @@ int main(int argc, char **argv) {
         std::fprintf(stderr, "no case of that name: %s\n", what.c_str());
         return 2;
     }
+    d.release();
     std::printf("%s: %s\n", what.c_str(), failures == 0 ? "passed" : "failed");
     return failures == 0 ? 0 : 1;
 }

@@ -19,9 +19,9 @@
 
 #include <unistd.h>
 
-#include "program.hpp"
+#include "bare_device.hpp"
 
-using namespace cldist_fault;
+using namespace cldist_test;
 
 namespace {
 
@@ -49,21 +49,21 @@ bytes pattern(unsigned seed, std::size_t size) {
     return data;
 }
 
-cl_command_queue new_queue(const device &d) {
+cl_command_queue new_queue(const bare_device &d) {
     cl_int error = CL_SUCCESS;
     cl_command_queue queue = clCreateCommandQueue(d.context, d.id, 0, &error);
     expect("a queue", error, CL_SUCCESS);
     return queue;
 }
 
-void write(const device &d, std::size_t offset, const bytes &data) {
+void write(const bare_device &d, std::size_t offset, const bytes &data) {
     expect("the write",
            clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, offset, data.size(), data.data(), 0, nullptr, nullptr),
            CL_SUCCESS);
 }
 
 /// How many of the bytes at `offset` are others than `wanted`.
-long wrong_bytes(const device &d, std::size_t offset, const bytes &wanted) {
+long wrong_bytes(const bare_device &d, std::size_t offset, const bytes &wanted) {
     bytes found(wanted.size());
     if (wanted.empty()) {
         return 0;
@@ -87,7 +87,7 @@ std::size_t moved(cl_event event) {
 
 /// Two large messages with one peer, one each way.
 struct exchange {
-    exchange(const device &device_in, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed,
+    exchange(const bare_device &device_in, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed,
              std::size_t size_in)
         : d(device_in), size(size_in), theirs(pattern(peer_seed, size)) {
         write(d, 0, pattern(own_seed, size));
@@ -143,7 +143,7 @@ struct exchange {
         }
     }
 
-    const device &d;
+    const bare_device &d;
     const std::size_t size;
     const bytes theirs;
     cl_event sending = nullptr;
@@ -151,7 +151,7 @@ struct exchange {
 };
 
 /// Messages of many sizes with a peer, checked. Blocking or not, in turn.
-void talk(const device &d, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed) {
+void talk(const bare_device &d, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed) {
     cl_command_queue queue = new_queue(d);
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4000}, std::size_t{70001}, 3 * MiB}) {
         for (unsigned turn = 0; turn < 4; ++turn) {
@@ -197,9 +197,9 @@ void survive(const exchange &both) {
 
 void killed(int rank) {
     constexpr std::size_t size = 192 * MiB;
-    const device d(2 * size);
+    const bare_device d(2 * size);
     // The large messages are not in the way of these.
-    const device for_talks(8 * MiB);
+    const bare_device for_talks(8 * MiB);
     if (rank == 2) {
         talk(for_talks, MPI_COMM_WORLD, 0, 20, 30);
         ::alarm(40);  // ends it where rank 0 can't speak any more
@@ -226,7 +226,7 @@ void killed(int rank) {
 
 void cut(int rank, const std::string &folder) {
     constexpr std::size_t size = 64 * MiB;
-    const device d(2 * size);
+    const bare_device d(2 * size);
     const exchange both(d, MPI_COMM_WORLD, 1 - rank, static_cast<unsigned>(rank), static_cast<unsigned>(1 - rank),
                         size);
     if (rank == 0) {
@@ -264,7 +264,7 @@ void joined(int rank, const std::string &what, const std::string &file) {
     const int code = accepts ? MPI_Comm_accept(port.data(), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm)
                              : MPI_Comm_connect(port.data(), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm);
     expect("the joining of the jobs", code, MPI_SUCCESS);
-    const device d(2 * size);
+    const bare_device d(2 * size);
     const unsigned own = accepts ? 40 : 50;
     const unsigned other = accepts ? 50 : 40;
     const auto number = static_cast<unsigned>(rank);
@@ -281,7 +281,7 @@ void joined(int rank, const std::string &what, const std::string &file) {
             die();
         }
         survive(both);
-        const device for_talks(8 * MiB);
+        const bare_device for_talks(8 * MiB);
         int ranks = 0;
         MPI_Comm_size(MPI_COMM_WORLD, &ranks);
         if (ranks > 1 && rank < 2) {

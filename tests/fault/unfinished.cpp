@@ -8,14 +8,14 @@
 
 #include <unistd.h>
 
-#include "program.hpp"
+#include "bare_device.hpp"
 
-using namespace cldist_fault;
+using namespace cldist_test;
 
 namespace {
 
 /// Rank 1 receives what never comes until it has said so; then rank 0 sends it.
-void stalled_receive(const device &d, int rank) {
+void stalled_receive(const bare_device &d, int rank) {
     if (rank == 1) {
         cl_event event = nullptr;
         expect("the receive",
@@ -35,7 +35,7 @@ void stalled_receive(const device &d, int rank) {
 }
 
 /// A message that is in flight when both processes call MPI_Finalize arrives.
-void finalize_in_flight(const device &d, int rank) {
+void finalize_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
     std::vector<unsigned char> data(1 << 20, static_cast<unsigned char>(rank == 0 ? 5 : 0));
     clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, data.size(), data.data(), 0, nullptr, nullptr);
@@ -61,7 +61,7 @@ void finalize_in_flight(const device &d, int rank) {
 }
 
 /// A receive that nothing matches is abandoned by MPI_Finalize; so is a send that waits for an event nobody sets.
-void finalize_unmatched(const device &d, int rank) {
+void finalize_unmatched(const bare_device &d, int rank) {
     cl_event event = nullptr;
     cl_int error = CL_SUCCESS;
     cl_event gate = clCreateUserEvent(d.context, &error);
@@ -81,7 +81,7 @@ void finalize_unmatched(const device &d, int rank) {
 
 /// MPI_Finalize with an event of a receive that nothing matches, and a request of an event that nobody sets. The requests
 /// are freed, so that the program has done its part.
-void finalize_requests(const device &d, int rank) {
+void finalize_requests(const bare_device &d, int rank) {
     cl_int error = CL_SUCCESS;
     MPI_Request request = MPI_REQUEST_NULL;
     cl_event event = nullptr;
@@ -104,7 +104,7 @@ void finalize_requests(const device &d, int rank) {
 }
 
 /// main ends without MPI_Finalize, with a receive in flight.
-void exit_in_flight(const device &d, int rank) {
+void exit_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
     if (rank == 1) {
         clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, &event);
@@ -114,7 +114,7 @@ void exit_in_flight(const device &d, int rank) {
 }
 
 /// As before, but the last to leave calls exit on another path: nothing is in flight.
-void exit_idle(const device &d, int rank) {
+void exit_idle(const bare_device &d, int rank) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
     } else if (rank == 1) {
@@ -126,7 +126,7 @@ void exit_idle(const device &d, int rank) {
 }
 
 /// A message that is too long. CLDIST_ON_ERROR says whether the program gets to see it.
-void failed_receive(const device &d, int rank, cl_bool blocking) {
+void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
     } else if (rank == 1) {
@@ -150,7 +150,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    const device d(1 << 20);
+    const bare_device d(1 << 20);
     if (what == "stalled-receive") {
         stalled_receive(d, rank);
     } else if (what == "finalize-in-flight") {

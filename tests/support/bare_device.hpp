@@ -1,14 +1,16 @@
-/// What the programs of the fault tests share. What they print on standard error is checked by the scripts that run them.
+/// For tests that are programs of their own: a check that goes on, and a device that needs no MPI.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include <CL/cl_ext_dist.h>
 
-namespace cldist_fault {
+namespace cldist_test {
 
+/// Checks that failed in this process.
 inline int failures = 0;
 
 inline void expect(const char *what, long found, long wanted) {
@@ -18,8 +20,10 @@ inline void expect(const char *what, long found, long wanted) {
     }
 }
 
-struct device {
-    explicit device(std::size_t size) {
+/// The first device of the type in CLDIST_TEST_DEVICE ("cpu" or "gpu"; a GPU, else the CPU, where it is not set), with
+/// two in-order queues and a buffer. Nothing is released unless release() is called: commands may be in flight for ever.
+struct bare_device {
+    explicit bare_device(std::size_t buffer_size) {
         cl_uint number = 0;
         cl_platform_id platforms[16];
         clGetPlatformIDs(16, platforms, &number);
@@ -35,16 +39,26 @@ struct device {
         cl_int error = CL_SUCCESS;
         context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &error);
         queue = clCreateCommandQueue(context, id, 0, &error);
-        buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &error);
-        expect("the OpenCL device", error, CL_SUCCESS);
+        other_queue = clCreateCommandQueue(context, id, 0, &error);
+        buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, buffer_size, nullptr, &error);
+        expect("the code of creating the OpenCL objects", error, CL_SUCCESS);
+    }
+
+    void release() const {
+        clReleaseMemObject(buffer);
+        clReleaseCommandQueue(other_queue);
+        clReleaseCommandQueue(queue);
+        clReleaseContext(context);
     }
 
     cl_device_id id = nullptr;
     cl_context context = nullptr;
     cl_command_queue queue = nullptr;
+    cl_command_queue other_queue = nullptr;
     cl_mem buffer = nullptr;
 };
 
+/// What the library says of a command's event.
 inline cl_int status_told(cl_event event) {
     cl_int status = CL_QUEUED;
     expect("clGetTransferInfo", clGetTransferInfo(event, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr),
@@ -52,4 +66,4 @@ inline cl_int status_told(cl_event event) {
     return status;
 }
 
-}  // namespace cldist_fault
+}  // namespace cldist_test
