@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <getopt.h>
+
 #include <CL/cl.h>
 #include <fmt/format.h>
 #include <mpi.h>
@@ -68,6 +70,52 @@ inline double median_ratio(const std::vector<double> &of, const std::vector<doub
 /// Seconds on a clock that only goes forward.
 inline double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// ---- Start -----------------------------------------------------------------------------------------------------------
+
+/// What every benchmark can be told.
+struct CommonOptions {
+    std::string device = "cpu", label = "auto", json;
+};
+
+inline constexpr std::string_view common_usage =
+    "  --device cpu|gpu   the kind of device (cpu)\n"
+    "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
+    "  --json FILE        write the raw numbers as well\n";
+
+/// Reads the command line. `own` are the benchmark's own options, each with a letter other than d, l, j and h, with
+/// which `take` gets it; its value is in optarg. `usage` prints the help and exits with the code it is given.
+template <typename Take>
+void parse_options(int argc, char **argv, CommonOptions &common, std::vector<option> own, void (*usage)(int),
+                   const Take &take) {
+    own.insert(own.end(), {{"device", 1, nullptr, 'd'},
+                           {"label", 1, nullptr, 'l'},
+                           {"json", 1, nullptr, 'j'},
+                           {"help", 0, nullptr, 'h'},
+                           {nullptr, 0, nullptr, 0}});
+    if (const char *path = std::getenv("CLDIST_PATH")) common.label = path;
+    for (int letter = 0; (letter = getopt_long(argc, argv, "", own.data(), nullptr)) != -1;) {
+        switch (letter) {
+            case 'd': common.device = optarg; break;
+            case 'l': common.label = optarg; break;
+            case 'j': common.json = optarg; break;
+            case 'h': usage(0); break;
+            case '?': usage(2); break;
+            default: take(letter);
+        }
+    }
+}
+
+/// Starts MPI; this process's rank among the two that there must be.
+inline int rank_of_two(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    int rank = 0;
+    int size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != 2) die("run this with two processes");
+    return rank;
 }
 
 // ---- Devices ---------------------------------------------------------------------------------------------------------

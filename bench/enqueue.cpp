@@ -8,7 +8,6 @@
 #include <array>
 #include <optional>
 
-#include <getopt.h>
 #include <sys/resource.h>
 
 #include <CL/cl_ext_dist.h>
@@ -21,8 +20,7 @@ using namespace std::chrono_literals;
 constexpr int tag = 7;
 constexpr double goal = 4;  ///< a send may cost this many reads
 
-struct Options {
-    std::string device = "cpu", label = "auto", json;
+struct Options : CommonOptions {
     size_t size = 4096;
     size_t batch = 100;
     int batches = 30;
@@ -226,33 +224,24 @@ void measure_idle(const Options &options, const Device &device, int rank, double
 [[noreturn]] void usage(int code) {
     fmt::print(
         "usage: mpirun -n 2 enqueue [options]\n"
-        "  --device cpu|gpu   the kind of device (cpu)\n"
         "  --size SIZE        bytes of a command (4K)\n"
         "  --batch N          calls of one batch (100)\n"
         "  --batches N        batches of each command (30)\n"
-        "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
-        "  --json FILE        write the raw numbers as well\n");
+        "{}",
+        common_usage);
     std::exit(code);
 }
 
 Options parse(int argc, char **argv) {
-    const option table[] = {{"device", 1, nullptr, 'd'},  {"size", 1, nullptr, 's'},  {"batch", 1, nullptr, 'b'},
-                            {"batches", 1, nullptr, 'n'}, {"label", 1, nullptr, 'l'}, {"json", 1, nullptr, 'j'},
-                            {"help", 0, nullptr, 'h'},    {nullptr, 0, nullptr, 0}};
+    const std::vector<option> own{{"size", 1, nullptr, 's'}, {"batch", 1, nullptr, 'b'}, {"batches", 1, nullptr, 'n'}};
     Options options;
-    if (const char *path = std::getenv("CLDIST_PATH")) options.label = path;
-    for (int option = 0; (option = getopt_long(argc, argv, "", table, nullptr)) != -1;) {
-        switch (option) {
-            case 'd': options.device = optarg; break;
+    parse_options(argc, argv, options, own, usage, [&](int letter) {
+        switch (letter) {
             case 's': options.size = parse_size(optarg); break;
             case 'b': options.batch = parse_size(optarg); break;
             case 'n': options.batches = std::max(1, std::atoi(optarg)); break;
-            case 'l': options.label = optarg; break;
-            case 'j': options.json = optarg; break;
-            case 'h': usage(0);
-            default: usage(2);
         }
-    }
+    });
     return options;
 }
 
@@ -260,12 +249,7 @@ Options parse(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     const Options options = parse(argc, argv);
-    MPI_Init(&argc, &argv);
-    int rank = 0;
-    int size = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size != 2) die("run this with two processes");
+    const int rank = rank_of_two(argc, argv);
     {
         const Device device(device_type(options.device));
         Report report{"enqueue", options.label};

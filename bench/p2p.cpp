@@ -11,8 +11,6 @@
 #include <memory>
 #include <optional>
 
-#include <getopt.h>
-
 #include <CL/cl_ext_dist.h>
 
 namespace {
@@ -142,9 +140,8 @@ const std::array methods = {
            [](const End &end) { mpi_send(end, end.pinned_out); }, [](const End &end) { mpi_recv(end, end.pinned_in); }},
 };
 
-struct Options {
+struct Options : CommonOptions {
     std::vector<const Method *> methods;
-    std::string device = "cpu", label = "auto", json;
     size_t min = 8, max = 256u << 20;
     int rounds = 7;
     double budget = 0.01;  ///< seconds of one timed loop
@@ -396,16 +393,15 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
 [[noreturn]] void usage(int code) {
     fmt::print(
         "usage: mpirun -n 2 p2p [options]\n"
-        "  --device cpu|gpu   the kind of device (cpu)\n"
         "  --methods A,B      only these (all):\n");
     for (const Method &method : methods) fmt::print("      {:<18} {}\n", method.name, method.what);
     fmt::print(
         "  --min SIZE, --max SIZE   8 to 256M; sizes are 8, 64, 512, 4K, 16K, 64K, ... 256M\n"
         "  --rounds N         rounds (7), whose median is taken; three times as many up to 1 MiB\n"
         "  --budget MS        length of one timed loop (10)\n"
-        "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
-        "  --json FILE        write the raw numbers as well\n"
-        "  --list             print OpenCL's platforms and devices; fails without a device of the kind\n");
+        "  --list             print OpenCL's platforms and devices; fails without a device of the kind\n"
+        "{}",
+        common_usage);
     std::exit(code);
 }
 
@@ -422,29 +418,21 @@ std::vector<const Method *> choose_methods(std::string_view names, bool gpu) {
 }
 
 Options parse(int argc, char **argv) {
-    const option table[] = {{"device", 1, nullptr, 'd'}, {"methods", 1, nullptr, 'm'}, {"min", 1, nullptr, 'i'},
-                            {"max", 1, nullptr, 'a'},    {"rounds", 1, nullptr, 'r'},  {"budget", 1, nullptr, 'b'},
-                            {"label", 1, nullptr, 'l'},  {"json", 1, nullptr, 'j'},    {"list", 0, nullptr, 'L'},
-                            {"help", 0, nullptr, 'h'},   {nullptr, 0, nullptr, 0}};
+    const std::vector<option> own{{"methods", 1, nullptr, 'm'}, {"min", 1, nullptr, 'i'},    {"max", 1, nullptr, 'a'},
+                                  {"rounds", 1, nullptr, 'r'},  {"budget", 1, nullptr, 'b'}, {"list", 0, nullptr, 'L'}};
     Options options;
-    if (const char *path = std::getenv("CLDIST_PATH")) options.label = path;
     std::string names;
     bool list = false;
-    for (int option = 0; (option = getopt_long(argc, argv, "", table, nullptr)) != -1;) {
-        switch (option) {
-            case 'd': options.device = optarg; break;
+    parse_options(argc, argv, options, own, usage, [&](int letter) {
+        switch (letter) {
             case 'm': names = optarg; break;
             case 'i': options.min = parse_size(optarg); break;
             case 'a': options.max = std::min(parse_size(optarg), size_t{256} << 20); break;
             case 'r': options.rounds = std::max(1, std::atoi(optarg)); break;
             case 'b': options.budget = std::atof(optarg) / 1e3; break;
-            case 'l': options.label = optarg; break;
-            case 'j': options.json = optarg; break;
             case 'L': list = true; break;
-            case 'h': usage(0);
-            default: usage(2);
         }
-    }
+    });
     const cl_device_type type = device_type(options.device);
     if (list) {
         devices(CL_DEVICE_TYPE_ALL, true);
@@ -461,12 +449,7 @@ Options parse(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     const Options options = parse(argc, argv);
-    MPI_Init(&argc, &argv);
-    int rank = 0;
-    int size = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size != 2) die("run this with two processes");
+    const int rank = rank_of_two(argc, argv);
 
     int wrong = 0;
     {
