@@ -88,13 +88,26 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
     return operations;
 }
 
-// Commands without wait list on an out-of-order queue start in the order of the calls.
+// Commands on an in-order queue, or without wait list on an out-of-order queue, start in the order of the calls.
 cl_command_queue ordered_by(const Call &call) {
-    return call.queue.in_order || call.command.num_events != 0 ? nullptr : call.queue.queue;
+    return call.queue.in_order || call.command.num_events == 0 ? call.queue.queue : nullptr;
 }
 
 // Whether it ended well.
 bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS; }
+
+// The same for a start event; the stall report names the command meanwhile.
+bool wait_at_gate(const Call &call, cl_event start) {
+    std::vector<std::shared_ptr<Record>> records;
+    for (const Part &part : call.parts) {
+        records.push_back(
+            make_record(part.range.direction, part.range.size, {call.comm, part.peer.rank, part.peer.tag}));
+        pending_records().add(records.back());
+    }
+    const bool well = wait_for(start);
+    for (const auto &record : records) pending_records().remove(*record);
+    return well;
+}
 
 Error failed_gate() {
     return {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
@@ -106,7 +119,7 @@ void enqueue_nothing(const Call &call) {
     // Whoever neither waits nor asks for an event can't tell the difference.
     if (call.command.blocking == CL_FALSE && call.command.num_events == 0 && call.command.event == nullptr) return;
     Start start = enqueue_start(call.queue, call.command.events(), {});
-    if (call.command.blocking != CL_FALSE && !wait_for(start.gate)) {
+    if (call.command.blocking != CL_FALSE && !wait_at_gate(call, start.gate)) {
         call.runtime->engine().keep_remains(nullptr, std::move(start.events));
         throw failed_gate();
     }
@@ -134,8 +147,9 @@ void enqueue(const Call &call) {
 [[noreturn]] void fail_at_gate(const Call &call, const Mappings &mappings, std::unique_ptr<Bridge> bridge) {
     const Error error = failed_gate();
     Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
-    call.runtime->engine().submit(
-        std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device), error.status());
+    auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
+    command->announce_failure(error.status());
+    call.runtime->engine().submit(std::move(command), error.status());
     throw error;
 }
 
@@ -172,7 +186,7 @@ void run_without_event(const Call &call) {
     Mappings mappings(call, small ? 0 : largest_inlined(call.resources->host_memory(), config()));
     if (!mappings.all().empty() || needs_gate(call)) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings.all());
-        if (!wait_for(start.gate)) {
+        if (!wait_at_gate(call, start.gate)) {
             call.runtime->engine().keep_remains(nullptr, std::move(start.events));
             fail_at_gate(call, mappings, nullptr);
         }
@@ -203,7 +217,7 @@ void run_with_event(const Call &call) {
     Mappings mappings(call, 0);
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
-    if (!wait_for(bridge->start_event())) fail_at_gate(call, mappings, std::move(bridge));
+    if (!wait_at_gate(call, bridge->start_event())) fail_at_gate(call, mappings, std::move(bridge));
     Operations operations = make_operations(call, mappings, caller_driver(), nullptr);
     event_table().add(event.get(), operations);
     Command command(std::move(operations), std::move(bridge), call.queue.device);
@@ -232,6 +246,7 @@ void prepare_kernels(const Call &call) {
 void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) {
     Call call{command, check_parts(command, parts), parts, nullptr, nullptr, nullptr};
     call.runtime = Runtime::current();
+    call.runtime->engine().note_failures();
     call.comm = call.runtime->communicators().find(comm);
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = DeviceResources::of(call.queue.context, call.queue.device);
@@ -247,7 +262,8 @@ void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) 
         enqueue(call);
         return;
     }
-    if (const cl_command_queue queue = ordered_by(call)) call.runtime->engine().wait_started(queue);
+    if (const cl_command_queue queue = ordered_by(call); queue != nullptr && !call.queue.in_order)
+        call.runtime->engine().wait_started(queue);
     if (command.event == nullptr)
         run_without_event(call);
     else

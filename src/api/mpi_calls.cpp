@@ -123,6 +123,7 @@ Status run(Operations operations, MPI_Status *status) {
 template <typename... Messages>
 void run(MPI_Comm comm, MPI_Status *status, const Messages &...messages) {
     const std::shared_ptr<Runtime> runtime = Runtime::current();
+    runtime->engine().note_failures();
     Operations operations;
     (operations.push_back(make_operation(*runtime, messages, comm, caller_driver())), ...);
     if (const Status outcome = run(std::move(operations), status); !outcome.ok()) throw Error(outcome);
@@ -142,6 +143,7 @@ void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *
 
 void begin(MPI_Comm comm, const HostMessage &message, MPI_Request *request) {
     const std::shared_ptr<Runtime> runtime = Runtime::current();
+    runtime->engine().note_failures();
     begin(*runtime, make_operation(*runtime, message, comm, runtime->engine_driver()), request);
 }
 
@@ -287,6 +289,7 @@ CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Messa
     auto substituted = probed_messages().take_substituted(*handle);
     return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
         const std::shared_ptr<Runtime> runtime = Runtime::current();
+        runtime->engine().note_failures();
         if (!substituted) {
             MPI_Status own;
             receive_inlined(memory, handle, status == MPI_STATUS_IGNORE ? own : *status);
@@ -311,6 +314,7 @@ CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Mess
     auto substituted = probed_messages().take_substituted(*handle);
     return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
         const std::shared_ptr<Runtime> runtime = Runtime::current();
+        runtime->engine().note_failures();
         if (!substituted) {
             MPI_Status status = empty_status();
             receive_inlined(memory, handle, status);

@@ -22,6 +22,13 @@ Command::~Command() {
     for (const auto &operation : operations_) pending_records().remove(*operation->record());
 }
 
+void Command::announce_failure(const Status &gate) {
+    for (const auto &operation : operations_) {
+        operation->record()->failed(gate);
+        operation->announce();
+    }
+}
+
 void Command::start(const Status &gate) {
     for (const auto &operation : operations_) {
         operation->record()->started();

@@ -55,6 +55,11 @@ Status gate_of(cl_int start_status) {
                                        start_status));
 }
 
+// How often to look whether something stalls, and after the house.
+std::chrono::duration<double> tick_of(double stall_seconds) {
+    return std::chrono::duration<double>(stall_seconds > 0 ? std::clamp(stall_seconds / 4, 0.05, 5.0) : 5.0);
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeeping, double stall_seconds)
@@ -64,6 +69,7 @@ Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeepin
         callback_inbox().inbox = inbox_;
     }
     thread_ = std::thread([this] { run(); });
+    watcher_ = std::thread([this] { watch(); });
 }
 
 Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was shut down")); }
@@ -113,6 +119,26 @@ void Engine::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> eve
     remains_.push_back({std::move(bridge), std::move(events), now_ns()});
 }
 
+void Engine::note_failures() {
+    if (commands_ == 0) return;
+    const std::lock_guard lock(mutex_);
+    for (const auto &[queue, order] : order_) {
+        for (const Id id : order) {
+            Waiting &waiting = waiting_.at(id);
+            if (waiting.gate && waiting.gate->ok()) continue;
+            if (!waiting.gate) {
+                const cl_int status = execution_status(waiting.command->bridge()->start_event());
+                if (status >= CL_COMPLETE) break;
+                waiting.gate = gate_of(status);
+                waiting.command->announce_failure(*waiting.gate);
+                const std::lock_guard inbox_lock(inbox_->mutex);
+                inbox_->ready.push_back(id);
+                inbox_->filled.notify_one();
+            }
+        }
+    }
+}
+
 void Engine::submit(std::unique_ptr<Command> command, Status gate) {
     {
         const std::lock_guard lock(mutex_);
@@ -143,6 +169,12 @@ bool Engine::wait_idle(double patience_seconds) {
 void Engine::stop(const std::optional<Status> &status) {
     if (!thread_.joinable()) return;
     {
+        const std::lock_guard lock(mutex_);
+        watcher_stop_ = true;
+        stopped_.notify_one();
+    }
+    watcher_.join();
+    {
         const std::lock_guard lock(inbox_->mutex);
         inbox_->stop = true;
         inbox_->stop_status = status;
@@ -154,7 +186,7 @@ void Engine::stop(const std::optional<Status> &status) {
 void Engine::run() {
     become_responsive();
     using Seconds = std::chrono::duration<double>;
-    const Seconds tick(stall_seconds_ > 0 ? std::clamp(stall_seconds_ / 4, 0.05, 5.0) : 5.0);
+    const Seconds tick = tick_of(stall_seconds_);
     std::uint64_t next_tick = 0;
     std::uint64_t next_look = 0;
     std::chrono::nanoseconds rest = look;
@@ -185,7 +217,6 @@ void Engine::run() {
         }
         if (const std::uint64_t now = now_ns(); now >= next_tick) {
             next_tick = now + static_cast<std::uint64_t>(tick.count() * 1e9);
-            report_stall();
             release_remains();
             housekeeping_();
         }
@@ -216,9 +247,10 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
         };
         for (const Id id : ready) {
             const auto it = waiting_.find(id);
-            if (it == waiting_.end() || it->second.gate) continue;
+            if (it == waiting_.end()) continue;
             // Asked here: PoCL 3.1 tells callbacks of failed events that all is well.
-            it->second.gate = gate_of(execution_status(it->second.command->bridge()->start_event()));
+            if (!it->second.gate)
+                it->second.gate = gate_of(execution_status(it->second.command->bridge()->start_event()));
             const cl_command_queue queue = it->second.ordered_by;
             if (queue == nullptr) {
                 start(it);
@@ -295,12 +327,16 @@ void Engine::release_remains() {
     });
 }
 
-void Engine::report_stall() {
-    const std::vector<std::string> lines = pending_records().stalled(stall_seconds_, now_ns());
-    if (lines.empty()) return;
-    std::string text = fmt::format("nothing moved for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
-    for (const std::string &line : lines) text += "\n  " + line;
-    log_error("{}", text);
+void Engine::watch() {
+    prctl(PR_SET_NAME, "cldist-watcher");
+    std::unique_lock lock(mutex_);
+    while (!stopped_.wait_for(lock, tick_of(stall_seconds_), [&] { return watcher_stop_; })) {
+        const std::vector<std::string> lines = pending_records().stalled(stall_seconds_, now_ns());
+        if (lines.empty()) continue;
+        std::string text = fmt::format("nothing moved for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
+        for (const std::string &line : lines) text += "\n  " + line;
+        log_error("{}", text);
+    }
 }
 
 void Engine::abandon_all(const std::optional<Status> &status) {

@@ -44,6 +44,10 @@ public:
     /// such queue start in the order of these calls. With `polled`, its start event is asked often, because the
     /// platform's callbacks come late, and polling is patient: the device does not need the host's cores. Any thread.
     void start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by, bool polled);
+    /// Has commands whose start events failed take their places among the messages, and tell their status, before the
+    /// engine gets to them: on an in-order queue the platform may fail their events as soon as their wait lists, and who
+    /// sees that may go on. Any thread.
+    void note_failures();
     /// Starts the command now, with that outcome of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
     /// Keeps the events of a command that failed: PoCL 3.1 uses them for a while after their status can be seen. Any thread.
@@ -104,7 +108,7 @@ private:
     std::chrono::nanoseconds find_starts(std::vector<Id> &ready);
     bool poll_commands();
     void release_remains();
-    void report_stall();
+    void watch();
     void abandon_all(const std::optional<Status> &status);
 
     const std::unique_ptr<Poller> poller_;
@@ -127,6 +131,10 @@ private:
     Backoff start_backoff_{patience};
 
     std::thread thread_;
+    /// Reports stalls: the engine itself may be stuck in a call of MPI's.
+    std::thread watcher_;
+    std::condition_variable stopped_;
+    bool watcher_stop_ = false;  ///< guarded by mutex_
 };
 
 /// Drives a command to its end on the calling thread.

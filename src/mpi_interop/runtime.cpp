@@ -151,6 +151,11 @@ std::shared_ptr<Runtime> Runtime::current() {
     return runtime_slot();
 }
 
+void Runtime::note_failures() {
+    const std::lock_guard lock(runtime_mutex);
+    if (runtime_slot() != nullptr) runtime_slot()->engine().note_failures();
+}
+
 void Runtime::stop_at_exit() { std::atexit(&at_exit); }
 
 void Runtime::name_unmatched() {

@@ -35,6 +35,8 @@ public:
     static void finish();
     /// The current one. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW.
     static std::shared_ptr<Runtime> current();
+    /// Engine::note_failures(), if there is an engine.
+    static void note_failures();
     /// At exit the engine must stop before the OpenCL platform goes. To be called again when a platform was met.
     static void stop_at_exit();
 

@@ -2,6 +2,7 @@
 /// Each needs a process of its own: the first argument says which.
 
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include <CL/cl_ext_dist.h>

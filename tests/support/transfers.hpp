@@ -138,14 +138,6 @@ inline void expect_failure(cl_event event, cl_int code) {
     CHECK(transfer_text(event, CL_TRANSFER_ERROR_MESSAGE) != "");
 }
 
-/// Waits for a transfer whose wait list is to fail. On an in-order queue the platform fails the event together with the
-/// wait list; the library sees that a little later, and only then has the transfer its place in the order of messages.
-inline void expect_wait_list_failure(cl_event event) {
-    expect_failed(event);
-    poll_until("the library to see that a wait list failed", [&] { return transfer_status(event) <= CL_COMPLETE; });
-    expect_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-}
-
 /// A received message: how long it was and who sent it.
 inline void expect_received(cl_event event, std::size_t size, int source, int tag) {
     expect_complete(event);
