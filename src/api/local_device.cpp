@@ -68,7 +68,8 @@ void check_type(cl_device_type type) {
 std::vector<cl_device_id> devices_of(cl_platform_id platform, cl_device_type type) {
     cl_uint count = 0;
     const cl_int code = clGetDeviceIDs(platform, type, 0, nullptr, &count);
-    if (code == CL_DEVICE_NOT_FOUND) return {};
+    // The type is one of OpenCL's; NVIDIA refuses CL_DEVICE_TYPE_CUSTOM instead of having none.
+    if (code == CL_DEVICE_NOT_FOUND || code == CL_INVALID_DEVICE_TYPE) return {};
     check(code, "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
     if (count != 0) check(clGetDeviceIDs(platform, type, count, devices.data(), nullptr), "clGetDeviceIDs");

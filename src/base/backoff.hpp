@@ -14,7 +14,7 @@ namespace cldist {
 inline constexpr unsigned caller_patience = 1000;
 
 /// How a polling loop waits. It yields while something can complete very soon, then sleeps for a sixteenth of the time
-/// already waited, so that polling less costs little latency and a long wait little CPU time.
+/// already waited, of long waits for less, so that polling less costs little latency and a long wait little CPU time.
 class Backoff {
 public:
     /// `patience` times as long as usual it yields before it sleeps: a caller that waits for one thing has nothing
@@ -38,8 +38,10 @@ public:
     static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight, unsigned patience) {
         constexpr std::uint64_t us = 1000;
         if (waited_ns < patience * (bytes_in_flight ? 30 * us : 10 * us)) return {};
-        return std::chrono::nanoseconds(
-            std::clamp<std::uint64_t>(waited_ns / 16, 5 * us, bytes_in_flight ? 200 * us : 10'000 * us));
+        const std::uint64_t sixteenth =
+            std::clamp<std::uint64_t>(waited_ns / 16, 5 * us, bytes_in_flight ? 200 * us : 1'000 * us);
+        if (bytes_in_flight) return std::chrono::nanoseconds(sixteenth);
+        return std::chrono::nanoseconds(std::clamp<std::uint64_t>(waited_ns / 256, sixteenth, 10'000 * us));
     }
 
 private:

@@ -57,8 +57,9 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
     switch (path_in_blocks(size, situation, requested)) {
         case Path::mapped: {
-            // From host memory the bytes may be on their way to a device that takes them block by block.
-            const std::size_t block = situation.no_device ? pipelined_block(size, false) : mapped_block;
+            // From host memory the bytes may be on their way to a device that takes them block by block, on this host
+            // perhaps the processor.
+            const std::size_t block = situation.no_device ? pipelined_block(size, situation.same_host) : mapped_block;
             return in_blocks(Path::mapped, size, block, mapped_depth, requested);
         }
         case Path::pinned:
