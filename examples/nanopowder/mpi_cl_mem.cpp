@@ -28,15 +28,16 @@ void lead(Powder &powder, int steps) {
 }
 
 // The matrix goes into the device's buffer once the kernel that used it last is done; the next kernel waits for it. The
-// host has nothing to do with either.
+// host has nothing to do with either. Each buffer has a queue of its own, so that a receive is ready for its message while
+// the one before it is under way.
 void follow(Powder &powder, int steps) {
-    const Queue messages = powder.make_queue();
+    const Queue messages[2] = {powder.make_queue(), powder.make_queue()};
     Event received[2];
 
     const auto receive = [&](int step, const Event &free) {
         if (step >= steps) return;
         const WaitList after{free.get()};
-        check(clEnqueueRecvBuffer(messages.get(), powder.matrix(step), CL_FALSE, 0, powder.matrix_size(), 0,
+        check(clEnqueueRecvBuffer(messages[step % 2].get(), powder.matrix(step), CL_FALSE, 0, powder.matrix_size(), 0,
                                   Powder::tag, powder.comm(), after.count(), after.data(), received[step % 2].put()),
               "clEnqueueRecvBuffer");
     };
