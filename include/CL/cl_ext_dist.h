@@ -39,7 +39,8 @@ extern "C" {
 #define CL_INVALID_TAG -1204
 /** The message was longer than the receive. It was taken off the wire; the buffer is unchanged. */
 #define CL_MESSAGE_TRUNCATED -1205
-/** A message that no cldist command sent (a plain MPI_Send) met this receive. It was taken off the wire. */
+/** A message that no cldist command sent (a plain MPI_Send) met this receive, on a communicator without
+ *  cldist_wire=plain. It was taken off the wire. */
 #define CL_MESSAGE_NOT_RECOGNIZED -1206
 /** The far end could not do its part: its wait list or its device failed. */
 #define CL_PEER_TRANSFER_FAILED -1207
@@ -107,8 +108,18 @@ cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type 
  *
  * Lifetime. The library retains queue, buffer and events until the command ends. `comm` must not be freed before that.
  *
+ * Plain messages. A message is for a command at the other end, unless the communicator has the info key "cldist_wire"
+ * with the value "plain", given by MPI_Comm_set_info, MPI_Comm_dup_with_info or MPI_Comm_idup_with_info, in all processes
+ * that use commands on it. Then each message is one MPI message of `size` bytes and nothing else: it can be received by
+ * any MPI call with any datatypes of that size, and a command receives what any MPI call sent. The value "cldist" takes
+ * that back; any other is reported in the log and ignored. The choice holds for commands enqueued afterwards; it is not
+ * to be made while another thread enqueues commands on the communicator. MPI_Comm_dup and MPI_Comm_idup copy it; after
+ * the calls with info it is what the info says, "cldist" if it says nothing; other new communicators begin without.
+ *
  * Failure. A send whose wait list fails tells the receiver, whose receive ends with CL_PEER_TRANSFER_FAILED. A receive
- * whose wait list fails takes its message off the wire and drops it, so that later receives get what is theirs.
+ * whose wait list fails takes its message off the wire and drops it, so that later receives get what is theirs. A plain
+ * send that fails before its message left can't tell: it sends nothing and warns in the log; the receiver waits on, or
+ * takes the next message that matches.
  *
  * Threads. Thread-safe. Not collective.
  *

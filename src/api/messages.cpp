@@ -164,9 +164,9 @@ bool needs_gate(const Call &call) {
 // Whether the message can go the short way.
 bool is_small(const Call &call) {
     const Part &part = call.parts.front();
-    return call.queue.in_order && call.resources->processor() && call.parts.size() == 1 && !part.range.strided &&
-           part.range.size <= largest_small && config().path == Path::automatic && !trace::enabled() &&
-           !needs_gate(call);
+    return call.queue.in_order && call.comm->wire() == Wire::cldist && call.resources->processor() &&
+           call.parts.size() == 1 && !part.range.strided && part.range.size <= largest_small &&
+           config().path == Path::automatic && !trace::enabled() && !needs_gate(call);
 }
 
 void run_small_send(const Call &call) {

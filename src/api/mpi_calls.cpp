@@ -221,7 +221,7 @@ CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MP
         if (code != MPI_SUCCESS) return;
         MPI_Status own;
         MPI_Status &written = status == MPI_STATUS_IGNORE ? own : *status;
-        set_status(written, found->source, found->tag, found->bytes);
+        set_status(written, found->source, found->tag, static_cast<MPI_Count>(found->bytes));
         if (probe.matched) hand_out(probe.comm, *found, handle);
         probed_messages().note_probed(probe.comm, written, found->content);
     });
@@ -232,7 +232,7 @@ CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MP
 CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle, const MPI_Status &status) {
     return at_mpi_boundary(call, comm, [&] {
         MatchedMessage message{*handle, status.MPI_SOURCE, status.MPI_TAG, 0, MPI_SUCCESS, {}};
-        PMPI_Get_count(&status, MPI_BYTE, &message.bytes);
+        message.bytes = bytes_of(status);
         hand_out(comm, message, handle);
         probed_messages().note_probed(comm, status, message.content);
     });
@@ -258,9 +258,8 @@ void discard(MPI_Message *handle, SubstitutedMessage &substituted) {
 std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMemory &memory, SubstitutedMessage substituted,
                                           MessageDriver &driver) {
     MessagePeer peer{runtime.communicators().find(substituted.comm), substituted.source, substituted.tag};
-    MatchedMessage message{MPI_MESSAGE_NULL, substituted.source,
-                           substituted.tag,  static_cast<int>(substituted.content.size()),
-                           MPI_SUCCESS,      std::move(substituted.content)};
+    MatchedMessage message{MPI_MESSAGE_NULL,           substituted.source, substituted.tag,
+                           substituted.content.size(), MPI_SUCCESS,        std::move(substituted.content)};
     return make_recv(range_of(memory), std::move(peer), driver, std::move(message));
 }
 

@@ -120,7 +120,7 @@ cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t par
     return at_boundary("clGetTransferInfo", [&] {
         const EventTable::Records records = event_table().find(event);
         if (records.empty()) throw Error(CL_INVALID_EVENT, "the event was not made by a command of this library");
-        Runtime::note_failures();
+        if (const auto runtime = Runtime::find()) runtime->engine().note_failures();
         answer(event, records, param_name, {param_value_size, param_value, param_value_size_ret});
     });
 }

@@ -205,6 +205,7 @@ void Engine::run() {
             ready.swap(inbox_->ready);
             submitted.swap(inbox_->submitted);
         }
+        std::unique_lock round(round_);
         if (commands_ != active_.size() && now_ns() >= next_look) {
             rest = find_starts(ready);
             next_look = now_ns() + static_cast<std::uint64_t>(rest.count());
@@ -220,6 +221,7 @@ void Engine::run() {
             release_remains();
             housekeeping_();
         }
+        round.unlock();
         if (moved || active_.empty()) {
             backoff.reset();
             patient_backoff.reset();

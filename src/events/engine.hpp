@@ -56,6 +56,12 @@ public:
     void wait_started(cl_command_queue ordered_by);
     /// Whether no command is waiting or active. Any thread.
     [[nodiscard]] bool idle() const { return commands_ == 0; }
+    /// Calls `action` while the engine asks nothing of MPI or OpenCL. Any thread but the engine's.
+    template <typename Action>
+    void between_rounds(Action &&action) {
+        const std::lock_guard lock(round_);
+        action();
+    }
     /// Waits until no command is left or nothing moved for `patience_seconds` (0: for ever). True if none is left.
     bool wait_idle(double patience_seconds);
     /// Ends the thread. Commands left end with `status`, or, without one, stay as they are for ever.
@@ -125,6 +131,8 @@ private:
     std::atomic<bool> patient_ = false;      ///< some command was polled
 
     std::vector<Remains> remains_;
+
+    std::mutex round_;  ///< held by the engine while it works
 
     // The engine's own.
     std::vector<std::unique_ptr<Command>> active_;

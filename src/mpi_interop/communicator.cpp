@@ -140,7 +140,13 @@ std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {
     return std::make_shared<Communicator>(comm, world_, ranks, ranks, std::move(host_ranks));
 }
 
+void Communicators::note_wire(MPI_Comm comm, Wire wire) {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = known_.find(comm); at != known_.end()) at->second->note_wire(wire);
+}
+
 void Communicators::keep(const std::shared_ptr<Communicator> &communicator) {
+    communicator->note_wire(wire_of(communicator->handle()));
     {
         const std::lock_guard lock(mutex_);
         if (!known_.emplace(communicator->handle(), communicator).second) return;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "mpi_interop/wire_choice.hpp"
 
 namespace cldist {
 
@@ -40,6 +41,10 @@ public:
     /// Whether block_comm() reaches every process.
     [[nodiscard]] bool complete() const;
 
+    /// For commands enqueued from now on.
+    [[nodiscard]] Wire wire() const { return wire_; }
+    void note_wire(Wire wire) { wire_ = wire; }
+
     [[nodiscard]] bool freed() const { return freed_; }
     void note_freed() { freed_ = true; }
 
@@ -49,6 +54,7 @@ private:
     const std::vector<int> block_ranks_;
     const std::vector<int> world_ranks_;
     const std::vector<int> host_ranks_;  ///< among the processes of this host, or MPI_UNDEFINED
+    std::atomic<Wire> wire_{Wire::cldist};
     std::atomic<bool> freed_{false};
 };
 
@@ -69,6 +75,8 @@ public:
     /// Duplicates a communicator with processes that MPI_COMM_WORLD has not; nothing for others. Collective over it.
     /// Throws an Error.
     void add_foreign(MPI_Comm comm);
+    /// A choice was made for a communicator that may be known already.
+    void note_wire(MPI_Comm comm, Wire wire);
 
     [[nodiscard]] MPI_Comm world() const { return world_; }
 

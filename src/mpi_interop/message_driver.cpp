@@ -1,24 +1,70 @@
 #include "mpi_interop/message_driver.hpp"
 
-namespace cldist {
+#include <algorithm>
+#include <limits>
 
-void MessageDriver::send(const void *data, int bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
+#include "mpi_interop/mpi_status.hpp"
+
+namespace cldist {
+namespace {
+
+// Bytes as MPI counts them: in int, so more than that are one element of a type made for them.
+class ByteType {
+public:
+    /// Throws an Error.
+    explicit ByteType(std::size_t bytes) {
+        if (bytes <= std::numeric_limits<int>::max()) {
+            count_ = static_cast<int>(bytes);
+            return;
+        }
+        constexpr std::size_t piece = std::size_t{1} << 30U;
+        std::vector<int> lengths;
+        std::vector<MPI_Aint> offsets;
+        for (std::size_t at = 0; at < bytes; at += piece) {
+            lengths.push_back(static_cast<int>(std::min(piece, bytes - at)));
+            offsets.push_back(static_cast<MPI_Aint>(at));
+        }
+        check_mpi(PMPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), offsets.data(), MPI_BYTE,
+                                            &type_),
+                  "MPI_Type_create_hindexed");
+        PMPI_Type_commit(&type_);
+    }
+    ByteType(const ByteType &) = delete;
+    ByteType &operator=(const ByteType &) = delete;
+    ~ByteType() {
+        if (type_ != MPI_BYTE) PMPI_Type_free(&type_);
+    }
+
+    [[nodiscard]] int count() const { return count_; }
+    [[nodiscard]] MPI_Datatype type() const { return type_; }
+
+private:
+    int count_ = 1;
+    MPI_Datatype type_ = MPI_BYTE;
+};
+
+}  // namespace
+
+void MessageDriver::send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
                          bool synchronous) {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int code = synchronous ? PMPI_Issend(data, bytes, MPI_BYTE, dest, tag, comm, &request)
-                                 : PMPI_Isend(data, bytes, MPI_BYTE, dest, tag, comm, &request);
+    const ByteType size(bytes);
+    const int code = synchronous ? PMPI_Issend(data, size.count(), size.type(), dest, tag, comm, &request)
+                                 : PMPI_Isend(data, size.count(), size.type(), dest, tag, comm, &request);
     add(code, request, ticket);
 }
 
-void MessageDriver::receive(void *data, int bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket) {
+void MessageDriver::receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket) {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int code = PMPI_Irecv(data, bytes, MPI_BYTE, source, tag, comm, &request);
+    const ByteType size(bytes);
+    const int code = PMPI_Irecv(data, size.count(), size.type(), source, tag, comm, &request);
     add(code, request, ticket);
 }
 
-void MessageDriver::receive(void *data, int bytes, MatchedMessage &message, MessageTicket &ticket) {
+void MessageDriver::receive(void *data, std::size_t bytes, MatchedMessage &message, MessageTicket &ticket) {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int code = PMPI_Imrecv(data, bytes, MPI_BYTE, &message.message, &request);
+    const ByteType size(bytes);
+    const int code = PMPI_Imrecv(data, size.count(), size.type(), &message.message, &request);
     add(code, request, ticket);
 }
 
@@ -55,7 +101,7 @@ bool MessageDriver::poll_requests() {
             ticket.error = status.MPI_ERROR;
         else
             ticket.error = code;
-        PMPI_Get_count(&status, MPI_BYTE, &ticket.bytes);
+        ticket.bytes = bytes_of(status);
         ticket.done = true;
         tickets_[at] = nullptr;
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "events/engine.hpp"
@@ -12,7 +13,7 @@ namespace cldist {
 struct MessageTicket {
     bool done = false;
     int error = MPI_SUCCESS;
-    int bytes = 0;  ///< received
+    std::size_t bytes = 0;  ///< received
 };
 
 /// What one driving thread (the engine, or the caller of a blocking command) asks MPI, for all its transfers at once.
@@ -20,10 +21,10 @@ class MessageDriver final : public Poller {
 public:
     /// Sends or receives a block; the ticket is done when MPI says so. Errors go to the ticket.
     /// `synchronous`: done only once the message is being received.
-    void send(const void *data, int bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
+    void send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
               bool synchronous = false);
-    void receive(void *data, int bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket);
-    void receive(void *data, int bytes, MatchedMessage &message, MessageTicket &ticket);
+    void receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket);
+    void receive(void *data, std::size_t bytes, MatchedMessage &message, MessageTicket &ticket);
 
     /// Looks for the receive's message, behind all receives announced before. Any thread.
     void match(PendingMatch &pending) { message_order().announce(pending, watches_); }

@@ -22,18 +22,17 @@ MessageEndpoint::MessageEndpoint(MessageDriver &driver, Direction direction, Blo
 void MessageEndpoint::start(const Block &block) {
     Slot &slot = slots_[block.slot];
     slot.start_ns = now_ns();
-    const int bytes = static_cast<int>(block.size);
     if (direction_ == Direction::send)
-        driver_.send(block.host, bytes, peer_.rank, peer_.channel, peer_.comm, slot.ticket);
+        driver_.send(block.host, block.size, peer_.rank, peer_.channel, peer_.comm, slot.ticket);
     else
-        driver_.receive(block.host, bytes, peer_.rank, peer_.channel, peer_.comm, slot.ticket);
+        driver_.receive(block.host, block.size, peer_.rank, peer_.channel, peer_.comm, slot.ticket);
 }
 
 void MessageEndpoint::skip(const Block &block) {
     Slot &slot = slots_[block.slot];
     if (mpi_failed_) {
         // The peer can't be reached; MPI might never give an answer.
-        slot.ticket = {true, MPI_SUCCESS, static_cast<int>(block.size)};
+        slot.ticket = {true, MPI_SUCCESS, block.size};
         return;
     }
     Block substitute = block;
@@ -54,7 +53,7 @@ Outcome MessageEndpoint::ended(const Block &block) {
         return mpi_failure(slot.ticket.error, direction_ == Direction::send ? "MPI_Isend" : "MPI_Irecv");
     }
     record_->stage_done(Stage::message, slot.start_ns);
-    if (direction_ == Direction::recv && static_cast<std::size_t>(slot.ticket.bytes) != block.size)
+    if (direction_ == Direction::recv && slot.ticket.bytes != block.size)
         return Status::failure(CL_PEER_TRANSFER_FAILED,
                                fmt::format("the sender failed after {} bytes of the message", block.offset));
     return Status{};

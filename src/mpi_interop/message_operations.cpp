@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/wire.hpp"
@@ -47,7 +48,11 @@ private:
 class MessageOperation : public Operation {
 public:
     MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver)
-        : Operation(std::move(record)), range_(std::move(range)), peer_(std::move(peer)), driver_(driver) {}
+        : Operation(std::move(record)),
+          range_(std::move(range)),
+          peer_(std::move(peer)),
+          plain_(peer_.comm->wire() == Wire::plain),
+          driver_(driver) {}
 
     Progress poll() override {
         bool moved = false;
@@ -76,6 +81,8 @@ protected:
         return {range_.host_memory(), range_.mapped != nullptr, peer_.comm->same_host(rank), range_.strided.has_value(),
                 range_.resources == nullptr};
     }
+    /// Whether the payload can lie where the range does.
+    [[nodiscard]] bool in_place() const { return range_.mapped != nullptr && !range_.strided; }
     /// Memory for a message of `size` bytes; page-locked if its payload is copied to or from a device.
     std::byte *message_memory(std::size_t size) {
         if (range_.mapped != nullptr) {
@@ -92,6 +99,7 @@ protected:
 
     DeviceRange range_;
     const MessagePeer peer_;
+    const bool plain_;  ///< the message is its payload alone, in place where the range is mapped
     MessageDriver &driver_;
 
 private:
@@ -127,13 +135,11 @@ public:
             send_notice();
             return;
         }
-        plan_ = plan_send(range_.size, situation(peer_.rank), config());
-        record()->chosen(plan_.path, plan_.block, plan_.depth);
         try {
-            if (plan_.inlined)
-                start_inlined();
+            if (plain_)
+                start_plain();
             else
-                start_blocks();
+                start_with_envelope();
         } catch (const Error &error) {
             fail(error.status());
             send_notice();
@@ -157,7 +163,10 @@ private:
                     return true;
                 }
                 record()->stage_done(Stage::device, read_.start_ns());
-                send_inlined();
+                if (plain_)
+                    send_message(whole_, range_.size);
+                else
+                    send_inlined();
                 return true;
             }
             case Step::message:
@@ -179,6 +188,15 @@ private:
         return false;
     }
 
+    void start_with_envelope() {
+        plan_ = plan_send(range_.size, situation(peer_.rank), config());
+        record()->chosen(plan_.path, plan_.block, plan_.depth);
+        if (plan_.inlined)
+            start_inlined();
+        else
+            start_blocks();
+    }
+
     void start_inlined() {
         if (range_.size == 0) {
             encode({}, envelope_.data());
@@ -193,8 +211,28 @@ private:
             send_inlined();
             return;
         }
+        read_payload(whole_ + envelope_size);
+    }
+
+    void start_plain() {
+        record()->chosen(range_.mapped != nullptr ? Path::mapped : Path::pinned, std::max<std::size_t>(range_.size, 1),
+                         1);
+        if (range_.size == 0 || in_place()) {
+            send_message(range_.mapped, range_.size);
+            return;
+        }
+        whole_ = message_memory(range_.size);
+        if (range_.mapped != nullptr) {
+            read_mapped(range_, 0, range_.size, whole_);
+            send_message(whole_, range_.size);
+            return;
+        }
+        read_payload(whole_);
+    }
+
+    void read_payload(std::byte *to) {
         take_turn();
-        start_read(read_, range_, 0, range_.size, whole_ + envelope_size, range_.waits_for_copies());
+        start_read(read_, range_, 0, range_.size, to, range_.waits_for_copies());
         step_ = Step::read;
     }
 
@@ -215,8 +253,22 @@ private:
 
     // Tells the receiver that nothing will come.
     void send_notice() {
+        if (plain_) {
+            give_up();
+            return;
+        }
         encode({0, 0, 0, status().code}, envelope_.data());
         send_message(envelope_.data(), envelope_size);
+    }
+
+    // A receiver of plain messages would take any notice for the payload.
+    void give_up() {
+        log_warning(
+            "a send to rank {} with tag {} sends nothing, and on a communicator with plain messages the receiver can't "
+            "be told: it waits on, or takes the next message. The cause: {} ({})",
+            peer_.rank, peer_.tag, status().message, status().code);
+        if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
+        step_ = Step::nothing;
     }
 
     void send_message(const std::byte *data, std::size_t size) {
@@ -243,8 +295,8 @@ private:
             return true;
         }
         message_start_ns_ = now_ns();
-        driver_.send(message_.data(), static_cast<int>(message_.size()), peer_.rank, peer_.tag, peer_.comm->handle(),
-                     ticket_, synchronous_);
+        driver_.send(message_.data(), message_.size(), peer_.rank, peer_.tag, peer_.comm->handle(), ticket_,
+                     synchronous_);
         if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
         return true;
     }
@@ -269,7 +321,7 @@ private:
     bool posted_ = false;
     MessageTicket ticket_;
     std::uint64_t message_start_ns_ = 0;
-    std::byte *whole_ = nullptr;  ///< of an inlined message, the envelope's place and the payload
+    std::byte *whole_ = nullptr;  ///< of a message in one piece, the payload, behind the envelope's place if not plain
     DeviceCommand read_;
     std::optional<BlockTransfer> blocks_;
 };
@@ -361,8 +413,10 @@ private:
             fail(mpi_failure(message.error, "MPI_Improbe"));
             return;
         }
-        const auto bytes = static_cast<std::size_t>(message.bytes);
-        record()->matched(message.source, message.tag, bytes > envelope_size ? bytes - envelope_size : 0);
+        const std::size_t header = plain_ ? 0 : envelope_size;
+        size_ = message.bytes > header ? message.bytes - header : 0;
+        record()->matched(message.source, message.tag, size_);
+        if (plain_) note_if_truncated();
         start_ns_ = now_ns();
         step_ = Step::message;
         if (!message.content.empty()) {
@@ -370,22 +424,22 @@ private:
             ticket_ = {true, MPI_SUCCESS, message.bytes};
             return;
         }
-        std::byte *memory = memory_for(bytes);
+        std::byte *memory = memory_for(message.bytes);
         memory_ = memory;
         driver_.receive(memory, message.bytes, match_.message, ticket_);
     }
 
     // What can't be a message for this receive may be of any size.
     std::byte *memory_for(std::size_t bytes) {
-        if (bytes > envelope_size && bytes - envelope_size <= range_.size && status().ok()) {
+        if (size_ != 0 && size_ <= range_.size && status().ok()) {
             try {
-                return message_memory(bytes);
+                return plain_ && in_place() ? range_.mapped : message_memory(bytes);
             } catch (const Error &error) {
                 fail(error.status());
             }
         }
-        other_memory_.resize(std::max(bytes, envelope_size));
-        return other_memory_.data();
+        other_memory_ = std::make_unique_for_overwrite<std::byte[]>(std::max(bytes, envelope_size));
+        return other_memory_.get();
     }
 
     void take_message() {
@@ -395,7 +449,11 @@ private:
             return;
         }
         record()->stage_done(Stage::message, start_ns_);
-        const auto envelope = decode(std::span(memory_, static_cast<std::size_t>(ticket_.bytes)));
+        if (plain_) {
+            take_payload(memory_);
+            return;
+        }
+        const auto envelope = decode(std::span(memory_, ticket_.bytes));
         const MatchedMessage &message = match_.message;
         if (!envelope) {
             fail(not_recognized(message));
@@ -409,23 +467,29 @@ private:
                                              envelope->failure)));
             return;
         }
-        if (size_ > range_.size)
-            fail(Status::failure(CL_MESSAGE_TRUNCATED,
-                                 fmt::format("the message from rank {} with tag {} has {} bytes, the receive {}",
-                                             message.source, message.tag, size_, range_.size)));
+        note_if_truncated();
         if (envelope->block != 0)
             start_blocks(*envelope, message.source);
         else
-            start_inlined(memory_ + envelope_size);
+            take_payload(memory_ + envelope_size);
     }
 
-    void start_inlined(const std::byte *payload) {
+    void note_if_truncated() {
+        if (size_ <= range_.size) return;
+        fail(Status::failure(CL_MESSAGE_TRUNCATED,
+                             fmt::format("the message from rank {} with tag {} has {} bytes, the receive {}",
+                                         match_.message.source, match_.message.tag, size_, range_.size)));
+    }
+
+    void take_payload(const std::byte *payload) {
         record()->chosen(range_.mapped != nullptr ? Path::mapped : Path::pinned, std::max<std::size_t>(size_, 1), 1);
         if (!status().ok() || size_ == 0) return;
         if (range_.mapped != nullptr) {
             const std::uint64_t start = now_ns();
-            write_mapped(range_, 0, size_, payload);
-            record()->stage_done(Stage::device, start);
+            if (payload != range_.mapped) {
+                write_mapped(range_, 0, size_, payload);
+                record()->stage_done(Stage::device, start);
+            }
             record()->moved(size_);
             return;
         }
@@ -447,7 +511,7 @@ private:
     MessageTicket ticket_;
     std::uint64_t start_ns_ = 0;
     const std::byte *memory_ = nullptr;  ///< of the message
-    std::vector<std::byte> other_memory_;
+    std::unique_ptr<std::byte[]> other_memory_;
     std::size_t size_ = 0;
     DeviceCommand write_;
     std::optional<BlockTransfer> blocks_;
@@ -478,7 +542,8 @@ Status not_recognized(const MatchedMessage &message) {
     return Status::failure(
         CL_MESSAGE_NOT_RECOGNIZED,
         fmt::format("the message of {} bytes from rank {} with tag {} was not sent by a cldist command; "
-                    "receive it with MPI_Recv, or send it with clEnqueueSendBuffer",
+                    "receive it with MPI_Recv, send it with clEnqueueSendBuffer, or give the communicator the "
+                    "info key cldist_wire=plain",
                     message.bytes, message.source, message.tag));
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "mpi_interop/mpi_status.hpp"
+
 namespace cldist {
 namespace {
 
@@ -16,7 +18,7 @@ std::optional<MatchedMessage> improbe(const MessagePattern &pattern) {
     if (flag == 0) return std::nullopt;
     found.source = status.MPI_SOURCE;
     found.tag = status.MPI_TAG;
-    PMPI_Get_count(&status, MPI_BYTE, &found.bytes);
+    found.bytes = bytes_of(status);
     return found;
 }
 
@@ -105,7 +107,7 @@ std::optional<MatchedMessage> MessageOrder::look(const MessagePattern &pattern) 
             if (flag == 0) return std::nullopt;
             seen.source = status.MPI_SOURCE;
             seen.tag = status.MPI_TAG;
-            PMPI_Get_count(&status, MPI_BYTE, &seen.bytes);
+            seen.bytes = bytes_of(status);
         }
         const Pending first = first_that_accepts(pattern.comm.get(), seen.source, seen.tag);
         if (seen.error != MPI_SUCCESS || first == pending_.end()) return seen;

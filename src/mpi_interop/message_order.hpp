@@ -19,7 +19,7 @@ struct MatchedMessage {
     MPI_Message message = MPI_MESSAGE_NULL;
     int source = MPI_PROC_NULL;
     int tag = 0;
-    int bytes = 0;
+    std::size_t bytes = 0;
     int error = MPI_SUCCESS;
     std::vector<std::byte> content;  ///< if it was received already; `message` is null then
 };

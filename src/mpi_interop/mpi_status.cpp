@@ -44,4 +44,10 @@ void set_status(MPI_Status &status, int source, int tag, MPI_Count bytes) {
     PMPI_Status_set_cancelled(&status, 0);
 }
 
+std::size_t bytes_of(const MPI_Status &status) {
+    MPI_Count bytes = 0;
+    PMPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+    return static_cast<std::size_t>(bytes);
+}
+
 }  // namespace cldist

@@ -29,4 +29,7 @@ int mpi_code_of(const Status &status);
 /// What MPI_Recv writes; MPI_ERROR stays as it is.
 void set_status(MPI_Status &status, int source, int tag, MPI_Count bytes);
 
+/// The bytes of a message, which may be more than an int holds.
+[[nodiscard]] std::size_t bytes_of(const MPI_Status &status);
+
 }  // namespace cldist

@@ -5,15 +5,10 @@
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/runtime.hpp"
 #include "mpi_interop/wire.hpp"
+#include "mpi_interop/wire_choice.hpp"
 
 namespace cldist {
 namespace {
-
-MPI_Count bytes_of(const MPI_Status &status) {
-    MPI_Count bytes = 0;
-    PMPI_Get_elements_x(&status, MPI_BYTE, &bytes);
-    return bytes;
-}
 
 MPI_Count payload_in(const std::vector<std::byte> &content) {
     const auto envelope = decode(content);
@@ -28,8 +23,9 @@ std::optional<MPI_Count> payload_behind(MPI_Count bytes) {
 }
 
 void receive(MatchedMessage &message) {
-    message.content.resize(static_cast<std::size_t>(message.bytes));
-    check_mpi(PMPI_Mrecv(message.content.data(), message.bytes, MPI_BYTE, &message.message, MPI_STATUS_IGNORE),
+    message.content.resize(message.bytes);
+    check_mpi(PMPI_Mrecv(message.content.data(), static_cast<int>(message.bytes), MPI_BYTE, &message.message,
+                         MPI_STATUS_IGNORE),
               "MPI_Mrecv");
 }
 
@@ -40,7 +36,7 @@ std::vector<std::byte> content_by_taking(MPI_Comm handle, int source, int tag) {
     std::optional<MatchedMessage> message = message_order().take({comm, source, tag});
     if (!message) return {};
     check_mpi(message->error, "MPI_Improbe");
-    if (message->content.empty() && message->bytes == static_cast<int>(envelope_size)) receive(*message);
+    if (message->content.empty() && message->bytes == envelope_size) receive(*message);
     std::vector<std::byte> content = message->content;
     message_order().put_back(comm, std::move(*message));
     return content;
@@ -50,7 +46,7 @@ std::vector<std::byte> content_by_taking(MPI_Comm handle, int source, int tag) {
 
 void ProbedMessages::note_probed(MPI_Comm comm, const MPI_Status &status, const std::vector<std::byte> &content) {
     if (status.MPI_SOURCE == MPI_PROC_NULL) return;
-    const MPI_Count bytes = bytes_of(status);
+    const auto bytes = static_cast<MPI_Count>(bytes_of(status));
     const std::optional<MPI_Count> payload = content.empty() ? payload_behind(bytes) : payload_in(content);
     const std::lock_guard lock(mutex_);
     probes_.at(next_) = {comm, status.MPI_SOURCE, status.MPI_TAG, bytes, payload};
@@ -60,7 +56,7 @@ void ProbedMessages::note_probed(MPI_Comm comm, const MPI_Status &status, const 
 
 void ProbedMessages::note_received(const MPI_Status &status) {
     if (!any_probes_) return;
-    const MPI_Count bytes = bytes_of(status);
+    const auto bytes = static_cast<MPI_Count>(bytes_of(status));
     const std::lock_guard lock(mutex_);
     for (Probe &probe : probes_)
         if (probe.source == status.MPI_SOURCE && probe.tag == status.MPI_TAG && probe.bytes == bytes) probe = {};
@@ -68,7 +64,7 @@ void ProbedMessages::note_received(const MPI_Status &status) {
 
 std::optional<ProbedMessages::Probe> ProbedMessages::find(const MPI_Status &status) {
     if (!any_probes_ || status.MPI_SOURCE == MPI_PROC_NULL) return std::nullopt;
-    const MPI_Count bytes = bytes_of(status);
+    const auto bytes = static_cast<MPI_Count>(bytes_of(status));
     const std::lock_guard lock(mutex_);
     for (std::size_t age = 1; age <= probes_.size(); ++age) {
         const Probe &probe = probes_.at((next_ + probes_.size() - age) % probes_.size());
@@ -79,7 +75,7 @@ std::optional<ProbedMessages::Probe> ProbedMessages::find(const MPI_Status &stat
 
 MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
     const std::optional<Probe> probe = find(status);
-    if (!probe) return bytes_of(status);
+    if (!probe || wire_of(probe->comm) == Wire::plain) return static_cast<MPI_Count>(bytes_of(status));
     if (probe->payload) return *probe->payload;
     const std::vector<std::byte> content = content_by_taking(probe->comm, probe->source, probe->tag);
     if (content.empty()) return MPI_UNDEFINED;
@@ -100,8 +96,8 @@ void ProbedMessages::end() {
     if (self_ != MPI_COMM_NULL) PMPI_Comm_free(&self_);
 }
 
-bool ProbedMessages::to_substitute(int bytes) const {
-    return bytes == static_cast<int>(envelope_size) && cldist_mpi_cl_mem != MPI_DATATYPE_NULL;
+bool ProbedMessages::to_substitute(std::size_t bytes) const {
+    return bytes == envelope_size && cldist_mpi_cl_mem != MPI_DATATYPE_NULL;
 }
 
 MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
@@ -109,7 +105,8 @@ MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
     SubstitutedMessage substituted{comm, message.source, message.tag, message.content};
     const std::lock_guard lock(mutex_);
     // Of all messages to itself it is the only one that no handle stands for yet.
-    check_mpi(PMPI_Isend(substituted.content.data(), message.bytes, MPI_BYTE, 0, 0, self_, &substituted.sent),
+    check_mpi(PMPI_Isend(substituted.content.data(), static_cast<int>(message.bytes), MPI_BYTE, 0, 0, self_,
+                         &substituted.sent),
               "MPI_Isend");
     MPI_Message handle = MPI_MESSAGE_NULL;
     check_mpi(PMPI_Mprobe(0, 0, self_, &handle, MPI_STATUS_IGNORE), "MPI_Mprobe");

@@ -40,7 +40,7 @@ public:
     void begin();
     void end();
     /// Whether a message of that many bytes that MPI_Mprobe took is to be substituted.
-    [[nodiscard]] bool to_substitute(int bytes) const;
+    [[nodiscard]] bool to_substitute(std::size_t bytes) const;
     /// Receives `message`, unless it has its content, and gives a handle in its place. Throws an Error.
     MPI_Message substitute(MPI_Comm comm, MatchedMessage &message);
     [[nodiscard]] bool is_substituted(MPI_Message handle);

@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/backoff.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/trace.hpp"
@@ -29,11 +31,6 @@ std::mutex runtime_mutex;
 std::shared_ptr<Runtime> &runtime_slot() {
     static auto &slot = *new std::shared_ptr<Runtime>;
     return slot;
-}
-
-bool exists() {
-    const std::lock_guard lock(runtime_mutex);
-    return runtime_slot() != nullptr;
 }
 
 std::shared_ptr<Runtime> take_runtime() {
@@ -112,7 +109,7 @@ void Runtime::check_thread_level() {
 }
 
 void Runtime::begin() {
-    if (exists()) return;
+    if (find() != nullptr) return;
     check_thread_level();
     auto made = std::make_shared<Runtime>();
     set_log_rank(made->rank());
@@ -130,17 +127,24 @@ void Runtime::finish() {
     const std::shared_ptr<Runtime> runtime = take_runtime();
     if (runtime == nullptr) return;
     runtime->engine().wait_idle(config().stall_seconds);
-    runtime->name_unmatched();
+    const std::vector<Unmatched> mine = runtime->unmatched();
+    const std::vector<int> counts = runtime->gather_counts(static_cast<int>(mine.size()));
     runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command was done"));
+    runtime->name_unmatched(mine, counts);
     PMPI_Type_free(&cldist_mpi_cl_mem);
     probed_messages().end();
     trace::write(runtime->rank());
     DeviceResources::release_idle(0);
 }
 
-std::shared_ptr<Runtime> Runtime::current() {
+std::shared_ptr<Runtime> Runtime::find() {
     const std::lock_guard lock(runtime_mutex);
-    if (runtime_slot() == nullptr) {
+    return runtime_slot();
+}
+
+std::shared_ptr<Runtime> Runtime::current() {
+    std::shared_ptr<Runtime> found = find();
+    if (found == nullptr) {
         int finalized = 0;
         PMPI_Finalized(&finalized);
         if (thread_level_too_low && finalized == 0)
@@ -148,28 +152,44 @@ std::shared_ptr<Runtime> Runtime::current() {
         throw Error(CL_MPI_NOT_INITIALIZED,
                     "MPI is not initialised, or already finalised, or clDistInit was not called");
     }
-    return runtime_slot();
-}
-
-void Runtime::note_failures() {
-    const std::lock_guard lock(runtime_mutex);
-    if (runtime_slot() != nullptr) runtime_slot()->engine().note_failures();
+    return found;
 }
 
 void Runtime::stop_at_exit() { std::atexit(&at_exit); }
 
-void Runtime::name_unmatched() {
+std::vector<Unmatched> Runtime::unmatched() const {
     std::vector<Unmatched> mine;
     for (const auto &record : pending_records().list()) {
         const Record::State state = record->state();
         mine.push_back({static_cast<int>(record->direction), rank_, record->world_peer, state.tag, state.size});
     }
+    return mine;
+}
+
+// Waits for all processes; until then the engine goes on, since messages may still end. In MPI_Finalize MPICH calls back
+// without its locks: the engine and this thread must not both be in MPI.
+std::vector<int> Runtime::gather_counts(int mine) {
     const MPI_Comm world = communicators_.world();
     int size = 0;
     PMPI_Comm_size(world, &size);
-    const int bytes = static_cast<int>(mine.size() * sizeof(Unmatched));
     std::vector<int> counts(static_cast<std::size_t>(size));
-    if (PMPI_Allgather(&bytes, 1, MPI_INT, counts.data(), 1, MPI_INT, world) != MPI_SUCCESS) return;
+    MPI_Request request = MPI_REQUEST_NULL;
+    engine().between_rounds([&] { PMPI_Iallgather(&mine, 1, MPI_INT, counts.data(), 1, MPI_INT, world, &request); });
+    int done = 0;
+    for (Backoff backoff; done == 0;) {
+        engine().between_rounds([&] {
+            if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) done = 1;
+        });
+        if (done != 0) break;
+        if (const auto sleep = backoff.pause(true); sleep.count() > 0) std::this_thread::sleep_for(sleep);
+    }
+    return counts;
+}
+
+void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int> counts) {
+    const MPI_Comm world = communicators_.world();
+    const int bytes = static_cast<int>(mine.size() * sizeof(Unmatched));
+    for (int &count : counts) count *= static_cast<int>(sizeof(Unmatched));
     std::vector<int> offsets(counts.size());
     int total = 0;
     for (std::size_t i = 0; i < counts.size(); ++i) offsets[i] = std::exchange(total, total + counts[i]);

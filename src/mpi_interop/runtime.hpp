@@ -10,6 +10,15 @@
 
 namespace cldist {
 
+/// A transfer that did not end, as the ranks tell each other. Ranks of MPI_COMM_WORLD.
+struct Unmatched {
+    int direction;  ///< of enum Direction
+    int rank;
+    int peer;  ///< or MPI_ANY_SOURCE, or MPI_UNDEFINED
+    int tag;   ///< or MPI_ANY_TAG
+    unsigned long long bytes;
+};
+
 /// What the library has between the initialisation of MPI and its end: the engine, its communicators, its channels.
 class Runtime {
 public:
@@ -33,15 +42,17 @@ public:
     /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD: waits for the commands in flight, names those that will
     /// not end and ends them.
     static void finish();
+    /// The current one, or null.
+    static std::shared_ptr<Runtime> find();
     /// The current one. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW.
     static std::shared_ptr<Runtime> current();
-    /// Engine::note_failures(), if there is an engine.
-    static void note_failures();
     /// At exit the engine must stop before the OpenCL platform goes. To be called again when a platform was met.
     static void stop_at_exit();
 
 private:
-    void name_unmatched();
+    [[nodiscard]] std::vector<Unmatched> unmatched() const;
+    std::vector<int> gather_counts(int mine);
+    void name_unmatched(const std::vector<Unmatched> &mine, std::vector<int> counts);
 
     Communicators communicators_;
     int rank_ = 0;
@@ -49,15 +60,6 @@ private:
     Channels channels_;
     MessageDriver *driver_;
     std::unique_ptr<Engine> engine_;
-};
-
-/// A transfer that did not end, as the ranks tell each other. Ranks of MPI_COMM_WORLD.
-struct Unmatched {
-    int direction;  ///< of enum Direction
-    int rank;
-    int peer;  ///< or MPI_ANY_SOURCE, or MPI_UNDEFINED
-    int tag;   ///< or MPI_ANY_TAG
-    unsigned long long bytes;
 };
 
 /// One line for each, with what the other side has instead.

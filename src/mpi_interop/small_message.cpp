@@ -84,14 +84,14 @@ Status recv_small(const SmallMessage &message, std::byte *memory, std::optional<
     while (!(taken = message_order().take(pattern))) wait.pause();
     MatchedMessage &found = *taken;
     if (found.error != MPI_SUCCESS) return mpi_failure(found.error, "MPI_Improbe");
-    const auto bytes = static_cast<std::size_t>(found.bytes);
+    const std::size_t bytes = found.bytes;
     if (!found.content.empty() || bytes <= envelope_size || bytes > envelope_size + message.size) {
         left = std::move(taken);
         return {};
     }
     std::byte *const whole = message_memory();
     MPI_Request request = MPI_REQUEST_NULL;
-    const int received = PMPI_Imrecv(whole, found.bytes, MPI_BYTE, &found.message, &request);
+    const int received = PMPI_Imrecv(whole, static_cast<int>(bytes), MPI_BYTE, &found.message, &request);
     Status status = finish(received, request, "MPI_Imrecv", wait);
     if (!status.ok()) return status;
     const auto envelope = decode(std::span(whole, bytes));

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <unistd.h>
@@ -125,6 +126,35 @@ void exit_idle(const bare_device &d, int rank) {
     std::exit(0);
 }
 
+/// Hints for a communicator with a value that means nothing; then a plain message that can't be sent.
+void plain_warnings(const bare_device &d, int rank) {
+    for (const char *wire : {"planar", "plain"}) {
+        MPI_Info info = MPI_INFO_NULL;
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "cldist_wire", wire);
+        MPI_Comm_set_info(MPI_COMM_WORLD, info);
+        MPI_Info_free(&info);
+    }
+    if (rank == 0) {
+        cl_int error = CL_SUCCESS;
+        cl_event gate = clCreateUserEvent(d.context, &error);
+        cl_event event = nullptr;
+        expect("the send",
+               clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 100, 1, 55, MPI_COMM_WORLD, 1, &gate, &event),
+               CL_SUCCESS);
+        clSetUserEventStatus(gate, -77);
+        clWaitForEvents(1, &event);
+        // The platform may have failed the event before the library learnt of the gate.
+        while (status_told(event) >= CL_COMPLETE) {
+            std::this_thread::yield();
+        }
+        expect("the send's status", status_told(event), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        clReleaseEvent(event);
+        clReleaseEvent(gate);
+    }
+    MPI_Finalize();
+}
+
 /// A message that is too long. CLDIST_ON_ERROR says whether the program gets to see it.
 void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     if (rank == 0) {
@@ -163,6 +193,8 @@ int main(int argc, char **argv) {
         exit_in_flight(d, rank);
     } else if (what == "exit-idle") {
         exit_idle(d, rank);
+    } else if (what == "plain-warnings") {
+        plain_warnings(d, rank);
     } else if (what == "failed-receive") {
         failed_receive(d, rank, CL_FALSE);
     } else if (what == "failed-blocking-receive") {
