@@ -139,7 +139,8 @@ void enqueue(const Call &call) {
     Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
     if (call.command.event != nullptr) event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
-    call.runtime->engine().start_when_ready(std::move(command), ordered_by(call), !call.resources->processor());
+    call.runtime->engine().start_when_ready(
+        std::move(command), {ordered_by(call), call.command.num_events != 0, !call.resources->processor()});
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 

@@ -65,7 +65,7 @@ void request_from_event(cl_event event, MPI_Request *request) {
     auto command = std::make_unique<Command>(one(make_event_wait(event, std::move(stand_in))),
                                              std::make_unique<Bridge>(event), nullptr);
     *request = kept.give();
-    runtime->engine().start_when_ready(std::move(command), nullptr, late_callbacks(queue));
+    runtime->engine().start_when_ready(std::move(command), {nullptr, false, late_callbacks(queue)});
 }
 
 }  // namespace

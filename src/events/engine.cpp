@@ -74,17 +74,17 @@ Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeepin
 
 Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was shut down")); }
 
-void Engine::start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by, bool polled) {
+void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     static std::atomic<Id> next{1};
     const Id id = next++;
     // The command may start, end and go before clSetEventCallback returns; the event must not.
     const Event start = Event::share(command->bridge()->start_event());
-    if (polled) patient_ = true;
+    if (rule.polled) patient_ = true;
     bool first = false;
     {
         const std::lock_guard lock(mutex_);
-        waiting_.emplace(id, Waiting{std::move(command), ordered_by, polled, {}});
-        if (ordered_by != nullptr) order_[ordered_by].push_back(id);
+        waiting_.emplace(id, Waiting{std::move(command), rule, {}});
+        if (rule.ordered_by != nullptr) order_[rule.ordered_by].push_back(id);
         first = commands_++ == 0;
     }
     if (first) {
@@ -123,10 +123,12 @@ void Engine::note_failures() {
     if (commands_ == 0) return;
     const std::lock_guard lock(mutex_);
     for (const auto &[queue, order] : order_) {
+        bool before_failed = false;
         for (const Id id : order) {
             Waiting &waiting = waiting_.at(id);
-            if (waiting.gate && waiting.gate->ok()) continue;
             if (!waiting.gate) {
+                // Asking costs more than a microsecond on some platforms.
+                if (!waiting.rule.has_wait_list && !before_failed) break;
                 const cl_int status = execution_status(waiting.command->bridge()->start_event());
                 if (status >= CL_COMPLETE) break;
                 waiting.gate = gate_of(status);
@@ -135,6 +137,7 @@ void Engine::note_failures() {
                 inbox_->ready.push_back(id);
                 inbox_->filled.notify_one();
             }
+            before_failed = !waiting.gate->ok();
         }
     }
 }
@@ -253,7 +256,7 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
             // Asked here: PoCL 3.1 tells callbacks of failed events that all is well.
             if (!it->second.gate)
                 it->second.gate = gate_of(execution_status(it->second.command->bridge()->start_event()));
-            const cl_command_queue queue = it->second.ordered_by;
+            const cl_command_queue queue = it->second.rule.ordered_by;
             if (queue == nullptr) {
                 start(it);
                 continue;
@@ -291,7 +294,7 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
         const std::lock_guard lock(mutex_);
         for (const auto &[id, waiting] : waiting_) {
             if (waiting.gate) continue;
-            polled |= waiting.polled;
+            polled |= waiting.rule.polled;
             if (execution_status(waiting.command->bridge()->start_event()) <= CL_COMPLETE) ready.push_back(id);
         }
     }

@@ -40,10 +40,17 @@ public:
     /// Like stop().
     ~Engine();
 
-    /// Starts the command, which has a bridge, when its start event is complete. With `ordered_by`, commands of one
-    /// such queue start in the order of these calls. With `polled`, its start event is asked often, because the
-    /// platform's callbacks come late, and polling is patient: the device does not need the host's cores. Any thread.
-    void start_when_ready(std::unique_ptr<Command> command, cl_command_queue ordered_by, bool polled);
+    /// How a command is to be started.
+    struct StartRule {
+        cl_command_queue ordered_by;  ///< commands of one such queue start in the order of the calls; null: in any
+        bool has_wait_list;
+        /// The start event is asked often, because the platform's callbacks come late, and polling is patient: the
+        /// device does not need the host's cores.
+        bool polled;
+    };
+
+    /// Starts the command, which has a bridge, when its start event is complete. Any thread.
+    void start_when_ready(std::unique_ptr<Command> command, const StartRule &rule);
     /// Has commands whose start events failed take their places among the messages, and tell their status, before the
     /// engine gets to them: on an in-order queue the platform may fail their events as soon as their wait lists, and who
     /// sees that may go on. Any thread.
@@ -75,8 +82,7 @@ private:
     };
     struct Waiting {
         std::unique_ptr<Command> command;
-        cl_command_queue ordered_by;
-        bool polled;
+        StartRule rule;
         std::optional<Status> gate;  ///< set once ready
     };
     /// What callers and callbacks write to. Callbacks may come after the engine is gone.

@@ -35,6 +35,36 @@ void stalled_receive(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
+/// The same with blocking calls: one waits for its message, or, `behind` another receive, for its wait list.
+void stalled_blocking_receive(const bare_device &d, int rank, bool behind) {
+    if (rank == 1) {
+        cl_event first = nullptr;
+        if (behind) {
+            expect("the first receive",
+                   clEnqueueRecvBuffer(d.other_queue, d.buffer, CL_FALSE, 5000, 10, 0, 76, MPI_COMM_WORLD, 0, nullptr,
+                                       &first),
+                   CL_SUCCESS);
+        }
+        expect("the receive",
+               clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 4321, 0, 77, MPI_COMM_WORLD, behind ? 1 : 0,
+                                   behind ? &first : nullptr, nullptr),
+               CL_SUCCESS);
+    } else if (rank == 0) {
+        // As above.
+        ::sleep(4);
+        for (const int tag : {76, 77}) {
+            if (tag == 76 && !behind) {
+                continue;
+            }
+            expect("the send",
+                   clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, tag == 76 ? 10 : 4321, 1, tag, MPI_COMM_WORLD, 0,
+                                       nullptr, nullptr),
+                   CL_SUCCESS);
+        }
+    }
+    MPI_Finalize();
+}
+
 /// A message that is in flight when both processes call MPI_Finalize arrives.
 void finalize_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
@@ -183,6 +213,10 @@ int main(int argc, char **argv) {
     const bare_device d(1 << 20);
     if (what == "stalled-receive") {
         stalled_receive(d, rank);
+    } else if (what == "stalled-blocking-receive") {
+        stalled_blocking_receive(d, rank, false);
+    } else if (what == "stalled-behind-receive") {
+        stalled_blocking_receive(d, rank, true);
     } else if (what == "finalize-in-flight") {
         finalize_in_flight(d, rank);
     } else if (what == "finalize-unmatched") {

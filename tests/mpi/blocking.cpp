@@ -1,0 +1,99 @@
+/// Blocking calls without events and with nothing else in flight, which may go a way of their own.
+
+#include "transfers.hpp"
+
+using namespace cldist_test;
+
+namespace {
+
+constexpr std::size_t KiB = 1024;
+constexpr std::size_t MiB = 1024 * KiB;
+
+cl_int send_now(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, const mpi_view &mpi) {
+    return clEnqueueSendBuffer(queue, buffer, CL_TRUE, offset, size, 1 - mpi.rank, 1, mpi.comm, 0, nullptr, nullptr);
+}
+
+cl_int receive_now(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, const mpi_view &mpi) {
+    return clEnqueueRecvBuffer(queue, buffer, CL_TRUE, offset, size, 1 - mpi.rank, 1, mpi.comm, 0, nullptr, nullptr);
+}
+
+}  // namespace
+
+MPI_CASE("blocking messages of all small sizes go back and forth on in-order and out-of-order queues", 2) {
+    const opencl cl;
+    if (mpi.rank > 1) {
+        return;
+    }
+    for (const queue_set &queues : cl.independent_queues(1)) {
+        CAPTURE(queues.kind);
+        for (const std::size_t size : {1UL, 8UL, 64UL, 1000UL, 16 * KiB - 1, 16 * KiB, 16 * KiB + 1, 64 * KiB}) {
+            CAPTURE(size);
+            const buffer_handle buffer = cl.filled(size + 200, 3 + static_cast<std::uint64_t>(mpi.rank));
+            // There and back, to other places, around which nothing changes.
+            if (mpi.rank == 0) {
+                CL_OK(send_now(queues[0], buffer, 100, size, mpi));
+                CL_OK(receive_now(queues[0], buffer, 150, size + 50, mpi));
+                cl.expect(buffer, 0, 150, 3);
+                cl.expect(buffer, 150, size, 3, 100);
+                cl.expect(buffer, 150 + size, 50, 3, 150 + size);
+            } else {
+                CL_OK(receive_now(queues[0], buffer, 20, size, mpi));
+                CL_OK(send_now(queues[0], buffer, 20, size, mpi));
+                cl.expect(buffer, 0, 20, 4);
+                cl.expect(buffer, 20, size, 3, 100);
+                cl.expect(buffer, 20 + size, 180, 4, 20 + size);
+            }
+        }
+    }
+}
+
+MPI_CASE("a small blocking call comes after the kernels before it and before those behind it", 2) {
+    const opencl cl;
+    if (mpi.rank > 1) {
+        return;
+    }
+    const queue_handle queue = cl.in_order_queue();
+    const kernel_handle kernel = cl.kernel("add_one");
+    constexpr std::size_t size = 256;
+    const buffer_handle buffer = cl.filled(size, 1);
+    cl_mem argument = buffer;
+    CL_OK(clSetKernelArg(kernel, 0, sizeof(argument), &argument));
+    bytes wanted = pattern(1, size);
+    for (int turn = 0; turn < 20; ++turn) {
+        const bool sends = turn % 2 == mpi.rank;
+        if (sends) {
+            CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr, nullptr));
+        }
+        CL_OK(sends ? send_now(queue, buffer, 0, size, mpi) : receive_now(queue, buffer, 0, size, mpi));
+        for (auto &byte : wanted) {
+            ++byte;
+        }
+        CHECK((cl.read(buffer, 0, size) == wanted));
+    }
+}
+
+MPI_CASE("what a small blocking receive can't take is told by its code, and the next message arrives", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(MiB, static_cast<std::uint64_t>(mpi.rank));
+    if (mpi.rank == 0) {
+        const bytes plain = pattern(8, 100);
+        for (const std::size_t size : {51UL, 1000UL, MiB}) {
+            CL_OK(send_now(queue, buffer, 0, size, mpi));
+        }
+        MPI_Send(plain.data(), 100, MPI_BYTE, 1, 1, mpi.comm);
+        MPI_Send(plain.data(), 64, MPI_BYTE, 1, 1, mpi.comm);
+        CL_OK(send_now(queue, buffer, 0, 50, mpi));
+    } else if (mpi.rank == 1) {
+        for (int i = 0; i < 3; ++i) {
+            CHECK(receive_now(queue, buffer, 0, 50, mpi) == CL_MESSAGE_TRUNCATED);
+        }
+        for (int i = 0; i < 2; ++i) {
+            CHECK(receive_now(queue, buffer, 0, 50, mpi) == CL_MESSAGE_NOT_RECOGNIZED);
+        }
+        cl.expect(buffer, 0, MiB, 1);
+        CL_OK(receive_now(queue, buffer, 0, 50, mpi));
+        cl.expect(buffer, 0, 50, 0);
+        cl.expect(buffer, 50, MiB - 50, 1, 50);
+    }
+}
