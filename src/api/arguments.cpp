@@ -50,21 +50,7 @@ void check_bounds(RangeArgument &range) {
                                                   range.offset, range.size, size));
 }
 
-// The bytes of a range in the buffer that holds them: of a sub-buffer, in its parent.
-struct Extent {
-    cl_mem buffer;
-    std::size_t begin;
-    std::size_t end;
-};
-
 cl_mem parent_of(cl_mem buffer) { return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr); }
-
-Extent extent_of(const RangeArgument &range) {
-    const cl_mem parent = parent_of(range.buffer);
-    const std::size_t origin = parent == nullptr ? 0 : query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
-    const std::size_t begin = origin + range.offset;
-    return {parent == nullptr ? range.buffer : parent, begin, begin + range.size};
-}
 
 void check_overlap(const RangeArgument &a, const RangeArgument &b) {
     const Extent x = extent_of(a);
@@ -115,6 +101,13 @@ void check_host_access(const RangeArgument &range) {
 }
 
 }  // namespace
+
+Extent extent_of(const RangeArgument &range) {
+    const cl_mem parent = parent_of(range.buffer);
+    const std::size_t origin = parent == nullptr ? 0 : query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
+    const std::size_t begin = origin + range.offset;
+    return {parent == nullptr ? range.buffer : parent, begin, begin + range.size};
+}
 
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges) {
     const QueueInfo queue = queue_info(command.queue);

@@ -43,6 +43,14 @@ struct PeerArgument {
     int tag;
 };
 
+/// The bytes of a range in the buffer that holds them: of a sub-buffer, in its parent.
+struct Extent {
+    cl_mem buffer;
+    std::size_t begin;
+    std::size_t end;
+};
+Extent extent_of(const RangeArgument &range);
+
 /// All checks that clEnqueueReadBuffer and clEnqueueReadBufferRect make, in their order.
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges);
 

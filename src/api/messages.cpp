@@ -72,14 +72,24 @@ private:
     std::vector<const Part *> parts_;
 };
 
+// What an operation holds on to: of a sub-buffer its parent, but on processors. NVIDIA's driver 580 crashes when the last
+// reference to a sub-buffer is released beside calls of other threads.
+std::pair<cl_mem, std::size_t> held(const Call &call, const RangeArgument &range) {
+    if (call.resources->processor()) return {range.buffer, range.offset};
+    const Extent extent = extent_of(range);
+    return {extent.buffer, extent.begin};
+}
+
 // `caller_queue` as in DeviceRange.
 // `found` is the message of the one receive, if it was matched already.
 Operations make_operations(const Call &call, const Mappings &mappings, MessageDriver &driver,
                            cl_command_queue caller_queue, const std::optional<MatchedMessage> &found = {}) {
     Operations operations;
     for (const Part &part : call.parts) {
-        DeviceRange range{call.resources,    Mem::share(part.range.buffer), part.range.offset, part.range.size,
-                          mappings.of(part), Queue::share(caller_queue),    part.range.strided};
+        const auto [buffer, offset] = held(call, part.range);
+        DeviceRange range{call.resources,    Mem::share(buffer), offset,
+                          part.range.size,   mappings.of(part),  Queue::share(caller_queue),
+                          part.range.strided};
         MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
         operations.push_back(part.range.direction == Direction::send
                                  ? make_send(std::move(range), std::move(peer), driver, call.runtime->channels())
