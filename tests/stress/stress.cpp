@@ -5,6 +5,7 @@
 /// All ranks print the seed with what failed; the same seed, options and number of processes repeat the same messages.
 /// CLDIST_TEST_DEVICE says "cpu" or "gpu", as for the other tests.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
@@ -310,7 +311,7 @@ private:
         return r.messages[static_cast<std::size_t>(index)];
     }
     static void put(area &a, const place &p, const bytes &data) {
-        std::memcpy(a.image.data() + p.offset, data.data(), data.size());
+        std::copy(data.begin(), data.end(), a.image.begin() + static_cast<std::ptrdiff_t>(p.offset));
     }
 
     /// A sub-buffer around a range, or the buffer itself.
