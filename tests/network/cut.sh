@@ -8,6 +8,7 @@ set -u
 root=$1
 program=$2
 # shellcheck source=tests/network/lab.sh
+# shellcheck source-path=SCRIPTDIR source=lab.sh
 . "$root/tests/network/lab.sh"
 make_lab "$root" --rate 400mbit --delay 50us
 

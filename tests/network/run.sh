@@ -7,6 +7,7 @@ set -u
 root=$1
 shift
 # shellcheck source=tests/network/lab.sh
+# shellcheck source-path=SCRIPTDIR source=lab.sh
 . "$root/tests/network/lab.sh"
 make_lab "$root" --rate 1gbit --delay 50us
 timeout 420 "$netlab" run -n 2 --timeout 400 -- "$@"
