@@ -86,6 +86,7 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule 
         waiting_.emplace(id, Waiting{std::move(command), rule, {}});
         if (rule.ordered_by != nullptr) order_[rule.ordered_by].push_back(id);
         first = commands_++ == 0;
+        if (rule.has_wait_list) ++wait_lists_;
     }
     if (first) {
         const std::lock_guard lock(inbox_->mutex);
@@ -120,7 +121,7 @@ void Engine::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> eve
 }
 
 void Engine::note_failures() {
-    if (commands_ == 0) return;
+    if (wait_lists_ == 0) return;
     const std::lock_guard lock(mutex_);
     for (const auto &[queue, order] : order_) {
         bool before_failed = false;
@@ -248,6 +249,7 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
             started.push_back({std::move(it->second.command), std::move(*it->second.gate)});
+            if (it->second.rule.has_wait_list) --wait_lists_;
             waiting_.erase(it);
         };
         for (const Id id : ready) {
