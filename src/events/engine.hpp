@@ -133,9 +133,9 @@ private:
     std::condition_variable changed_;
     std::map<Id, Waiting> waiting_;
     std::map<cl_command_queue, std::deque<Id>> order_;
-    std::atomic<std::size_t> commands_ = 0;  ///< waiting or active
+    std::atomic<std::size_t> commands_ = 0;    ///< waiting or active
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
-    std::atomic<bool> patient_ = false;      ///< some command was polled
+    std::atomic<bool> patient_ = false;        ///< some command was polled
 
     std::vector<Remains> remains_;
 
