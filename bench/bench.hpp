@@ -36,15 +36,14 @@ inline void check(cl_int status, std::string_view what) {
     if (status != CL_SUCCESS) die("{} failed: {}", what, status);
 }
 
-/// "4K", "16M", "1G" or plain bytes.
+/// "4K", "16M", "1G", the same with small letters, or plain bytes.
 inline size_t parse_size(const char *text) {
     char *end = nullptr;
-    size_t bytes = std::strtoull(text, &end, 10);
-    if (*end == 'K') bytes <<= 10;
-    if (*end == 'M') bytes <<= 20;
-    if (*end == 'G') bytes <<= 30;
-    if (bytes == 0) die("'{}' is not a size", text);
-    return bytes;
+    const size_t number = std::strtoull(text, &end, 10);
+    const std::string_view units = "kmg", unit = end;
+    const size_t at = unit.size() == 1 ? units.find(static_cast<char>(unit[0] | 0x20)) : units.npos;
+    if (number == 0 || (!unit.empty() && at == units.npos)) die("'{}' is not a size, like 4096, 4K or 16M", text);
+    return unit.empty() ? number : number << (10 * (at + 1));
 }
 
 inline std::string size_name(size_t bytes) {
