@@ -319,4 +319,21 @@ struct Report {
     }
 };
 
+/// Seconds of `count` ping-pongs, as the first process sees them.
+template <typename Method, typename End>
+double ping_pong(const Method &method, const End &end, int rank, int count) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = now();
+    for (int i = 0; i < count; ++i) {
+        if (rank == 0) {
+            method.send(end);
+            method.recv(end);
+        } else {
+            method.recv(end);
+            method.send(end);
+        }
+    }
+    return now() - start;
+}
+
 }  // namespace bench

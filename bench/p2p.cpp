@@ -211,22 +211,6 @@ private:
 
 // ---- Measuring -------------------------------------------------------------------------------------------------------
 
-/// Seconds of `count` ping-pongs, as the first process sees them.
-double ping_pong(const Method &method, const End &end, int rank, int count) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double start = now();
-    for (int i = 0; i < count; ++i) {
-        if (rank == 0) {
-            method.send(end);
-            method.recv(end);
-        } else {
-            method.recv(end);
-            method.send(end);
-        }
-    }
-    return now() - start;
-}
-
 /// How many ping-pongs fill the budget. The same on both processes.
 int calibrate(const Method &method, const End &end, int rank, double budget) {
     double seconds = ping_pong(method, end, rank, 1);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <fmt/core.h>
+#include <mpi.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -17,6 +19,33 @@ inline int number(const char *text, int least) {
     if (end == text || *end != '\0' || value < least || value > 1'000'000'000)
         refuse(fmt::format("'{}' is not a number of at least {}", text, least));
     return int(value);
+}
+
+inline void write_text(const std::string &path, const std::string &text) {
+    std::FILE *file = std::fopen(path.c_str(), "w");
+    if (!file || std::fputs(text.c_str(), file) < 0 || std::fclose(file) != 0)
+        throw std::runtime_error("cannot write " + path);
+}
+
+/// The main of an MPI program: `body` gives its exit status, knowing the rank. A refusal is said once and ends with 2; any
+/// other error ends the job.
+template <typename Body>
+int run_program(const char *name, int argc, char **argv, Body &&body) {
+    MPI_Init(&argc, &argv);
+    int rank, status = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    try {
+        status = body(rank);
+    } catch (const std::invalid_argument &refusal) {
+        // The same on all ranks.
+        if (rank == 0) fmt::print(stderr, "{}: {}\n", name, refusal.what());
+        status = 2;
+    } catch (const std::exception &error) {
+        fmt::print(stderr, "{}: rank {}: {}\n", name, rank, error.what());
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_Finalize();
+    return status;
 }
 
 }  // namespace examples

@@ -178,9 +178,7 @@ void write_json(const Options &options, std::vector<Variant> &variants, int rank
         separator = ",";
     }
     text += "\n]}\n";
-    std::FILE *file = std::fopen(options.json.c_str(), "w");
-    if (!file || std::fputs(text.c_str(), file) < 0 || std::fclose(file) != 0)
-        throw std::runtime_error("cannot write " + options.json);
+    write_text(options.json, text);
 }
 
 void dump(const std::string &path, const std::vector<float> &pressure) {
@@ -240,23 +238,10 @@ bool run(const Options &options, std::vector<Variant> variants) {
 }  // namespace himeno
 
 int main(int argc, char **argv) {
-    MPI_Init(&argc, &argv);
-    int rank, status = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    try {
+    return examples::run_program("himeno", argc, argv, [&](int rank) {
         const himeno::Options options = himeno::parse(argc, argv);
-        if (!options.help)
-            status = himeno::run(options, himeno::variants_of(options)) ? 0 : 1;
-        else if (rank == 0)
-            fmt::print("{}", himeno::usage);
-    } catch (const std::invalid_argument &refusal) {
-        // The same on all ranks.
-        if (rank == 0) fmt::print(stderr, "himeno: {}\n", refusal.what());
-        status = 2;
-    } catch (const std::exception &error) {
-        fmt::print(stderr, "himeno: rank {}: {}\n", rank, error.what());
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    MPI_Finalize();
-    return status;
+        if (!options.help) return himeno::run(options, himeno::variants_of(options)) ? 0 : 1;
+        if (rank == 0) fmt::print("{}", himeno::usage);
+        return 0;
+    });
 }

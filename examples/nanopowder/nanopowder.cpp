@@ -230,9 +230,7 @@ void write_json(const Options &options, const std::vector<Version> &versions, in
         separator = ",";
     }
     text += "\n]}\n";
-    std::FILE *file = std::fopen(options.json.c_str(), "w");
-    if (!file || std::fputs(text.c_str(), file) < 0 || std::fclose(file) != 0)
-        throw std::runtime_error("cannot write " + options.json);
+    write_text(options.json, text);
 }
 
 /// Returns whether all checks passed.
@@ -274,23 +272,10 @@ bool run(const Options &options, std::vector<Version> versions) {
 }  // namespace nanopowder
 
 int main(int argc, char **argv) {
-    MPI_Init(&argc, &argv);
-    int rank, status = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    try {
+    return examples::run_program("nanopowder", argc, argv, [&](int rank) {
         const nanopowder::Options options = nanopowder::parse(argc, argv);
-        if (!options.help)
-            status = nanopowder::run(options, nanopowder::versions_of(options)) ? 0 : 1;
-        else if (rank == 0)
-            fmt::print("{}", nanopowder::usage);
-    } catch (const std::invalid_argument &refusal) {
-        // The same on all ranks.
-        if (rank == 0) fmt::print(stderr, "nanopowder: {}\n", refusal.what());
-        status = 2;
-    } catch (const std::exception &error) {
-        fmt::print(stderr, "nanopowder: rank {}: {}\n", rank, error.what());
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    MPI_Finalize();
-    return status;
+        if (!options.help) return nanopowder::run(options, nanopowder::versions_of(options)) ? 0 : 1;
+        if (rank == 0) fmt::print("{}", nanopowder::usage);
+        return 0;
+    });
 }

@@ -80,6 +80,8 @@ std::pair<cl_mem, std::size_t> held(const Call &call, const RangeArgument &range
     return {extent.buffer, extent.begin};
 }
 
+MessagePeer peer_of(const Call &call, const Part &part) { return {call.comm, part.peer.rank, part.peer.tag}; }
+
 // `caller_queue` as in DeviceRange.
 // `found` is the message of the one receive, if it was matched already.
 Operations make_operations(const Call &call, const Mappings &mappings, MessageDriver &driver,
@@ -90,10 +92,9 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
         DeviceRange range{call.resources,    Mem::share(buffer), offset,
                           part.range.size,   mappings.of(part),  Queue::share(caller_queue),
                           part.range.strided};
-        MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
         operations.push_back(part.range.direction == Direction::send
-                                 ? make_send(std::move(range), std::move(peer), driver, call.runtime->channels())
-                                 : make_recv(std::move(range), std::move(peer), driver, found));
+                                 ? make_send(std::move(range), peer_of(call, part), driver, call.runtime->channels())
+                                 : make_recv(std::move(range), peer_of(call, part), driver, found));
     }
     return operations;
 }
@@ -110,8 +111,7 @@ bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS;
 bool wait_at_gate(const Call &call, cl_event start) {
     std::vector<std::shared_ptr<Record>> records;
     for (const Part &part : call.parts) {
-        records.push_back(
-            make_record(part.range.direction, part.range.size, {call.comm, part.peer.rank, part.peer.tag}));
+        records.push_back(make_record(part.range.direction, part.range.size, peer_of(call, part)));
         pending_records().add(records.back());
     }
     const bool well = wait_for(start);
@@ -180,11 +180,13 @@ bool is_small(const Call &call) {
            config().path == Path::automatic && !trace::enabled() && !needs_gate(call);
 }
 
-void run_small_send(const Call &call) {
+SmallMessage small_message(const Call &call) {
     const Part &part = call.parts.front();
-    const MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
-    const Status status = send_small({call.queue.queue, part.range.buffer, part.range.offset, part.range.size, peer});
-    if (!status.ok()) throw Error(status);
+    return {call.queue.queue, part.range.buffer, part.range.offset, part.range.size, peer_of(call, part)};
+}
+
+void run_small_send(const Call &call) {
+    if (const Status status = send_small(small_message(call)); !status.ok()) throw Error(status);
 }
 
 // The calling thread does the work, its queue the copies: nothing is handed to another thread.
@@ -205,12 +207,7 @@ void run_without_event(const Call &call) {
     Status status;
     std::optional<MatchedMessage> found;
     std::byte *const memory = small ? mappings.of(call.parts.front()) : nullptr;
-    if (memory != nullptr) {
-        const Part &part = call.parts.front();
-        const MessagePeer peer{call.comm, part.peer.rank, part.peer.tag};
-        status =
-            recv_small({call.queue.queue, part.range.buffer, part.range.offset, part.range.size, peer}, memory, found);
-    }
+    if (memory != nullptr) status = recv_small(small_message(call), memory, found);
     if (memory == nullptr || found) {
         Command command(make_operations(call, mappings, caller_driver(), call.queue.queue, found), nullptr,
                         call.queue.device);
@@ -256,8 +253,7 @@ void prepare_kernels(const Call &call) {
 
 void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) {
     Call call{command, check_parts(command, parts), parts, nullptr, nullptr, nullptr};
-    call.runtime = Runtime::current();
-    call.runtime->engine().note_failures();
+    call.runtime = Runtime::for_messages();
     call.comm = call.runtime->communicators().find(comm);
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = DeviceResources::of(call.queue.context, call.queue.device);

@@ -122,8 +122,7 @@ Status run(Operations operations, MPI_Status *status) {
 
 template <typename... Messages>
 void run(MPI_Comm comm, MPI_Status *status, const Messages &...messages) {
-    const std::shared_ptr<Runtime> runtime = Runtime::current();
-    runtime->engine().note_failures();
+    const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
     Operations operations;
     (operations.push_back(make_operation(*runtime, messages, comm, caller_driver())), ...);
     if (const Status outcome = run(std::move(operations), status); !outcome.ok()) throw Error(outcome);
@@ -142,8 +141,7 @@ void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *
 }
 
 void begin(MPI_Comm comm, const HostMessage &message, MPI_Request *request) {
-    const std::shared_ptr<Runtime> runtime = Runtime::current();
-    runtime->engine().note_failures();
+    const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
     begin(*runtime, make_operation(*runtime, message, comm, runtime->engine_driver()), request);
 }
 
@@ -194,7 +192,7 @@ struct ProbeArguments {
 bool quiet(int source) { return message_order().quiet() || source == MPI_PROC_NULL; }
 
 std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
-    Backoff backoff(1000);
+    Backoff backoff(caller_patience);
     for (;;) {
         auto found = probe.matched ? message_order().take(pattern) : message_order().look(pattern);
         if (found || !probe.wait) return found;
@@ -231,8 +229,7 @@ CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MP
 // What MPI_Mprobe took may be an envelope, whose payload's size MPI_Get_count is to tell.
 CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle, const MPI_Status &status) {
     return at_mpi_boundary(call, comm, [&] {
-        MatchedMessage message{*handle, status.MPI_SOURCE, status.MPI_TAG, 0, MPI_SUCCESS, {}};
-        message.bytes = bytes_of(status);
+        MatchedMessage message{*handle, status.MPI_SOURCE, status.MPI_TAG, bytes_of(status), MPI_SUCCESS, {}};
         hand_out(comm, message, handle);
         probed_messages().note_probed(comm, status, message.content);
     });
@@ -271,9 +268,8 @@ void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &
     const bool nobody = *handle == MPI_MESSAGE_NO_PROC;
     check_mpi(PMPI_Mrecv(whole.get(), most, MPI_BYTE, handle, &status), "MPI_Mrecv");
     if (nobody) return;
-    int bytes = 0;
-    PMPI_Get_count(&status, MPI_BYTE, &bytes);
-    const auto envelope = decode({whole.get(), static_cast<std::size_t>(bytes)});
+    const std::size_t bytes = bytes_of(status);
+    const auto envelope = decode({whole.get(), bytes});
     if (!envelope)
         throw Error(CL_MESSAGE_NOT_RECOGNIZED,
                     fmt::format("the message of {} bytes from rank {} with tag {} was not sent with MPI_CL_MEM or by a "
@@ -287,8 +283,7 @@ void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &
 CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Status *status) {
     auto substituted = probed_messages().take_substituted(*handle);
     return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
-        const std::shared_ptr<Runtime> runtime = Runtime::current();
-        runtime->engine().note_failures();
+        const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
         if (!substituted) {
             MPI_Status own;
             receive_inlined(memory, handle, status == MPI_STATUS_IGNORE ? own : *status);
@@ -312,8 +307,7 @@ MPI_Request ended_request(const MPI_Status &status) {
 CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Request *request) {
     auto substituted = probed_messages().take_substituted(*handle);
     return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
-        const std::shared_ptr<Runtime> runtime = Runtime::current();
-        runtime->engine().note_failures();
+        const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
         if (!substituted) {
             MPI_Status status = empty_status();
             receive_inlined(memory, handle, status);

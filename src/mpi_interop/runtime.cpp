@@ -155,6 +155,12 @@ std::shared_ptr<Runtime> Runtime::current() {
     return found;
 }
 
+std::shared_ptr<Runtime> Runtime::for_messages() {
+    std::shared_ptr<Runtime> runtime = current();
+    runtime->engine().note_failures();
+    return runtime;
+}
+
 void Runtime::stop_at_exit() { std::atexit(&at_exit); }
 
 std::vector<Unmatched> Runtime::unmatched() const {

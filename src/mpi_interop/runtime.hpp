@@ -46,6 +46,8 @@ public:
     static std::shared_ptr<Runtime> find();
     /// The current one. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW.
     static std::shared_ptr<Runtime> current();
+    /// The same, for a call that adds messages to the order of messages: what failed before has its place in it.
+    static std::shared_ptr<Runtime> for_messages();
     /// At exit the engine must stop before the OpenCL platform goes. To be called again when a platform was met.
     static void stop_at_exit();
 

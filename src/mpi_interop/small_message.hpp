@@ -16,7 +16,7 @@ struct SmallMessage {
     cl_mem buffer;
     std::size_t offset;  ///< bytes
     std::size_t size;    ///< bytes, from 1 to largest_small
-    const MessagePeer &peer;
+    MessagePeer peer;
 };
 
 inline constexpr std::size_t largest_small = std::size_t{16} << 10U;

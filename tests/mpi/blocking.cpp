@@ -6,9 +6,6 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
-
 cl_int send_now(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, const mpi_view &mpi) {
     return clEnqueueSendBuffer(queue, buffer, CL_TRUE, offset, size, 1 - mpi.rank, 1, mpi.comm, 0, nullptr, nullptr);
 }

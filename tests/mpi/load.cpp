@@ -10,7 +10,6 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr std::size_t MiB = std::size_t{1} << 20;
 constexpr std::size_t slot = 16;
 
 bool is_processor(const opencl &cl) {

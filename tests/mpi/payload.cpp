@@ -9,9 +9,6 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
-
 /// One message from rank 0 to rank 1 that arrives intact at its offsets, with nothing written around it.
 void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size, std::size_t send_offset,
                      std::size_t receive_offset) {

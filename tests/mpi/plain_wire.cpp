@@ -12,9 +12,6 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
-
 /// Hints with the key, or with none if `wire` is empty.
 class hints {
 public:

@@ -9,8 +9,6 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr std::size_t KiB = 1024;
-
 /// One side of a message: a region, or a contiguous range of a plain command.
 struct side {
     box where;

@@ -60,6 +60,9 @@ using event_handle = owned<cl_event, clReleaseEvent>;
 using kernel_handle = owned<cl_kernel, clReleaseKernel>;
 using program_handle = owned<cl_program, clReleaseProgram>;
 
+constexpr std::size_t KiB = 1024;
+constexpr std::size_t MiB = 1024 * KiB;
+
 /// `size` bytes that depend on `seed` and the position.
 bytes pattern(std::uint64_t seed, std::size_t size);
 
