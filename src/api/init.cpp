@@ -28,12 +28,7 @@ int MPI_Init_thread(int *argc, char ***argv, int, int *provided) {
 
 cl_int clDistInit(MPI_Comm comm) {
     return at_boundary("clDistInit", [&] {
-        int initialized = 0;
-        int finalized = 0;
-        PMPI_Initialized(&initialized);
-        PMPI_Finalized(&finalized);
-        if (initialized == 0 || finalized != 0)
-            throw Error(CL_MPI_NOT_INITIALIZED, initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
+        Runtime::check_mpi_runs();
         Runtime::check_thread_level();
         Communicators::check(comm);
         Runtime::begin();

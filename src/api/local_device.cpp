@@ -12,6 +12,7 @@
 #include "api/boundary.hpp"
 #include "mpi_interop/communicator.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/runtime.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -31,12 +32,7 @@ struct Devices {
 };
 
 void check_communicator(MPI_Comm comm) {
-    int initialized = 0;
-    int finalized = 0;
-    PMPI_Initialized(&initialized);
-    PMPI_Finalized(&finalized);
-    if (initialized == 0 || finalized != 0)
-        throw Error(CL_MPI_NOT_INITIALIZED, initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
+    Runtime::check_mpi_runs();
     Communicators::check(comm);
     int inter = 0;
     check_mpi(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");

@@ -99,6 +99,15 @@ Runtime::Runtime()
 
 Runtime::~Runtime() = default;
 
+void Runtime::check_mpi_runs() {
+    int initialized = 0;
+    int finalized = 0;
+    PMPI_Initialized(&initialized);
+    PMPI_Finalized(&finalized);
+    if (initialized == 0 || finalized != 0)
+        throw Error(CL_MPI_NOT_INITIALIZED, initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
+}
+
 void Runtime::check_thread_level() {
     int level = MPI_THREAD_SINGLE;
     check_mpi(PMPI_Query_thread(&level), "MPI_Query_thread");

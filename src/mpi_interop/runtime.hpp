@@ -35,6 +35,8 @@ public:
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int max_tag() const { return max_tag_; }
 
+    /// Throws an Error with CL_MPI_NOT_INITIALIZED if MPI is not initialised, or already finalised.
+    static void check_mpi_runs();
     /// Throws an Error if MPI, which is initialised, runs below MPI_THREAD_MULTIPLE.
     static void check_thread_level();
     /// Called once MPI is initialised, collectively over MPI_COMM_WORLD; does nothing if there is one. Throws an Error.
