@@ -1,0 +1,99 @@
+#include "hdf5/library.hpp"
+
+#include <fmt/format.h>
+
+namespace cldist {
+
+bool LibraryLock::unlock() {
+    const std::lock_guard guard(mutex_);
+    if (depth_ == 0 || owner_ != std::this_thread::get_id()) return false;
+    if (--depth_ == 0) free_.notify_all();
+    return true;
+}
+
+LibraryLock::Depth LibraryLock::unlock_all() {
+    const std::lock_guard guard(mutex_);
+    if (depth_ == 0 || owner_ != std::this_thread::get_id()) return 0;
+    free_.notify_all();
+    return std::exchange(depth_, 0);
+}
+
+void LibraryLock::lock_again(Depth depth) {
+    if (depth == 0) return;
+    std::unique_lock guard(mutex_);
+    const std::thread::id self = std::this_thread::get_id();
+    if (depth_ == 0 || owner_ != self) {
+        const std::uint64_t mine = next_++;
+        free_.wait(guard, [&] { return depth_ == 0 && first_ == mine; });
+        ++first_;
+        owner_ = self;
+    }
+    depth_ += depth;
+}
+
+LibraryLock *library_lock() {
+    // Never destroyed: commands may be pending at exit.
+    static LibraryLock *const lock = [] {
+        hbool_t safe = false;
+        return H5is_library_threadsafe(&safe) >= 0 && safe ? nullptr : new LibraryLock;
+    }();
+    return lock;
+}
+
+LibraryLockGivenUp::LibraryLockGivenUp(bool wanted) {
+    if (LibraryLock *const lock = library_lock(); wanted && lock != nullptr) depth_ = lock->unlock_all();
+}
+
+LibraryLockGivenUp::~LibraryLockGivenUp() {
+    if (depth_ != 0) library_lock()->lock_again(depth_);
+}
+
+LibraryUse::LibraryUse() : lock_(library_lock()) {
+    if (lock_ != nullptr) lock_->lock();
+    // What a program set by the calls of HDF5 1.6 can't be asked for, so it is left as it is.
+    unsigned new_style = 0;
+    silenced_ = H5Eauto_is_v2(H5E_DEFAULT, &new_style) >= 0 && new_style != 0 &&
+                H5Eget_auto2(H5E_DEFAULT, &function_, &data_) >= 0;
+    if (silenced_) H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+LibraryUse::~LibraryUse() {
+    if (silenced_) H5Eset_auto2(H5E_DEFAULT, function_, data_);
+    if (lock_ != nullptr) lock_->unlock();
+}
+
+namespace {
+
+// From the call to its cause.
+herr_t add_error(unsigned /*n*/, const H5E_error2_t *error, void *text) {
+    auto &all = *static_cast<std::string *>(text);
+    const bool told = error->desc != nullptr && *error->desc != '\0';
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", error->func_name, told ? error->desc : "failed");
+    return 0;
+}
+
+}  // namespace
+
+Status LibraryUse::failure(std::string_view what) const {
+    std::string cause;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, &add_error, &cause);
+    return Status::failure(CL_HDF5_ERROR, fmt::format("{}: {}", what, cause.empty() ? "HDF5 does not say why" : cause));
+}
+
+}  // namespace cldist
+
+using namespace cldist;
+
+extern "C" {
+
+cl_int clDistLockHDF5(void) {
+    if (LibraryLock *const lock = library_lock()) lock->lock();
+    return CL_SUCCESS;
+}
+
+cl_int clDistUnlockHDF5(void) {
+    LibraryLock *const lock = library_lock();
+    return lock == nullptr || lock->unlock() ? CL_SUCCESS : CL_INVALID_OPERATION;
+}
+
+}  // extern "C"
