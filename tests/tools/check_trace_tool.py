@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Runs a job with CLDIST_TRACE and checks what `cldist trace` makes of its traces.
+
+    check_trace_tool.py FOLDER RANKS CLDIST -- COMMAND...
+
+The ranks share one kernel, and so one clock: the offsets that the library measured must be zero, to within what it says.
+"""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+STAGES = {"wait", "match", "device", "message", "file"}
+
+
+def tool(cldist, *arguments):
+    return subprocess.run([cldist, "trace", *map(str, arguments)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False, timeout=60)
+
+
+def counted(traces):
+    """What the table must say: kind -> (count, bytes)."""
+    kinds = collections.defaultdict(lambda: [0, 0])
+    for trace in traces:
+        for event in trace["traceEvents"]:
+            if event["ph"] == "X":
+                kinds["kernel " + event["name"]][0] += 1
+            elif event["ph"] == "b" and event["name"] not in STAGES:
+                kinds[event["name"]][0] += 1
+                kinds[event["name"]][1] += event["args"]["bytes"]
+    return kinds
+
+
+def check_clocks(traces):
+    for rank, trace in enumerate(traces):
+        samples = trace["otherData"]["clock"]
+        if len(samples) != (2 if rank > 0 else 0):
+            yield f"rank {rank} has {len(samples)} clock samples"
+        for sample in samples:
+            if abs(sample["offset_ns"]) > sample["uncertainty_ns"]:
+                yield f"rank {rank} has one clock with rank 0, but measured {sample}"
+
+
+def check_table(output, kinds):
+    for kind, (count, size) in kinds.items():
+        numbers = rf"{count} +{size} " if size else rf"{count} +\S+ "
+        if not re.search(rf"^{re.escape(kind)} +{numbers}", output, re.MULTILINE):
+            yield f"no line for {kind!r} with {count} commands and {size} bytes"
+    if not re.search(r"^send .*\d %$", output, re.MULTILINE):
+        yield "does not tell how much of the sends lies under kernels"
+
+
+def check_merged(path, traces):
+    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    timed = [event for event in events if "ts" in event]
+    if len(timed) != sum("ts" in event for trace in traces for event in trace["traceEvents"]):
+        yield f"{len(timed)} events are in the merged trace"
+    if {event["pid"] for event in timed} != set(range(len(traces))):
+        yield "the merged trace has not the ranks as processes"
+    if min(event["ts"] for event in timed) != 0:
+        yield "the merged trace does not begin at 0"
+    if any(not event["id"].startswith(f"{event['pid']}.") for event in timed if "id" in event):
+        yield "ids of several ranks are the same"
+
+
+def check_damage(cldist, folder, last):
+    """Damages the trace of the last rank."""
+    whole = last.read_text(encoding="utf-8")
+    last.write_text(whole[:len(whole) // 2], encoding="utf-8")
+    for what, expected in (("damaged", f"{last}: is damaged"), ("missing", f"{last}: is missing")):
+        if what == "missing":
+            last.unlink()
+        run = tool(cldist, folder)
+        if run.returncode != 1 or expected not in run.stdout:
+            yield f"a {what} trace: status {run.returncode}, says {run.stdout!r}"
+        run = tool(cldist, folder, "--partial")
+        if run.returncode != 0 or expected not in run.stdout:
+            yield f"a {what} trace with --partial: status {run.returncode}, says {run.stdout!r}"
+
+
+def main():
+    folder, ranks, cldist, separator, *command = sys.argv[1:]
+    assert separator == "--"
+    folder, ranks = pathlib.Path(folder), int(ranks)
+    shutil.rmtree(folder, ignore_errors=True)
+    status = subprocess.run(command, env=dict(os.environ, CLDIST_TRACE=str(folder)), check=False).returncode
+    files = [folder / f"cldist-trace-{rank}.json" for rank in range(ranks)]
+    if status != 0 or not all(file.exists() for file in files):
+        print(f"FAILED: exit status {status} of the job, traces: {sorted(folder.glob('*'))}")
+        return 1
+    traces = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    for trace in traces:
+        print(trace["otherData"])
+
+    run = tool(cldist, folder, "--per-rank", "-o", folder / "out.json")
+    print(run.stdout)
+    complaints = [] if run.returncode == 0 else [f"cldist trace ended with {run.returncode}"]
+    complaints += check_clocks(traces)
+    for rank, trace in enumerate(traces):
+        table = run.stdout.partition(f"\nrank {rank} (")[2].partition("\n\n")[0]
+        complaints += [f"rank {rank}: {complaint}" for complaint in check_table(table, counted([trace]))]
+    complaints += check_table(run.stdout.partition("\nall ranks\n")[2], counted(traces))
+    complaints += check_merged(folder / "out.json", traces)
+    complaints += check_damage(cldist, folder, files[-1])
+    for complaint in complaints:
+        print("FAILED:", complaint)
+    return 1 if complaints else 0
+
+
+sys.exit(main())

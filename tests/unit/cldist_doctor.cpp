@@ -1,0 +1,207 @@
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include <doctest/doctest.h>
+
+#include "base/child_process.hpp"
+#include "doctor_mpi.hpp"
+#include "doctor_opencl.hpp"
+#include "doctor_system.hpp"
+#include "finding.hpp"
+
+using namespace cldist;
+using namespace cldist::tool;
+using Level = Finding::Level;
+
+namespace {
+
+bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+// A host on which all is well.
+HostFacts healthy() {
+    HostFacts facts;
+    facts.ranks = 2;
+    facts.cores = facts.cores_of_a_rank = 8;
+    facts.shm_total = facts.shm_free = 1ULL << 30U;
+    facts.open_files = 1024;
+    facts.huge_pages = "always [madvise] never";
+    facts.governors = {"performance"};
+    return facts;
+}
+
+Level level_of(const std::string &topic, const HostFacts &facts) {
+    for (const Finding &finding : judge_host(facts))
+        if (finding.topic == topic) return finding.level;
+    FAIL("no finding about " << topic);
+    return Level::ok;
+}
+
+Answer answer(const char *json) { return {nlohmann::json::parse(json), {}}; }
+
+const Answer crashed{{}, "died of signal 6 (Aborted)"};
+
+}  // namespace
+
+TEST_CASE("nothing is found on a healthy host") {
+    for (const Finding &finding : judge_host(healthy())) {
+        CAPTURE(finding.topic);
+        CHECK(finding.level == Level::ok);
+        CHECK(finding.advice.empty());
+    }
+}
+
+TEST_CASE("each limit that hurts is found, with what to do") {
+    HostFacts facts = healthy();
+    facts.locked_memory = 65536;
+    CHECK(level_of("locked memory", facts) == Level::ok);
+    facts.rdma = true;
+    CHECK(level_of("locked memory", facts) == Level::problem);
+    facts.shm_free = 10 << 20U;
+    CHECK(level_of("shared memory", facts) == Level::problem);
+    facts.shm_total.reset();
+    CHECK(level_of("shared memory", facts) == Level::problem);
+    facts.ptrace_scope = "2";
+    CHECK(level_of("single copy", facts) == Level::note);
+    facts.ptrace_scope = "0";
+    facts.reads_own_memory = false;
+    CHECK(level_of("single copy", facts) == Level::note);
+    facts.open_files = 64;
+    CHECK(level_of("open files", facts) == Level::problem);
+    facts.huge_pages = "always madvise [never]";
+    CHECK(level_of("huge pages", facts) == Level::note);
+    facts.governors = {"performance", "powersave"};
+    CHECK(level_of("core frequency", facts) == Level::note);
+    facts.ranks = 9;
+    CHECK(level_of("cores", facts) == Level::note);
+    facts.ranks = 2;
+    facts.quota_cores = 1.5;
+    CHECK(level_of("cores", facts) == Level::note);
+    facts.cores_of_a_rank = 1;
+    CHECK(level_of("binding", facts) == Level::note);
+    for (const Finding &finding : judge_host(facts)) CHECK((finding.level == Level::ok) == finding.advice.empty());
+}
+
+TEST_CASE("settings in force are told, and a misspelt one is a problem") {
+    CHECK(judge_settings({"HOME=/"}).at(0).fact == "no CLDIST_ variable is set, all is as by default");
+    const Findings findings = judge_settings({"CLDIST_PATH=mapped", "CLDIST_DEPHT=3", "CLDIST_ON_ERROR=maybe"});
+    REQUIRE(findings.size() == 3);
+    CHECK(findings[0].fact == "CLDIST_ON_ERROR=maybe CLDIST_PATH=mapped");
+    CHECK(findings[1].level == Level::problem);
+    CHECK(has(findings[1].fact, "did you mean CLDIST_DEPTH?"));
+    CHECK(has(findings[2].fact, "CLDIST_ON_ERROR=maybe: expected"));
+}
+
+TEST_CASE("platforms that are missing or hidden are a problem") {
+    LoaderFacts facts{1, {"pocl.icd"}, {}, true};
+    CHECK(judge_loader(facts).level == Level::ok);
+    facts.installed.emplace_back("nvidia.icd");
+    facts.environment = {{"OCL_ICD_FILENAMES", "libpocl.so"}};
+    CHECK(judge_loader(facts).level == Level::problem);
+    CHECK(has(judge_loader(facts).advice, "HWLOC_COMPONENTS=-opencl"));
+    facts.openmpi_job = false;
+    CHECK(judge_loader(facts).level == Level::problem);
+    CHECK_FALSE(has(judge_loader(facts).advice, "HWLOC"));
+    CHECK(judge_loader({0, {}, {}, false}).level == Level::problem);
+}
+
+TEST_CASE("PoCL's threads of several ranks must have cores of their own") {
+    HostFacts host = healthy();
+    CHECK(judge_pocl({4, false}, host).level == Level::ok);
+    CHECK(judge_pocl({8, false}, host).level == Level::problem);
+    CHECK(has(judge_pocl({8, false}, host).advice, "POCL_MAX_PTHREAD_COUNT=4"));
+    host.ranks = 16;
+    CHECK(judge_pocl({1, true}, host).level == Level::ok);
+    host.ranks = 1;
+    CHECK(judge_pocl({8, false}, host).level == Level::note);
+}
+
+TEST_CASE("what a driver does with user events, copies and failures is judged") {
+    const auto level = [](const Findings &findings, std::size_t at) { return findings.at(at).level; };
+    CHECK(level(judge_user_event("d", answer(R"({"other_queue":true,"same_queue":true})")), 1) == Level::ok);
+    CHECK(level(judge_user_event("d", answer(R"({"other_queue":true,"same_queue":false})")), 1) == Level::note);
+    CHECK(level(judge_user_event("d", answer(R"({"other_queue":false})")), 0) == Level::problem);
+    CHECK(level(judge_user_event("d", crashed), 0) == Level::problem);
+
+    CHECK(level(judge_pageable_copy("d", answer(R"({"bytes":1024,"write":{"call_ms":0.1,"total_ms":5},
+                                                    "read":{"call_ms":0.1,"total_ms":5}})")),
+                0) == Level::ok);
+    CHECK(level(judge_pageable_copy("d", answer(R"({"bytes":1024,"write":{"call_ms":0.1,"total_ms":5},
+                                                    "read":{"call_ms":4.9,"total_ms":5}})")),
+                0) == Level::note);
+
+    const Findings same = judge_error_code("d", answer(R"({"sent":-5,"command":-5,"ended":true,"callback":-5})"));
+    CHECK(level(same, 0) == Level::ok);
+    CHECK(level(same, 1) == Level::ok);
+    const Findings other = judge_error_code("d", answer(R"({"sent":-5,"command":-14,"ended":true,"callback":null})"));
+    CHECK(level(other, 0) == Level::note);
+    CHECK(has(other[0].fact, "gets -14"));
+    CHECK(level(other, 1) == Level::note);
+    CHECK(level(judge_error_code("d", answer(R"({"sent":-5,"command":0,"ended":true,"callback":0})")), 0) ==
+          Level::problem);
+    CHECK(level(judge_error_code("d", answer(R"({"sent":-5,"command":2,"ended":false,"callback":null})")), 0) ==
+          Level::problem);
+
+    CHECK(level(judge_failed_event("d", answer(R"({"survives":true})")), 0) == Level::ok);
+    CHECK(level(judge_failed_event("d", crashed), 0) == Level::note);
+    CHECK(has(judge_failed_event("d", crashed)[0].fact, "died of signal 6"));
+    CHECK(level(judge_profiling("d", answer(R"({"start":5,"end":9})")), 0) == Level::ok);
+    CHECK(level(judge_profiling("d", answer(R"({"start":9,"end":5})")), 0) == Level::note);
+}
+
+TEST_CASE("Open MPI's choice of transports tells whether shared memory is left") {
+    CHECK(leaves_shared_memory(""));
+    CHECK(leaves_shared_memory("self,vader,tcp"));
+    CHECK(leaves_shared_memory("sm,self"));
+    CHECK_FALSE(leaves_shared_memory("tcp,self"));
+    CHECK_FALSE(leaves_shared_memory("^vader"));
+    CHECK(leaves_shared_memory("^openib,uct"));
+}
+
+TEST_CASE("all pairs of ranks are measured, or one of each two hosts where there are many") {
+    CHECK(choose_pairs({0}, 28).empty());
+    CHECK(choose_pairs({0, 0, 2}, 28) == std::vector<Pair>{{0, 1}, {0, 2}, {1, 2}});
+    CHECK(choose_pairs(std::vector<int>(8, 0), 28).size() == 28);
+    CHECK(choose_pairs({0, 0, 0, 3, 3, 5}, 3) == std::vector<Pair>{{0, 1, 3}, {0, 3, 6}, {0, 5, 3}});
+    CHECK(choose_pairs({0, 0, 0, 3, 3, 5}, 14) ==
+          std::vector<Pair>{{0, 1, 3}, {0, 3, 6}, {0, 5, 3}, {3, 4, 1}, {3, 5, 2}});
+    CHECK(choose_pairs(std::vector<int>(1000, 0), 28) == std::vector<Pair>{{0, 1, 499500}});
+}
+
+TEST_CASE("what all hosts found stands there once, and the rest names its hosts") {
+    const Findings all = joined({{"a", {ok("t", "same"), ok("u", "one"), ok("w", "all")}},
+                                 {"b", {ok("t", "same"), problem("u", "two", "x"), ok("w", "all")}}});
+    REQUIRE(all.size() == 4);
+    CHECK(line_of(all[0]) == "ok       t: same");
+    CHECK(line_of(all[1]) == "ok       u (a): one");
+    CHECK(line_of(all[2]) == "PROBLEM  u (b): two -> x");
+    CHECK(line_of(all[3]) == "ok       w: all");
+    CHECK(nlohmann::json(all).get<Findings>() == all);
+}
+
+TEST_CASE("a child process is told by its output, its status, its signal, and is killed when it takes too long") {
+    using std::chrono::seconds;
+    const ChildEnd well =
+        run_child({"/bin/sh", "-c", "echo one; echo two >&2; head -c 100000 /dev/zero | tr '\\0' x"}, seconds(20));
+    CHECK(well.well());
+    CHECK(well.output == "one\n" + std::string(100000, 'x'));
+    CHECK(run_child({"/bin/sh", "-c", "exit 3"}, seconds(20)).status == 3);
+    CHECK(run_child({"/bin/sh", "-c", "kill -ABRT $$"}, seconds(20)).signal == SIGABRT);
+    {
+        // As in the library's threads.
+        sigset_t all;
+        sigset_t before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, &before);
+        CHECK(run_child({"/bin/sh", "-c", "kill -ALRM $$"}, seconds(20)).signal == SIGALRM);
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+    CHECK(run_child({"/no/such/program"}, seconds(20)).error == ENOENT);
+    // Its own child, which holds the pipe, goes with it.
+    const ChildEnd slow =
+        run_child({"/bin/sh", "-c", "echo begun; sleep 1000; echo done"}, std::chrono::milliseconds(100));
+    CHECK(slow.timed_out);
+    CHECK(slow.output == "begun\n");
+    // One whose child lives on has ended all the same.
+    CHECK(run_child({"/bin/sh", "-c", "sleep 2 & exec echo gone"}, seconds(20)).well());
+}

@@ -1,0 +1,234 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/clock_sync.hpp"
+#include "intervals.hpp"
+#include "rank_trace.hpp"
+#include "trace_merge.hpp"
+#include "trace_table.hpp"
+
+using namespace cldist;
+using namespace cldist::tool;
+
+namespace {
+
+// As the library writes it: a span is a beginning and an end.
+std::string span(const std::string &name, int id, double start, double end, const std::string &args = "") {
+    const std::string common = fmt::format(R"("name":"{}","cat":"cldist","id":{},"tid":0,"pid":1)", name, id);
+    return fmt::format("{{\"ph\":\"b\",{},\"ts\":{},\"args\":{{{}}}}},\n{{\"ph\":\"e\",{},\"ts\":{}}},\n", common,
+                       start, args, common, end);
+}
+
+std::string kernel(const std::string &name, double start, double duration) {
+    return fmt::format(
+        "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"kernel\",\"ts\":{},\"dur\":{},\"tid\":1,\"pid\":1}},\n", name, start,
+        duration);
+}
+
+std::string trace_text(int rank, int ranks, const std::string &events, const std::string &clock = "",
+                       const std::string &boot = "b") {
+    return fmt::format(
+        "{{\"otherData\":{{\"rank\":{},\"ranks\":{},\"host\":\"h{}\",\"boot\":\"{}\",\"clock\":[{}]}},\n"
+        "\"traceEvents\":[\n{}{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{{}}}}\n]}}\n",
+        rank, ranks, rank, boot, clock, events);
+}
+
+/// A folder that is gone at the end of the test.
+struct Folder {
+    Folder() {
+        std::string name = (std::filesystem::temp_directory_path() / "cldist-unit-XXXXXX").string();
+        REQUIRE(mkdtemp(name.data()) != nullptr);
+        path = name;
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+    Folder(const Folder &) = delete;
+    Folder &operator=(const Folder &) = delete;
+
+    void write(const std::string &name, const std::string &text) const { std::ofstream(path / name) << text; }
+
+    std::filesystem::path path;
+};
+
+std::string what_is_wrong(const std::filesystem::path &folder) {
+    std::vector<std::string> left_out;
+    try {
+        [[maybe_unused]] const auto traces = read_traces(folder, false, left_out);
+    } catch (const TraceError &error) {
+        return error.what();
+    }
+    return "nothing";
+}
+
+bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("intervals that touch or overlap become one, empty ones vanish") {
+    CHECK(union_of({{5, 6}, {1, 3}, {2, 4}, {4, 4.5}, {7, 7}, {9, 8}}) == Intervals{{1, 4.5}, {5, 6}});
+    CHECK(union_of({{1, 10}, {2, 3}}) == Intervals{{1, 10}});
+    CHECK(union_of({}).empty());
+}
+
+TEST_CASE("the intersection is what both lists have") {
+    const Intervals a{{0, 4}, {6, 10}, {20, 21}};
+    CHECK(intersection_of(a, {{1, 2}, {3, 7}, {9, 30}}) == Intervals{{1, 2}, {3, 4}, {6, 7}, {9, 10}, {20, 21}});
+    CHECK(intersection_of(a, {{4, 6}}).empty());
+    CHECK(length_of(intersection_of(a, a)) == doctest::Approx(9));
+}
+
+TEST_CASE("the offset of a clock is that of the shortest round trip") {
+    const std::vector<RoundTrip> trips{{1000, 5000, 3000}, {4000, 7050, 4100}, {6000, 9500, 7000}};
+    const ClockSample sample = clock_sample(trips);
+    CHECK(sample.at_ns == 4050);
+    CHECK(sample.offset_ns == 3000);
+    CHECK(sample.uncertainty_ns == 50);
+}
+
+TEST_CASE("however unequal the two ways of a round trip are, the offset is right to within what is told") {
+    std::mt19937_64 random(7);
+    std::uniform_int_distribution<std::uint64_t> delay(0, 100000);
+    for (const std::int64_t offset : {-7'000'000'000LL, -1LL, 0LL, 1LL, 123'456'789'012LL}) {
+        for (int run = 0; run < 200; ++run) {
+            std::vector<RoundTrip> trips;
+            std::uint64_t now = 10'000'000'000;
+            for (int i = 0; i < 8; ++i) {
+                const std::uint64_t there = delay(random);
+                const std::uint64_t back = delay(random);
+                trips.push_back({now, static_cast<std::uint64_t>(static_cast<std::int64_t>(now + there) + offset),
+                                 now + there + back});
+                now += there + back;
+            }
+            const ClockSample sample = clock_sample(trips);
+            const auto error = static_cast<std::uint64_t>(std::abs(sample.offset_ns - offset));
+            REQUIRE(error <= sample.uncertainty_ns);
+        }
+    }
+}
+
+TEST_CASE("a clock with an offset that drifts is put on rank 0's") {
+    // Rank 1's clock is 5 s behind at its time 100 s, and loses 20 us in each second.
+    const ClockCorrection clock({{100'000'000'000, 5'000'000'000, 300}, {200'000'000'000, 5'002'000'000, 500}});
+    CHECK(clock.apply(100e6) == doctest::Approx(105e6).epsilon(1e-12));
+    CHECK(clock.apply(150e6) == doctest::Approx(155.001e6).epsilon(1e-12));
+    CHECK(clock.apply(200e6) == doctest::Approx(205.002e6).epsilon(1e-12));
+    CHECK(clock.drift_ppm() == doctest::Approx(20));
+    CHECK(clock.uncertainty_us() == doctest::Approx(0.5));
+    // One measurement: no drift is known.
+    CHECK(ClockCorrection({{100'000'000'000, -1000, 1}}).apply(500) == doctest::Approx(499));
+}
+
+TEST_CASE("ranks under one kernel keep their times, others are corrected, and it is said") {
+    const RankTrace first = parse_trace(trace_text(0, 2, ""));
+    const std::string near = R"({"at_ns":1000,"offset_ns":-40,"uncertainty_ns":50})";
+    const std::string far = R"({"at_ns":1000,"offset_ns":8000000,"uncertainty_ns":50})";
+    CHECK(choose_clock(first, &first).explanation.empty());
+
+    const ClockChoice same = choose_clock(parse_trace(trace_text(1, 2, "", near)), &first);
+    CHECK(same.correction.apply(1) == 1);
+    CHECK(has(same.explanation, "it is the clock of rank 0"));
+
+    const ClockChoice other_kernel = choose_clock(parse_trace(trace_text(1, 2, "", near, "c")), &first);
+    CHECK(other_kernel.correction.apply(1) == doctest::Approx(0.96));
+
+    // A container may have a clock of its own.
+    const ClockChoice own_clock = choose_clock(parse_trace(trace_text(1, 2, "", far)), &first);
+    CHECK(own_clock.correction.apply(1) == doctest::Approx(8001));
+    CHECK(has(own_clock.explanation, "no measurement at MPI_Finalize"));
+
+    const ClockChoice unknown = choose_clock(parse_trace(trace_text(1, 2, "", "", "c")), &first);
+    CHECK(unknown.correction.apply(1) == 1);
+    CHECK(has(unknown.explanation, "CAN'T BE COMPARED"));
+}
+
+TEST_CASE("a command's time begins when its wait list is done") {
+    const RankTrace trace = parse_trace(trace_text(
+        0, 1,
+        span("wait", 7, 10, 30) + span("device", 7, 30, 40) + span("message", 7, 35, 50) + kernel("jacobi", 0, 33) +
+            span("send", 7, 10, 52, R"("peer":1,"bytes":4096)") + span("wait", 8, 60, 61)));
+    const std::vector<Command> commands = commands_of(trace);
+    REQUIRE(commands.size() == 3);
+    CHECK(commands[0].kind == "kernel jacobi");
+    CHECK(commands[0].time == Interval{0, 33});
+    CHECK(commands[1].kind == "send");
+    CHECK(commands[1].time == Interval{30, 52});
+    CHECK(commands[1].bytes == 4096);
+    CHECK(commands[1].stages.size() == 3);
+    CHECK(commands[2].kind == "unfinished");
+}
+
+TEST_CASE("a damaged trace says what is wrong") {
+    CHECK_THROWS_AS((void)parse_trace(""), const TraceError &);
+    CHECK_THROWS_AS((void)parse_trace("{\"traceEvents\":[]}"), const TraceError &);
+    CHECK_THROWS_AS((void)parse_trace("{\"traceEvents\":7,\"otherData\":{}}"), const TraceError &);
+    const std::string whole = trace_text(0, 1, span("send", 1, 1, 2));
+    CHECK_THROWS_AS((void)parse_trace(whole.substr(0, whole.size() / 2)), const TraceError &);
+    for (const char *event :
+         {R"({"ph":"e","name":"send","id":1,"ts":5},)", R"({"ph":"b","name":"send","id":1,"ts":5},)",
+          R"({"ph":"X","name":"k","ts":"five","dur":1},)", R"({"name":"send"},)", "7,"})
+        CHECK_THROWS_AS((void)commands_of(parse_trace(trace_text(0, 1, event))), const TraceError &);
+}
+
+TEST_CASE("missing and damaged files are named, all of them, or left out where that is asked for") {
+    const Folder folder;
+    CHECK(has(what_is_wrong(folder.path / "none"), "none"));
+    CHECK(has(what_is_wrong(folder.path), "CLDIST_TRACE="));
+    folder.write("cldist-trace-0.json", trace_text(0, 4, span("send", 1, 1, 2)));
+    folder.write("cldist-trace-2.json", "{\"traceEvents\":[");
+    folder.write("cldist-trace-3.json", trace_text(5, 4, ""));
+    folder.write("cldist-trace-9.json", trace_text(9, 10, ""));
+    folder.write("merged.json", "not a rank's");
+    const std::string wrong = what_is_wrong(folder.path);
+    CHECK(has(wrong, "cldist-trace-1.json: is missing; the run had 4 ranks"));
+    CHECK(has(wrong, "cldist-trace-2.json: is damaged"));
+    CHECK(has(wrong, "cldist-trace-3.json: holds the trace of rank 5"));
+    CHECK(has(wrong, "cldist-trace-9.json: is of a run of 10 ranks"));
+    CHECK_FALSE(has(wrong, "merged.json"));
+    std::vector<std::string> left_out;
+    CHECK(read_traces(folder.path, true, left_out).size() == 1);
+    CHECK(left_out.size() == 4);
+}
+
+TEST_CASE("the table counts each kind, and how much of its time kernels of the same rank ran") {
+    // Rank 0: two sends that overlap, under a kernel for half of their time. Rank 1: one send, no kernel.
+    const std::vector<Command> first{
+        {"send", {0, 10}, 1000, {{"message", {2, 10}}}}, {"send", {5, 20}, 3000, {}}, {"kernel k", {10, 40}, 0, {}}};
+    const std::vector<Command> second{{"send", {0, 30}, 2000, {}}};
+    const std::vector<Row> rows = summarise({first, second});
+    REQUIRE(rows.size() == 3);
+    CHECK(rows[0].kind == "send");
+    CHECK(rows[0].stage.empty());
+    CHECK(rows[0].count == 3);
+    CHECK(rows[0].bytes == 6000);
+    CHECK(rows[0].total_us == doctest::Approx(55));
+    CHECK(rows[0].median_us == doctest::Approx(15));
+    CHECK(rows[0].busy_us == doctest::Approx(50));
+    CHECK(rows[0].under_us == doctest::Approx(10));
+    CHECK(rows[1].stage == "message");
+    CHECK(rows[1].count == 1);
+    CHECK(rows[1].under_us == 0);
+    CHECK(rows[2].kernel);
+    CHECK(has(format_table(rows), "20.0 %"));
+    // 6000 bytes in 50 us
+    CHECK(has(format_table(rows), "0.120"));
+}
+
+TEST_CASE("merged traces have ids of their own and begin at the first event") {
+    RankTrace first = parse_trace(trace_text(0, 2, span("send", 1, 1000, 1010)));
+    RankTrace second = parse_trace(trace_text(1, 2, span("recv", 1, 500, 520)));
+    correct(second, ClockCorrection({{0, 600'000, 1}}));
+    const nlohmann::json all = merged({first, second});
+    std::vector<std::string> ids;
+    std::vector<double> times;
+    for (const auto &event : all.at("traceEvents")) {
+        if (!event.contains("ts")) continue;
+        ids.push_back(event.at("id"));
+        times.push_back(event.at("ts"));
+    }
+    CHECK(ids == std::vector<std::string>{"0.1", "0.1", "1.1", "1.1"});
+    CHECK(times == std::vector<double>{0, 10, 100, 120});
+}

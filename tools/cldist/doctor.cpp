@@ -1,0 +1,88 @@
+#include "doctor.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "doctor_mpi.hpp"
+#include "doctor_opencl.hpp"
+#include "doctor_system.hpp"
+#include "finding.hpp"
+
+namespace cldist::tool {
+namespace {
+
+void append(Findings &all, Findings more) { all.insert(all.end(), more.begin(), more.end()); }
+
+Findings settings_findings() {
+    std::vector<std::string_view> environment;
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
+    return judge_settings(environment);
+}
+
+// What the settings say is in the findings; the library need not say it once more.
+void quieten_library() {
+    setenv("CLDIST_LOG", "error", 1);
+    unsetenv("CLDIST_TRACE");
+}
+
+Findings examine_alone() {
+    Findings all = settings_findings();
+    quieten_library();
+    const HostFacts host = host_facts(1);
+    append(all, mpi_findings_alone());
+    append(all, judge_host(host));
+    append(all, opencl_findings(host, false));
+    return all;
+}
+
+// What is found in rank 0; elsewhere nothing that matters.
+Findings examine_job(const Launch &launch) {
+    Findings local = settings_findings();
+    quieten_library();
+    const Job job;
+    const HostFacts host = job.host_facts();
+    if (job.looks_at_host()) {
+        append(local, judge_host(host));
+        local.push_back(job.judge_idle(host));
+        append(local, opencl_findings(host, launch.by_openmpi));
+    }
+    job.wait_for_all();
+    const std::string text = job.looks_at_host() ? nlohmann::json{host_name(), local}.dump() : "";
+    std::vector<std::pair<std::string, Findings>> hosts;
+    for (const std::string &one : job.gather(text))
+        if (!one.empty()) hosts.push_back(nlohmann::json::parse(one).get<std::pair<std::string, Findings>>());
+    Findings all = job.job_findings(launch);
+    append(all, joined(hosts));
+    append(all, job.rank_findings());
+    append(all, job.pair_findings());
+    return job.rank() == 0 ? all : Findings{};
+}
+
+}  // namespace
+
+int run_doctor(bool json) {
+    const Launch launch = find_launch();
+    const Findings findings = launch.by_launcher ? examine_job(launch) : examine_alone();
+    if (findings.empty()) return 0;  // another rank tells
+    const auto count = [&](Finding::Level level) {
+        return std::count_if(findings.begin(), findings.end(), [&](const Finding &f) { return f.level == level; });
+    };
+    const auto problems = count(Finding::Level::problem);
+    const auto notes = count(Finding::Level::note);
+    if (json) {
+        fmt::print("{}\n", nlohmann::json{{"findings", findings}, {"problems", problems}, {"notes", notes}}.dump(2));
+    } else {
+        for (const Finding &finding : findings) fmt::print("{}\n", line_of(finding));
+        fmt::print("{} problem{}, {} note{}\n", problems, problems == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
+    }
+    return problems > 0 ? 1 : 0;
+}
+
+}  // namespace cldist::tool

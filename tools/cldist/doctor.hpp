@@ -1,0 +1,9 @@
+#pragma once
+
+namespace cldist::tool {
+
+/// Looks at the system, alone or in an MPI job, and prints what it finds, in an MPI job from rank 0. Gives the exit status: 1
+/// if something will hurt, else 0.
+int run_doctor(bool json);
+
+}  // namespace cldist::tool

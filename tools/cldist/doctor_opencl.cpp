@@ -1,0 +1,237 @@
+#include "doctor_opencl.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "ocl/query.hpp"
+
+namespace cldist::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string platform_string(cl_platform_id platform, cl_platform_info param) {
+    std::size_t size = 0;
+    if (clGetPlatformInfo(platform, param, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
+    std::string text(size, '\0');
+    if (clGetPlatformInfo(platform, param, size, text.data(), nullptr) != CL_SUCCESS) return {};
+    text.resize(size - 1);
+    return text;
+}
+
+std::string type_text(cl_device_type type) {
+    if ((type & CL_DEVICE_TYPE_GPU) != 0) return "GPU";
+    if ((type & CL_DEVICE_TYPE_CPU) != 0) return "CPU";
+    return (type & CL_DEVICE_TYPE_ACCELERATOR) != 0 ? "accelerator" : "other device";
+}
+
+LoaderFacts loader_facts(std::size_t platforms, bool openmpi_job) {
+    LoaderFacts facts;
+    facts.platforms = platforms;
+    facts.openmpi_job = openmpi_job;
+    std::error_code error;
+    for (fs::directory_iterator at("/etc/OpenCL/vendors", error), end; !error && at != end; at.increment(error))
+        if (at->path().extension() == ".icd") facts.installed.push_back(at->path().filename().string());
+    std::sort(facts.installed.begin(), facts.installed.end());
+    for (const char *name : {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "OPENCL_LAYERS",
+                             "POCL_DEVICES", "CUDA_VISIBLE_DEVICES", "HWLOC_COMPONENTS"})
+        if (const char *value = std::getenv(name); value != nullptr) facts.environment.emplace_back(name, value);
+    return facts;
+}
+
+Finding describe_device(const std::string &name, cl_device_id device) {
+    const auto type = query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0);
+    const bool host_memory = query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) != CL_FALSE;
+    const std::string fact =
+        fmt::format("{}, {}, {} compute units, {} of {} memory, driver {}", device_string(device, CL_DEVICE_NAME),
+                    type_text(type), query<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS).value_or(0),
+                    bytes_text(query<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE).value_or(0)),
+                    host_memory ? "the host's" : "its own", device_string(device, CL_DRIVER_VERSION));
+    if (query<cl_bool>(device, CL_DEVICE_AVAILABLE).value_or(CL_TRUE) == CL_FALSE)
+        return problem(name, fact + ", not available", "is another process using it exclusively?");
+    return ok(name, fact);
+}
+
+// What a probe that gave no answer says.
+Finding unanswered(const std::string &topic, const std::string &device, const Answer &answer) {
+    return problem(topic, fmt::format("{}: the driver was tried in a child process, which {}", device, answer.failure),
+                   "don't rely on this driver; is there a newer one?");
+}
+
+void append(Findings &all, Findings more) { all.insert(all.end(), more.begin(), more.end()); }
+
+Findings driver_findings(const std::string &name, DevicePlace place) {
+    Findings all;
+    append(all, judge_user_event(name, ask("user-event", place)));
+    append(all, judge_pageable_copy(name, ask("pageable-copy", place)));
+    append(all, judge_error_code(name, ask("error-code", place)));
+    append(all, judge_failed_event(name, ask("failed-event", place)));
+    append(all, judge_profiling(name, ask("profiling", place)));
+    return all;
+}
+
+}  // namespace
+
+Finding judge_loader(const LoaderFacts &facts) {
+    const std::string topic = "OpenCL loader";
+    std::string fact = fmt::format("{} platform{}", facts.platforms, facts.platforms == 1 ? "" : "s");
+    if (!facts.installed.empty()) fact += fmt::format(", in /etc/OpenCL/vendors: {}", fmt::join(facts.installed, " "));
+    bool filtered = false;
+    bool hwloc_asks = true;
+    for (const auto &[name, value] : facts.environment) {
+        fact += fmt::format(", {}={}", name, value);
+        filtered = filtered || name.starts_with("OCL_ICD_");
+        if (name == "HWLOC_COMPONENTS") hwloc_asks = value.find("-opencl") == std::string::npos;
+    }
+    if (facts.platforms == 0)
+        return problem(topic, fact,
+                       filtered ? "see that the variables name what exists"
+                                : "install a driver: pocl-opencl-icd for the processor, or that of the GPU's maker");
+    if (filtered && facts.platforms < facts.installed.size())
+        return problem(topic, fact + "; the variables hide platforms",
+                       facts.openmpi_job && hwloc_asks
+                           ? "mpirun loads platforms through hwloc, and PoCL then hides the others: export "
+                             "HWLOC_COMPONENTS=-opencl before mpirun"
+                           : "unset them, if that is not wanted");
+    return ok(topic, fact);
+}
+
+Finding judge_pocl(const PoclFacts &facts, const HostFacts &host) {
+    const std::string topic = "PoCL threads";
+    const std::string fact =
+        fmt::format("{} thread{} in each of {} rank{} for {} core{}", facts.threads, facts.threads == 1 ? "" : "s",
+                    host.ranks, host.ranks == 1 ? "" : "s", host.cores, host.cores == 1 ? "" : "s");
+    const std::string advice = fmt::format("export POCL_MAX_PTHREAD_COUNT={}", cores_per_rank(host));
+    if (host.ranks > 1 && facts.threads * host.ranks > host.cores && facts.threads > 1)
+        return problem(topic, fact + ": the ranks are in each other's way", advice);
+    if (host.ranks == 1 && !facts.limited && facts.threads > 1)
+        return note(topic, fact, "with several ranks on the host: export POCL_MAX_PTHREAD_COUNT=<cores / ranks>");
+    return ok(topic, fact);
+}
+
+Findings judge_user_event(const std::string &device, const Answer &answer) {
+    const std::string other = "user event, other queues";
+    const std::string same = "user event, out-of-order queue";
+    if (answer.value.is_null()) return {unanswered(other, device, answer)};
+    Findings findings;
+    findings.push_back(
+        answer.value.at("other_queue").get<bool>()
+            ? ok(other, device + ": a pending user event does not hold up other queues")
+            : problem(other, device + ": a pending user event holds up other queues of its context",
+                      "pending messages stop kernels in other queues: use blocking messages, or another driver"));
+    if (!answer.value.contains("same_queue"))
+        findings.push_back(ok(same, device + ": the driver has no out-of-order queues"));
+    else if (answer.value["same_queue"].get<bool>())
+        findings.push_back(ok(same, device + ": commands pass one that waits for a user event"));
+    else
+        findings.push_back(note(same, device + ": a pending user event holds up the whole queue",
+                                "pending messages stop what is behind them there: use several in-order queues"));
+    return findings;
+}
+
+Findings judge_pageable_copy(const std::string &device, const Answer &answer) {
+    const std::string topic = "pageable copies";
+    if (answer.value.is_null()) return {unanswered(topic, device, answer)};
+    std::string fact = fmt::format("{}: of {}, the call against the whole copy:", device,
+                                   bytes_text(answer.value.at("bytes").get<std::uint64_t>()));
+    bool blocks = false;
+    for (const char *which : {"write", "read"}) {
+        const auto &times = answer.value.at(which);
+        const auto call = times.at("call_ms").get<double>();
+        const auto total = times.at("total_ms").get<double>();
+        blocks = blocks || call > total / 2;
+        fact += fmt::format(" {} {:.2f} of {:.2f} ms", which, call, total);
+    }
+    if (!blocks) return {ok(topic, fact)};
+    return {
+        note(topic, fact + "; non-blocking copies of ordinary memory block",
+             "messages and files don't mind, they go through page-locked memory; for copies of your own map a buffer "
+             "made with CL_MEM_ALLOC_HOST_PTR")};
+}
+
+Findings judge_error_code(const std::string &device, const Answer &answer) {
+    const std::string topic = "error codes";
+    const std::string callbacks = "callbacks of failed events";
+    if (answer.value.is_null()) return {unanswered(topic, device, answer)};
+    Findings findings;
+    const auto sent = answer.value.at("sent").get<cl_int>();
+    const auto seen = answer.value.at("command").get<cl_int>();
+    const std::string fact = fmt::format("{}: a command behind a user event with status {}", device, sent);
+    if (!answer.value.at("ended").get<bool>())
+        findings.push_back(problem(topic, fact + " never ends",
+                                   "CLDIST_ON_ERROR=abort, so that a failed command does not hang the program"));
+    else if (seen >= 0)
+        findings.push_back(problem(topic, fmt::format("{} ends as if it were well ({})", fact, seen),
+                                   "ask CL_TRANSFER_STATUS of the messages, or CLDIST_ON_ERROR=abort"));
+    else if (seen != sent)
+        findings.push_back(note(topic, fmt::format("{} gets {}", fact, seen),
+                                "only the sign survives; CL_TRANSFER_STATUS of a message has the code"));
+    else
+        findings.push_back(ok(topic, fact + " gets that status"));
+    const auto &told = answer.value.at("callback");
+    if (told.is_null())
+        findings.push_back(note(callbacks, device + ": are not called",
+                                "the library asks such events itself; don't rely on callbacks in code of your own"));
+    else if (told.get<cl_int>() >= 0)
+        findings.push_back(note(callbacks, fmt::format("{}: are called with status {}", device, told.get<cl_int>()),
+                                "ask the event for its status"));
+    else
+        findings.push_back(ok(callbacks, fmt::format("{}: are called with status {}", device, told.get<cl_int>())));
+    return findings;
+}
+
+Findings judge_failed_event(const std::string &device, const Answer &answer) {
+    const std::string topic = "failed events";
+    if (!answer.value.is_null())
+        return {ok(topic, device + ": the driver survives that a command fails whose event nobody holds")};
+    return {note(topic,
+                 fmt::format("{}: the driver does not survive that a command fails whose event nobody holds: a child "
+                             "process {}",
+                             device, answer.failure),
+                 "a failed message ends the job with its cause in words; with CLDIST_ON_ERROR=event it gets a status "
+                 "instead: then hold the events of all commands behind it")};
+}
+
+Findings judge_profiling(const std::string &device, const Answer &answer) {
+    const std::string topic = "profiling";
+    if (answer.value.is_null())
+        return {note(topic, fmt::format("{}: the times of commands can't be had: {}", device, answer.failure),
+                     "clTraceEvent shows no kernels")};
+    const auto start = answer.value.at("start").get<std::uint64_t>();
+    const auto end = answer.value.at("end").get<std::uint64_t>();
+    if (start == 0 || end < start)
+        return {note(topic, fmt::format("{}: commands have no proper times ({} to {})", device, start, end),
+                     "clTraceEvent shows kernels at wrong times")};
+    return {ok(topic, device + ": commands have their times")};
+}
+
+Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
+    const std::vector<cl_platform_id> platforms = all_platforms();
+    Findings all{judge_loader(loader_facts(platforms.size(), openmpi_job))};
+    for (std::size_t p = 0; p < platforms.size(); ++p) {
+        const std::string version = platform_string(platforms[p], CL_PLATFORM_VERSION);
+        const std::vector<cl_device_id> devices = all_devices(platforms[p]);
+        const std::string topic = fmt::format("platform {}", p);
+        const std::string fact = fmt::format("{}, {}", platform_string(platforms[p], CL_PLATFORM_NAME), version);
+        all.push_back(devices.empty() ? note(topic, fact + ", without devices",
+                                             "is the device's kernel driver loaded, and may you open it?")
+                                      : ok(topic, fact));
+        for (std::size_t d = 0; d < devices.size(); ++d) {
+            const std::string name = fmt::format("device {}.{}", p, d);
+            all.push_back(describe_device(name, devices[d]));
+            const auto type = query<cl_device_type>(devices[d], CL_DEVICE_TYPE).value_or(0);
+            if (version.find("PoCL") != std::string::npos && (type & CL_DEVICE_TYPE_CPU) != 0)
+                all.push_back(judge_pocl({query<cl_uint>(devices[d], CL_DEVICE_MAX_COMPUTE_UNITS).value_or(1),
+                                          std::getenv("POCL_MAX_PTHREAD_COUNT") != nullptr},
+                                         host));
+            append(all, driver_findings(name, {p, d}));
+        }
+    }
+    return all;
+}
+
+}  // namespace cldist::tool

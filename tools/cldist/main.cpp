@@ -1,0 +1,92 @@
+// cldist: what a user of the library wants to know of his system and of his runs.
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "doctor.hpp"
+#include "probes.hpp"
+#include "trace.hpp"
+
+using namespace cldist::tool;
+
+namespace {
+
+constexpr int wrong_usage = 2;
+
+constexpr const char *doctor_help =
+    R"(Looks at this system: OpenCL platforms and devices, what the library depends on in
+their drivers, the MPI library, limits, settings. Prints a line for each: "ok",
+"note" or "PROBLEM", what was found, and behind "->" what to do about it.
+
+In an MPI job, `mpirun -n 4 cldist doctor`, it looks at every host, and also tells
+which device each rank gets and what lies between each pair of ranks. Start it as
+you start your program: the environment is part of what is looked at.
+
+Drivers are tried in child processes, which may die and are given 20 seconds.
+
+Exit status: 0 if there is no problem, 1 if something will hurt, 2 for wrong usage.)";
+
+constexpr const char *trace_help = R"(
+Puts the traces of all ranks of a run with CLDIST_TRACE=FOLDER together: one file
+for Perfetto (ui.perfetto.dev) or chrome://tracing, and a table.
+
+Times are put on rank 0's clock: the library measures how far the ranks' clocks are
+apart at MPI_Init and at MPI_Finalize; what lies between goes in a straight line.
+What was measured, and to within what, is printed.
+
+The table has a line for each kind of command, and below it one for each of its
+stages:
+  count          commands, or blocks of a stage
+  bytes          moved by them; a send and its receive both count
+  total ms       the sum of their times. A command's time begins when it could start:
+                 its wait list is done
+  median us      of one
+  busy ms        the time in which at least one was under way, summed over the ranks
+  GB/s           bytes in busy time
+  under kernels  how much of busy time kernels of the same rank ran. Kernels are those
+                 that the program gave to clTraceEvent.
+
+Exit status: 0, 1 if traces are missing, damaged or can't be written, 2 for wrong usage.)";
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    CLI::App app("Tools for programs that use the cldist library. `cldist COMMAND --help` tells more.", "cldist");
+    app.require_subcommand(1);
+
+    bool json = false;
+    CLI::App *const doctor = app.add_subcommand("doctor", "Looks for what will hurt on this system");
+    doctor->footer(doctor_help);
+    doctor->add_flag("--json", json, "Print a JSON object instead of lines");
+
+    TraceOptions options;
+    CLI::App *const trace =
+        app.add_subcommand("trace", "Puts the traces of all ranks together, and tells what took how long");
+    trace->footer(trace_help);
+    trace->add_option("FOLDER", options.folder, "What CLDIST_TRACE named")->required();
+    trace->add_option("-o,--output", options.output, "The merged trace (default: FOLDER/merged.json)");
+    trace->add_flag("--per-rank", options.per_rank, "A table for each rank, too");
+    trace->add_flag("--partial", options.partial, "Go on without traces that are missing or damaged");
+
+    // What doctor runs as its child processes.
+    std::string question;
+    DevicePlace place;
+    CLI::App *const probe = app.add_subcommand("probe")->group("");
+    probe->add_option("question", question)->required();
+    probe->add_option("platform", place.platform);
+    probe->add_option("device", place.device);
+
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError &error) {
+        return app.exit(error) == 0 ? 0 : wrong_usage;
+    }
+    try {
+        if (probe->parsed()) return run_probe(question, place);
+        return doctor->parsed() ? run_doctor(json) : run_trace(options);
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "cldist: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,204 @@
+#include "rank_trace.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace cldist::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::string_view prefix = "cldist-trace-";
+constexpr std::string_view suffix = ".json";
+
+const std::set<std::string, std::less<>> stage_names{"wait", "match", "device", "message", "file"};
+
+std::optional<int> rank_of_file(std::string_view name) {
+    if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size()) return {};
+    name = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+    int rank = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+    if (error != std::errc{} || end != name.data() + name.size() || rank < 0) return {};
+    return rank;
+}
+
+std::map<int, fs::path> files_in(const fs::path &folder) {
+    std::error_code error;
+    std::map<int, fs::path> files;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+        if (const auto rank = rank_of_file(at->path().filename().string())) files[*rank] = at->path();
+    if (error) throw TraceError(fmt::format("{}: {}", folder.string(), error.message()));
+    if (files.empty())
+        throw TraceError(fmt::format("{}: no cldist-trace-<rank>.json is there; run the program with CLDIST_TRACE={}",
+                                     folder.string(), folder.string()));
+    return files;
+}
+
+RankTrace read_file(const fs::path &path, int rank) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) throw TraceError(std::strerror(errno));
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (in.bad()) throw TraceError("can't be read");
+    RankTrace trace = parse_trace(text);
+    // Reads them once for what may be wrong with them, while the file's name is at hand.
+    [[maybe_unused]] const std::vector<Command> commands = commands_of(trace);
+    if (trace.rank != rank) throw TraceError(fmt::format("holds the trace of rank {}", trace.rank));
+    return trace;
+}
+
+/// What is read of one folder, with what is wrong.
+struct Found {
+    std::vector<RankTrace> traces;
+    std::vector<std::string> complaints;
+};
+
+Found read_all(const fs::path &folder) {
+    Found found;
+    const std::map<int, fs::path> files = files_in(folder);
+    for (const auto &[rank, path] : files) {
+        try {
+            found.traces.push_back(read_file(path, rank));
+        } catch (const TraceError &error) {
+            found.complaints.push_back(fmt::format("{}: {}", path.string(), error.what()));
+        }
+    }
+    if (found.traces.empty()) return found;
+    // Of the run that the first file is of.
+    const int ranks = found.traces.front().ranks;
+    for (int rank = 0; rank < ranks; ++rank)
+        if (!files.contains(rank))
+            found.complaints.push_back(fmt::format("{}: is missing; the run had {} ranks",
+                                                   (folder / fmt::format("{}{}{}", prefix, rank, suffix)).string(),
+                                                   ranks));
+    std::erase_if(found.traces, [&](const RankTrace &trace) {
+        if (trace.ranks == ranks && trace.rank < ranks) return false;
+        found.complaints.push_back(
+            fmt::format("{}: is of a run of {} ranks, the trace of rank {} of one of {}; the folder holds several runs",
+                        files.at(trace.rank).string(), trace.ranks, found.traces.front().rank, ranks));
+        return true;
+    });
+    return found;
+}
+
+double end_of_wait(const Command &command, double begin) {
+    for (const Command::Stage &stage : command.stages)
+        if (stage.name == "wait") begin = std::max(begin, stage.time.end);
+    return begin;
+}
+
+/// Puts the beginnings and ends of a trace together; stages come before the end of their command.
+class CommandReader {
+public:
+    void take(const Json &event) {
+        const std::string phase = event.at("ph").get<std::string>();
+        if (event.contains("ts")) [[maybe_unused]]
+            const double is_a_number = event["ts"].get<double>();
+        if (phase == "X")
+            take_kernel(event);
+        else if (phase == "b")
+            open_[key_of(event)].push_back(event);
+        else if (phase == "e")
+            take_end(event);
+    }
+
+    std::vector<Command> finish() {
+        for (const auto &[key, begins] : open_)
+            if (!begins.empty()) throw TraceError(fmt::format("\"{}\" with id {} has no end", key.second, key.first));
+        for (auto &[id, stages] : stages_) {
+            Command rest{"unfinished", stages.front().time, 0, std::move(stages)};
+            for (const Command::Stage &stage : rest.stages) rest.time.end = std::max(rest.time.end, stage.time.end);
+            rest.time.start = std::min(end_of_wait(rest, rest.time.start), rest.time.end);
+            commands_.push_back(std::move(rest));
+        }
+        return std::move(commands_);
+    }
+
+private:
+    using Key = std::pair<std::uint64_t, std::string>;
+
+    static Key key_of(const Json &event) {
+        return {event.at("id").get<std::uint64_t>(), event.at("name").get<std::string>()};
+    }
+
+    void take_kernel(const Json &event) {
+        const double start = event.at("ts").get<double>();
+        commands_.push_back(
+            {"kernel " + event.at("name").get<std::string>(), {start, start + event.at("dur").get<double>()}, 0, {}});
+    }
+
+    void take_end(const Json &event) {
+        const Key key = key_of(event);
+        std::vector<Json> &begins = open_[key];
+        if (begins.empty()) throw TraceError(fmt::format("\"{}\" with id {} has no beginning", key.second, key.first));
+        const Json begin = std::move(begins.back());
+        begins.pop_back();
+        const Interval time{begin.at("ts").get<double>(), event.at("ts").get<double>()};
+        if (stage_names.contains(key.second)) {
+            stages_[key.first].push_back({key.second, time});
+            return;
+        }
+        Command command{key.second, time, 0, std::move(stages_[key.first])};
+        stages_.erase(key.first);
+        command.time.start = std::min(end_of_wait(command, time.start), time.end);
+        if (begin.contains("args")) command.bytes = begin["args"].value("bytes", 0.0);
+        commands_.push_back(std::move(command));
+    }
+
+    std::vector<Command> commands_;
+    std::map<Key, std::vector<Json>> open_;
+    std::map<std::uint64_t, std::vector<Command::Stage>> stages_;  ///< of commands whose end has not come
+};
+
+}  // namespace
+
+RankTrace parse_trace(const std::string &text) {
+    try {
+        Json whole = Json::parse(text);
+        RankTrace trace;
+        if (!whole.at("traceEvents").is_array()) throw TraceError("\"traceEvents\" is not an array");
+        trace.events = std::move(whole["traceEvents"]);
+        const Json &other = whole.at("otherData");
+        other.at("rank").get_to(trace.rank);
+        other.at("ranks").get_to(trace.ranks);
+        other.at("host").get_to(trace.host);
+        other.at("boot").get_to(trace.boot);
+        for (const Json &sample : other.at("clock"))
+            trace.clock.push_back({sample.at("at_ns").get<std::uint64_t>(), sample.at("offset_ns").get<std::int64_t>(),
+                                   sample.at("uncertainty_ns").get<std::uint64_t>()});
+        return trace;
+    } catch (const Json::exception &error) {
+        throw TraceError(fmt::format("is damaged, or not a trace of this version: {}", error.what()));
+    }
+}
+
+std::vector<RankTrace> read_traces(const fs::path &folder, bool partial, std::vector<std::string> &left_out) {
+    Found found = read_all(folder);
+    if (!found.complaints.empty() && (!partial || found.traces.empty()))
+        throw TraceError(fmt::format("{}", fmt::join(found.complaints, "\n")));
+    left_out = std::move(found.complaints);
+    return std::move(found.traces);
+}
+
+std::vector<Command> commands_of(const RankTrace &trace) {
+    try {
+        CommandReader reader;
+        for (const Json &event : trace.events) reader.take(event);
+        return reader.finish();
+    } catch (const Json::exception &error) {
+        throw TraceError(fmt::format("has a damaged event: {}", error.what()));
+    }
+}
+
+}  // namespace cldist::tool

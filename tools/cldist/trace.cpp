@@ -1,0 +1,72 @@
+#include "trace.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "trace_merge.hpp"
+#include "trace_table.hpp"
+
+namespace cldist::tool {
+namespace {
+
+void write_merged(const std::filesystem::path &path, const std::vector<RankTrace> &traces) {
+    std::ofstream out(path, std::ios::binary);
+    if (out) out << merged(traces).dump() << '\n' << std::flush;
+    if (!out) throw TraceError(fmt::format("{}: can't be written: {}", path.string(), std::strerror(errno)));
+}
+
+// Gives false if nothing was recorded.
+bool print_tables(const std::vector<RankTrace> &traces, const std::vector<std::vector<Command>> &ranks, bool per_rank) {
+    const std::vector<Row> rows = summarise(ranks);
+    if (rows.empty()) return false;
+    if (per_rank) {
+        for (std::size_t i = 0; i < traces.size(); ++i)
+            fmt::print("\nrank {} ({})\n{}", traces[i].rank, traces[i].host, format_table(summarise({ranks[i]})));
+        if (ranks.size() > 1) fmt::print("\nall ranks\n{}", format_table(rows));
+    } else {
+        fmt::print("\n{}", format_table(rows));
+    }
+    if (!rows.back().kernel) fmt::print("\nNo kernels are in these traces: clTraceEvent(event, name) records them.\n");
+    return true;
+}
+
+void print_traces(const TraceOptions &options) {
+    std::vector<std::string> left_out;
+    std::vector<RankTrace> traces = read_traces(options.folder, options.partial, left_out);
+    for (const std::string &complaint : left_out) fmt::print(stderr, "cldist trace: left out: {}\n", complaint);
+    fmt::print("{} rank{}{}\n", traces.size(), traces.size() == 1 ? "" : "s",
+               left_out.empty() ? "" : fmt::format(" of {}", traces.front().ranks));
+    const RankTrace *const first = traces.front().rank == 0 ? &traces.front() : nullptr;
+    std::vector<ClockChoice> clocks;
+    for (const RankTrace &trace : traces) clocks.push_back(choose_clock(trace, first));
+    std::vector<std::vector<Command>> ranks;
+    for (std::size_t i = 0; i < traces.size(); ++i) {
+        if (!clocks[i].explanation.empty()) fmt::print("{}\n", clocks[i].explanation);
+        correct(traces[i], clocks[i].correction);
+        ranks.push_back(commands_of(traces[i]));
+    }
+    const bool anything = print_tables(traces, ranks, options.per_rank);
+    if (!anything) fmt::print("Nothing was recorded.\n");
+    const std::filesystem::path output = options.output.empty() ? std::filesystem::path(options.folder) / "merged.json"
+                                                                : std::filesystem::path(options.output);
+    write_merged(output, traces);
+    fmt::print("\nThe merged trace is in {}\n", output.string());
+}
+
+}  // namespace
+
+int run_trace(const TraceOptions &options) {
+    try {
+        print_traces(options);
+        return 0;
+    } catch (const TraceError &error) {
+        fmt::print(stderr, "cldist trace: {}\n", error.what());
+        return 1;
+    }
+}
+
+}  // namespace cldist::tool

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+namespace cldist::tool {
+
+struct TraceOptions {
+    std::string folder;
+    std::string output;  ///< empty: merged.json in the folder
+    bool per_rank = false;
+    bool partial = false;
+};
+
+/// Merges the traces of a folder and prints the table. Gives the exit status; what is wrong is printed.
+int run_trace(const TraceOptions &options);
+
+}  // namespace cldist::tool
