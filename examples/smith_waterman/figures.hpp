@@ -1,0 +1,52 @@
+#pragma once
+
+#include "hosts.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace smith_waterman {
+
+struct Host {
+    std::string_view name;
+    std::function<Times(Search &, std::FILE *)> run;
+};
+
+/// One run over the whole database; seconds.
+struct Run {
+    double total;
+    Times times;
+    /// What the transfers cost: the time in which no kernel ran.
+    double exposed() const { return total - times.kernels; }
+};
+
+/// The runs of one host with one block size.
+struct Series {
+    std::string_view host;
+    std::size_t block, chunks;
+    std::vector<Run> runs = {};
+
+    template <typename Figure>
+    double median(Figure &&figure) const;
+    double total() const;
+    double kernels() const;
+    double exposed() const;
+    double file() const;
+    double copy() const;
+};
+
+/// By how much `series` has less exposed time than `by`: the median over the rounds, 0.18 for 18 % less.
+double saved(const Series &series, const Series &by);
+
+/// "511", "4K" or "1M".
+std::string size_name(std::size_t bytes);
+
+/// A table, and what the block size with which event-chained is fastest gives.
+void print(const std::vector<Series> &all, double cells);
+/// `head`: what else is to be told, as members of a JSON object.
+std::string to_json(const std::string &head, const std::vector<Series> &all, double cells);
+
+}  // namespace smith_waterman
