@@ -41,8 +41,9 @@ inline size_t parse_size(const char *text) {
     char *end = nullptr;
     const size_t number = std::strtoull(text, &end, 10);
     const std::string_view units = "kmg", unit = end;
-    const size_t at = unit.size() == 1 ? units.find(static_cast<char>(unit[0] | 0x20)) : units.npos;
-    if (number == 0 || (!unit.empty() && at == units.npos)) die("'{}' is not a size, like 4096, 4K or 16M", text);
+    const size_t at = unit.size() == 1 ? units.find(static_cast<char>(unit[0] | 0x20)) : std::string_view::npos;
+    if (number == 0 || (!unit.empty() && at == std::string_view::npos))
+        die("'{}' is not a size, like 4096, 4K or 16M", text);
     return unit.empty() ? number : number << (10 * (at + 1));
 }
 
@@ -169,6 +170,19 @@ inline cl_device_type device_type(std::string_view name) {
     die("device '{}' is neither cpu nor gpu", name);
 }
 
+/// The number of this rank among those of its host; 0 where MPI was not started.
+inline int local_rank() {
+    int initialized = 0;
+    int number = 0;
+    MPI_Initialized(&initialized);
+    if (!initialized) return 0;
+    MPI_Comm host = MPI_COMM_NULL;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_rank(host, &number);
+    MPI_Comm_free(&host);
+    return number;
+}
+
 /// This rank's device: the one with the number of the rank among those of its host.
 struct Device {
     cl_device_id id = nullptr;
@@ -176,15 +190,10 @@ struct Device {
     size_t count = 0;  ///< devices of this type on the host
 
     explicit Device(cl_device_type type) {
-        MPI_Comm host = MPI_COMM_NULL;
-        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-        int local_rank = 0;
-        MPI_Comm_rank(host, &local_rank);
-        MPI_Comm_free(&host);
         const auto all = devices(type);
         if (all.empty()) die("no such OpenCL device here");
         count = all.size();
-        id = all[static_cast<size_t>(local_rank) % count];
+        id = all[static_cast<size_t>(local_rank()) % count];
         cl_int status = CL_SUCCESS;
         context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &status);
         check(status, "clCreateContext");
@@ -264,8 +273,10 @@ struct Report {
         char library[MPI_MAX_LIBRARY_VERSION_STRING] = {};
         int length = 0;
         int level = 0;
+        int initialized = 0;
         MPI_Get_library_version(library, &length);
-        MPI_Query_thread(&level);
+        MPI_Initialized(&initialized);
+        if (initialized) MPI_Query_thread(&level);
         std::string mpi = library;
         mpi = mpi.substr(0, mpi.find_first_of(",\n"));
         std::replace(mpi.begin(), mpi.end(), '\t', ' ');
@@ -290,7 +301,9 @@ struct Report {
             {"device", device_text(device.id, CL_DEVICE_NAME)},
             {"devices", fmt::format("{}", device.count)},
             {"driver", device_text(device.id, CL_DEVICE_VERSION) + ", " + device_text(device.id, CL_DRIVER_VERSION)},
-            {"MPI", mpi + (level == MPI_THREAD_MULTIPLE ? ", MPI_THREAD_MULTIPLE" : "")},
+            {"MPI", mpi + (!initialized                   ? ", not started"
+                           : level == MPI_THREAD_MULTIPLE ? ", MPI_THREAD_MULTIPLE"
+                                                          : "")},
             {"CPU", cpu},
             {"cores", fmt::format("{}", cores)},
             {"load before", fmt::format("{:.2f}", load)},

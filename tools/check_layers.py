@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "mpi_interop": LOWER,
     "stdio": LOWER,
     "api": ["mpi_interop", "stdio", *LOWER],
+    "hdf5": ["api", "stdio", *LOWER],  # a library of its own
     "cluster": ["mpi_interop", *LOWER],
     "probe": ["ocl", "base"],  # a program of its own, run by events
 }

@@ -10,8 +10,9 @@ namespace himeno {
 //
 // An exchange is enqueued after the kernel that hides it. Both become ready at the same moment; on a device that copies
 // with the cores it computes on, the exchange must come first, and PoCL begins with what was enqueued last.
-void run_event_chained(Slab &slab, int iterations, int iterations_per_wait) {
+void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int begin, cl_event after) {
     const Half first = slab.first(), second = slab.second();
+    const int end = begin + iterations;
     const Queue first_queue = slab.make_queue(), second_queue = slab.make_queue();
     Event first_done, second_done;
 
@@ -23,16 +24,16 @@ void run_event_chained(Slab &slab, int iterations, int iterations_per_wait) {
               "clEnqueueSendrecvBuffer");
     };
 
-    for (int n = 0; n < iterations; ++n) {
-        first_done = slab.enqueue_jacobi(first_queue.get(), first.part, n, {second_done.get()});
-        if (n > 0) exchange(second_queue, second.face, n - 1);
+    for (int n = begin; n < end; ++n) {
+        first_done = slab.enqueue_jacobi(first_queue.get(), first.part, n, {n == begin ? after : second_done.get()});
+        if (n > begin) exchange(second_queue, second.face, n - 1);
         second_done = slab.enqueue_jacobi(second_queue.get(), second.part, n, {first_done.get()});
         exchange(first_queue, first.face, n);
 
         // Waiting for the first half only: the second keeps the device busy until the host has enqueued more.
-        if ((n + 1) % iterations_per_wait == 0) wait(first_done);
+        if ((n + 1 - begin) % iterations_per_wait == 0) wait(first_done);
     }
-    exchange(second_queue, second.face, iterations - 1);
+    exchange(second_queue, second.face, end - 1);
     check(clFinish(first_queue.get()), "clFinish");
     check(clFinish(second_queue.get()), "clFinish");
 }

@@ -13,7 +13,7 @@ void run_serial(Slab &slab, int iterations);
 void run_hand_optimised(Slab &slab, int iterations);
 
 /// The same order of work as run_hand_optimised, as commands chained by events; the host waits every
-/// `iterations_per_wait` iterations.
-void run_event_chained(Slab &slab, int iterations, int iterations_per_wait);
+/// `iterations_per_wait` iterations. The first of them has the number `first`, and waits for `after`, if that is not null.
+void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int first = 0, cl_event after = nullptr);
 
 }  // namespace himeno

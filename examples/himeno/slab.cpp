@@ -30,7 +30,7 @@ Slab::Slab(const Grid &grid, const Device &device, MPI_Comm comm)
     c_ = make_buffer(3 * points);
     wrk1_ = make_buffer(points);
     bnd_ = make_buffer(points);
-    for (Buffer &pressure : pressure_) pressure = make_buffer(points);
+    for (Buffer &pressure : pressure_) pressure = make_field();
     partial_ = make_buffer(groups_per_plane() * planes_);
     for (int n = 0; n < 4; ++n) fill(a_, n * points, points, a_values[n]);
     for (int n = 0; n < 3; ++n) {
@@ -113,8 +113,7 @@ double Slab::gosa() const {
 }
 
 std::vector<float> Slab::gather(int iteration) const {
-    // The grid's first and last plane come along with the slabs next to them.
-    const int first = rank_ == 0 ? 0 : 1, count = planes_ + (rank_ == 0) + (rank_ == ranks_ - 1);
+    const auto [first, count, in_grid] = own();
     std::vector<float> mine(count * grid_.plane());
     check(clEnqueueReadBuffer(setup_.get(), pressure(iteration), CL_TRUE, first * face_size(),
                               mine.size() * sizeof(float), mine.data(), 0, nullptr, nullptr),

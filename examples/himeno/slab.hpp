@@ -31,6 +31,11 @@ struct Half {
     Face face;
 };
 
+/// Planes of the slab, from `first` on, and where they are in the grid.
+struct Planes {
+    int first, count, in_grid;
+};
+
 /// The planes of the grid that this process computes, with one halo plane on either side, on its device.
 ///
 ///        rank - 1  |  lower half  |  upper half  |  rank + 1          i grows to the right
@@ -50,6 +55,15 @@ public:
     Slab(const Slab &) = delete;
 
     MPI_Comm comm() const { return comm_; }
+    /// Bytes of a plane.
+    std::size_t face_size() const { return grid_.plane() * sizeof(float); }
+    /// All planes here, halos included.
+    Planes all() const { return {0, planes_ + 2, begin_ - 1}; }
+    /// The planes that are this process's alone: those it computes and, at the ends, the grid's first or last one.
+    Planes own() const {
+        const int first = rank_ == 0 ? 0 : 1;
+        return {first, planes_ + (rank_ == 0) + (rank_ == ranks_ - 1), begin_ - 1 + first};
+    }
     Part whole() const { return {1, planes_, "jacobi"}; }
     Half lower() const { return {{1, planes_ / 2, "jacobi lower"}, face(lower_neighbour_, 1, 0)}; }
     Half upper() const {
@@ -62,6 +76,8 @@ public:
     Half second() const { return lower_first_ ? upper() : lower(); }
 
     Queue make_queue() const { return examples::make_queue(context_, device_); }
+    /// Room for all().
+    Buffer make_field() const { return make_buffer((planes_ + 2) * grid_.plane()); }
     /// Page-locked host memory for a face; there are `pinned_faces` of them.
     std::byte *pinned_face(int index) const { return pinned_.data() + index * face_size(); }
     /// Whether copies to and from the device have an engine of their own, so that they go on beside a kernel.
@@ -82,7 +98,6 @@ public:
 
 private:
     std::size_t groups_per_plane() const { return std::size_t(grid_.jmax - 2) * (std::size_t(grid_.kmax) / group_); }
-    std::size_t face_size() const { return grid_.plane() * sizeof(float); }
     Face face(int neighbour, int edge, int halo) const {
         return {neighbour, edge * face_size(), halo * face_size(), face_size()};
     }

@@ -1,4 +1,4 @@
-/// cldist: messages between MPI processes as OpenCL commands.
+/// cldist: messages between MPI processes, and files, as OpenCL commands.
 ///
 /// Every command of this header is enqueued on an ordinary OpenCL command queue, takes an ordinary wait list and gives
 /// an ordinary event. The semantics follow clDataTransfer (Takizawa et al., "clMPI" 2013, "clDataTransfer" 2015); the
@@ -10,6 +10,8 @@
 #define CL_EXT_DIST_H
 
 #include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
 
 #include <CL/cl.h>
 #include <mpi.h>
@@ -50,6 +52,10 @@ extern "C" {
 #define CL_TRANSFER_ABANDONED -1209
 /** MPI_Cancel ended the operation: no message was sent or received. */
 #define CL_TRANSFER_CANCELLED -1210
+/** The system refused to read or write the file; CL_TRANSFER_ERRNO has its errno. */
+#define CL_FILE_ERROR -1211
+/** The file ended before as many bytes were read as asked for. */
+#define CL_END_OF_FILE -1212
 
 /* ---- Initialisation ---------------------------------------------------------------------------------------------- */
 
@@ -199,6 +205,154 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
                                MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                cl_event *event);
 
+/* ---- Files -------------------------------------------------------------------------------------------------------
+ * Common to all commands for files:
+ *
+ * Names, after clDataTransfer: what *reads* the buffer writes the file, what *writes* the buffer reads the file.
+ *
+ * Order. The command starts when the events of the wait list are complete and, on an in-order queue, the commands
+ * before it, and touches the file only then. On an out-of-order queue nothing else waits for it. What more is said about
+ * order stands with the commands.
+ *
+ * Blocking, Event, Lifetime: as for messages. A non-blocking command's file access is done by threads of the library. The
+ * file must stay open until the command has ended. Kernels and messages go on meanwhile, and large transfers overlap the
+ * file's accesses with the copies of the device.
+ *
+ * MPI. Only the commands for MPI_File need it; the others work before MPI_Init, after MPI_Finalize and without it. A
+ * program that ends waits until they have ended, or, where nothing moves for CLDIST_STALL_SECONDS, names them.
+ *
+ * Failure. Bytes are moved from the first on, without a gap, until the failure; CL_TRANSFER_BYTES tells how many, and
+ * beyond them neither the file nor the buffer is touched. (Where the system can't read a place in the middle of a file,
+ * bytes of the buffer behind it may have changed.) The event ends with
+ * CL_END_OF_FILE   if the file ended early;
+ * CL_FILE_ERROR    if the system said no: a full disk, a file opened for the other direction, a closed descriptor, a pipe
+ *                  that nobody reads (no SIGPIPE or SIGXFSZ is raised). CL_TRANSFER_ERRNO tells errno.
+ * A blocking call returns the code, and leaves the system's in errno.
+ *
+ * Threads. Thread-safe. Not collective, where not said otherwise.
+ *
+ * Errors, in the order of the checks: from CL_INVALID_COMMAND_QUEUE to CL_INVALID_OPERATION as for messages (a buffer
+ * that writes a file is read, like one that is sent), but for a failed wait list, which comes last; then
+ * CL_INVALID_VALUE if `fp` is NULL, or the descriptor or the file's offset negative;
+ * CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer. */
+
+/** Enqueues a command that writes `size` bytes of `buffer`, from byte `offset`, to the stream `fp`.
+ *
+ *  clDataTransfer, section 4. Position, buffering and indicators of the stream are as if fwrite of `size` bytes had been
+ *  called when the command ran: bytes may still be in the stream's buffer when the command has ended. Pipes, FIFOs and
+ *  sockets are streams like others.
+ *
+ *  Commands on one stream run one after the other, in the order in which they start: that of an in-order queue, of their
+ *  events, or of enqueueing for commands without wait list on one out-of-order queue. The stream's lock (flockfile) is
+ *  held while one runs: other threads' calls come before it or after it. */
+cl_int clEnqueueReadBufferToStdioFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                      size_t size, FILE *fp, cl_uint num_events_in_wait_list,
+                                      const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that reads `size` bytes from the stream `fp` into `buffer`, from byte `offset` on.
+ *
+ *  clDataTransfer, section 4. As if fread of `size` bytes had been called when the command ran: where the stream ends
+ *  early, what was there is in the buffer, and feof(fp) is true. Order as for clEnqueueReadBufferToStdioFile. */
+cl_int clEnqueueWriteBufferFromStdioFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                         size_t size, FILE *fp, cl_uint num_events_in_wait_list,
+                                         const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that writes `size` bytes of `buffer`, from byte `offset`, to the file of descriptor `fd`, from byte
+ *  `file_offset` on.
+ *
+ *  As pwrite: the file's position is neither used nor changed, and what can't be positioned (a pipe) is an error, ESPIPE.
+ *  Commands on one file run at once, in any order, unless queues or events order them. */
+cl_int clEnqueueReadBufferToFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                 size_t size, int fd, off_t file_offset, cl_uint num_events_in_wait_list,
+                                 const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that reads `size` bytes of the file of descriptor `fd`, from byte `file_offset` on, into `buffer`,
+ *  from byte `offset` on.
+ *
+ *  As pread: otherwise as clEnqueueReadBufferToFile. Holes are zeros. Large reads are done by several threads. */
+cl_int clEnqueueWriteBufferFromFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                    size_t size, int fd, off_t file_offset, cl_uint num_events_in_wait_list,
+                                    const cl_event *event_wait_list, cl_event *event);
+
+/* Common to the commands for MPI_File (MPI standard, chapter 14):
+ *
+ * Place. As in MPI_File_write_at and MPI_File_read_at `file_offset` counts etypes of the file's view, and the bytes go
+ * through its filetype; the file pointers are neither used nor changed. `size` is bytes, a multiple of the etype's size,
+ * and may pass 2 GiB. Bytes are moved as they are, so the view's data representation must be "native". The view must not
+ * be changed (MPI_File_set_view), nor the file closed, while a command on it is in flight. Atomicity and when others see
+ * what was written are as MPI says (MPI_File_set_atomicity, MPI_File_sync).
+ *
+ * Order. Commands on one file run one after the other, in the order in which they start: that of an in-order queue, of
+ * their events, or of enqueueing for commands without wait list on one out-of-order queue. With MPICH, which does one file
+ * call at a time, the same holds for the commands on all MPI files of the process.
+ *
+ * Threads. Thread-safe. MPI's file calls are made by a thread of the library, or by the caller of a blocking command.
+ * Other calls on the file at the same time are allowed as far as MPI allows them; MPI may keep them waiting until the
+ * command has ended.
+ *
+ * Failure. The event ends with
+ * CL_MPI_ERROR     if MPI said no; CL_TRANSFER_MPI_ERROR has the code. MPI calls the file's error handler first, by default
+ *                  MPI_ERRORS_RETURN; another one, set by the program, is called by the library's thread;
+ * CL_END_OF_FILE   if the file, as MPI_File_get_size tells it, ends early; CL_TRANSFER_BYTES are then the whole etypes
+ *                  before the end.
+ *
+ * Errors, after those for CL_INVALID_OPERATION and a buffer:
+ * CL_MPI_NOT_INITIALIZED, CL_MPI_THREAD_LEVEL_TOO_LOW as for messages;
+ * CL_INVALID_VALUE     if `file` is MPI_FILE_NULL, or `file_offset` negative, or `size` no multiple of the etype's size;
+ * CL_INVALID_OPERATION if the file was opened with MPI_MODE_SEQUENTIAL, or with MPI_MODE_RDONLY and is to be written, or
+ *                      with MPI_MODE_WRONLY and is to be read, or if the view's data representation is not "native";
+ * CL_MPI_ERROR         if MPI would not tell mode or view of the file. */
+
+/** Enqueues a command that writes `size` bytes of `buffer`, from byte `offset`, to `file` at `file_offset`.
+ *
+ *  As MPI_File_write_at. */
+cl_int clEnqueueReadBufferToMPIFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                    size_t size, MPI_File file, MPI_Offset file_offset, cl_uint num_events_in_wait_list,
+                                    const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that reads `size` bytes of `file` at `file_offset` into `buffer`, from byte `offset` on.
+ *
+ *  As MPI_File_read_at. */
+cl_int clEnqueueWriteBufferFromMPIFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                       size_t size, MPI_File file, MPI_Offset file_offset,
+                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                       cl_event *event);
+
+/** The same as clEnqueueReadBufferToMPIFile, together with the other processes of the file's group.
+ *
+ *  As MPI_File_write_at_all. Collective: each process that opened the file enqueues it, each with a range of its own, which
+ *  may be empty (`size` 0; the buffer must be a valid one all the same). The command ends in a process when its part is
+ *  done; whether it waits for the others before is MPI's affair.
+ *
+ *  In all processes the collective commands on a file must start in the same order, as must MPI's own collective calls on
+ *  it among them; with MPICH also those on different files that several processes have in common. So enqueue them in the
+ *  same order, all in one in-order queue, or all without wait list in one out-of-order queue, or have each wait for the
+ *  event of the one before; and call MPI's own only when the event of the command before is complete.
+ *
+ *  A command that fails before its turn (its wait list, an earlier command of its in-order queue, memory) still takes part,
+ *  with no bytes: it fails here alone, and the others' end. Its event may fail before that. It has taken part when
+ *  clGetTransferInfo(CL_TRANSFER_STAGES) tells of a CL_STAGE_FILE; only then may this process close the file or make MPI's
+ *  collective calls on it. Commands keep their order in any case. A call that returns an error does not take part, unless
+ *  it is blocking and returns CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed transfer: the others
+ *  wait, for ever if it is not called again.
+ *
+ *  A transfer that must be staged (a device with memory of its own) takes page-locked host memory for the whole range.
+ *  Open MPI 4.1 does not tell all errors of the system, such as a full disk, when it writes collectively: see
+ *  docs/decisions/0016-collective-file-commands.md. */
+cl_int clEnqueueReadBufferToMPIFileAll(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                       size_t size, MPI_File file, MPI_Offset file_offset,
+                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                       cl_event *event);
+
+/** The same as clEnqueueWriteBufferFromMPIFile, together with the other processes of the file's group.
+ *
+ *  As MPI_File_read_at_all; otherwise as clEnqueueReadBufferToMPIFileAll. Where the file ends early for some processes, only
+ *  their events end with CL_END_OF_FILE; bytes of their ranges behind it may have changed. */
+cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
+                                          size_t offset, size_t size, MPI_File file, MPI_Offset file_offset,
+                                          cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                          cl_event *event);
+
 /* ---- MPI requests and events ------------------------------------------------------------------------------------- */
 
 /** Makes an event that is complete when the operation of `*request` is, so that OpenCL commands can wait for it: a
@@ -312,11 +466,14 @@ typedef cl_uint cl_transfer_info;
 #define CL_TRANSFER_MPI_ERROR 0x13A8   /**< int: the MPI error code if the status is CL_MPI_ERROR, else MPI_SUCCESS. */
 #define CL_TRANSFER_ERROR_MESSAGE 0x13A9 /**< char[]: what failed, in words; "" if nothing did. */
 #define CL_TRANSFER_STAGES 0x13AA        /**< cl_transfer_stage[]: those that took place, in the order of CL_STAGE_*. */
+#define CL_TRANSFER_ERRNO 0x13AB         /**< int: errno if the status is CL_FILE_ERROR, else 0. */
+#define CL_TRANSFER_DIRECT_IO 0x13AC     /**< cl_bool: whether the file was accessed past the system's page cache. */
 
 #define CL_STAGE_WAIT 0    /**< from the call until the wait list and the queue let the command start */
 #define CL_STAGE_MATCH 1   /**< a receive waiting for its message */
 #define CL_STAGE_DEVICE 2  /**< copies between device and host memory; none for a large message on the mapped path */
 #define CL_STAGE_MESSAGE 3 /**< MPI moving bytes */
+#define CL_STAGE_FILE 4    /**< reading or writing the file */
 
 /** One stage of a transfer. Stages of different blocks overlap; `start` is that of the first block, `end` of the last.
  *  Nanoseconds of the host's CLOCK_MONOTONIC. */

@@ -81,23 +81,16 @@ void check_alignment(const RangeArgument &range, cl_device_id device) {
             fmt::format("the sub-buffer's origin {} is not a multiple of the device's {} bytes", origin, alignment));
 }
 
-void check_not_failed(const CommandArguments &command) {
-    for (const cl_event event : command.events())
-        if (const cl_int status = execution_status(event); status < 0)
-            throw Error(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                        fmt::format("an event of the wait list failed with {}", status));
-}
-
 void check_host_access(const RangeArgument &range) {
     const cl_mem_flags flags = query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(0);
-    const bool send = range.direction == Direction::send;
-    const cl_mem_flags forbidden = CL_MEM_HOST_NO_ACCESS | (send ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY);
+    const bool read = reads_device(range.direction);
+    const cl_mem_flags forbidden = CL_MEM_HOST_NO_ACCESS | (read ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY);
     if ((flags & forbidden) != 0)
         throw Error(CL_INVALID_OPERATION, fmt::format("the buffer was made with {}, and can't be {}",
                                                       (flags & CL_MEM_HOST_NO_ACCESS) != 0 ? "CL_MEM_HOST_NO_ACCESS"
-                                                      : send                               ? "CL_MEM_HOST_WRITE_ONLY"
+                                                      : read                               ? "CL_MEM_HOST_WRITE_ONLY"
                                                                                            : "CL_MEM_HOST_READ_ONLY",
-                                                      send ? "sent" : "received into"));
+                                                      read ? "read" : "written"));
 }
 
 }  // namespace
@@ -107,6 +100,13 @@ Extent extent_of(const RangeArgument &range) {
     const std::size_t origin = parent == nullptr ? 0 : query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
     const std::size_t begin = origin + range.offset;
     return {parent == nullptr ? range.buffer : parent, begin, begin + range.size};
+}
+
+void check_not_failed(const CommandArguments &command) {
+    for (const cl_event event : command.events())
+        if (const cl_int status = execution_status(event); status < 0)
+            throw Error(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                        fmt::format("an event of the wait list failed with {}", status));
 }
 
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges) {

@@ -23,7 +23,7 @@ struct CommandArguments {
     }
 };
 
-/// A range of a buffer that a command reads (send) or writes (recv).
+/// A range of a buffer that a command reads or writes, which its direction tells.
 struct RangeArgument {
     cl_mem buffer;
     std::size_t offset;
@@ -53,6 +53,9 @@ Extent extent_of(const RangeArgument &range);
 
 /// All checks that clEnqueueReadBuffer and clEnqueueReadBufferRect make, in their order.
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges);
+
+/// That no event of the wait list has failed, which check_command() checks of blocking commands.
+void check_not_failed(const CommandArguments &command);
 
 /// The rank and tag of a message in `direction`.
 void check_peer(const PeerArgument &peer, Direction direction, const Communicator &comm, int max_tag);

@@ -72,17 +72,6 @@ std::vector<cl_device_id> devices_of(cl_platform_id platform, cl_device_type typ
     return devices;
 }
 
-// Where the device has neither UUID nor bus address, two of one name can only be told apart by their order.
-DeviceIdentity identity_of(cl_device_id device) {
-    using Uuid = std::array<unsigned char, CL_UUID_SIZE_KHR>;
-    const auto uuid = query<Uuid>(device, CL_DEVICE_UUID_KHR).value_or(Uuid{});
-    if (uuid != Uuid{}) return fmt::format("uuid {:02x}", fmt::join(uuid, ""));
-    if (const auto at = query<cl_device_pci_bus_info_khr>(device, CL_DEVICE_PCI_BUS_INFO_KHR))
-        return fmt::format("pci {:04x}:{:02x}:{:02x}.{:x}", at->pci_domain, at->pci_bus, at->pci_device,
-                           at->pci_function);
-    return fmt::format("{}, {}", device_string(device, CL_DEVICE_VENDOR), device_string(device, CL_DEVICE_NAME));
-}
-
 Devices list_devices(const Request &request) {
     const std::vector<cl_platform_id> platforms = platforms_asked_for(request.platform);
     check_type(request.type);
@@ -185,6 +174,16 @@ cl_device_id choose(MPI_Comm comm, const Request &request) {
 }
 
 }  // namespace
+
+DeviceIdentity identity_of(cl_device_id device) {
+    using Uuid = std::array<unsigned char, CL_UUID_SIZE_KHR>;
+    const auto uuid = query<Uuid>(device, CL_DEVICE_UUID_KHR).value_or(Uuid{});
+    if (uuid != Uuid{}) return fmt::format("uuid {:02x}", fmt::join(uuid, ""));
+    if (const auto at = query<cl_device_pci_bus_info_khr>(device, CL_DEVICE_PCI_BUS_INFO_KHR))
+        return fmt::format("pci {:04x}:{:02x}:{:02x}.{:x}", at->pci_domain, at->pci_bus, at->pci_device,
+                           at->pci_function);
+    return fmt::format("{}, {}", device_string(device, CL_DEVICE_VENDOR), device_string(device, CL_DEVICE_NAME));
+}
 
 void number_equal(std::vector<DeviceIdentity> &list) {
     std::map<DeviceIdentity, int> met;

@@ -5,10 +5,15 @@
 #include <string>
 #include <vector>
 
+#include <CL/cl.h>
+
 namespace cldist {
 
 /// What tells one device of a host from another, in every process that sees it.
 using DeviceIdentity = std::string;
+
+/// By UUID or bus address; where the device has neither, two of one name have the same.
+[[nodiscard]] DeviceIdentity identity_of(cl_device_id device);
 
 /// Numbers equal identities of one process's list: two devices of one list are never the same device.
 void number_equal(std::vector<DeviceIdentity> &list);

@@ -9,6 +9,7 @@
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/event_table.hpp"
+#include "api/starting.hpp"
 #include "base/trace.hpp"
 #include "mpi_interop/message_operations.hpp"
 #include "mpi_interop/small_message.hpp"
@@ -36,12 +37,6 @@ struct Call {
 };
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
-
-// Where a mapping is a copy, unmapping would write over what lies between a strided region's rows.
-bool may_map(const RangeArgument &range, const DeviceResources &resources) {
-    const bool copies_nothing = resources.host_memory() && resources.processor();
-    return plan_mapping(resources.host_memory(), config()) && (!range.strided || copies_nothing);
-}
 
 // The mappings of a command's parts, those of the parts that want one.
 class Mappings {
@@ -72,14 +67,6 @@ private:
     std::vector<const Part *> parts_;
 };
 
-// What an operation holds on to: of a sub-buffer its parent, but on processors. NVIDIA's driver 580 crashes when the last
-// reference to a sub-buffer is released beside calls of other threads.
-std::pair<cl_mem, std::size_t> held(const Call &call, const RangeArgument &range) {
-    if (call.resources->processor()) return {range.buffer, range.offset};
-    const Extent extent = extent_of(range);
-    return {extent.buffer, extent.begin};
-}
-
 MessagePeer peer_of(const Call &call, const Part &part) { return {call.comm, part.peer.rank, part.peer.tag}; }
 
 // `caller_queue` as in DeviceRange.
@@ -88,7 +75,7 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
                            cl_command_queue caller_queue, const std::optional<MatchedMessage> &found = {}) {
     Operations operations;
     for (const Part &part : call.parts) {
-        const auto [buffer, offset] = held(call, part.range);
+        const auto [buffer, offset] = held(part.range, *call.resources);
         DeviceRange range{call.resources,    Mem::share(buffer), offset,
                           part.range.size,   mappings.of(part),  Queue::share(caller_queue),
                           part.range.strided};
@@ -99,29 +86,12 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
     return operations;
 }
 
-// Commands on an in-order queue, or without wait list on an out-of-order queue, start in the order of the calls.
-cl_command_queue ordered_by(const Call &call) {
-    return call.queue.in_order || call.command.num_events == 0 ? call.queue.queue : nullptr;
-}
-
-// Whether it ended well.
-bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS; }
-
-// The same for a start event; the stall report names the command meanwhile.
+// The stall report names the command meanwhile.
 bool wait_at_gate(const Call &call, cl_event start) {
     std::vector<std::shared_ptr<Record>> records;
-    for (const Part &part : call.parts) {
+    for (const Part &part : call.parts)
         records.push_back(make_record(part.range.direction, part.range.size, peer_of(call, part)));
-        pending_records().add(records.back());
-    }
-    const bool well = wait_for(start);
-    for (const auto &record : records) pending_records().remove(*record);
-    return well;
-}
-
-Error failed_gate() {
-    return {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-            "an event of the wait list, or an earlier command of the in-order queue, failed"};
+    return wait_for_start(start, records);
 }
 
 // With nobody at the other end there is nothing to do but to come in its turn.
@@ -131,7 +101,7 @@ void enqueue_nothing(const Call &call) {
     Start start = enqueue_start(call.queue, call.command.events(), {});
     if (call.command.blocking != CL_FALSE && !wait_at_gate(call, start.gate)) {
         call.runtime->engine().keep_remains(nullptr, std::move(start.events));
-        throw failed_gate();
+        throw failed_wait();
     }
     if (call.command.event == nullptr) return;
     Operations operations = make_operations(call, Mappings(call, 0), call.runtime->engine_driver(), nullptr);
@@ -150,13 +120,14 @@ void enqueue(const Call &call) {
     if (call.command.event != nullptr) event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
     call.runtime->engine().start_when_ready(
-        std::move(command), {ordered_by(call), call.command.num_events != 0, !call.resources->processor()});
+        std::move(command),
+        {ordered_by(call.queue, call.command), call.command.num_events != 0, !call.resources->processor()});
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 
 // The wait list failed: the far end must hear of it all the same, which the engine sees to.
 [[noreturn]] void fail_at_gate(const Call &call, const Mappings &mappings, std::unique_ptr<Bridge> bridge) {
-    const Error error = failed_gate();
+    const Error error = failed_wait();
     Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
     command->announce_failure(error.status());
@@ -215,9 +186,7 @@ void run_without_event(const Call &call) {
         drive(command, caller_driver());
         status = command.status();
     }
-    const std::vector<Event> unmapped = enqueue_unmap(call.queue, nullptr, mappings.all());
-    // What was mapped for reading has nothing to bring back, and what a processor wrote into its own memory is there.
-    if (!unmapped.empty() && receives && !call.resources->processor()) wait_for(unmapped.back().get());
+    end_mappings(call.queue, mappings.all(), receives);
     if (!status.ok()) throw Error(status);
 }
 
@@ -256,9 +225,7 @@ void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) 
     call.runtime = Runtime::for_messages();
     call.comm = call.runtime->communicators().find(comm);
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
-    call.resources = DeviceResources::of(call.queue.context, call.queue.device);
-    call.queue.placeholder = call.resources->placeholder();
-    call.queue.processor = call.resources->processor();
+    call.resources = resources_of(call.queue);
     prepare_kernels(call);
 
     if (std::all_of(parts.begin(), parts.end(), [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; })) {
@@ -269,7 +236,7 @@ void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) 
         enqueue(call);
         return;
     }
-    if (const cl_command_queue queue = ordered_by(call); queue != nullptr && !call.queue.in_order)
+    if (const cl_command_queue queue = ordered_by(call.queue, call.command); queue != nullptr && !call.queue.in_order)
         call.runtime->engine().wait_started(queue);
     if (command.event == nullptr)
         run_without_event(call);

@@ -12,6 +12,7 @@
 #include "base/trace.hpp"
 #include "mpi_interop/runtime.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/file_operation.hpp"
 
 using namespace cldist;
 
@@ -52,7 +53,7 @@ std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &state
     return stages;
 }
 
-// A command's records are of one send, of one receive, of a send and a receive, or of an MPI request.
+// A command's records are of one send, of one receive, of a send and a receive, of a file, or of an MPI request.
 void answer(cl_event event, const EventTable::Records &records, cl_transfer_info param, const Answer &out) {
     std::vector<Record::State> states;
     for (const auto &record : records) states.push_back(record->state());
@@ -79,6 +80,8 @@ void answer(cl_event event, const EventTable::Records &records, cl_transfer_info
         case CL_TRANSFER_BLOCK_SIZE: return out.give<std::size_t>(main.block);
         case CL_TRANSFER_DEPTH: return out.give<cl_uint>(main.depth);
         case CL_TRANSFER_MPI_ERROR: return out.give<int>(status.mpi_error);
+        case CL_TRANSFER_ERRNO: return out.give<int>(status.system_error);
+        case CL_TRANSFER_DIRECT_IO: return out.give<cl_bool>(main.direct_io ? CL_TRUE : CL_FALSE);
         case CL_TRANSFER_ERROR_MESSAGE: return out.give_text(status.message);
         case CL_TRANSFER_STAGES: {
             const std::vector<cl_transfer_stage> stages = stages_of(states);
@@ -121,6 +124,7 @@ cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t par
         const EventTable::Records records = event_table().find(event);
         if (records.empty()) throw Error(CL_INVALID_EVENT, "the event was not made by a command of this library");
         if (const auto runtime = Runtime::find()) runtime->engine().note_failures();
+        if (Engine *const files = find_file_engine()) files->note_failures();
         answer(event, records, param_name, {param_value_size, param_value, param_value_size_ret});
     });
 }

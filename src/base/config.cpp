@@ -30,6 +30,7 @@ constexpr std::array<std::pair<const char *, Path>, 4> path_names{
     {{"auto", Path::automatic}, {"mapped", Path::mapped}, {"pinned", Path::pinned}, {"pipelined", Path::pipelined}}};
 constexpr std::array<std::pair<const char *, OnError>, 3> on_error_names{
     {{"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}}};
+constexpr std::array<std::pair<const char *, Switch>, 2> switch_names{{{"off", Switch::off}, {"on", Switch::on}}};
 constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{
     {{"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}}};
 
@@ -57,6 +58,7 @@ std::optional<Number> parse_number(std::string_view text) {
 // Each `parse` returns what it expected if it could not read the text, else nothing.
 std::string parse(std::string_view text, Path &value) { return parse_name<Path>(text, value, path_names); }
 std::string parse(std::string_view text, OnError &value) { return parse_name<OnError>(text, value, on_error_names); }
+std::string parse(std::string_view text, Switch &value) { return parse_name<Switch>(text, value, switch_names); }
 std::string parse(std::string_view text, LogLevel &value) { return parse_name<LogLevel>(text, value, log_names); }
 
 std::string parse(std::string_view text, std::string &value) {

@@ -9,6 +9,7 @@ namespace cldist {
 
 enum class Path { automatic, mapped, pinned, pipelined };
 enum class OnError { automatic, event, abort };
+enum class Switch { off, on };
 enum class LogLevel { error, warning, info, debug };
 
 struct Bytes {

@@ -8,15 +8,16 @@
 
 namespace cldist {
 
-/// How something ended: an OpenCL code (CL_SUCCESS or negative), what MPI said, and the cause in words.
+/// How something ended: an OpenCL code (CL_SUCCESS or negative), what MPI or the system said, and the cause in words.
 struct Status {
     cl_int code = CL_SUCCESS;
     std::string message;
     int mpi_error = MPI_SUCCESS;
+    int system_error = 0;  ///< errno
 
     [[nodiscard]] bool ok() const { return code == CL_SUCCESS; }
 
-    static Status failure(cl_int code, std::string message) { return {code, std::move(message), MPI_SUCCESS}; }
+    static Status failure(cl_int code, std::string message) { return {code, std::move(message)}; }
 };
 
 /// Carries a failed Status to the C boundary, the only place where it is caught.

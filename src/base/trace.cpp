@@ -1,10 +1,14 @@
 #include "base/trace.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -30,14 +34,26 @@ public:
         return lanes_.try_emplace(queue, static_cast<int>(lanes_.size()) + 1).first->second;
     }
 
-    std::string take() {
+    void add(const ClockSample &sample) {
         const std::lock_guard lock(mutex_);
-        return std::exchange(events_, {});
+        fmt::format_to(std::back_inserter(clock_), R"({}{{"at_ns":{},"offset_ns":{},"uncertainty_ns":{}}})",
+                       clock_.empty() ? "" : ",", sample.at_ns, sample.offset_ns, sample.uncertainty_ns);
+    }
+
+    std::string clock() const {
+        const std::lock_guard lock(mutex_);
+        return clock_;
+    }
+
+    std::string events() const {
+        const std::lock_guard lock(mutex_);
+        return events_;
     }
 
 private:
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::string events_;
+    std::string clock_;
     std::map<const void *, int> lanes_;
 };
 
@@ -45,6 +61,21 @@ Recorder &recorder() {
     // Never destroyed: written at exit.
     static auto &instance = *new Recorder;
     return instance;
+}
+
+std::atomic<int> known_rank{0};
+std::atomic<int> known_ranks{1};
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+// Of the running kernel: processes that share it have one CLOCK_MONOTONIC, whatever their hosts are called.
+std::string boot_id() {
+    std::string id;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+    return id;
 }
 
 double microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
@@ -70,9 +101,21 @@ void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, st
         json_escaped(name), microseconds(start_ns), microseconds(end_ns - start_ns), recorder().lane(queue)));
 }
 
+void set_ranks(int ranks) { known_ranks = ranks; }
+
+void add_clock_sample(const ClockSample &sample) {
+    if (enabled()) recorder().add(sample);
+}
+
 void write(int rank) {
+    known_rank = rank;
+    write();
+}
+
+void write() {
     if (!enabled()) return;
-    const std::string events = recorder().take();
+    const int rank = known_rank;
+    const std::string events = recorder().events();
     const std::string &folder = config().trace;
     if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
         log_warning("CLDIST_TRACE: can't make the folder {}: {}", folder, std::strerror(errno));
@@ -84,7 +127,11 @@ void write(int rank) {
         log_warning("CLDIST_TRACE: can't write {}: {}", path, std::strerror(errno));
         return;
     }
-    fmt::print(file, "{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    fmt::print(file,
+               "{{\"displayTimeUnit\":\"ms\",\n"
+               "\"otherData\":{{\"rank\":{},\"ranks\":{},\"host\":\"{}\",\"boot\":\"{}\",\"clock\":[{}]}},\n"
+               "\"traceEvents\":[\n",
+               rank, known_ranks.load(), json_escaped(host_name()), json_escaped(boot_id()), recorder().clock());
     for (const char c : events) {
         if (c == '@')
             fmt::print(file, "{}", rank);

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock_sync.hpp"
+
 namespace cldist::trace {
 
 /// Whether CLDIST_TRACE asks for a trace. Everything below does nothing otherwise.
@@ -17,8 +19,16 @@ void span(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::
 /// A command of the user's own, like a kernel, shown in a lane per queue.
 void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, std::uint64_t end_ns);
 
-/// Writes what was recorded to <CLDIST_TRACE>/cldist-trace-<rank>.json, in Chrome's trace format.
+/// How many ranks the job has; 1 if nothing is said.
+void set_ranks(int ranks);
+
+/// How far this rank's clock is from that of rank 0; `cldist trace` needs it to show several hosts together.
+void add_clock_sample(const ClockSample &sample);
+
+/// Writes all that was recorded so far to <CLDIST_TRACE>/cldist-trace-<rank>.json, in Chrome's trace format. The rank is that
+/// of the last call, at first 0. Under "otherData" stand the rank, the number of ranks, the host and the clock samples.
 void write(int rank);
+void write();
 
 /// The characters of `text` as they stand inside a JSON string.
 [[nodiscard]] std::string json_escaped(std::string_view text);

@@ -7,7 +7,7 @@
 
 namespace cldist {
 
-FailurePolicy Command::failure_policy = nullptr;
+std::atomic<FailurePolicy> Command::failure_policy = nullptr;
 
 Command::Command(std::vector<std::unique_ptr<Operation>> operations, std::unique_ptr<Bridge> bridge,
                  cl_device_id device)
@@ -59,6 +59,12 @@ bool Command::bytes_in_flight() const {
     return std::any_of(operations_.begin(), operations_.end(), [](const auto &o) { return o->bytes_in_flight(); });
 }
 
+bool Command::wakes() const {
+    for (std::size_t i = 0; i < operations_.size(); ++i)
+        if (!done_[i] && !operations_[i]->wakes()) return false;
+    return true;
+}
+
 void Command::abandon(const Status &status) {
     for (std::size_t i = 0; i < operations_.size(); ++i)
         if (!done_[i]) operations_[i]->record()->finished(status);
@@ -69,10 +75,10 @@ void Command::end(const Status &status) {
     if (std::exchange(ended_, true)) return;
     status_ = status;
     if (bridge_ == nullptr || !bridge_->has_user_visible_event()) return;
-    if (!status.ok() && failure_policy != nullptr) {
+    if (const FailurePolicy policy = failure_policy; !status.ok() && policy != nullptr) {
         std::string account = status.message;
         for (const auto &operation : operations_) account += "\n  " + describe(*operation->record(), now_ns());
-        failure_policy(device_, account);
+        policy(device_, account);
     }
     bridge_->complete(status.code);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -29,6 +30,8 @@ public:
     void start(const Status &gate);
     Progress poll();
     [[nodiscard]] bool bytes_in_flight() const;
+    /// Whether all operations that are not done wake their driver.
+    [[nodiscard]] bool wakes() const;
     /// Ends the command without its operations.
     void abandon(const Status &status);
 
@@ -37,8 +40,8 @@ public:
     /// Gives up the bridge of a command that ended with a failure; null otherwise.
     std::unique_ptr<Bridge> take_failed_bridge();
 
-    /// Set once, before the first command.
-    static FailurePolicy failure_policy;
+    /// Set before the first command; always the same.
+    static std::atomic<FailurePolicy> failure_policy;
 
 private:
     void end(const Status &status);

@@ -24,6 +24,9 @@ using namespace std::chrono_literals;
 // PoCL 3.1 does not call back for an event that failed, so start events are looked at as well, at least this often.
 constexpr std::chrono::nanoseconds look = 20ms;
 
+// Of an id, below its engine's number.
+constexpr unsigned id_bits = 48;
+
 // How long a failed command's events are kept once their status has passed through.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
 
@@ -65,8 +68,9 @@ std::chrono::duration<double> tick_of(double stall_seconds) {
 Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeeping, double stall_seconds)
     : poller_(std::move(poller)), housekeeping_(std::move(housekeeping)), stall_seconds_(stall_seconds) {
     {
-        const std::lock_guard lock(callback_inbox().mutex);
-        callback_inbox().inbox = inbox_;
+        const std::lock_guard lock(callback_inboxes().mutex);
+        next_id_ = (Id{callback_inboxes().of_engine.size()} << id_bits) + 1;
+        callback_inboxes().of_engine.emplace_back(inbox_);
     }
     thread_ = std::thread([this] { run(); });
     watcher_ = std::thread([this] { watch(); });
@@ -75,8 +79,7 @@ Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeepin
 Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was shut down")); }
 
 void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
-    static std::atomic<Id> next{1};
-    const Id id = next++;
+    const Id id = rule.id != 0 ? rule.id : new_id();
     // The command may start, end and go before clSetEventCallback returns; the event must not.
     const Event start = Event::share(command->bridge()->start_event());
     if (rule.polled) patient_ = true;
@@ -97,21 +100,22 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule 
     clSetEventCallback(start.get(), CL_COMPLETE, &Engine::on_start_event, reinterpret_cast<void *>(id));
 }
 
-Engine::CallbackInbox &Engine::callback_inbox() {
+Engine::CallbackInboxes &Engine::callback_inboxes() {
     // Never destroyed: callbacks may come at any time.
-    static auto &instance = *new CallbackInbox;
+    static auto &instance = *new CallbackInboxes;
     return instance;
 }
 
 void CL_CALLBACK Engine::on_start_event(cl_event, cl_int, void *data) {
+    const Id id = reinterpret_cast<Id>(data);
     std::shared_ptr<Inbox> inbox;
     {
-        const std::lock_guard lock(callback_inbox().mutex);
-        inbox = callback_inbox().inbox.lock();
+        const std::lock_guard lock(callback_inboxes().mutex);
+        inbox = callback_inboxes().of_engine.at(id >> id_bits).lock();
     }
     if (inbox == nullptr) return;
     const std::lock_guard lock(inbox->mutex);
-    inbox->ready.push_back(reinterpret_cast<Id>(data));
+    inbox->ready.push_back(id);
     inbox->filled.notify_one();
 }
 
@@ -151,6 +155,16 @@ void Engine::submit(std::unique_ptr<Command> command, Status gate) {
     const std::lock_guard lock(inbox_->mutex);
     inbox_->submitted.push_back({std::move(command), std::move(gate)});
     inbox_->filled.notify_one();
+}
+
+std::function<void()> Engine::waker(Id id) const {
+    return [weak = std::weak_ptr(inbox_), id] {
+        const std::shared_ptr<Inbox> inbox = weak.lock();
+        if (inbox == nullptr) return;
+        const std::lock_guard lock(inbox->mutex);
+        inbox->woken.push_back(id);
+        inbox->filled.notify_one();
+    };
 }
 
 void Engine::wait_started(cl_command_queue ordered_by) {
@@ -198,26 +212,29 @@ void Engine::run() {
     Backoff patient_backoff(patience);
     std::vector<Id> ready;
     std::vector<Submitted> submitted;
+    std::vector<Id> woken;
     for (;;) {
         {
             std::unique_lock lock(inbox_->mutex);
             if (active_.empty() && inbox_->empty()) {
-                inbox_->filled.wait_for(lock, commands_ != 0 ? Seconds(rest) : tick, [&] { return !inbox_->empty(); });
+                inbox_->filled.wait_for(lock, some_wait() ? Seconds(rest) : tick, [&] { return !inbox_->empty(); });
             }
             if (inbox_->stop) break;
             if (std::exchange(inbox_->look, false)) next_look = 0;
             ready.swap(inbox_->ready);
             submitted.swap(inbox_->submitted);
+            woken.swap(inbox_->woken);
         }
         std::unique_lock round(round_);
-        if (commands_ != active_.size() && now_ns() >= next_look) {
+        if (some_wait() && now_ns() >= next_look) {
             rest = find_starts(ready);
             next_look = now_ns() + static_cast<std::uint64_t>(rest.count());
         }
         bool moved = !ready.empty() || !submitted.empty();
         take(ready, submitted);
+        wake_up(woken);
         if (!active_.empty()) {
-            moved |= poller_->poll();
+            if (poller_ != nullptr) moved |= poller_->poll();
             moved |= poll_commands();
         }
         if (const std::uint64_t now = now_ns(); now >= next_tick) {
@@ -232,9 +249,9 @@ void Engine::run() {
             continue;
         }
         const bool bytes =
-            std::any_of(active_.begin(), active_.end(), [](const auto &c) { return c->bytes_in_flight(); });
+            std::any_of(active_.begin(), active_.end(), [](const Active &a) { return a.command->bytes_in_flight(); });
         if (auto sleep = (patient_ ? patient_backoff : backoff).pause(bytes); sleep.count() > 0) {
-            if (commands_ != active_.size()) sleep = std::min(sleep, rest);
+            if (some_wait()) sleep = std::min(sleep, rest);
             std::unique_lock lock(inbox_->mutex);
             inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
         }
@@ -248,7 +265,7 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     if (!ready.empty()) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
-            started.push_back({std::move(it->second.command), std::move(*it->second.gate)});
+            started.push_back({std::move(it->second.command), std::move(*it->second.gate), it->first});
             if (it->second.rule.has_wait_list) --wait_lists_;
             waiting_.erase(it);
         };
@@ -274,7 +291,7 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
         }
         ready.clear();
     }
-    for (Submitted &s : started) activate(std::move(s.command), s.gate);
+    for (Submitted &s : started) activate(std::move(s));
     if (in_order.empty()) return;
     const std::lock_guard lock(mutex_);
     for (const cl_command_queue queue : in_order)
@@ -282,9 +299,19 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     changed_.notify_all();
 }
 
-void Engine::activate(std::unique_ptr<Command> command, const Status &gate) {
-    command->start(gate);
-    active_.push_back(std::move(command));
+void Engine::activate(Submitted submitted) {
+    submitted.command->start(submitted.gate);
+    active_.push_back({std::move(submitted.command), submitted.id});
+}
+
+void Engine::wake_up(std::vector<Id> &woken) {
+    for (const Id id : woken) {
+        const auto at = asleep_.find(id);
+        if (at == asleep_.end()) continue;  // it is active, not yet started, or gone
+        active_.push_back({std::move(at->second), id});
+        asleep_.erase(at);
+    }
+    woken.clear();
 }
 
 // Returns for how long not to look again.
@@ -309,19 +336,24 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
 
 bool Engine::poll_commands() {
     bool moved = false;
-    const auto ended = std::remove_if(active_.begin(), active_.end(), [&](std::unique_ptr<Command> &command) {
-        const Progress progress = command->poll();
+    std::size_t ended = 0;
+    std::erase_if(active_, [&](Active &active) {
+        Command &command = *active.command;
+        const Progress progress = command.poll();
+        if (progress == Progress::idle && command.wakes()) {
+            asleep_.emplace(active.id, std::move(active.command));
+            return true;
+        }
         moved |= progress != Progress::idle;
         if (progress != Progress::done) return false;
-        if (auto bridge = command->take_failed_bridge()) keep_remains(std::move(bridge), {});
-        command.reset();
+        if (auto bridge = command.take_failed_bridge()) keep_remains(std::move(bridge), {});
+        active.command.reset();
+        ++ended;
         return true;
     });
-    const auto count = static_cast<std::size_t>(active_.end() - ended);
-    active_.erase(ended, active_.end());
-    if (count != 0) {
+    if (ended != 0) {
         const std::lock_guard lock(mutex_);
-        commands_ -= count;
+        commands_ -= ended;
         if (commands_ == 0) changed_.notify_all();
     }
     return moved;
@@ -355,10 +387,15 @@ void Engine::abandon_all(const std::optional<Status> &status) {
     static auto &left_behind = *new LeftBehind;
 
     const std::lock_guard lock(mutex_);
-    for (auto &[id, waiting] : waiting_) active_.push_back(std::move(waiting.command));
+    std::vector<std::unique_ptr<Command>> all;
+    for (auto &[id, waiting] : waiting_) all.push_back(std::move(waiting.command));
+    for (auto &active : active_) all.push_back(std::move(active.command));
+    for (auto &[id, command] : asleep_) all.push_back(std::move(command));
     waiting_.clear();
     order_.clear();
-    for (auto &command : active_) {
+    active_.clear();
+    asleep_.clear();
+    for (auto &command : all) {
         if (status) {
             command->abandon(*status);
             left_behind.remains.push_back({command->take_failed_bridge(), {}, now_ns()});
@@ -366,7 +403,6 @@ void Engine::abandon_all(const std::optional<Status> &status) {
         // Destroying it would end its event.
         if (!status || command->bytes_in_flight()) left_behind.commands.push_back(std::move(command));
     }
-    active_.clear();
     commands_ = 0;
     changed_.notify_all();
     std::move(remains_.begin(), remains_.end(), std::back_inserter(left_behind.remains));
@@ -382,6 +418,21 @@ void drive(Command &command, Poller &poller) {
             backoff.reset();
         } else if (const auto sleep = backoff.pause(command.bytes_in_flight()); sleep.count() > 0) {
             std::this_thread::sleep_for(sleep);
+        }
+    }
+}
+
+void drive(Command &command, Wakeup &wakeup) {
+    Backoff backoff;
+    for (;;) {
+        const Progress progress = command.poll();
+        if (progress == Progress::done) return;
+        if (progress == Progress::moved) {
+            backoff.reset();
+        } else if (command.wakes()) {
+            wakeup.wait();
+        } else if (const auto sleep = backoff.pause(true); sleep.count() > 0) {
+            wakeup.wait_for(sleep);
         }
     }
 }

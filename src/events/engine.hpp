@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/backoff.hpp"
+#include "base/wakeup.hpp"
 #include "events/command.hpp"
 
 namespace cldist {
@@ -33,12 +34,14 @@ public:
 /// to its inbox.
 class Engine {
 public:
-    /// `poller` and `housekeeping` (called every few seconds) are used on the engine's thread alone.
+    /// `poller`, which may be null, and `housekeeping` (called every few seconds) are used on the engine's thread alone.
     Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeeping, double stall_seconds);
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
     /// Like stop().
     ~Engine();
+
+    using Id = std::uint64_t;
 
     /// How a command is to be started.
     struct StartRule {
@@ -47,6 +50,7 @@ public:
         /// The start event is asked often, because the platform's callbacks come late, and polling is patient: the
         /// device does not need the host's cores.
         bool polled;
+        Id id = 0;  ///< of new_id(), for a command that is woken by it
     };
 
     /// Starts the command, which has a bridge, when its start event is complete. Any thread.
@@ -59,6 +63,10 @@ public:
     void submit(std::unique_ptr<Command> command, Status gate);
     /// Keeps the events of a command that failed: PoCL 3.1 uses them for a while after their status can be seen. Any thread.
     void keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events);
+    /// Names a command that is to come. Any thread.
+    [[nodiscard]] Id new_id() { return next_id_++; }
+    /// What has that command polled again; may be called by any thread, at any time, also when command and engine are gone.
+    [[nodiscard]] std::function<void()> waker(Id id) const;
     /// Waits until all commands given so far with this `ordered_by` have started. Any thread but the engine's.
     void wait_started(cl_command_queue ordered_by);
     /// Whether no command is waiting or active. Any thread.
@@ -75,10 +83,14 @@ public:
     void stop(const std::optional<Status> &status);
 
 private:
-    using Id = std::uint64_t;
     struct Submitted {
         std::unique_ptr<Command> command;
         Status gate;
+        Id id = 0;
+    };
+    struct Active {
+        std::unique_ptr<Command> command;
+        Id id;
     };
     struct Waiting {
         std::unique_ptr<Command> command;
@@ -91,16 +103,19 @@ private:
         std::condition_variable filled;
         std::vector<Id> ready;
         std::vector<Submitted> submitted;
+        std::vector<Id> woken;
         bool look = false;  ///< the first command is waiting for its start event
         bool stop = false;
         std::optional<Status> stop_status;
 
-        [[nodiscard]] bool empty() const { return ready.empty() && submitted.empty() && !look && !stop; }
+        [[nodiscard]] bool empty() const {
+            return ready.empty() && submitted.empty() && woken.empty() && !look && !stop;
+        }
     };
-    /// Where callbacks find the inbox. Some never come, so they own nothing.
-    struct CallbackInbox {
+    /// Where callbacks find the inbox of their engine. Some never come, so they own nothing.
+    struct CallbackInboxes {
         std::mutex mutex;
-        std::weak_ptr<Inbox> inbox;
+        std::vector<std::weak_ptr<Inbox>> of_engine;
     };
     /// What a failed command leaves behind until the platform is done with it.
     struct Remains {
@@ -112,11 +127,13 @@ private:
     /// Of polling for devices other than processors.
     static constexpr unsigned patience = 200;
 
-    static CallbackInbox &callback_inbox();
+    static CallbackInboxes &callback_inboxes();
     static void CL_CALLBACK on_start_event(cl_event event, cl_int status, void *data);
     void run();
     void take(std::vector<Id> &ready, std::vector<Submitted> &submitted);
-    void activate(std::unique_ptr<Command> command, const Status &gate);
+    void activate(Submitted submitted);
+    void wake_up(std::vector<Id> &woken);
+    [[nodiscard]] bool some_wait() const { return commands_ != active_.size() + asleep_.size(); }
     std::chrono::nanoseconds find_starts(std::vector<Id> &ready);
     bool poll_commands();
     void release_remains();
@@ -127,6 +144,7 @@ private:
     const std::function<void()> housekeeping_;
     const double stall_seconds_;
     const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+    std::atomic<Id> next_id_;  ///< the high bits of an id tell its engine
 
     // Shared by callers and the engine.
     std::mutex mutex_;
@@ -142,7 +160,8 @@ private:
     std::mutex round_;  ///< held by the engine while it works
 
     // The engine's own.
-    std::vector<std::unique_ptr<Command>> active_;
+    std::vector<Active> active_;
+    std::map<Id, std::unique_ptr<Command>> asleep_;  ///< those that will be woken
     Backoff start_backoff_{patience};
 
     std::thread thread_;
@@ -154,5 +173,7 @@ private:
 
 /// Drives a command to its end on the calling thread.
 void drive(Command &command, Poller &poller);
+/// The same for one whose operations wake the thread that waits for `wakeup`.
+void drive(Command &command, Wakeup &wakeup);
 
 }  // namespace cldist

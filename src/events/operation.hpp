@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <new>
+#include <utility>
 
 #include "base/status.hpp"
 #include "events/record.hpp"
@@ -30,6 +32,8 @@ public:
     virtual void cancel() {}
     /// Whether bytes are moving, rather than the operation waiting for somebody.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
+    /// Whether it wakes its driver itself when there is something to poll for.
+    [[nodiscard]] virtual bool wakes() const { return false; }
 
     /// The first error, or success. Final once poll() said done.
     [[nodiscard]] const Status &status() const { return status_; }
@@ -39,6 +43,19 @@ protected:
     /// Keeps the first error.
     void fail(Status status) {
         if (status_.ok()) status_ = std::move(status);
+    }
+    /// Does `body`; what it throws is kept as by fail(). Whether it threw nothing.
+    template <typename Body>
+    bool attempt(Body &&body) {
+        try {
+            body();
+            return true;
+        } catch (const Error &error) {
+            fail(error.status());
+        } catch (const std::bad_alloc &) {
+            fail(Status::failure(CL_OUT_OF_HOST_MEMORY, "no memory for the transfer"));
+        }
+        return false;
     }
 
 private:

@@ -16,7 +16,7 @@ std::uint64_t next_id() {
     return next++;
 }
 
-constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "device", "message"};
+constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "device", "message", "file"};
 
 std::string peer_name(int rank) { return rank == MPI_ANY_SOURCE ? "any source" : fmt::format("rank {}", rank); }
 std::string tag_name(int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); }
@@ -27,6 +27,8 @@ const char *name_of(Direction direction) {
     switch (direction) {
         case Direction::send: return "send";
         case Direction::recv: return "recv";
+        case Direction::to_file: return "file write";
+        case Direction::from_file: return "file read";
         case Direction::request: return "MPI request";
         case Direction::event: return "MPI request of an event";
     }
@@ -37,6 +39,17 @@ Record::Record(Direction the_direction, int peer, int the_world_peer, int tag, s
     : direction(the_direction), world_peer(the_world_peer), id(next_id()), created_ns(now_ns()) {
     state_.peer = peer;
     state_.tag = tag;
+    state_.size = size;
+}
+
+Record::Record(Direction the_direction, std::string the_file, std::size_t size)
+    : direction(the_direction),
+      file(std::move(the_file)),
+      world_peer(MPI_UNDEFINED),
+      id(next_id()),
+      created_ns(now_ns()) {
+    state_.peer = MPI_PROC_NULL;
+    state_.tag = MPI_ANY_TAG;
     state_.size = size;
 }
 
@@ -61,6 +74,11 @@ void Record::chosen(Path path, std::size_t block, unsigned depth) {
     state_.path = path;
     state_.block = block;
     state_.depth = depth;
+}
+
+void Record::uses_direct_io() {
+    const std::lock_guard lock(mutex_);
+    state_.direct_io = true;
 }
 
 void Record::moved(std::size_t bytes) {
@@ -92,7 +110,10 @@ void Record::finished(const Status &status) {
     {
         const std::lock_guard lock(mutex_);
         state_.phase = CL_COMPLETE;
-        if (trace::enabled())
+        if (trace::enabled() && is_file(direction))
+            details = fmt::format(R"("file":"{}","bytes":{},"path":"{}","status":{})", trace::json_escaped(file),
+                                  state_.bytes, cldist::name_of(state_.path), status.code);
+        else if (trace::enabled())
             details = fmt::format(R"("peer":{},"tag":{},"bytes":{},"path":"{}","status":{})", state_.peer, state_.tag,
                                   state_.bytes, cldist::name_of(state_.path), status.code);
     }
@@ -118,6 +139,9 @@ std::string describe(const Record &record, std::uint64_t now) {
         progress = "waits for a matching send";
     else
         progress = fmt::format("moved {} of {} bytes", s.bytes, s.size);
+    if (is_file(record.direction))
+        return fmt::format("{}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction), record.file, s.size,
+                           progress, seconds);
     return fmt::format("{} {} {}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction),
                        record.direction == Direction::send ? "to" : "from", peer_name(s.peer), tag_name(s.tag), s.size,
                        progress, seconds);
@@ -141,6 +165,13 @@ std::vector<std::shared_ptr<Record>> PendingRecords::list() const {
     result.reserve(records_.size());
     for (const auto &[id, record] : records_) result.push_back(record);
     return result;
+}
+
+std::string PendingRecords::account(bool of_files) const {
+    std::string text;
+    for (const auto &record : list())
+        if (is_file(record->direction) == of_files) text += "\n  " + describe(*record, now_ns());
+    return text;
 }
 
 std::vector<std::string> PendingRecords::stalled(double stall_seconds, std::uint64_t now) {

@@ -17,19 +17,28 @@ namespace cldist {
 
 /// Which way the bytes go; or, of a command that moves none itself, what it waits for: an MPI request, in place of which
 /// the user has an event, or an event, in place of which he has an MPI request.
-enum class Direction { send, recv, request, event };
+enum class Direction { send, recv, to_file, from_file, request, event };
 [[nodiscard]] const char *name_of(Direction direction);
+/// Whether the bytes come from the device rather than going to it.
+[[nodiscard]] constexpr bool reads_device(Direction direction) {
+    return direction == Direction::send || direction == Direction::to_file;
+}
+[[nodiscard]] constexpr bool is_file(Direction direction) {
+    return direction == Direction::to_file || direction == Direction::from_file;
+}
 
 enum class Stage : cl_uint {
     wait = CL_STAGE_WAIT,
     match = CL_STAGE_MATCH,
     device = CL_STAGE_DEVICE,
-    message = CL_STAGE_MESSAGE
+    message = CL_STAGE_MESSAGE,
+    file = CL_STAGE_FILE
 };
-inline constexpr std::size_t stage_count = 4;
+inline constexpr std::size_t stage_count = 5;
 
 /// What one transfer was asked and what became of it: the one source of clGetTransferInfo, of the stall report and of
-/// the trace. Written by the thread that drives the transfer, read by any.
+/// the trace. Written by the threads that work on the transfer, read
+/// by any.
 class Record {
 public:
     struct StageTimes {
@@ -48,14 +57,18 @@ public:
         Path path = Path::automatic;
         std::size_t block = 0;
         unsigned depth = 0;
+        bool direct_io = false;  ///< past the system's page cache
         std::array<StageTimes, stage_count> stages{};
     };
 
     /// `peer` is a rank of the command's communicator; `world_peer` the same process in MPI_COMM_WORLD, MPI_ANY_SOURCE,
     /// or MPI_UNDEFINED.
     Record(Direction direction, int peer, int world_peer, int tag, std::size_t size);
+    /// Of a transfer to or from a file of that name.
+    Record(Direction direction, std::string file, std::size_t size);
 
     const Direction direction;
+    const std::string file;
     const int world_peer;
     const std::uint64_t id;  ///< unique in the process; the trace's id
     const std::uint64_t created_ns;
@@ -63,6 +76,7 @@ public:
     void started();
     void matched(int peer, int tag, std::size_t size);
     void chosen(Path path, std::size_t block, unsigned depth);
+    void uses_direct_io();
     void moved(std::size_t bytes);
     /// A block's part of a stage took from `start_ns` until now.
     void stage_done(Stage stage, std::uint64_t start_ns);
@@ -86,6 +100,9 @@ public:
     void add(std::shared_ptr<Record> record);
     void remove(const Record &record);
     [[nodiscard]] std::vector<std::shared_ptr<Record>> list() const;
+
+    /// A line each, behind a line's end, for those that are of files, or those that are not.
+    [[nodiscard]] std::string account(bool of_files) const;
 
     /// The lines to print if nothing moved for `stall_seconds` and they were not printed since; else empty.
     std::vector<std::string> stalled(double stall_seconds, std::uint64_t now);

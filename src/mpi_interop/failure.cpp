@@ -1,5 +1,7 @@
 #include "mpi_interop/failure.hpp"
 
+#include <cstdlib>
+
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "events/failure_probe.hpp"
@@ -21,7 +23,12 @@ void failure_policy(cl_device_id device, const std::string &account) {
                   ? "ending the job, as CLDIST_ON_ERROR=abort asks"
                   : "ending the job: this OpenCL platform aborts when commands wait for a failed event "
                     "(CLDIST_ON_ERROR=event tries it all the same)");
-    PMPI_Abort(MPI_COMM_WORLD, 1);
+    int initialized = 0;
+    int finalized = 0;
+    PMPI_Initialized(&initialized);
+    PMPI_Finalized(&finalized);
+    if (initialized != 0 && finalized == 0) PMPI_Abort(MPI_COMM_WORLD, 1);
+    std::_Exit(1);
 }
 
 }  // namespace cldist

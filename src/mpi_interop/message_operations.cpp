@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -12,37 +11,10 @@
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/wire.hpp"
-#include "pipeline/block_pipeline.hpp"
+#include "pipeline/block_transfer.hpp"
 
 namespace cldist {
 namespace {
-
-// The device and message ends of a message in blocks, and the pipeline between them.
-class BlockTransfer {
-public:
-    BlockTransfer(const DeviceRange &range, Direction direction, std::size_t size, BlockPeer peer, const Plan &plan,
-                  MessageDriver &driver, const std::shared_ptr<Record> &record, const Status &so_far = {})
-        : device_(make_device_endpoint(range, direction, plan, record)),
-          message_(driver, direction, peer, plan, record),
-          pipeline_(direction == Direction::send ? static_cast<Endpoint &>(*device_) : message_,
-                    direction == Direction::send ? static_cast<Endpoint &>(message_) : *device_, *device_, size, plan,
-                    so_far),
-          record_(record) {}
-
-    Progress poll() {
-        const std::size_t before = pipeline_.bytes_moved();
-        const Progress progress = pipeline_.poll();
-        if (pipeline_.bytes_moved() != before) record_->moved(pipeline_.bytes_moved() - before);
-        return progress;
-    }
-    [[nodiscard]] const Status &status() const { return pipeline_.status(); }
-
-private:
-    std::unique_ptr<DeviceEndpoint> device_;
-    MessageEndpoint message_;
-    BlockPipeline pipeline_;
-    std::shared_ptr<Record> record_;
-};
 
 // Both operations are a handful of steps, one after the other; each step is polled until it is over.
 class MessageOperation : public Operation {
@@ -56,15 +28,10 @@ public:
 
     Progress poll() override {
         bool moved = false;
-        try {
+        const bool well = attempt([&] {
             while (!ended_ && step()) moved = true;
-        } catch (const Error &error) {
-            fail(error.status());
-            ended_ = true;
-        } catch (const std::bad_alloc &) {
-            fail(Status::failure(CL_OUT_OF_HOST_MEMORY, "no memory for the transfer"));
-            ended_ = true;
-        }
+        });
+        if (!well) ended_ = true;
         if (ended_) return Progress::done;
         return moved ? Progress::moved : Progress::idle;
     }
@@ -91,6 +58,9 @@ protected:
         }
         staging_ = range_.resources->staging().lease(size);
         return staging_.data();
+    }
+    std::unique_ptr<Endpoint> message_end(Direction direction, const BlockPeer &peer, const Plan &plan) {
+        return std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record());
     }
     /// Takes the status of something that ended.
     void note(const Status &status) {
@@ -240,7 +210,8 @@ private:
         channel_ = channels_.acquire();
         encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS}, envelope_.data());
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(peer_.rank), *channel_};
-        blocks_.emplace(range_, Direction::send, range_.size, peer, plan_, driver_, record());
+        blocks_.emplace(range_, Direction::send, range_.size, plan_, message_end(Direction::send, peer, plan_),
+                        record());
         send_message(envelope_.data(), envelope_size);
         step_ = Step::blocks;
     }
@@ -502,7 +473,8 @@ private:
         record()->chosen(plan.path, plan.block, plan.depth);
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(source),
                              static_cast<int>(envelope.channel)};
-        blocks_.emplace(range_, Direction::recv, size_, peer, plan, driver_, record(), status());
+        blocks_.emplace(range_, Direction::recv, size_, plan, message_end(Direction::recv, peer, plan), record(),
+                        status());
         step_ = Step::blocks;
     }
 

@@ -17,6 +17,7 @@
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/probed_messages.hpp"
 #include "pipeline/device_resources.hpp"
+#include "pipeline/file_operation.hpp"
 
 MPI_Datatype cldist_mpi_cl_mem = MPI_DATATYPE_NULL;
 
@@ -47,8 +48,7 @@ void at_exit() {
     const std::shared_ptr<Runtime> taken = take_runtime();
     if (taken == nullptr) return;
     left = taken;
-    std::string text;
-    for (const auto &record : pending_records().list()) text += "\n  " + describe(*record, now_ns());
+    const std::string text = pending_records().account(false);
     left->engine().stop(std::nullopt);
     if (!text.empty()) log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
     trace::write(left->rank());
@@ -136,12 +136,14 @@ void Runtime::finish() {
     const std::shared_ptr<Runtime> runtime = take_runtime();
     if (runtime == nullptr) return;
     runtime->engine().wait_idle(config().stall_seconds);
+    if (Engine *const files = find_file_engine()) files->wait_idle(config().stall_seconds);
     const std::vector<Unmatched> mine = runtime->unmatched();
     const std::vector<int> counts = runtime->gather_counts(static_cast<int>(mine.size()));
     runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command was done"));
     runtime->name_unmatched(mine, counts);
     PMPI_Type_free(&cldist_mpi_cl_mem);
     probed_messages().end();
+    runtime->trace_clock_.finish();
     trace::write(runtime->rank());
     DeviceResources::release_idle(0);
 }
@@ -175,6 +177,7 @@ void Runtime::stop_at_exit() { std::atexit(&at_exit); }
 std::vector<Unmatched> Runtime::unmatched() const {
     std::vector<Unmatched> mine;
     for (const auto &record : pending_records().list()) {
+        if (is_file(record->direction)) continue;
         const Record::State state = record->state();
         mine.push_back({static_cast<int>(record->direction), rank_, record->world_peer, state.tag, state.size});
     }

@@ -7,6 +7,7 @@
 #include "events/engine.hpp"
 #include "mpi_interop/communicator.hpp"
 #include "mpi_interop/message_driver.hpp"
+#include "mpi_interop/trace_clock.hpp"
 
 namespace cldist {
 
@@ -59,6 +60,7 @@ private:
     void name_unmatched(const std::vector<Unmatched> &mine, std::vector<int> counts);
 
     Communicators communicators_;
+    TraceClock trace_clock_;
     int rank_ = 0;
     int max_tag_ = 32767;
     Channels channels_;

@@ -12,7 +12,8 @@ BlockPipeline::BlockPipeline(Endpoint &source, Endpoint &sink, DeviceEndpoint &d
       device_(device),
       size_(size),
       block_size_(plan.block),
-      count_((size + plan.block - 1) / plan.block),
+      first_(std::min(plan.first != 0 ? plan.first : plan.block, size)),
+      count_(size == 0 ? 0 : 1 + (size - first_ + plan.block - 1) / plan.block),
       blocks_(plan.depth),
       phase_(so_far.ok() ? Phase::open_source : Phase::blocks),
       status_(std::move(so_far)) {}
@@ -50,16 +51,14 @@ bool BlockPipeline::move_blocks() {
         ++drained_;
     }
     while (filled_ < started_ && end(source_, block(filled_))) {
-        begin(sink_, block(filled_));
+        begin(sink_, block(filled_), !status_.ok() && !block(filled_).shortened);
         ++filled_;
     }
     while (started_ < count_ && started_ - drained_ < blocks_.size()) {
-        const std::size_t offset = started_ * block_size_;
         Block &next = block(started_);
-        next = {started_, offset, std::min(block_size_, size_ - offset),
-                static_cast<unsigned>(started_ % blocks_.size())};
+        next = make_block(started_);
         if (status_.ok()) next.host = device_.host(next);
-        begin(source_, next);
+        begin(source_, next, !status_.ok());
         ++started_;
     }
     if (drained_ == count_) {
@@ -69,9 +68,15 @@ bool BlockPipeline::move_blocks() {
     return started_ + filled_ + drained_ != before;
 }
 
-void BlockPipeline::begin(Endpoint &endpoint, Block &block) {
-    block.skipped = !status_.ok();
-    if (block.skipped)
+Block BlockPipeline::make_block(std::size_t index) const {
+    const std::size_t offset = index == 0 ? 0 : first_ + (index - 1) * block_size_;
+    const std::size_t size = index == 0 ? first_ : std::min(block_size_, size_ - offset);
+    return {index, offset, size, static_cast<unsigned>(index % blocks_.size())};
+}
+
+void BlockPipeline::begin(Endpoint &endpoint, Block &block, bool skip) {
+    block.skipped = skip;
+    if (skip)
         endpoint.skip(block);
     else
         endpoint.start(block);
@@ -80,7 +85,12 @@ void BlockPipeline::begin(Endpoint &endpoint, Block &block) {
 bool BlockPipeline::end(Endpoint &endpoint, Block &block) {
     const Outcome outcome = endpoint.ended(block);
     if (!outcome) return false;
-    if (!outcome->ok()) block.skipped = true;
+    if (outcome->ok()) return true;
+    const std::size_t moved = endpoint.moved_of_failed(block);
+    // What the source had goes on if nothing failed before it. What the sink has taken it has, whatever failed behind it.
+    block.shortened = moved != 0 && (status_.ok() || &endpoint == &sink_);
+    block.skipped = !block.shortened;
+    if (block.shortened) block.size = moved;
     if (status_.ok()) status_ = *outcome;
     return true;
 }

@@ -147,12 +147,13 @@ public:
             return;
         }
         DeviceCommand &command = slots_[block.slot].emplace();
+        const bool wait = slots_.size() == 1 && range_.waits_for_copies();
         if (range_.strided)
             start_packed(command, block);
-        else if (direction_ == Direction::send)
-            start_read(command, range_, block.offset, block.size, block.host, false);
+        else if (reads_device(direction_))
+            start_read(command, range_, block.offset, block.size, block.host, wait);
         else
-            start_write(command, range_, block.offset, block.size, block.host, false);
+            start_write(command, range_, block.offset, block.size, block.host, wait);
     }
 
     void skip(const Block &block) override { slots_[block.slot].reset(); }
@@ -176,7 +177,7 @@ private:
 
     void start_packed(DeviceCommand &command, const Block &block) {
         const Packed packed{packed_.buffer(), block.slot * packed_block()};
-        if (direction_ == Direction::send)
+        if (reads_device(direction_))
             start_packed_read(command, range_, block.offset, block.size, packed, block.host);
         else
             start_packed_write(command, range_, block.offset, block.size, packed, block.host);
@@ -184,7 +185,7 @@ private:
 
     void copy_mapped(const Block &block) {
         const std::uint64_t start = now_ns();
-        if (direction_ == Direction::send)
+        if (reads_device(direction_))
             read_mapped(range_, block.offset, block.size, block.host);
         else
             write_mapped(range_, block.offset, block.size, block.host);

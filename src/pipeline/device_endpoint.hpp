@@ -73,7 +73,6 @@ void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size,
 void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, const std::byte *from);
 
 /// The endpoint for `range` on the plan's path: in place (the range is mapped), else by copies through staging memory.
-/// `direction` send reads the device, recv writes it.
 std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, const Plan &plan,
                                                      std::shared_ptr<Record> record);
 

@@ -1,28 +1,20 @@
 #include "pipeline/device_resources.hpp"
 
-#include <iterator>
-#include <map>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
-#include "base/clock.hpp"
 #include "base/config.hpp"
+#include "base/idle_cache.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
 namespace {
 
-struct Entry {
-    std::shared_ptr<DeviceResources> resources;
-    std::uint64_t last_used;
-};
+using Key = std::pair<cl_context, cl_device_id>;
 
-std::mutex mutex;
-
-std::map<std::pair<cl_context, cl_device_id>, Entry> &entries() {
+IdleCache<Key, DeviceResources> &all_resources() {
     // Never destroyed: at exit the OpenCL platform may be gone before.
-    static auto &instance = *new std::map<std::pair<cl_context, cl_device_id>, Entry>;
+    static auto &instance = *new IdleCache<Key, DeviceResources>;
     return instance;
 }
 
@@ -71,22 +63,9 @@ RectKernels &DeviceResources::rect_kernels() {
 }
 
 std::shared_ptr<DeviceResources> DeviceResources::of(cl_context context, cl_device_id device) {
-    const std::lock_guard lock(mutex);
-    Entry &entry = entries()[{context, device}];
-    if (entry.resources == nullptr) entry.resources = std::make_shared<DeviceResources>(context, device);
-    entry.last_used = now_ns();
-    return entry.resources;
+    return all_resources().get({context, device}, [&] { return std::make_shared<DeviceResources>(context, device); });
 }
 
-void DeviceResources::release_idle(double idle_seconds) {
-    const std::uint64_t now = now_ns();
-    const std::lock_guard lock(mutex);
-    for (auto at = entries().begin(); at != entries().end();) {
-        auto &[resources, last_used] = at->second;
-        if (resources.use_count() > 1) last_used = now;
-        const bool idle = resources.use_count() <= 1 && static_cast<double>(now - last_used) * 1e-9 >= idle_seconds;
-        at = idle ? entries().erase(at) : std::next(at);
-    }
-}
+void DeviceResources::release_idle(double idle_seconds) { all_resources().release_idle(idle_seconds); }
 
 }  // namespace cldist

@@ -15,6 +15,7 @@ struct Block {
     unsigned slot;              ///< index modulo depth
     std::byte *host = nullptr;  ///< where its bytes lie, or will lie, in host memory
     bool skipped = false;       ///< it carries nothing: the transfer had failed
+    bool shortened = false;     ///< its source failed after `size` bytes, which are moved on
 };
 
 /// How something ended; nothing while it is still going on.
@@ -36,6 +37,8 @@ public:
     virtual void skip(const Block &block) = 0;
     /// Asked until it answers, for a block that was started or skipped.
     virtual Outcome ended(const Block &block) = 0;
+    /// Of a block that ended with a failure: how many bytes from its start were moved all the same.
+    [[nodiscard]] virtual std::size_t moved_of_failed(const Block &) const { return 0; }
     /// Asked until it answers, after the last block.
     virtual Outcome close() { return Status{}; }
 };

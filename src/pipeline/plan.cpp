@@ -24,6 +24,15 @@ std::size_t pipelined_block(std::size_t size, bool host_memory) {
 }
 unsigned pipelined_depth(bool host_memory) { return host_memory ? 3 : 4; }
 
+// A file's blocks: worth handing to a thread and to a device far away, and whole huge pages, which direct I/O likes.
+constexpr std::size_t file_block = 2 * mib;
+// Read in place by one thread, they are only for the reports of progress.
+constexpr std::size_t mapped_file_block_of_one = 64 * mib;
+// Below that one thread, the caller's if the command is blocking, fills host memory as soon as several.
+constexpr std::size_t mapped_by_threads_min = 16 * mib;
+// Host memory of one transfer between file and device.
+constexpr std::size_t most_file_staging = 64 * mib;
+
 Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, const Config &requested) {
     block = std::min({requested.block_size.value != 0 ? requested.block_size.value : block, size, max_block});
     depth = requested.depth != 0 ? requested.depth : depth;
@@ -78,6 +87,30 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, 
     if (path == Path::pinned) wire.depth = 1;
     return in_blocks(path, size, block, path == Path::mapped ? mapped_depth : pipelined_depth(situation.host_memory),
                      wire);
+}
+
+Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file, const Config &requested) {
+    const bool pinned = requested.path == Path::pinned;
+    const bool mapped = situation.mapped && !pinned && requested.path != Path::pipelined;
+    const std::size_t granularity = file.granularity != 0 ? file.granularity : size;
+    const unsigned threads = mapped && size < mapped_by_threads_min ? 1 : file.threads;
+    const std::size_t wanted = pinned                            ? max_block
+                               : requested.block_size.value != 0 ? requested.block_size.value
+                               : mapped && threads == 1          ? mapped_file_block_of_one
+                                                                 : file_block;
+    const std::size_t first = file.first < size ? file.first : 0;
+    // The nearest multiple, at least one.
+    const std::size_t parts = std::max<std::size_t>(std::min(wanted, max_block) / granularity, 1);
+    const std::size_t block = std::min(parts * granularity, size);
+    const std::size_t blocks = (size - first + block - 1) / block + (first != 0 ? 1 : 0);
+    unsigned depth = pinned                 ? 1
+                     : requested.depth != 0 ? requested.depth
+                     : mapped               ? threads + 1
+                                            : pipelined_depth(situation.host_memory) + threads - 1;
+    // Blocks may be larger than wanted.
+    if (!mapped) depth = std::min<unsigned>(depth, std::max<std::size_t>(most_file_staging / block, 2));
+    const Path path = mapped ? Path::mapped : pinned || blocks == 1 ? Path::pinned : Path::pipelined;
+    return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, blocks)), false, first};
 }
 
 }  // namespace cldist

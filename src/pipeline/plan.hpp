@@ -13,6 +13,8 @@ struct Plan {
     unsigned depth = 1;     ///< blocks in flight at once
     /// The message is one block that travels with its envelope.
     bool inlined = false;
+    /// Bytes of the first block, so that the others lie where a file wants them; 0: as many as the others.
+    std::size_t first = 0;
 
     bool operator==(const Plan &) const = default;
 };
@@ -40,5 +42,15 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
 
 /// What the receiver does with a message that is not inlined and comes in blocks of `block` bytes.
 Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested);
+
+/// What a file wants of its blocks; see FileAccess.
+struct FileBlocks {
+    unsigned threads;         ///< that access it at once
+    std::size_t granularity;  ///< 0: the transfer is one block
+    std::size_t first = 0;    ///< bytes before the first place where a block may begin
+};
+
+/// What is done with `size` bytes, at least 1, between a device and a file. Of the situation, `same_host` means nothing.
+Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file, const Config &requested);
 
 }  // namespace cldist

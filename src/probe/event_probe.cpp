@@ -5,34 +5,11 @@
 #include <vector>
 
 #include "ocl/query.hpp"
+#include "probe/failed_event.hpp"
 
 namespace {
 
 using namespace cldist;
-
-void provoke(cl_device_id device) {
-    cl_int code = CL_SUCCESS;
-    const Context context = Context::adopt(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code));
-    check(code, "clCreateContext");
-    const Queue queue = Queue::adopt(clCreateCommandQueue(context.get(), device, 0, &code));
-    check(code, "clCreateCommandQueue");
-    const Mem buffer = Mem::adopt(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, 64, nullptr, &code));
-    check(code, "clCreateBuffer");
-    const Event gate = Event::adopt(clCreateUserEvent(context.get(), &code));
-    check(code, "clCreateUserEvent");
-    const cl_event wait = gate.get();
-    check(clEnqueueBarrierWithWaitList(queue.get(), 1, &wait, nullptr), "clEnqueueBarrierWithWaitList");
-    const cl_int zero = 0;
-    check(clEnqueueFillBuffer(queue.get(), buffer.get(), &zero, sizeof zero, 0, 64, 0, nullptr, nullptr),
-          "clEnqueueFillBuffer");
-    check(clFlush(queue.get()), "clFlush");
-    clSetUserEventStatus(gate.get(), -1200);
-    clFinish(queue.get());
-    // The queue must still work.
-    cl_int value = 0;
-    check(clEnqueueReadBuffer(queue.get(), buffer.get(), CL_TRUE, 0, sizeof value, &value, 0, nullptr, nullptr),
-          "clEnqueueReadBuffer");
-}
 
 std::vector<cl_device_id> all_devices() {
     cl_uint count = 0;
@@ -56,7 +33,7 @@ int main(int argc, char **argv) {
     for (cl_device_id device : all_devices()) {
         if (device_string(device, CL_DEVICE_NAME) + " " + device_string(device, CL_DRIVER_VERSION) != argv[1]) continue;
         try {
-            provoke(device);
+            survive_failed_event(device);
         } catch (const Error &) {
             return 1;
         }

@@ -360,7 +360,7 @@ MPI_CASE("clGetTransferInfo tells the size that a value needs, and refuses less"
         CHECK(clGetTransferInfo(message.sent, name, size - 1, value.data(), nullptr) == CL_INVALID_VALUE);
     }
     CHECK(clGetTransferInfo(message.sent, 0x1, 0, nullptr, nullptr) == CL_INVALID_VALUE);
-    CHECK(clGetTransferInfo(message.sent, CL_TRANSFER_STAGES + 1, 0, nullptr, nullptr) == CL_INVALID_VALUE);
+    CHECK(clGetTransferInfo(message.sent, CL_TRANSFER_DIRECT_IO + 1, 0, nullptr, nullptr) == CL_INVALID_VALUE);
 }
 
 MPI_CASE("clGetTransferInfo refuses events of other commands", 1) {

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Installs the build into a temporary folder, looks at what is exported, compiles a program against it and runs it.
-# Usage: check_installed.sh BUILD_FOLDER MPICC MPIRUN PROGRAM EXPORTS_MAP
+# Usage: check_installed.sh BUILD_FOLDER MPICC MPIRUN PROGRAM EXPORTS_MAP [HDF5_PROGRAM HDF5_EXPORTS_MAP PKG_CONFIG_NAME...]
+# With HDF5_PROGRAM: the same for libcldist-hdf5, with the HDF5 library of each name in turn.
 set -euo pipefail
-build=$1 mpicc=$2 mpirun=$3 program=$4 exports=$5
+build=$1 mpicc=$2 mpirun=$3 program=$4 exports=$5 hdf5_program=${6-} hdf5_exports=${7-}
+shift $(($# < 7 ? $# : 7))
 
 fail() { echo "FAILED: $*"; exit 1; }
 
@@ -24,8 +26,14 @@ libdir=$(pkg-config --variable=libdir cldist)
 for name in libcldist.so libcldist.so.0; do
     [ -e "$libdir/$name" ] || fail "no $libdir/$name"
 done
-wanted=$(sed -n '/global:/,/local:/s/^ *\([A-Za-z_0-9]*\);.*/\1/p' "$exports" | sort)
-found=$(nm -D --defined-only --format=posix "$libdir/libcldist.so" | awk '$2 != "A" {print $1}' | sed 's/@.*//' | sort)
+wanted_of() { sed -n '/global:/,/local:/s/^ *\([A-Za-z_0-9]*\);.*/\1/p' "$1" | sort; }
+# Without what is for the libraries of this project alone.
+exported_by() {
+    nm -D --defined-only --format=posix "$libdir/$1" | awk '$2 != "A" && $1 !~ /@@CLDIST_PRIVATE_/ {print $1}' |
+        sed 's/@.*//' | sort
+}
+wanted=$(wanted_of "$exports")
+found=$(exported_by libcldist.so)
 [ -n "$wanted" ] || fail "found no symbols in $exports"
 # Patterns stand for what only some MPI libraries have.
 while read -r pattern; do
@@ -33,6 +41,9 @@ while read -r pattern; do
     found=$(while read -r name; do [[ $name == $pattern ]] || echo "$name"; done <<<"$found")
 done < <(sed -n '/global:/,/local:/s/^ *\([A-Za-z_0-9]*[*[][^;]*\);.*/\1/p' "$exports")
 diff <(echo "$wanted") <(echo "$found") || fail "exported symbols (>) are not those of exports.map (<)"
+
+# Without LD_LIBRARY_PATH: the command finds all it needs.
+env -u LD_LIBRARY_PATH "$dir/root$prefix/bin/cldist" doctor --help >/dev/null || fail "bin/cldist does not run"
 
 read -ra flags < <(pkg-config --cflags --libs cldist)
 "$mpicc" -std=c99 -pedantic-errors -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=300 "$program" "${flags[@]}" \
@@ -42,3 +53,16 @@ read -ra flags < <(pkg-config --cflags --libs cldist)
 
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 "$mpirun" -n 1 "$dir/program" || fail "the program ended with status $?"
+
+[ -n "$hdf5_program" ] || exit 0
+diff <(wanted_of "$hdf5_exports") <(exported_by libcldist-hdf5.so) || fail "exported symbols (>) are not those of $hdf5_exports"
+if readelf -d "$libdir/libcldist-hdf5.so" | grep 'NEEDED.*hdf5'; then fail "libcldist-hdf5 is bound to one HDF5 library"; fi
+sed "s|^prefix=.*|prefix=$dir/root$prefix|" "$libdir/pkgconfig/cldist-hdf5.pc" >"$dir/pc/cldist-hdf5.pc"
+for name; do
+    read -ra flags < <(pkg-config --cflags --libs cldist-hdf5 "$name")
+    "$mpicc" -std=c99 -pedantic-errors -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=300 "$hdf5_program" \
+        "${flags[@]}" -o "$dir/hdf5-program"
+    "$mpicc" -x c++ -std=c++17 -DCL_TARGET_OPENCL_VERSION=300 -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -fsyntax-only \
+        "$hdf5_program" "${flags[@]}"
+    "$mpirun" -n 1 "$dir/hdf5-program" || fail "the program with $name ended with status $?"
+done

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs a job with CLDIST_TRACE and checks the traces it writes.
 
-    check_trace.py FOLDER RANKS -- COMMAND...
+    check_trace.py FOLDER RANKS COMMANDS STAGES -- COMMAND...
+
+Each trace has spans of COMMANDS and STAGES, names with commas between them.
 """
 
 import collections
@@ -13,7 +15,7 @@ import subprocess
 import sys
 
 
-def check(events, rank):
+def check(events, rank, commands_wanted, stages_wanted):
     """What is wrong with the trace events of one rank."""
     complaints = []
     stages = collections.Counter()
@@ -26,7 +28,7 @@ def check(events, rank):
         if kind == "b":
             open_spans[(event["id"], name, len(open_spans))] = event["ts"]
             stages[name] += 1
-            if name in ("send", "recv"):
+            if name in commands_wanted:
                 commands.append(event)
         elif kind == "e":
             begun = [key for key in open_spans if key[:2] == (event["id"], name)]
@@ -36,7 +38,7 @@ def check(events, rank):
                 complaints.append(f"an end before its begin: {event}")
     if open_spans:
         complaints.append(f"{len(open_spans)} spans without an end")
-    for wanted in ("send", "recv", "wait", "match", "device", "message"):
+    for wanted in commands_wanted + stages_wanted:
         if stages[wanted] == 0:
             complaints.append(f"no span named {wanted!r}")
     if not any(command.get("args", {}).get("bytes", 0) > 0 for command in commands):
@@ -45,7 +47,7 @@ def check(events, rank):
 
 
 def main():
-    folder, ranks, separator, *command = sys.argv[1:]
+    folder, ranks, commands, stages, separator, *command = sys.argv[1:]
     assert separator == "--"
     path = pathlib.Path(folder)
     shutil.rmtree(path, ignore_errors=True)
@@ -56,7 +58,7 @@ def main():
         complaints.append(f"{len(files)} traces, expected {ranks}")
     for rank, file in enumerate(files):
         content = json.loads(file.read_text(encoding="utf-8"))
-        complaints += [f"{file.name}: {complaint}" for complaint in check(content["traceEvents"], rank)]
+        complaints += [f"{file.name}: {complaint}" for complaint in check(content["traceEvents"], rank, commands.split(","), stages.split(","))]
     for complaint in complaints:
         print("FAILED:", complaint)
     return 1 if complaints else 0

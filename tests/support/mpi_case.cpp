@@ -26,7 +26,21 @@ struct case_skipped {
     std::string reason;
 };
 
+/// What CLDIST_TEST_MPI asks for.
+enum class mpi_use { running, never, finalized };
+
+mpi_use wanted_mpi() {
+    const char *text = std::getenv("CLDIST_TEST_MPI");
+    const std::string name = text ? text : "running";
+    if (name == "running") return mpi_use::running;
+    if (name == "never") return mpi_use::never;
+    if (name == "finalized") return mpi_use::finalized;
+    std::fprintf(stderr, "CLDIST_TEST_MPI is \"%s\", not running, never or finalized\n", text);
+    std::exit(2);
+}
+
 struct session {
+    bool mpi_runs = true;
     int rank = 0;
     int size = 1;
     int rank_on_host = 0;
@@ -105,7 +119,9 @@ private:
                      static_cast<long long>(limit().count()), case_name.c_str(), pending_waits().c_str());
         std::fflush(nullptr);
         ::alarm(5);  // in case that MPI_Abort hangs, too
-        MPI_Abort(MPI_COMM_WORLD, 3);
+        if (the_session().mpi_runs) {
+            MPI_Abort(MPI_COMM_WORLD, 3);
+        }
         std::_Exit(3);
     }
 
@@ -222,6 +238,9 @@ void tell_peers() {
 /// Collects how all ranks left the case, and takes the notices of those that left early.
 std::vector<outcome> agree(outcome mine) {
     const session &s = the_session();
+    if (!s.mpi_runs) {
+        return {mine};
+    }
     if (mine != outcome::passed) {
         tell_peers();
     }
@@ -272,6 +291,9 @@ void skip_case(std::string reason) { throw case_skipped{std::move(reason)}; }
 
 void throw_if_peer_left() {
     const session &s = the_session();
+    if (!s.mpi_runs) {
+        return;
+    }
     int found = 0;
     MPI_Status status;
     MPI_Iprobe(MPI_ANY_SOURCE, tag_of_case(), s.control, &found, &status);
@@ -312,7 +334,9 @@ void run_mpi_case(const char *name, int ranks, mpi_body body) {
     the_watchdog->start(name);
     s.failures = 0;
     mpi_view mpi{MPI_COMM_NULL, s.rank, s.size};
-    MPI_Comm_dup(MPI_COMM_WORLD, &mpi.comm);
+    if (s.mpi_runs) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &mpi.comm);
+    }
 
     std::exception_ptr error;
     std::string skip_reason;
@@ -337,7 +361,7 @@ void run_mpi_case(const char *name, int ranks, mpi_body body) {
         clean = clean && one == outcome::passed;
         failed = failed || one == outcome::failed;
     }
-    if (clean) {
+    if (clean && s.mpi_runs) {
         MPI_Comm_free(&mpi.comm);  // otherwise commands may still be in flight on it
     }
     the_watchdog->stop();
@@ -353,9 +377,11 @@ void run_mpi_case(const char *name, int ranks, mpi_body body) {
 
 }  // namespace cldist_test
 
-int main(int argc, char **argv) {
-    using namespace cldist_test;
-    ::setenv("CLDIST_ON_ERROR", "event", 0);  // failed commands are part of the tests
+namespace {
+
+using namespace cldist_test;
+
+void begin_mpi(int &argc, char **&argv) {
     MPI_Init(&argc, &argv);
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
@@ -371,6 +397,26 @@ int main(int argc, char **argv) {
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
     MPI_Comm_rank(host, &s.rank_on_host);
     MPI_Comm_free(&host);
+}
+
+void end_mpi() {
+    MPI_Comm_free(&the_session().control);
+    MPI_Finalize();
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    ::setenv("CLDIST_ON_ERROR", "event", 0);  // failed commands are part of the tests
+    const mpi_use use = wanted_mpi();
+    session &s = the_session();
+    if (use != mpi_use::never) {
+        begin_mpi(argc, argv);
+    }
+    if (use == mpi_use::finalized) {
+        end_mpi();
+    }
+    s.mpi_runs = use == mpi_use::running;
 
     int result = 0;
     {
@@ -384,10 +430,11 @@ int main(int argc, char **argv) {
             context.addFilter("test-case", (std::string("*") + filter + "*").c_str());
         }
         result = context.run();
-        dog.start("MPI_Finalize");
-        MPI_Comm_free(&s.control);
-        MPI_Finalize();
-        dog.stop();
+        if (s.mpi_runs) {
+            dog.start("MPI_Finalize");
+            end_mpi();
+            dog.stop();
+        }
     }
     return result;
 }

@@ -7,6 +7,8 @@
 /// Environment:
 ///   CLDIST_TEST_FILTER   run only cases whose name contains this text
 ///   CLDIST_TEST_TIMEOUT  seconds that one case may take (default 60)
+///   CLDIST_TEST_MPI      "never": MPI is not initialised; "finalized": it is finalised before the first case. For
+///                        programs whose cases need no MPI; those that do skip_without_mpi().
 #pragma once
 
 #include <chrono>
@@ -22,7 +24,7 @@ namespace cldist_test {
 
 /// The ranks that a case runs on.
 struct mpi_view {
-    MPI_Comm comm;  ///< made for this case alone, over all processes
+    MPI_Comm comm;  ///< made for this case alone, over all processes; MPI_COMM_NULL where MPI does not run
     int rank;
     int size;
 
@@ -40,6 +42,13 @@ struct peer_left : std::runtime_error {
 
 /// Leaves the case and counts it as skipped, with a line that names it and `reason`.
 [[noreturn]] void skip_case(std::string reason);
+
+/// Skips the case where MPI does not run.
+inline void skip_without_mpi(const mpi_view &mpi) {
+    if (mpi.comm == MPI_COMM_NULL) {
+        skip_case("needs MPI");
+    }
+}
 
 /// Ends the case with an exception if another rank has left it.
 void throw_if_peer_left();

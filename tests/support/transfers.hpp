@@ -95,11 +95,13 @@ inline std::string transfer_text(cl_event event, cl_transfer_info name) {
 }
 
 inline std::vector<cl_transfer_stage> transfer_stages(cl_event event) {
+    // Room for all there are: while the transfer runs, they grow in number.
+    std::vector<cl_transfer_stage> stages(CL_STAGE_FILE + 1);
     std::size_t size = 0;
-    CL_OK(clGetTransferInfo(event, CL_TRANSFER_STAGES, 0, nullptr, &size));
+    CL_OK(
+        clGetTransferInfo(event, CL_TRANSFER_STAGES, stages.size() * sizeof(cl_transfer_stage), stages.data(), &size));
     REQUIRE(size % sizeof(cl_transfer_stage) == 0);
-    std::vector<cl_transfer_stage> stages(size / sizeof(cl_transfer_stage));
-    CL_OK(clGetTransferInfo(event, CL_TRANSFER_STAGES, size, stages.data(), nullptr));
+    stages.resize(size / sizeof(cl_transfer_stage));
     return stages;
 }
 

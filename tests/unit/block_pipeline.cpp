@@ -15,7 +15,7 @@ namespace {
 // An end whose blocks end only when the test says so. Keeps what was asked of it.
 class FakeEndpoint final : public DeviceEndpoint {
 public:
-    explicit FakeEndpoint(std::size_t blocks) : allowed_(blocks, 0), outcomes_(blocks) {}
+    explicit FakeEndpoint(std::size_t blocks) : allowed_(blocks, 0), outcomes_(blocks), parts_(blocks) {}
 
     Outcome open() override {
         ++opened;
@@ -33,8 +33,9 @@ public:
     Outcome ended(const Block &block) override {
         if (allowed_[block.index] == 0) return std::nullopt;
         busy_slots.erase(std::find(busy_slots.begin(), busy_slots.end(), block.slot));
-        return outcomes_[block.index];
+        return block.skipped ? Status{} : outcomes_[block.index];
     }
+    [[nodiscard]] std::size_t moved_of_failed(const Block &block) const override { return parts_[block.index]; }
     Outcome close() override {
         closed = true;
         return Status{};
@@ -42,7 +43,10 @@ public:
     std::byte *host(const Block &) override { return nullptr; }
 
     void allow(std::size_t block) { allowed_[block] = 1; }
-    void fail(std::size_t block, cl_int code) { outcomes_[block] = Status::failure(code, "as asked"); }
+    void fail(std::size_t block, cl_int code, std::size_t moved = 0) {
+        outcomes_[block] = Status::failure(code, "as asked");
+        parts_[block] = moved;
+    }
 
     int opened = 0;
     bool closed = false;
@@ -53,6 +57,7 @@ public:
 private:
     std::vector<char> allowed_;
     std::vector<Status> outcomes_;
+    std::vector<std::size_t> parts_;
 };
 
 std::vector<std::size_t> first(std::size_t n) {
@@ -149,4 +154,71 @@ TEST_CASE("a transfer that failed before it began opens nothing and skips all it
     CHECK(source.opened == 0);
     CHECK(source.skipped == first(3));
     CHECK(pipeline.status().code == CL_MESSAGE_TRUNCATED);
+}
+
+TEST_CASE("what a failing source had of its block goes on its way, and is counted; what comes after it is skipped") {
+    constexpr std::size_t blocks = 4;
+    for (std::size_t bad = 0; bad < blocks; ++bad) {
+        for (const std::size_t part : {0U, 1U, 9U}) {
+            CAPTURE(bad);
+            CAPTURE(part);
+            FakeEndpoint source(blocks);
+            FakeEndpoint sink(blocks);
+            source.fail(bad, -42, part);
+            for (std::size_t i = 0; i < blocks; ++i) {
+                source.allow(i);
+                sink.allow(i);
+            }
+            BlockPipeline pipeline(source, sink, sink, 40, Plan{Path::pipelined, 10, 2, false});
+            while (pipeline.poll() != Progress::done) {
+            }
+            CHECK(pipeline.status().code == -42);
+            CHECK(pipeline.bytes_moved() == 10 * bad + part);
+            CHECK(std::accumulate(sink.sizes.begin(), sink.sizes.end(), std::size_t{0}) == 10 * bad + part);
+            CHECK(sink.started.size() + sink.skipped.size() == blocks);
+        }
+    }
+}
+
+TEST_CASE("what a failing sink has taken of its block is counted, also if the source failed behind it") {
+    constexpr std::size_t blocks = 4;
+    for (const bool source_fails : {false, true}) {
+        for (const std::size_t part : {0U, 4U}) {
+            FakeEndpoint source(blocks);
+            FakeEndpoint sink(blocks);
+            sink.fail(1, -43, part);
+            sink.fail(2, -43);  // it was given this one before, and takes no more
+            if (source_fails) source.fail(2, -42, 5);
+            // The sink's failure is seen after the source's.
+            for (std::size_t i = 0; i < blocks; ++i) source.allow(i);
+            BlockPipeline pipeline(source, sink, source, 40, Plan{Path::pipelined, 10, 3, false});
+            CHECK(pipeline.poll() != Progress::done);
+            CHECK(pipeline.poll() != Progress::done);
+            for (std::size_t i = 0; i < blocks; ++i) sink.allow(i);
+            while (pipeline.poll() != Progress::done) {
+            }
+            CHECK(pipeline.status().code == (source_fails ? -42 : -43));
+            CHECK(pipeline.bytes_moved() == 10 + part);
+        }
+    }
+}
+
+TEST_CASE("what a source had of a block behind a sink's failure stays where it is") {
+    FakeEndpoint source(3);
+    FakeEndpoint sink(3);
+    sink.fail(0, -43, 2);
+    source.fail(1, -42, 5);
+    source.allow(0);
+    sink.allow(0);
+    sink.allow(1);
+    sink.allow(2);
+    BlockPipeline pipeline(source, sink, source, 30, Plan{Path::pipelined, 10, 2, false});
+    for (int i = 0; i < 4; ++i) CHECK(pipeline.poll() != Progress::done);
+    source.allow(1);
+    source.allow(2);
+    while (pipeline.poll() != Progress::done) {
+    }
+    CHECK(pipeline.status().code == -43);
+    CHECK(pipeline.bytes_moved() == 2);
+    CHECK(sink.started == first(1));
 }

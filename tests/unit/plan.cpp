@@ -123,3 +123,91 @@ TEST_CASE("the limit of whole messages is taken as asked") {
     CHECK(plan_send(mib, cpu, config).inlined);
     CHECK_FALSE(plan_send(mib + 1, cpu, config).inlined);
 }
+
+TEST_CASE("a file is moved in place or in blocks, as a table of devices, paths and files has it") {
+    const Situation mapped{true, true, false};
+    const Situation cpu_copied{true, false, false};
+    struct Row {
+        const char *what;
+        std::size_t size;
+        Situation situation;
+        FileBlocks file;
+        Path path;
+        Plan plan;
+    };
+    const FileBlocks one{1, 1};
+    const FileBlocks four{4, 1};
+    const FileBlocks aligned{1, 4096};
+    const FileBlocks coarse{1, 3 * mib};
+    const FileBlocks whole{1, 0};
+    for (const Row &row :
+         {Row{"in place, one thread", 300 * mib, mapped, one, Path::automatic, {Path::mapped, 64 * mib, 2, false}},
+          Row{"in place, small", 100, mapped, one, Path::automatic, {Path::mapped, 100, 1, false}},
+          Row{"in place, four threads", 300 * mib, mapped, four, Path::automatic, {Path::mapped, 2 * mib, 5, false}},
+          Row{"in place, too small for threads",
+              10 * mib,
+              mapped,
+              four,
+              Path::automatic,
+              {Path::mapped, 10 * mib, 1, false}},
+          Row{"in place, as asked", 300 * mib, mapped, four, Path::mapped, {Path::mapped, 2 * mib, 5, false}},
+          Row{"mapping was refused", 8 * mib, cpu_copied, one, Path::mapped, {Path::pipelined, 2 * mib, 3, false}},
+          Row{"a GPU", 64 * mib, gpu, one, Path::automatic, {Path::pipelined, 2 * mib, 4, false}},
+          Row{"a GPU, four threads", 64 * mib, gpu, four, Path::automatic, {Path::pipelined, 2 * mib, 7, false}},
+          Row{"a GPU, small", 100, gpu, four, Path::automatic, {Path::pinned, 100, 1, false}},
+          Row{"pinned: one block", 64 * mib, gpu, four, Path::pinned, {Path::pinned, 64 * mib, 1, false}},
+          Row{"pinned: the largest block", 3 * gib, gpu, one, Path::pinned, {Path::pinned, gib, 1, false}},
+          Row{"pinned, where memory could be mapped", mib, mapped, one, Path::pinned, {Path::pinned, mib, 1, false}},
+          Row{"pipelined, where memory could be mapped",
+              8 * mib,
+              mapped,
+              one,
+              Path::pipelined,
+              {Path::pipelined, 2 * mib, 3, false}},
+          Row{"as a whole, in place", 3 * gib, mapped, whole, Path::automatic, {Path::mapped, 3 * gib, 1, false}},
+          Row{"as a whole, of a GPU", 3 * gib, gpu, whole, Path::pipelined, {Path::pinned, 3 * gib, 1, false}},
+          Row{"whole sectors", 9'000'000, cpu_copied, aligned, Path::automatic, {Path::pipelined, 2 * mib, 3, false}},
+          Row{"blocks as large as the file wants",
+              15 * mib,
+              cpu_copied,
+              coarse,
+              Path::automatic,
+              {Path::pipelined, 3 * mib, 3, false}}}) {
+        CAPTURE(row.what);
+        const Plan plan = plan_file(row.size, row.situation, row.file, forced(row.path));
+        CAPTURE(plan.block);
+        CAPTURE(plan.depth);
+        CHECK(plan == row.plan);
+    }
+}
+
+TEST_CASE("every plan of a file covers it with blocks that are multiples of what the file wants, in bounded memory") {
+    for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined}) {
+        for (const std::size_t size : {std::size_t{1}, 4 * kib + 1, mib - 1, 64 * mib, 5 * gib}) {
+            for (const Situation &situation : {cpu, cpu_unmapped, gpu}) {
+                for (const unsigned threads : {1U, 8U}) {
+                    for (const std::size_t grain : {std::size_t{0}, std::size_t{1}, 4 * kib, 3 * mib}) {
+                        for (const std::size_t asked : {std::size_t{0}, std::size_t{1}, 64 * kib}) {
+                            Config config = forced(path);
+                            config.block_size.value = asked;
+                            const Plan plan = plan_file(size, situation, {threads, grain}, config);
+                            CAPTURE(size);
+                            CAPTURE(grain);
+                            CHECK(plan.block >= 1);
+                            CHECK(plan.block <= size);
+                            const std::size_t blocks = (size + plan.block - 1) / plan.block;
+                            CHECK(plan.depth >= 1);
+                            CHECK(plan.depth <= blocks);
+                            if (grain == 0)
+                                CHECK(blocks == 1);
+                            else if (blocks > 1)
+                                CHECK(plan.block % grain == 0);
+                            if (plan.depth > 2 && plan.path != Path::mapped) CHECK(plan.block * plan.depth <= 64 * mib);
+                            CHECK((plan.path == Path::mapped) <= situation.mapped);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+#include "api/file_commands.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "api/boundary.hpp"
+#include "api/event_table.hpp"
+#include "api/starting.hpp"
+#include "base/wakeup.hpp"
+#include "mpi_interop/failure.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/file_operation.hpp"
+
+namespace cldist {
+namespace {
+
+// A checked call.
+struct Call {
+    CommandArguments command;
+    QueueInfo queue;
+    RangeArgument range;
+    std::shared_ptr<FileAccess> access;
+    std::shared_ptr<DeviceResources> resources;
+};
+
+// Bytes up to which a blocking command copies rather than maps.
+constexpr std::size_t largest_copied = 512 * 1024;
+
+using Operations = std::vector<std::unique_ptr<Operation>>;
+
+Call check(const FileCommand &command, const MakeFileAccess &make_access) {
+    RangeArgument range{command.buffer, command.offset, command.size, command.direction};
+    // Others wait for a collective command, whatever is known of its wait list.
+    CommandArguments apart_from_failures = command.arguments;
+    apart_from_failures.blocking = CL_FALSE;
+    Call call{command.arguments, check_command(apart_from_failures, {&range, 1}), range, nullptr, nullptr};
+    call.access = make_access(range.size);
+    if (range.size != command.size) check_command(apart_from_failures, {&range, 1});
+    if (command.arguments.blocking != CL_FALSE && !call.access->collective()) check_not_failed(command.arguments);
+    call.range = range;
+    call.resources = resources_of(call.queue);
+    return call;
+}
+
+std::vector<Mapping> mappings_of(const Call &call) {
+    if (!may_map(call.range, *call.resources) || call.range.size == 0) return {};
+    // Not CL_MAP_WRITE_INVALIDATE_REGION: a file may end early.
+    const cl_map_flags flags = reads_device(call.range.direction) ? CL_MAP_READ : CL_MAP_WRITE;
+    return {{call.range.buffer, call.range.offset, call.range.size, flags}};
+}
+
+// `caller_queue` as in DeviceRange.
+Operations make_operations(const Call &call, const std::vector<Mapping> &mappings, cl_command_queue caller_queue,
+                           FileDriver driver) {
+    const auto [buffer, offset] = held(call.range, *call.resources);
+    std::byte *const mapped = mappings.empty() ? nullptr : static_cast<std::byte *>(mappings.front().memory);
+    DeviceRange range{call.resources, Mem::share(buffer), offset, call.range.size, mapped, Queue::share(caller_queue)};
+    Operations operations;
+    operations.push_back(make_file_transfer(std::move(range), call.range.direction, call.access, std::move(driver)));
+    return operations;
+}
+
+bool wait_at_gate(const Call &call, cl_event start) {
+    const auto record = std::make_shared<Record>(call.range.direction, call.access->name(), call.range.size);
+    return wait_for_start(start, {&record, 1});
+}
+
+void enqueue(const Call &call) {
+    std::vector<Mapping> mappings = mappings_of(call);
+    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings);
+    Event event = Event::share(bridge->user_visible_event());
+    Engine &engine = file_engine();
+    const Engine::Id id = engine.new_id();
+    Operations operations = make_operations(call, mappings, nullptr, {engine.waker(id), false});
+    if (call.command.event != nullptr) event_table().add(event.get(), operations);
+    auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
+    engine.start_when_ready(std::move(command), {ordered_by(call.queue, call.command), call.command.num_events != 0,
+                                                 !call.resources->processor(), id});
+    if (call.command.event != nullptr) *call.command.event = event.give();
+}
+
+// Whether a blocking command must wait for its turn before it touches the file. One that writes may have its copies, which
+// its own queue does, wait in its place: it has nothing to write before. But not one with a lane, which it would keep from
+// others meanwhile.
+bool needs_gate(const Call &call) {
+    return call.command.num_events != 0 || call.range.size == 0 || !file_engine().idle() ||
+           !reads_device(call.range.direction) || call.access->lane() != nullptr;
+}
+
+// The calling thread drives the command, and does the file's calls where one thread does them. Without an event its queue
+// does the copies, and nothing is handed to another thread but large reads.
+Status run_here(const Call &call, const std::vector<Mapping> &mappings, const Status &gate,
+                std::unique_ptr<Bridge> bridge) {
+    const auto wakeup = std::make_shared<Wakeup>();
+    Operations operations = make_operations(call, mappings, bridge == nullptr ? call.queue.queue : nullptr,
+                                            {[wakeup] { wakeup->wake(); }, true});
+    if (bridge != nullptr) event_table().add(bridge->user_visible_event(), operations);
+    Command command(std::move(operations), std::move(bridge), call.queue.device);
+    command.start(gate);
+    drive(command, *wakeup);
+    if (auto failed = command.take_failed_bridge()) file_engine().keep_remains(std::move(failed), {});
+    return command.status();
+}
+
+Status run_without_event(const Call &call) {
+    // Copying a small range takes one command, mapping and unmapping it two.
+    const bool copied = call.range.size <= largest_copied && config().path == Path::automatic;
+    std::vector<Mapping> mappings = copied ? std::vector<Mapping>{} : mappings_of(call);
+    if (!mappings.empty() || needs_gate(call)) {
+        Start start = enqueue_start(call.queue, call.command.events(), mappings);
+        if (!wait_at_gate(call, start.gate)) {
+            file_engine().keep_remains(nullptr, std::move(start.events));
+            return run_here(call, mappings, failed_wait().status(), nullptr);
+        }
+    }
+    Status status = run_here(call, mappings, {}, nullptr);
+    end_mappings(call.queue, mappings, !reads_device(call.range.direction));
+    return status;
+}
+
+Status run_with_event(const Call &call) {
+    std::vector<Mapping> mappings = mappings_of(call);
+    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings);
+    Event event = Event::share(bridge->user_visible_event());
+    const Status gate = wait_at_gate(call, bridge->start_event()) ? Status{} : failed_wait().status();
+    Status status = run_here(call, mappings, gate, std::move(bridge));
+    wait_for(event.get());
+    *call.command.event = event.give();
+    return status;
+}
+
+bool wait_list_failed(const CommandArguments &command) {
+    const auto events = command.events();
+    return std::any_of(events.begin(), events.end(), [](cl_event event) { return execution_status(event) < 0; });
+}
+
+Status run_blocking(const Call &call) {
+    // Not by way of the queue: PoCL 3.1 never ends what waits for an event that failed before.
+    if (wait_list_failed(call.command)) return run_here(call, {}, failed_wait().status(), nullptr);
+    return call.command.event == nullptr ? run_without_event(call) : run_with_event(call);
+}
+
+}  // namespace
+
+cl_int run_file_command(const char *call, const FileCommand &command, const MakeFileAccess &make_access) noexcept {
+    int system_error = 0;
+    const cl_int code = at_boundary(call, [&] {
+        const Call checked = check(command, make_access);
+        Command::failure_policy = &failure_policy;
+        // Its reports of stalls are about blocking commands, too.
+        Engine &engine = file_engine();
+        if (command.arguments.blocking == CL_FALSE) {
+            enqueue(checked);
+            return;
+        }
+        const cl_command_queue queue = ordered_by(checked.queue, command.arguments);
+        if (queue != nullptr && !checked.queue.in_order) engine.wait_started(queue);
+        Status status = run_blocking(checked);
+        system_error = status.system_error;
+        if (!status.ok()) throw Error(std::move(status));
+    });
+    if (system_error != 0) errno = system_error;
+    return code;
+}
+
+}  // namespace cldist

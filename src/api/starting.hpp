@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "api/arguments.hpp"
+#include "pipeline/device_resources.hpp"
+
+namespace cldist {
+
+/// What the queue's device and context share; the queue learns what it needs of them.
+std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue);
+
+/// Whether the range is to be mapped while its command runs. Where a mapping is a copy, unmapping would write over what
+/// lies between a strided region's rows.
+bool may_map(const RangeArgument &range, const DeviceResources &resources);
+
+/// The buffer and offset that an operation holds on to: of a sub-buffer its parent's, but on processors. NVIDIA's driver
+/// 580 crashes when the last reference to a sub-buffer is released beside calls of other threads.
+std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceResources &resources);
+
+/// See Engine::StartRule: commands on an in-order queue, or without wait list on an out-of-order queue, start in the order
+/// of the calls.
+cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &command);
+
+/// Waits until the event has ended; whether it ended well.
+bool wait_for(cl_event event);
+/// The same for the start of a blocking command; the stall report names its transfers meanwhile.
+bool wait_for_start(cl_event start, std::span<const std::shared_ptr<Record>> records);
+/// What is thrown if that failed.
+Error failed_wait();
+
+/// Ends a blocking command's mappings, `written` those of a command that writes the buffer.
+void end_mappings(const QueueInfo &queue, std::span<const Mapping> mappings, bool written);
+
+}  // namespace cldist

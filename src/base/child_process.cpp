@@ -1,0 +1,89 @@
+#include "base/child_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+namespace cldist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// In a process group of its own, so that its children can be killed with it. Gives errno.
+int start(std::vector<std::string> &arguments, int out, pid_t &child) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);  // the library's threads block all signals
+    std::vector<char *> pointers;
+    for (std::string &argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    const int error = posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+// Takes what is there without waiting longer than that; false at its end.
+bool take_output(int in, std::string &output, int wait_ms) {
+    pollfd ready{in, POLLIN, 0};
+    if (poll(&ready, 1, wait_ms) <= 0) return true;
+    std::array<char, 4096> part{};
+    const ssize_t got = read(in, part.data(), part.size());
+    if (got > 0) output.append(part.data(), static_cast<std::size_t>(got));
+    return got > 0 || (got < 0 && errno == EINTR);
+}
+
+}  // namespace
+
+ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds limit) {
+    ChildEnd end;
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+        end.error = errno;
+        return end;
+    }
+    pid_t child = 0;
+    end.error = start(arguments, ends[1], child);
+    close(ends[1]);
+    bool open = end.error == 0;
+    const auto deadline = Clock::now() + limit;
+    int status = 0;
+    // Its output ends with it, which wakes this thread, unless children of its own hold the pipe open, or it closes it.
+    for (pid_t ended = 0; end.error == 0 && ended == 0;) {
+        if (open)
+            open = take_output(ends[0], end.output, 20);
+        else
+            poll(nullptr, 0, 1);
+        ended = waitpid(child, &status, WNOHANG);
+        if (ended < 0) end.error = errno;
+        if (ended != 0 || Clock::now() < deadline) continue;
+        end.timed_out = true;
+        kill(-child, SIGKILL);
+        if (waitpid(child, &status, 0) < 0) end.error = errno;
+        break;
+    }
+    for (std::size_t before = end.output.size(); open; before = end.output.size()) {
+        open = take_output(ends[0], end.output, 0);
+        if (end.output.size() == before) break;
+    }
+    close(ends[0]);
+    if (end.error == 0 && WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+    if (end.error == 0 && WIFEXITED(status)) end.status = WEXITSTATUS(status);
+    return end;
+}
+
+}  // namespace cldist

@@ -1,0 +1,98 @@
+#include "base/io_threads.hpp"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <csignal>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace cldist {
+
+struct IoThreads::State {
+    const unsigned most;
+    std::mutex mutex;
+    std::condition_variable given;
+    std::deque<std::function<void()>> jobs;
+    unsigned threads = 0;
+    unsigned idle = 0;
+    bool stop = false;
+};
+
+namespace {
+
+// Signals are the program's, and a pipe that nobody reads is an error, not the end.
+class SignalsBlocked {
+public:
+    SignalsBlocked() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    SignalsBlocked(const SignalsBlocked &) = delete;
+    SignalsBlocked &operator=(const SignalsBlocked &) = delete;
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+private:
+    sigset_t before_{};
+};
+
+}  // namespace
+
+IoThreads::IoThreads(unsigned most) : state_(new State{most, {}, {}, {}, 0, 0, false}) {}
+
+IoThreads::~IoThreads() {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+    state_->given.notify_all();
+}
+
+void IoThreads::run(std::function<void()> job) {
+    {
+        const std::lock_guard lock(state_->mutex);
+        if (state_->jobs.size() >= state_->idle && state_->threads < state_->most) start_thread();
+        if (state_->threads != 0) {
+            state_->jobs.push_back(std::move(job));
+            state_->given.notify_one();
+            return;
+        }
+    }
+    job();
+}
+
+void IoThreads::start_thread() {
+    const SignalsBlocked inherited_by_the_thread;
+    try {
+        std::thread([state = state_] { work(state); }).detach();
+        ++state_->threads;
+    } catch (const std::system_error &error) {
+        log_warning("no further thread for files: {}", error.what());
+    }
+}
+
+void IoThreads::work(const std::shared_ptr<State> &state) {
+    prctl(PR_SET_NAME, "cldist-file");
+    std::unique_lock lock(state->mutex);
+    for (;;) {
+        ++state->idle;
+        state->given.wait(lock, [&] { return state->stop || !state->jobs.empty(); });
+        --state->idle;
+        if (state->jobs.empty()) return;
+        {
+            const std::function<void()> job = std::exchange(state->jobs.front(), nullptr);
+            state->jobs.pop_front();
+            lock.unlock();
+            job();
+        }
+        lock.lock();
+    }
+}
+
+}  // namespace cldist

@@ -1,0 +1,71 @@
+#include "mpi_interop/trace_clock.hpp"
+
+#include <array>
+#include <cstdint>
+
+#include "base/clock.hpp"
+#include "base/clock_sync.hpp"
+#include "base/log.hpp"
+#include "base/trace.hpp"
+#include "mpi_interop/mpi_status.hpp"
+
+namespace cldist {
+namespace {
+
+constexpr std::size_t round_trips = 64;
+
+void answer(MPI_Comm comm, int rank) {
+    for (std::size_t i = 0; i < round_trips; ++i) {
+        PMPI_Recv(nullptr, 0, MPI_BYTE, rank, 0, comm, MPI_STATUS_IGNORE);
+        const std::uint64_t now = now_ns();
+        PMPI_Send(&now, 1, MPI_UINT64_T, rank, 0, comm);
+    }
+}
+
+ClockSample ask(MPI_Comm comm) {
+    std::array<RoundTrip, round_trips> trips{};
+    for (RoundTrip &trip : trips) {
+        trip.sent = now_ns();
+        PMPI_Send(nullptr, 0, MPI_BYTE, 0, 0, comm);
+        PMPI_Recv(&trip.answer, 1, MPI_UINT64_T, 0, 0, comm, MPI_STATUS_IGNORE);
+        trip.received = now_ns();
+    }
+    return clock_sample(trips);
+}
+
+}  // namespace
+
+TraceClock::TraceClock() {
+    int size = 0;
+    PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    trace::set_ranks(size);
+    // The settings of one rank are not known to the others.
+    int least = trace::enabled() ? 1 : 0;
+    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+    if (least == 0) {
+        if (trace::enabled())
+            log_warning(
+                "CLDIST_TRACE is not set for all processes; how far their clocks are apart is not measured (pass it "
+                "on to other hosts: -x CLDIST_TRACE with Open MPI, -genvlist CLDIST_TRACE with MPICH)");
+        return;
+    }
+    check_mpi(PMPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    measure();
+}
+
+void TraceClock::finish() {
+    if (comm_ == MPI_COMM_NULL) return;
+    measure();
+    PMPI_Comm_free(&comm_);
+}
+
+void TraceClock::measure() const {
+    int rank = 0;
+    int size = 0;
+    PMPI_Comm_rank(comm_, &rank);
+    PMPI_Comm_size(comm_, &size);
+    if (rank != 0) return trace::add_clock_sample(ask(comm_));
+    for (int other = 1; other < size; ++other) answer(comm_, other);
+}
+
+}  // namespace cldist

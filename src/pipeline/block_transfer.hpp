@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+
+#include "pipeline/block_pipeline.hpp"
+#include "pipeline/device_endpoint.hpp"
+
+namespace cldist {
+
+/// The device's end of a transfer in blocks, its far end, and the pipeline between them.
+class BlockTransfer {
+public:
+    /// `range` outlives the transfer. If `so_far` is a failure, all blocks are skipped.
+    BlockTransfer(const DeviceRange &range, Direction direction, std::size_t size, const Plan &plan,
+                  std::unique_ptr<Endpoint> far_end, const std::shared_ptr<Record> &record, const Status &so_far = {})
+        : reads_device_(reads_device(direction)),
+          device_(make_device_endpoint(range, direction, plan, record)),
+          far_(std::move(far_end)),
+          pipeline_(reads_device_ ? static_cast<Endpoint &>(*device_) : *far_,
+                    reads_device_ ? *far_ : static_cast<Endpoint &>(*device_), *device_, size, plan, so_far),
+          record_(record) {}
+
+    Progress poll() {
+        const std::size_t before = pipeline_.bytes_moved();
+        const Progress progress = pipeline_.poll();
+        if (pipeline_.bytes_moved() != before) record_->moved(pipeline_.bytes_moved() - before);
+        return progress;
+    }
+    [[nodiscard]] const Status &status() const { return pipeline_.status(); }
+    /// Whether the device has blocks that it has not ended.
+    [[nodiscard]] bool device_busy() const {
+        return (reads_device_ ? pipeline_.blocks_in_source() : pipeline_.blocks_in_sink()) != 0;
+    }
+
+private:
+    const bool reads_device_;
+    std::unique_ptr<DeviceEndpoint> device_;
+    std::unique_ptr<Endpoint> far_;
+    BlockPipeline pipeline_;
+    std::shared_ptr<Record> record_;
+};
+
+}  // namespace cldist

@@ -1,0 +1,296 @@
+#include "pipeline/file_endpoint.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/config.hpp"
+
+namespace cldist {
+
+unsigned io_thread_count() {
+    if (config().io_threads != 0) return config().io_threads;
+    // Asking opens a file, each time.
+    static const unsigned chosen = std::clamp(std::thread::hardware_concurrency(), 2U, 8U);
+    return chosen;
+}
+
+IoThreads &io_threads() {
+    // Never destroyed: calls may be going on at exit.
+    static auto &instance = *new IoThreads(io_thread_count());
+    return instance;
+}
+
+namespace {
+
+// Page-locked memory that the engine's transfers hold together; those that hold none yet wait, unless others wait for
+// them. A thread in a blocking command has one transfer at a time, and is not made to wait.
+constexpr std::size_t most_staging = std::size_t{256} << 20U;
+
+class StagingBudget {
+public:
+    /// Whether `size` bytes may be taken now; if not, `wake` is called when some are given back.
+    bool take(std::size_t size, bool at_once, const std::function<void()> &wake) {
+        const std::lock_guard lock(mutex_);
+        if (!at_once && in_use_ != 0 && in_use_ + size > most_staging) {
+            waiting_.push_back(wake);
+            return false;
+        }
+        in_use_ += size;
+        return true;
+    }
+    void give_back(std::size_t size) {
+        std::vector<std::function<void()>> waiting;
+        {
+            const std::lock_guard lock(mutex_);
+            in_use_ -= size;
+            waiting.swap(waiting_);
+        }
+        for (const auto &wake : waiting) wake();
+    }
+
+private:
+    std::mutex mutex_;
+    std::size_t in_use_ = 0;
+    std::vector<std::function<void()>> waiting_;
+};
+
+StagingBudget &staging_budget() {
+    // Never destroyed: commands may be pending at exit.
+    static auto &instance = *new StagingBudget;
+    return instance;
+}
+
+}  // namespace
+
+/// The calls of one transfer. They may outlive the transfer, which an abandoned command takes along.
+class FileEndpoint::Calls : public std::enable_shared_from_this<Calls> {
+public:
+    Calls(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size, const Plan &plan,
+          FileDriver driver, std::shared_ptr<Record> record)
+        : access_(std::move(access)),
+          lane_(access_->lane()),
+          writes_(direction == Direction::to_file),
+          at_once_(!writes_ && lane_ == nullptr && plan.depth > 1 && access_->parallel_reads()),
+          size_(size),
+          staging_(plan.path == Path::mapped ? 0 : plan.block * plan.depth),
+          driver_(std::move(driver)),
+          record_(std::move(record)),
+          slots_(plan.depth) {}
+
+    void enter_lane() {
+        if (lane_ == nullptr) return;
+        lane_->enter(this, [weak = weak_from_this()] {
+            if (const auto self = weak.lock()) self->on_first();
+        });
+    }
+
+    // Reading begins with the turn, so that who waits for it needs no memory. Writing may begin to read the device before.
+    Outcome open() {
+        take_turn();
+        if (!writes_ && !has_turn()) return std::nullopt;
+        if (!may_stage()) return std::nullopt;
+        if (!at_once_) return Status{};
+        if (!std::exchange(open_asked_, true)) post([this] { begin(); });
+        if (!opened_) return std::nullopt;
+        return opened_status_;
+    }
+
+    void start(const Block &block) {
+        Slot &slot = slots_[block.slot];
+        slot.done = false;
+        if (at_once_)
+            io_threads().run([self = shared_from_this(), &slot, block] { self->call(slot, block); });
+        else
+            post([this, &slot, block] { call_in_order(slot, block); });
+    }
+    void skip(const Block &block) { slots_[block.slot].set({}); }
+    Outcome ended(const Block &block) {
+        take_turn();
+        const Slot &slot = slots_[block.slot];
+        if (!slot.done) return std::nullopt;
+        return slot.result.status;
+    }
+    [[nodiscard]] std::size_t moved(const Block &block) const { return slots_[block.slot].result.bytes; }
+
+    Outcome close() {
+        take_turn();
+        if (!finished_ && !std::exchange(close_asked_, true)) post([this] { finish(); });
+        if (!finished_) return std::nullopt;
+        return last_status_;
+    }
+
+    // The transfer, and with it its memory, is gone; calls may still go on.
+    void abandon() {
+        if (staged_) staging_budget().give_back(staging_);
+        if (lane_ != nullptr) lane_->leave(this);
+    }
+
+private:
+    using Call = std::function<void()>;
+    struct Slot {
+        std::atomic<bool> done = true;
+        FileResult result;
+
+        void set(FileResult the_result) {
+            result = std::move(the_result);
+            done = true;
+        }
+    };
+
+    bool may_stage() {
+        if (staged_ || staging_ == 0 || driver_.calls_itself) return true;
+        return staged_ = staging_budget().take(staging_, lane_ != nullptr && has_turn(), driver_.wake);
+    }
+
+    // After its last call, or a failure, it has left the lane; what is still to be answered then needs the file no more.
+    [[nodiscard]] bool has_turn() const { return lane_ == nullptr || finished_ || lane_->is_first(this); }
+
+    // Calls in order: at most one at a time, and none before the turn has come.
+    void post(Call call) {
+        {
+            const std::lock_guard lock(mutex_);
+            in_order_.push_back(std::move(call));
+        }
+        run_calls();
+    }
+
+    void on_first() {
+        if (!driver_.calls_itself) run_calls();
+        driver_.wake();
+    }
+    // A driver that does the calls itself comes here once it is woken.
+    void take_turn() {
+        if (driver_.calls_itself) run_calls();
+    }
+
+    void run_calls() {
+        {
+            const std::lock_guard lock(mutex_);
+            if (running_ || in_order_.empty() || !has_turn()) return;
+            running_ = true;
+        }
+        if (driver_.calls_itself)
+            run_until_empty();
+        else
+            (lane_ != nullptr ? lane_->thread() : io_threads()).run([self = shared_from_this()] {
+                self->run_until_empty();
+            });
+    }
+
+    void run_until_empty() {
+        for (;;) {
+            Call call;
+            {
+                const std::lock_guard lock(mutex_);
+                if (in_order_.empty()) {
+                    running_ = false;
+                    return;
+                }
+                call = std::move(in_order_.front());
+                in_order_.pop_front();
+            }
+            call();
+        }
+    }
+
+    bool begin() {
+        if (!std::exchange(begun_, true)) {
+            opened_status_ = access_->begin();
+            opened_ = true;
+            driver_.wake();
+        }
+        return opened_status_.ok();
+    }
+
+    FileResult access(std::size_t offset, std::byte *host, std::size_t size) {
+        const std::uint64_t start = now_ns();
+        called_ = true;
+        FileResult result = writes_ ? access_->write(offset, host, size) : access_->read(offset, host, size);
+        record_->stage_done(Stage::file, start);
+        return result;
+    }
+
+    void call(Slot &slot, const Block &block) {
+        slot.set(access(block.offset, block.host, block.size));
+        driver_.wake();
+    }
+
+    void call_in_order(Slot &slot, const Block &block) {
+        if (!failure_.ok()) {
+            slot.set({0, failure_});
+        } else if (!begin()) {
+            slot.set({0, opened_status_});
+        } else {
+            FileResult result = access(block.offset, block.host, block.size);
+            failure_ = result.status;
+            slot.set(std::move(result));
+        }
+        // Who is next need not wait until the device is done with the last block.
+        if (!failure_.ok() || block.offset + block.size == size_) finish();
+        driver_.wake();
+    }
+
+    void finish() {
+        if (finished_) return;
+        if (access_->ends_always() && begin() && access_->collective() && !called_)
+            last_status_ = access(0, nullptr, 0).status;
+        if (access_->direct_io()) record_->uses_direct_io();
+        if (begun_ && opened_status_.ok()) access_->end();
+        finished_ = true;
+        if (lane_ != nullptr) lane_->leave(this);
+        driver_.wake();
+    }
+
+    const std::shared_ptr<FileAccess> access_;
+    const std::shared_ptr<FileLane> lane_;
+    const bool writes_;
+    const bool at_once_;  ///< blocks are read at the same time
+    const std::size_t size_;
+    const std::size_t staging_;  ///< bytes of page-locked memory
+    const FileDriver driver_;
+    const std::shared_ptr<Record> record_;
+
+    std::mutex mutex_;
+    std::deque<Call> in_order_;
+    bool running_ = false;
+
+    // Of the calls in order.
+    bool begun_ = false;
+    Status failure_;
+    std::atomic<bool> called_ = false;
+
+    // Told to the driving thread.
+    std::vector<Slot> slots_;
+    std::atomic<bool> opened_ = false;
+    Status opened_status_;
+    std::atomic<bool> finished_ = false;
+    Status last_status_;
+
+    // The driving thread's.
+    bool staged_ = false;
+    bool open_asked_ = false;
+    bool close_asked_ = false;
+};
+
+FileEndpoint::FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size, const Plan &plan,
+                           FileDriver driver, std::shared_ptr<Record> record)
+    : calls_(std::make_shared<Calls>(std::move(access), direction, size, plan, std::move(driver), std::move(record))) {
+    calls_->enter_lane();
+}
+
+FileEndpoint::~FileEndpoint() { calls_->abandon(); }
+
+Outcome FileEndpoint::open() { return calls_->open(); }
+void FileEndpoint::start(const Block &block) { calls_->start(block); }
+void FileEndpoint::skip(const Block &block) { calls_->skip(block); }
+Outcome FileEndpoint::ended(const Block &block) { return calls_->ended(block); }
+std::size_t FileEndpoint::moved_of_failed(const Block &block) const { return calls_->moved(block); }
+Outcome FileEndpoint::close() { return calls_->close(); }
+
+}  // namespace cldist

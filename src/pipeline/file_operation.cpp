@@ -1,0 +1,112 @@
+#include "pipeline/file_operation.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/trace.hpp"
+#include "pipeline/block_transfer.hpp"
+
+namespace cldist {
+namespace {
+
+constexpr double idle_seconds = 10;
+
+class FileTransfer final : public Operation {
+public:
+    FileTransfer(std::shared_ptr<Record> record, DeviceRange range, Direction direction,
+                 std::shared_ptr<FileAccess> access, FileDriver driver)
+        : Operation(std::move(record)),
+          range_(std::move(range)),
+          direction_(direction),
+          access_(std::move(access)),
+          driver_(std::move(driver)) {}
+
+    void start(const Status &gate) override {
+        if (!gate.ok()) fail(gate);
+        if (!access_->ends_always() && (!gate.ok() || range_.size == 0)) {
+            access_.reset();  // once the event tells the end, nothing of ours belongs to the file
+            return;
+        }
+        const std::size_t size = gate.ok() ? range_.size : 0;
+        const Plan plan = plan_of(size);
+        record()->chosen(plan.path, plan.block, plan.depth);
+        attempt([&] {
+            blocks_.emplace(range_, direction_, size, plan,
+                            std::make_unique<FileEndpoint>(access_, direction_, size, plan, driver_, record()),
+                            record(), gate);
+        });
+    }
+
+    Progress poll() override {
+        if (!blocks_) return Progress::done;
+        const Progress progress = blocks_->poll();
+        if (progress == Progress::done && !blocks_->status().ok()) fail(blocks_->status());
+        return progress;
+    }
+
+    // Calls that go on use the memory.
+    [[nodiscard]] bool bytes_in_flight() const override { return blocks_.has_value(); }
+    [[nodiscard]] bool wakes() const override { return !blocks_ || !blocks_->device_busy(); }
+
+private:
+    [[nodiscard]] Plan plan_of(std::size_t size) const {
+        if (size == 0) return {Path::mapped, 1, 1, false};
+        const bool threads = direction_ == Direction::from_file && access_->parallel_reads();
+        const std::size_t first = access_->first_block();
+        const Situation situation{range_.host_memory(), range_.mapped != nullptr && fits(range_.mapped + first), false};
+        return plan_file(size, situation, {threads ? io_thread_count() : 1, access_->granularity(), first}, config());
+    }
+
+    [[nodiscard]] bool fits(const std::byte *memory) const {
+        return reinterpret_cast<std::uintptr_t>(memory) % access_->memory_alignment() == 0;
+    }
+
+    const DeviceRange range_;
+    const Direction direction_;
+    std::shared_ptr<FileAccess> access_;
+    const FileDriver driver_;
+    std::optional<BlockTransfer> blocks_;
+};
+
+std::atomic<Engine *> engine{nullptr};
+
+void at_exit() {
+    if (!file_engine().wait_idle(config().stall_seconds))
+        log_error("the program ends; these commands have not ended:{}", pending_records().account(true));
+    file_engine().stop(std::nullopt);
+    trace::write();
+}
+
+Engine *make_engine() {
+    auto *made = new Engine(
+        nullptr,
+        [] {
+            DeviceResources::release_idle(idle_seconds);
+            FileLane::release_idle(idle_seconds);
+        },
+        config().stall_seconds);
+    std::atexit(&at_exit);
+    return engine = made;
+}
+
+}  // namespace
+
+Engine &file_engine() {
+    static Engine &made = *make_engine();
+    return made;
+}
+
+Engine *find_file_engine() { return engine; }
+
+std::unique_ptr<Operation> make_file_transfer(DeviceRange range, Direction direction,
+                                              std::shared_ptr<FileAccess> access, FileDriver driver) {
+    auto record = std::make_shared<Record>(direction, access->name(), range.size);
+    return std::make_unique<FileTransfer>(std::move(record), std::move(range), direction, std::move(access),
+                                          std::move(driver));
+}
+
+}  // namespace cldist

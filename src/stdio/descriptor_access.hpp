@@ -1,0 +1,14 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+
+#include "pipeline/file_access.hpp"
+
+namespace cldist {
+
+/// The file of `descriptor` from byte `start` on, by pread and pwrite.
+std::shared_ptr<FileAccess> make_descriptor_access(int descriptor, off_t start);
+
+}  // namespace cldist

@@ -1,0 +1,138 @@
+/// Argument errors of the commands for MPI files. Those without MPI are in initialisation.cpp.
+
+#include <functional>
+
+#include "mpi_files.hpp"
+
+using namespace cldist_test;
+
+namespace {
+
+constexpr std::size_t buffer_size = 4096;
+
+enum class command { write, read, write_all, read_all };
+constexpr command all[] = {command::write, command::read, command::write_all, command::read_all};
+
+bool writes(command which) { return which == command::write || which == command::write_all; }
+
+/// The arguments of a call. All of them are good at first.
+struct call {
+    cl_command_queue queue;
+    cl_mem buffer;
+    std::size_t offset = 0;
+    std::size_t size = 64;
+    MPI_File file;
+    MPI_Offset at = 0;
+    cl_uint number = 0;
+    const cl_event *events = nullptr;
+};
+
+cl_int issue(command which, const call &c, cl_event *event) {
+    const auto function = which == command::write       ? clEnqueueReadBufferToMPIFile
+                          : which == command::read      ? clEnqueueWriteBufferFromMPIFile
+                          : which == command::write_all ? clEnqueueReadBufferToMPIFileAll
+                                                        : clEnqueueWriteBufferFromMPIFileAll;
+    return function(c.queue, c.buffer, CL_FALSE, c.offset, c.size, c.file, c.at, c.number, c.events, event);
+}
+
+/// A file of 4096 bytes, a queue and a buffer. Errors are found with each command, and leave the file as it was.
+struct file_bench {
+    explicit file_bench(const mpi_view &mpi, int mode = MPI_MODE_CREATE | MPI_MODE_RDWR)
+        : folder(mpi), queue(cl.in_order_queue()), buffer(cl.filled(buffer_size, 1)) {
+        {
+            const mpi_file made(MPI_COMM_SELF, folder.file("file"));
+            REQUIRE(MPI_File_set_size(made, buffer_size) == MPI_SUCCESS);
+        }
+        file = std::make_unique<mpi_file>(MPI_COMM_SELF, folder.file("file"), mode);
+    }
+
+    call good() const {
+        call c{};
+        c.queue = queue;
+        c.buffer = buffer;
+        c.file = *file;
+        return c;
+    }
+
+    void expect(command which, cl_int code, const std::function<void(call &)> &spoil) const {
+        CAPTURE(static_cast<int>(which));
+        call c = good();
+        spoil(c);
+        cl_event event = nullptr;
+        const cl_int found = issue(which, c, &event);
+        CHECK(found == code);
+        CHECK(event == nullptr);
+    }
+    void expect_all(cl_int code, const std::function<void(call &)> &spoil) const {
+        for (const command which : all) {
+            expect(which, code, spoil);
+        }
+    }
+
+    opencl cl;
+    shared_folder folder;
+    queue_handle queue;
+    buffer_handle buffer;
+    std::unique_ptr<mpi_file> file;
+};
+
+}  // namespace
+
+MPI_CASE("file commands on no valid queue, buffer or wait list have OpenCL's errors", 1) {
+    const file_bench bench(mpi);
+    bench.expect_all(CL_INVALID_COMMAND_QUEUE, [](call &c) { c.queue = nullptr; });
+    bench.expect_all(CL_INVALID_MEM_OBJECT, [](call &c) { c.buffer = nullptr; });
+    bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.offset = buffer_size - 63; });
+    bench.expect_all(CL_INVALID_EVENT_WAIT_LIST, [](call &c) { c.number = 1; });
+}
+
+MPI_CASE("file commands on MPI_FILE_NULL are CL_INVALID_VALUE", 1) {
+    const file_bench bench(mpi);
+    bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.file = MPI_FILE_NULL; });
+}
+
+MPI_CASE("a negative offset in a MPI file is CL_INVALID_VALUE", 1) {
+    const file_bench bench(mpi);
+    bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.at = -1; });
+}
+
+MPI_CASE("a size that is no multiple of the etype's is CL_INVALID_VALUE", 1) {
+    const file_bench bench(mpi);
+    REQUIRE(MPI_File_set_view(*bench.file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL) == MPI_SUCCESS);
+    bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.size = 63; });
+    for (const command which : all) {
+        event_handle event;
+        CL_OK(issue(which, bench.good(), event.out()));
+        expect_moved(event, 64);
+    }
+}
+
+MPI_CASE("a view with other than native data is CL_INVALID_OPERATION", 1) {
+    const file_bench bench(mpi);
+    // Not every MPI library has another.
+    if (MPI_File_set_view(*bench.file, 0, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL) != MPI_SUCCESS) {
+        skip_case("this MPI library knows no data representation but native");
+    }
+    bench.expect_all(CL_INVALID_OPERATION, [](call &) {});
+}
+
+MPI_CASE("a MPI file opened for the other direction is CL_INVALID_OPERATION", 1) {
+    for (const int mode : {MPI_MODE_RDONLY, MPI_MODE_WRONLY}) {
+        CAPTURE(mode);
+        const file_bench bench(mpi, mode);
+        for (const command which : all) {
+            if (writes(which) == (mode == MPI_MODE_RDONLY)) {
+                bench.expect(which, CL_INVALID_OPERATION, [](call &) {});
+                continue;
+            }
+            event_handle event;
+            CL_OK(issue(which, bench.good(), event.out()));
+            expect_moved(event, 64);
+        }
+    }
+}
+
+MPI_CASE("a MPI file opened with MPI_MODE_SEQUENTIAL is CL_INVALID_OPERATION", 1) {
+    const file_bench bench(mpi, MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL);
+    bench.expect_all(CL_INVALID_OPERATION, [](call &) {});
+}
