@@ -19,7 +19,9 @@ import sys
 # that ended badly without a failure to name.
 
 CASES = re.compile(r"\[doctest\] test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed")
-FAILED_CASE = re.compile(r"^TEST CASE:\s*(.*\S)", re.MULTILINE)
+FAILED_CASE = re.compile(r"^(?:TEST CASE:|FAILED\s+[\d.]+ s)\s+(.*\S)", re.MULTILINE)
+# What a failed check of an MPI job says: the rank's line and the indented ones below it.
+CHECK = re.compile(r"^\[rank \d+\] .*(?:\n[ \t]+.*)*", re.MULTILINE)
 SKIP = re.compile(r"^\s*SKIP: (.*\S)", re.MULTILINE)
 COLOR = re.compile("\x1b\\[[0-9;]*m")
 DOCTEST = "[doctest] doctest version"
@@ -28,12 +30,12 @@ DOCTEST = "[doctest] doctest version"
 class Sum:
     def __init__(self):
         self.passed = 0
-        self.failures = []  # [name, count]
+        self.failures = []  # [name, count, lines that say why]
         self.skips = {}  # what -> names of runs
 
     @property
     def failed(self):
-        return sum(count for _, count in self.failures)
+        return sum(failure[1] for failure in self.failures)
 
     def add_skip(self, what, run):
         self.skips.setdefault(what, []).append(run)
@@ -53,9 +55,9 @@ class Sum:
         summaries = [tuple(map(int, found)) for found in CASES.findall(output)]
         if not summaries:
             if not ended_well:
-                self.failures.append([f"{run}: {name} ({result.lower()})", 1])
+                self.failures.append([f"{run}: {name} ({result.lower()})", 1, reasons(output)])
             elif DOCTEST in output:
-                self.failures.append([f"{run}: {name} (ended without a summary)", 1])
+                self.failures.append([f"{run}: {name} (ended without a summary)", 1, reasons(output)])
             elif not filtered:
                 self.passed += 1
             return
@@ -66,11 +68,11 @@ class Sum:
         self.passed += max(0, passed - len(skips))
         if failed:
             cases = ", ".join(dict.fromkeys(FAILED_CASE.findall(output)))
-            self.failures.append([f"{run}: {name}" + (f": {cases}" if cases else ""), failed])
+            self.failures.append([f"{run}: {name}" + (f": {cases}" if cases else ""), failed, reasons(output)])
         elif not ended_well:
-            self.failures.append([f"{run}: {name} ({result.lower()} after its last case)", 1])
+            self.failures.append([f"{run}: {name} ({result.lower()} after its last case)", 1, reasons(output)])
         elif total == 0 and not filtered:
-            self.failures.append([f"{run}: {name} (has no test cases)", 1])
+            self.failures.append([f"{run}: {name} (has no test cases)", 1, []])
 
     def add_run(self, run, status, log):
         failed_before = self.failed
@@ -78,11 +80,17 @@ class Sum:
         for test in tests:
             self.add_test(run, test, log.name == "filtered.json")
         if not log:
-            self.failures.append([f"{run}: the build", 1])
+            self.failures.append([f"{run}: the build", 1, []])
         elif not tests:
-            self.failures.append([f"{run}: no test ran", 1])
+            self.failures.append([f"{run}: no test ran", 1, []])
         elif status != 0 and self.failed == failed_before:
-            self.failures.append([f"{run}: the tests ended with status {status}", 1])
+            self.failures.append([f"{run}: the tests ended with status {status}", 1, []])
+
+
+def reasons(output):
+    """The lines of a failed test's output that tell why, a few: its failed checks, or else its end."""
+    checks = [line for check in CHECK.findall(output) for line in check.splitlines()]
+    return checks[:30] or [line for line in output.splitlines() if line.strip()][-12:]
 
 
 def read_log(path):
@@ -108,7 +116,7 @@ def main():
         result.add_run(run, int(status), pathlib.Path(log[0]) if log else None)
     if result.passed + result.failed == 0:
         what = f'no test matches "{arguments.filter}"' if arguments.filter else "no test ran"
-        result.failures.append([what, 1])
+        result.failures.append([what, 1, []])
 
     if result.skips:
         print("\nSkipped:")
@@ -116,8 +124,10 @@ def main():
             print(f"  {what} ({', '.join(dict.fromkeys(runs))})")
     if result.failures:
         print("\nFailed:")
-        for what, _ in result.failures:
+        for what, _, lines in result.failures:
             print(f"  {what}")
+            for line in lines:
+                print(f"      {line}")
     print(f"\n{result.passed} passed, {result.failed} failed")
     sys.exit(0 if result.failed == 0 and result.passed > 0 else 1)
 

@@ -43,6 +43,14 @@ class Summary(unittest.TestCase):
         self.assertEqual(self.summary([program(GREEN), program(RED, "FAIL")], 1), ("15 passed, 2 failed", 1))
         self.assertIn("a receive waits", self.output)
 
+    def test_failed_cases_of_mpi_jobs_are_named_with_what_their_ranks_said(self):
+        job = (HEAD + "ok       0.01 s  a send arrives\nFAILED   0.05 s  a receive waits\n"
+               "[rank 1] order.cpp:5: a receive waits\n    CHECK( x ), values: 1\n"
+               "[doctest] test cases: 2 | 1 passed | 1 failed | 0 skipped\n")
+        self.assertEqual(self.summary([program(job, "FAIL", "3 processes")], 1), ("1 passed, 1 failed", 1))
+        self.assertIn("  run: 3 processes: a receive waits\n      [rank 1] order.cpp:5: a receive waits\n"
+                      "          CHECK( x ), values: 1\n", self.output)
+
     def test_colours_do_not_matter(self):
         self.assertEqual(self.summary([program(GREEN.replace("12 passed", "\x1b[0;32m12 passed\x1b[0m"))]),
                          ("12 passed, 0 failed", 0))

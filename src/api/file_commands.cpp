@@ -63,7 +63,7 @@ Operations make_operations(const Call &call, const std::vector<Mapping> &mapping
     return operations;
 }
 
-bool wait_at_gate(const Call &call, cl_event start) {
+bool wait_at_gate(const Call &call, const Start &start) {
     const auto record = std::make_shared<Record>(call.range.direction, call.access->name(), call.range.size);
     return wait_for_start(start, {&record, 1});
 }
@@ -111,7 +111,7 @@ Status run_without_event(const Call &call) {
     std::vector<Mapping> mappings = copied ? std::vector<Mapping>{} : mappings_of(call);
     if (!mappings.empty() || needs_gate(call)) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings);
-        if (!wait_at_gate(call, start.gate)) {
+        if (!wait_at_gate(call, start)) {
             file_engine().keep_remains(nullptr, std::move(start.events));
             return run_here(call, mappings, failed_wait().status(), nullptr);
         }
@@ -125,21 +125,14 @@ Status run_with_event(const Call &call) {
     std::vector<Mapping> mappings = mappings_of(call);
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings);
     Event event = Event::share(bridge->user_visible_event());
-    const Status gate = wait_at_gate(call, bridge->start_event()) ? Status{} : failed_wait().status();
+    const Status gate = wait_at_gate(call, bridge->start()) ? Status{} : failed_wait().status();
     Status status = run_here(call, mappings, gate, std::move(bridge));
     wait_for(event.get());
     *call.command.event = event.give();
     return status;
 }
 
-bool wait_list_failed(const CommandArguments &command) {
-    const auto events = command.events();
-    return std::any_of(events.begin(), events.end(), [](cl_event event) { return execution_status(event) < 0; });
-}
-
 Status run_blocking(const Call &call) {
-    // Not by way of the queue: PoCL 3.1 never ends what waits for an event that failed before.
-    if (wait_list_failed(call.command)) return run_here(call, {}, failed_wait().status(), nullptr);
     return call.command.event == nullptr ? run_without_event(call) : run_with_event(call);
 }
 

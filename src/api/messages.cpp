@@ -87,7 +87,7 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
 }
 
 // The stall report names the command meanwhile.
-bool wait_at_gate(const Call &call, cl_event start) {
+bool wait_at_gate(const Call &call, const Start &start) {
     std::vector<std::shared_ptr<Record>> records;
     for (const Part &part : call.parts)
         records.push_back(make_record(part.range.direction, part.range.size, peer_of(call, part)));
@@ -99,7 +99,7 @@ void enqueue_nothing(const Call &call) {
     // Whoever neither waits nor asks for an event can't tell the difference.
     if (call.command.blocking == CL_FALSE && call.command.num_events == 0 && call.command.event == nullptr) return;
     Start start = enqueue_start(call.queue, call.command.events(), {});
-    if (call.command.blocking != CL_FALSE && !wait_at_gate(call, start.gate)) {
+    if (call.command.blocking != CL_FALSE && !wait_at_gate(call, start)) {
         call.runtime->engine().keep_remains(nullptr, std::move(start.events));
         throw failed_wait();
     }
@@ -170,7 +170,7 @@ void run_without_event(const Call &call) {
     Mappings mappings(call, small ? 0 : largest_inlined(call.resources->host_memory(), config()));
     if (!mappings.all().empty() || needs_gate(call)) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings.all());
-        if (!wait_at_gate(call, start.gate)) {
+        if (!wait_at_gate(call, start)) {
             call.runtime->engine().keep_remains(nullptr, std::move(start.events));
             fail_at_gate(call, mappings, nullptr);
         }
@@ -194,7 +194,7 @@ void run_with_event(const Call &call) {
     Mappings mappings(call, 0);
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
-    if (!wait_at_gate(call, bridge->start_event())) fail_at_gate(call, mappings, std::move(bridge));
+    if (!wait_at_gate(call, bridge->start())) fail_at_gate(call, mappings, std::move(bridge));
     Operations operations = make_operations(call, mappings, caller_driver(), nullptr);
     event_table().add(event.get(), operations);
     Command command(std::move(operations), std::move(bridge), call.queue.device);

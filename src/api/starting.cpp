@@ -31,9 +31,10 @@ cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &comm
 
 bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS; }
 
-bool wait_for_start(cl_event start, std::span<const std::shared_ptr<Record>> records) {
+bool wait_for_start(const Start &start, std::span<const std::shared_ptr<Record>> records) {
+    if (start.failed) return false;
     for (const auto &record : records) pending_records().add(record);
-    const bool well = wait_for(start);
+    const bool well = wait_for(start.last);
     for (const auto &record : records) pending_records().remove(*record);
     return well;
 }

@@ -26,8 +26,8 @@ cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &comm
 
 /// Waits until the event has ended; whether it ended well.
 bool wait_for(cl_event event);
-/// The same for the start of a blocking command; the stall report names its transfers meanwhile.
-bool wait_for_start(cl_event start, std::span<const std::shared_ptr<Record>> records);
+/// The same for the start of a blocking command and all its mappings; the stall report names its transfers meanwhile.
+bool wait_for_start(const Start &start, std::span<const std::shared_ptr<Record>> records);
 /// What is thrown if that failed.
 Error failed_wait();
 

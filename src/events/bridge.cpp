@@ -1,5 +1,6 @@
 #include "events/bridge.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.hpp"
@@ -52,6 +53,10 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
     return enqueue_marker(info, {&instead, 1});
 }
 
+bool any_failed(std::span<const cl_event> events) {
+    return std::any_of(events.begin(), events.end(), [](cl_event event) { return execution_status(event) < 0; });
+}
+
 Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     Event event;
     check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()), "clEnqueueBarrierWithWaitList");
@@ -62,8 +67,11 @@ Event enqueue_barrier(const QueueInfo &info, cl_event done) {
 
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
     Start start;
+    // PoCL 3.1 never ends what waits for an event that failed before: let it wait for one that fails behind it.
+    Event failing = any_failed(wait_list) ? user_event(info.context) : Event();
+    cl_event last = failing.get();
+    if (failing) wait_list = {&last, 1};
     std::span<const cl_event> waits = wait_list;
-    cl_event last = nullptr;
     for (Mapping &m : mappings) {
         Event event;
         cl_int code = CL_SUCCESS;
@@ -82,8 +90,15 @@ Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, 
     if (start.events.empty()) start.events.push_back(enqueue_stand_in(info, wait_list));
     // A processor's second mapping moves nothing, but it may be queued behind a kernel.
     start.gate = info.processor ? start.events.front().get() : start.events.back().get();
+    start.last = start.events.back().get();
     flush_producers(wait_list, info.queue);
     check(clFlush(info.queue), "clFlush");
+    if (failing) {
+        clSetUserEventStatus(failing.get(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        start.events.insert(start.events.begin(), std::move(failing));
+    } else {
+        start.failed = any_failed(wait_list);
+    }
     return start;
 }
 
@@ -120,7 +135,7 @@ Bridge::Bridge(cl_context context) : context_(Context::share(context)), done_(us
 
 Bridge::Bridge(cl_event start) {
     start_.events.push_back(Event::share(start));
-    start_.gate = start;
+    start_.gate = start_.last = start;
 }
 
 Bridge::~Bridge() { complete(CL_TRANSFER_ABANDONED); }
@@ -129,6 +144,14 @@ void Bridge::complete(cl_int code) {
     if (completed_ || !done_) return;
     completed_ = true;
     clSetUserEventStatus(done_.get(), code);
+}
+
+cl_int Bridge::start_status() const {
+    return start_.failed ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : execution_status(start_.gate);
+}
+
+bool Bridge::may_end() const {
+    return start_.failed || start_.last == start_.gate || execution_status(start_.last) <= CL_COMPLETE;
 }
 
 bool Bridge::settled() const {

@@ -34,6 +34,9 @@ struct Mapping {
 struct Start {
     std::vector<Event> events;  ///< to be held until they are complete
     cl_event gate = nullptr;    ///< that of them which is complete when the command may start
+    cl_event last = nullptr;    ///< that of them which is complete when all are
+    /// An event of the wait list failed while the command was enqueued: the gate may never end.
+    bool failed = false;
 };
 
 /// Enqueues and flushes the mappings, or, if there are none, a command that does nothing.
@@ -68,7 +71,12 @@ public:
     Bridge &operator=(const Bridge &) = delete;
     ~Bridge();
 
-    [[nodiscard]] cl_event start_event() const { return start_.gate; }
+    [[nodiscard]] const Start &start() const { return start_; }
+    /// The execution status of the gate: when it is CL_COMPLETE the command may start.
+    [[nodiscard]] cl_int start_status() const;
+    /// Whether the command may end: a mapping behind the gate must be made before it is unmapped, which nothing else sees to
+    /// on out-of-order queues, or where the unmapping fails.
+    [[nodiscard]] bool may_end() const;
     [[nodiscard]] bool has_user_visible_event() const { return !end_.empty(); }
     [[nodiscard]] cl_event user_visible_event() const { return end_.back().get(); }
 

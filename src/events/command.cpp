@@ -51,6 +51,7 @@ Progress Command::poll() {
         operations_[i]->record()->finished(operations_[i]->status());
     }
     if (std::find(done_.begin(), done_.end(), false) != done_.end()) return moved ? Progress::moved : Progress::idle;
+    if (bridge_ != nullptr && !bridge_->may_end()) return moved ? Progress::moved : Progress::idle;
     end(first_error_);
     return Progress::done;
 }
@@ -60,9 +61,13 @@ bool Command::bytes_in_flight() const {
 }
 
 bool Command::wakes() const {
-    for (std::size_t i = 0; i < operations_.size(); ++i)
-        if (!done_[i] && !operations_[i]->wakes()) return false;
-    return true;
+    bool waits = false;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+        if (done_[i]) continue;
+        if (!operations_[i]->wakes()) return false;
+        waits = true;
+    }
+    return waits;  // else it waits for its mappings
 }
 
 void Command::abandon(const Status &status) {

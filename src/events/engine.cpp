@@ -81,7 +81,7 @@ Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was
 void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     const Id id = rule.id != 0 ? rule.id : new_id();
     // The command may start, end and go before clSetEventCallback returns; the event must not.
-    const Event start = Event::share(command->bridge()->start_event());
+    const Event start = Event::share(command->bridge()->start().gate);
     if (rule.polled) patient_ = true;
     bool first = false;
     {
@@ -134,7 +134,7 @@ void Engine::note_failures() {
             if (!waiting.gate) {
                 // Asking costs more than a microsecond on some platforms.
                 if (!waiting.rule.has_wait_list && !before_failed) break;
-                const cl_int status = execution_status(waiting.command->bridge()->start_event());
+                const cl_int status = waiting.command->bridge()->start_status();
                 if (status >= CL_COMPLETE) break;
                 waiting.gate = gate_of(status);
                 waiting.command->announce_failure(*waiting.gate);
@@ -273,8 +273,11 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
             const auto it = waiting_.find(id);
             if (it == waiting_.end()) continue;
             // Asked here: PoCL 3.1 tells callbacks of failed events that all is well.
-            if (!it->second.gate)
-                it->second.gate = gate_of(execution_status(it->second.command->bridge()->start_event()));
+            if (!it->second.gate) {
+                it->second.gate = gate_of(it->second.command->bridge()->start_status());
+                // Before anybody can see that it is no longer waiting.
+                if (!it->second.gate->ok()) it->second.command->announce_failure(*it->second.gate);
+            }
             const cl_command_queue queue = it->second.rule.ordered_by;
             if (queue == nullptr) {
                 start(it);
@@ -324,7 +327,7 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
         for (const auto &[id, waiting] : waiting_) {
             if (waiting.gate) continue;
             polled |= waiting.rule.polled;
-            if (execution_status(waiting.command->bridge()->start_event()) <= CL_COMPLETE) ready.push_back(id);
+            if (waiting.command->bridge()->start_status() <= CL_COMPLETE) ready.push_back(id);
         }
     }
     if (!polled) return look;

@@ -280,9 +280,6 @@ MPI_CASE("a collective file command whose wait list failed in one process ends i
     }
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
         for (const bool before : {false, true}) {
-            if (before && blocking == CL_FALSE) {
-                continue;  // PoCL 3.1 never ends a command that waits for an event that failed before
-            }
             for (int victim = 0; victim < 2; ++victim) {
                 CAPTURE(blocking);
                 CAPTURE(before);
@@ -296,8 +293,11 @@ MPI_CASE("a collective file command whose wait list failed in one process ends i
                     fail_gate(gate);
                 }
                 if (fails && blocking == CL_TRUE) {
+                    // OpenCL does not tell when the call waits, so a pause has to do: PoCL 3.1 may hang or abort if the
+                    // event fails while the call enqueues what waits for it.
                     std::thread failing([&] {
                         if (!before) {
+                            std::this_thread::sleep_for(std::chrono::milliseconds(300));
                             clSetUserEventStatus(gate, -77);
                         }
                     });

@@ -123,6 +123,30 @@ MPI_CASE("a send whose wait list fails ends with that, and its receiver with CL_
     }
 }
 
+MPI_CASE("a send whose wait list failed before the call fails, its receiver too, and its queue goes on", 2) {
+    const opencl cl;
+    for (const std::size_t size : {100UL, 2UL << 20}) {
+        CAPTURE(size);
+        for (const queue_set &queues : cl.independent_queues(1)) {
+            CAPTURE(queues.kind);
+            const buffer_handle buffer = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
+            if (mpi.rank == 0) {
+                const event_handle gate = cl.user_event();
+                CL_OK(clSetUserEventStatus(gate, -77));
+                const event_handle sent = send(queues[0], buffer, 0, size, 1, 1, mpi.comm, {gate});
+                expect_failure(sent, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+                expect_complete(send(queues[0], buffer, 0, size, 1, 1, mpi.comm));
+                CL_OK(clFinish(queues[0]));
+            } else if (mpi.rank == 1) {
+                const event_handle failed = receive(queues[0], buffer, 0, size, 0, 1, mpi.comm);
+                expect_failure(failed, CL_PEER_TRANSFER_FAILED);
+                expect_received(receive(queues[0], buffer, 0, size, 0, 1, mpi.comm), size, 0, 1);
+                cl.expect(buffer, 0, size, 0);
+            }
+        }
+    }
+}
+
 MPI_CASE("a blocking send whose wait list fails while it waits returns the error, and its receiver fails, too", 2) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(2)) {
