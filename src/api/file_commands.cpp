@@ -46,7 +46,8 @@ Call check(const FileCommand &command, const MakeFileAccess &make_access) {
 }
 
 std::vector<Mapping> mappings_of(const Call &call) {
-    if (!may_map(call.range, *call.resources) || call.range.size == 0) return {};
+    const Advice *const advice = file_advice(*call.resources, call.range.direction, *call.access);
+    if (!may_map(call.range, *call.resources, advice) || call.range.size == 0) return {};
     // Not CL_MAP_WRITE_INVALIDATE_REGION: a file may end early.
     const cl_map_flags flags = reads_device(call.range.direction) ? CL_MAP_READ : CL_MAP_WRITE;
     return {{call.range.buffer, call.range.offset, call.range.size, flags}};

@@ -38,13 +38,19 @@ struct Call {
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
+bool may_map(const Call &call, const Part &part) {
+    const int rank = part.peer.rank;
+    const Advice *const advice = rank < 0 ? nullptr : call.resources->advice(message_route(call.comm->same_host(rank)));
+    return rank != MPI_PROC_NULL && may_map(part.range, *call.resources, advice);
+}
+
 // The mappings of a command's parts, those of the parts that want one.
 class Mappings {
 public:
     /// Ranges of up to `copied` bytes get none, but for strided ones, which the host packs.
     Mappings(const Call &call, std::size_t copied) {
         for (const Part &part : call.parts) {
-            if (!may_map(part.range, *call.resources) || part.peer.rank == MPI_PROC_NULL) continue;
+            if (!may_map(call, part)) continue;
             if (part.range.size <= copied && !part.range.strided) continue;
             const bool send = part.range.direction == Direction::send;
             // Not CL_MAP_WRITE_INVALIDATE_REGION: a message may be shorter than its receive.
@@ -217,7 +223,7 @@ QueueInfo check_parts(const CommandArguments &command, std::span<Part> parts) {
 // The kernels are built here rather than on the engine's thread, which all other transfers would wait for.
 void prepare_kernels(const Call &call) {
     for (const Part &part : call.parts)
-        if (part.range.strided && !may_map(part.range, *call.resources)) call.resources->rect_kernels();
+        if (part.range.strided && !may_map(call, part)) call.resources->rect_kernels();
 }
 
 void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) {

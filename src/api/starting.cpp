@@ -14,9 +14,10 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue) {
     return resources;
 }
 
-bool may_map(const RangeArgument &range, const DeviceResources &resources) {
+bool may_map(const RangeArgument &range, const DeviceResources &resources, const Advice *advice) {
     const bool copies_nothing = resources.host_memory() && resources.processor();
-    return plan_mapping(resources.host_memory(), config()) && (!range.strided || copies_nothing);
+    if (range.strided) return copies_nothing && plan_mapping(resources.host_memory(), range.size, nullptr, config());
+    return plan_mapping(resources.host_memory(), range.size, advice, config());
 }
 
 std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceResources &resources) {

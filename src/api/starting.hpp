@@ -14,7 +14,8 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue);
 
 /// Whether the range is to be mapped while its command runs. Where a mapping is a copy, unmapping would write over what
 /// lies between a strided region's rows.
-bool may_map(const RangeArgument &range, const DeviceResources &resources);
+/// `advice` is what a profile says of the command's route, or null.
+bool may_map(const RangeArgument &range, const DeviceResources &resources, const Advice *advice);
 
 /// The buffer and offset that an operation holds on to: of a sub-buffer its parent's, but on processors. NVIDIA's driver
 /// 580 crashes when the last reference to a sub-buffer is released beside calls of other threads.

@@ -11,7 +11,7 @@
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/wire.hpp"
-#include "pipeline/block_transfer.hpp"
+#include "pipeline/block_trial.hpp"
 
 namespace cldist {
 namespace {
@@ -45,8 +45,13 @@ protected:
         return true;
     }
     [[nodiscard]] Situation situation(int rank) const {
-        return {range_.host_memory(), range_.mapped != nullptr, peer_.comm->same_host(rank), range_.strided.has_value(),
-                range_.resources == nullptr};
+        const bool same_host = peer_.comm->same_host(rank);
+        return {range_.host_memory(),
+                range_.mapped != nullptr,
+                same_host,
+                range_.strided.has_value(),
+                range_.resources == nullptr,
+                range_.resources == nullptr ? nullptr : range_.resources->advice(message_route(same_host))};
     }
     /// Whether the payload can lie where the range does.
     [[nodiscard]] bool in_place() const { return range_.mapped != nullptr && !range_.strided; }
@@ -152,6 +157,7 @@ private:
                     return posted || progress == Progress::moved;
                 take_message_result();
                 note(blocks_->status());
+                if (status().ok()) trial_.ended(*blocks_);
                 return end();
             }
         }
@@ -160,6 +166,7 @@ private:
 
     void start_with_envelope() {
         plan_ = plan_send(range_.size, situation(peer_.rank), config());
+        if (!plan_.inlined) trial_.refine(plan_, range_, message_route(peer_.comm->same_host(peer_.rank)));
         record()->chosen(plan_.path, plan_.block, plan_.depth);
         if (plan_.inlined)
             start_inlined();
@@ -284,6 +291,7 @@ private:
     Channels &channels_;
     const bool synchronous_;
     Plan plan_;
+    BlockTrial trial_;
     Step step_ = Step::nothing;
     std::optional<int> channel_;
     std::array<std::byte, envelope_size> envelope_{};

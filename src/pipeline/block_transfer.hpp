@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
+#include "base/clock.hpp"
 #include "pipeline/block_pipeline.hpp"
 #include "pipeline/device_endpoint.hpp"
 
@@ -23,7 +25,10 @@ public:
     Progress poll() {
         const std::size_t before = pipeline_.bytes_moved();
         const Progress progress = pipeline_.poll();
-        if (pipeline_.bytes_moved() != before) record_->moved(pipeline_.bytes_moved() - before);
+        if (pipeline_.bytes_moved() != before) {
+            if (before == 0) first_moved_ns_ = now_ns();
+            record_->moved(pipeline_.bytes_moved() - before);
+        }
         return progress;
     }
     [[nodiscard]] const Status &status() const { return pipeline_.status(); }
@@ -31,6 +36,8 @@ public:
     [[nodiscard]] bool device_busy() const {
         return (reads_device_ ? pipeline_.blocks_in_source() : pipeline_.blocks_in_sink()) != 0;
     }
+    /// When the first block had passed; 0 before.
+    [[nodiscard]] std::uint64_t first_moved_ns() const { return first_moved_ns_; }
 
 private:
     const bool reads_device_;
@@ -38,6 +45,7 @@ private:
     std::unique_ptr<Endpoint> far_;
     BlockPipeline pipeline_;
     std::shared_ptr<Record> record_;
+    std::uint64_t first_moved_ns_ = 0;
 };
 
 }  // namespace cldist

@@ -6,6 +6,7 @@
 #include "base/config.hpp"
 #include "base/idle_cache.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/profile_file.hpp"
 
 namespace cldist {
 namespace {
@@ -42,6 +43,11 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
     return buffer;
 }
 
+AdviceForRoutes advice_for(cl_device_id device) {
+    const FoundProfile found = find_profile(device);
+    return found.profile != nullptr ? found.profile->advice() : AdviceForRoutes{};
+}
+
 }  // namespace
 
 DeviceResources::DeviceResources(cl_context context, cl_device_id device)
@@ -51,7 +57,8 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
       scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
-      processor_((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0) {}
+      processor_((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0),
+      advice_(advice_for(device)) {}
 
 RectKernels &DeviceResources::rect_kernels() {
     std::call_once(rect_kernels_once_, [&] {

@@ -4,7 +4,9 @@
 #include <mutex>
 
 #include "ocl/handle.hpp"
+#include "pipeline/profile.hpp"
 #include "pipeline/rect_kernels.hpp"
+#include "pipeline/refinement.hpp"
 #include "pipeline/scratch.hpp"
 #include "pipeline/staging.hpp"
 
@@ -34,6 +36,14 @@ public:
 
     /// Whether the device is the host's processor itself, which needs no unmapping to see what the host wrote.
     [[nodiscard]] bool processor() const { return processor_; }
+    /// What the device's profile says of a route; null if there is none.
+    [[nodiscard]] const Advice *advice(Route route) const {
+        const auto &advice = advice_.at(static_cast<std::size_t>(route));
+        return advice ? &*advice : nullptr;
+    }
+    /// Replaces that. Nothing may be in flight.
+    void advise(const AdviceForRoutes &advice) { advice_ = advice; }
+    [[nodiscard]] Refinements &refinements() { return refinements_; }
 
 private:
     Queue read_queue_;
@@ -45,6 +55,8 @@ private:
     std::unique_ptr<RectKernels> rect_kernels_;
     bool host_memory_;
     bool processor_;
+    AdviceForRoutes advice_;
+    Refinements refinements_;
 };
 
 }  // namespace cldist

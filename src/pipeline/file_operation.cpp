@@ -1,5 +1,6 @@
 #include "pipeline/file_operation.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/trace.hpp"
-#include "pipeline/block_transfer.hpp"
+#include "pipeline/block_trial.hpp"
 
 namespace cldist {
 namespace {
@@ -32,7 +33,9 @@ public:
             return;
         }
         const std::size_t size = gate.ok() ? range_.size : 0;
-        const Plan plan = plan_of(size);
+        Plan plan = plan_of(size);
+        if (gate.ok() && access_->lane() == nullptr && !access_->ends_always())
+            trial_.refine(plan, range_, file_route(direction_), std::max<std::size_t>(access_->granularity(), 1));
         record()->chosen(plan.path, plan.block, plan.depth);
         attempt([&] {
             blocks_.emplace(range_, direction_, size, plan,
@@ -45,6 +48,7 @@ public:
         if (!blocks_) return Progress::done;
         const Progress progress = blocks_->poll();
         if (progress == Progress::done && !blocks_->status().ok()) fail(blocks_->status());
+        if (progress == Progress::done && blocks_->status().ok()) trial_.ended(*blocks_);
         return progress;
     }
 
@@ -57,7 +61,8 @@ private:
         if (size == 0) return {Path::mapped, 1, 1, false};
         const bool threads = direction_ == Direction::from_file && access_->parallel_reads();
         const std::size_t first = access_->first_block();
-        const Situation situation{range_.host_memory(), range_.mapped != nullptr && fits(range_.mapped + first), false};
+        Situation situation{range_.host_memory(), range_.mapped != nullptr && fits(range_.mapped + first), false};
+        situation.advice = file_advice(*range_.resources, direction_, *access_);
         return plan_file(size, situation, {threads ? io_thread_count() : 1, access_->granularity(), first}, config());
     }
 
@@ -70,6 +75,7 @@ private:
     std::shared_ptr<FileAccess> access_;
     const FileDriver driver_;
     std::optional<BlockTransfer> blocks_;
+    BlockTrial trial_;
 };
 
 std::atomic<Engine *> engine{nullptr};

@@ -8,6 +8,17 @@
 
 namespace cldist {
 
+/// Of a transfer to or from a file.
+[[nodiscard]] constexpr Route file_route(Direction direction) {
+    return direction == Direction::from_file ? Route::from_file : Route::to_file;
+}
+
+/// What a profile says of transfers with this file, or null: files are measured with descriptors.
+[[nodiscard]] inline const Advice *file_advice(const DeviceResources &resources, Direction direction,
+                                               const FileAccess &access) {
+    return access.lane() != nullptr || access.ends_always() ? nullptr : resources.advice(file_route(direction));
+}
+
 /// The engine of all commands for files that are not blocking: made on first use, never destroyed. When the program ends
 /// it waits for them.
 Engine &file_engine();

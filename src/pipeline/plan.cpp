@@ -1,6 +1,7 @@
 #include "pipeline/plan.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace cldist {
 namespace {
@@ -39,6 +40,21 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
+// What a profile says, where it has a say: the range is a device's and in one piece, and the user forces nothing.
+const Way *advised(std::size_t size, const Situation &situation, const Config &requested) {
+    if (situation.advice == nullptr || requested.path != Path::automatic || situation.no_device || situation.strided)
+        return nullptr;
+    const std::optional<Way> &way = situation.advice->way(size);
+    return way ? &*way : nullptr;
+}
+
+// A range that could not be mapped takes the path that comes nearest.
+Path path_of(const Way &way, const Situation &situation) {
+    return way.path == Path::mapped && !situation.mapped ? Path::pipelined : way.path;
+}
+
+Plan in_one_block(std::size_t size) { return {Path::pinned, std::min(size, max_block), 1, false}; }
+
 // The path of a message that is not inlined. One that could not be had (the platform refused to map) is not insisted on.
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
     if (situation.no_device) return Path::mapped;
@@ -50,8 +66,10 @@ Path path_in_blocks(std::size_t size, const Situation &situation, const Config &
 
 }  // namespace
 
-bool plan_mapping(bool host_memory, const Config &requested) {
-    return requested.path == Path::mapped || (requested.path == Path::automatic && host_memory);
+bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested) {
+    if (requested.path != Path::automatic) return requested.path == Path::mapped;
+    if (advice == nullptr || !advice->way(size)) return host_memory;
+    return advice->way(size)->maps;
 }
 
 std::size_t largest_inlined(bool host_memory, const Config &requested) {
@@ -61,9 +79,14 @@ std::size_t largest_inlined(bool host_memory, const Config &requested) {
 
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested) {
     if (size == 0) return {Path::pinned, 1, 1, true};
+    const Way *const way = requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
     const bool insists_on_blocks = requested.path == Path::pipelined && !situation.no_device;
-    if (!insists_on_blocks && size <= largest_inlined(situation.host_memory, requested))
+    if (way != nullptr ? way->whole : !insists_on_blocks && size <= largest_inlined(situation.host_memory, requested))
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
+    if (way != nullptr) {
+        const Path path = path_of(*way, situation);
+        return path == Path::pinned ? in_one_block(size) : in_blocks(path, size, way->block, way->depth, requested);
+    }
     switch (path_in_blocks(size, situation, requested)) {
         case Path::mapped: {
             // From host memory the bytes may be on their way to a device that takes them block by block, on this host
@@ -73,7 +96,7 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
         }
         case Path::pinned:
             if (size <= largest_pinned_inlined) return {Path::pinned, size, 1, true};
-            return {Path::pinned, std::min(size, max_block), 1, false};
+            return in_one_block(size);
         default: break;
     }
     return in_blocks(Path::pipelined, size, pipelined_block(size, situation.host_memory),
@@ -83,19 +106,26 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
 Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested) {
     Config wire = requested;
     wire.block_size.value = block;
-    const Path path = path_in_blocks(size, situation, requested);
+    const Way *const way = advised(size, situation, requested);
+    const bool follows = way != nullptr && !way->whole;
+    const Path path = follows ? path_of(*way, situation) : path_in_blocks(size, situation, requested);
     if (path == Path::pinned) wire.depth = 1;
-    return in_blocks(path, size, block, path == Path::mapped ? mapped_depth : pipelined_depth(situation.host_memory),
-                     wire);
+    const unsigned depth = follows                ? way->depth
+                           : path == Path::mapped ? mapped_depth
+                                                  : pipelined_depth(situation.host_memory);
+    return in_blocks(path, size, block, depth, wire);
 }
 
 Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file, const Config &requested) {
-    const bool pinned = requested.path == Path::pinned;
-    const bool mapped = situation.mapped && !pinned && requested.path != Path::pipelined;
+    const Way *const way = advised(size, situation, requested);
+    const Path path_wanted = way != nullptr ? path_of(*way, situation) : requested.path;
+    const bool pinned = path_wanted == Path::pinned;
+    const bool mapped = situation.mapped && !pinned && path_wanted != Path::pipelined;
     const std::size_t granularity = file.granularity != 0 ? file.granularity : size;
     const unsigned threads = mapped && size < mapped_by_threads_min ? 1 : file.threads;
     const std::size_t wanted = pinned                            ? max_block
                                : requested.block_size.value != 0 ? requested.block_size.value
+                               : way != nullptr                  ? way->block
                                : mapped && threads == 1          ? mapped_file_block_of_one
                                                                  : file_block;
     const std::size_t first = file.first < size ? file.first : 0;
@@ -105,6 +135,7 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
     const std::size_t blocks = (size - first + block - 1) / block + (first != 0 ? 1 : 0);
     unsigned depth = pinned                 ? 1
                      : requested.depth != 0 ? requested.depth
+                     : way != nullptr       ? way->depth
                      : mapped               ? threads + 1
                                             : pipelined_depth(situation.host_memory) + threads - 1;
     // Blocks may be larger than wanted.

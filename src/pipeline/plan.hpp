@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "base/config.hpp"
+#include "pipeline/profile.hpp"
 
 namespace cldist {
 
@@ -22,19 +23,21 @@ struct Plan {
 /// The largest block: MPI counts are int.
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
-/// Whether the user's choice (CLDIST_PATH, …) and the device, whose memory may be the host's, ask for mapping.
-bool plan_mapping(bool host_memory, const Config &requested);
+/// Whether the user's choice (CLDIST_PATH, …), the device, whose memory may be the host's, and a profile's advice (or null)
+/// for `size` bytes ask for mapping.
+bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested);
 
 /// The largest payload that travels with its envelope, unless a path is forced.
 std::size_t largest_inlined(bool host_memory, const Config &requested);
 
 /// What a choice depends on besides the size.
 struct Situation {
-    bool host_memory;        ///< the device's memory is the host's
-    bool mapped;             ///< the range is mapped
-    bool same_host;          ///< the far end is on this host
-    bool strided = false;    ///< the bytes lie apart, so that they can't be sent or received in place
-    bool no_device = false;  ///< the range is host memory, not a device's buffer
+    bool host_memory;                ///< the device's memory is the host's
+    bool mapped;                     ///< the range is mapped
+    bool same_host;                  ///< the far end is on this host
+    bool strided = false;            ///< the bytes lie apart, so that they can't be sent or received in place
+    bool no_device = false;          ///< the range is host memory, not a device's buffer
+    const Advice *advice = nullptr;  ///< of a profile, for this route; null: the built-in choice
 };
 
 /// What the sender does with `size` bytes.

@@ -1,0 +1,45 @@
+#include "pipeline/block_trial.hpp"
+
+#include <algorithm>
+
+#include "base/clock.hpp"
+#include "base/config.hpp"
+
+namespace cldist {
+namespace {
+
+// A first block that takes so many times as long as the others on average has waited for its peer: the transfer's time
+// tells nothing of the block size. A pipeline has three stages.
+constexpr double waited = 8;
+
+}  // namespace
+
+void BlockTrial::refine(Plan &plan, const DeviceRange &range, Route route, std::size_t granularity) {
+    if (config().refine == Switch::off || config().block_size.value != 0 || plan.path == Path::pinned ||
+        range.resources == nullptr || range.strided || plan.block >= range.size)
+        return;
+    const int shift = range.resources->refinements().next(route, plan.block, range.size);
+    const std::size_t block = shifted(plan.block, shift);
+    if (block % granularity != 0) return;
+    resources_ = range.resources;
+    route_ = route;
+    size_ = range.size;
+    block_ = block;
+    shift_ = shift;
+    start_ns_ = now_ns();
+    const std::size_t blocks = (size_ + block - 1) / block;
+    plan.block = block;
+    plan.depth = static_cast<unsigned>(std::min<std::size_t>(plan.depth, blocks));
+}
+
+void BlockTrial::ended(const BlockTransfer &transfer) {
+    if (resources_ == nullptr || transfer.first_moved_ns() == 0) return;
+    const std::uint64_t end = now_ns();
+    const auto first = static_cast<double>(transfer.first_moved_ns() - start_ns_);
+    const auto others = static_cast<double>(end - transfer.first_moved_ns());
+    const auto blocks = static_cast<double>((size_ + block_ - 1) / block_);
+    if (blocks > 1 && first > waited * others / (blocks - 1)) return;
+    resources_->refinements().took(route_, size_, shift_, (first + others) * 1e-9);
+}
+
+}  // namespace cldist

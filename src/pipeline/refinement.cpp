@@ -1,0 +1,68 @@
+#include "pipeline/refinement.hpp"
+
+#include <algorithm>
+
+namespace cldist {
+namespace {
+
+constexpr std::size_t smallest_block = std::size_t{64} << 10U;
+constexpr std::size_t largest_block = std::size_t{64} << 20U;
+// Transfers from one trial to the next: few at first, ever fewer while nothing better is found.
+constexpr unsigned first_period = 4;
+constexpr unsigned last_period = 128;
+// So many of each are compared, and so much faster must a candidate be: less is noise.
+constexpr unsigned enough_samples = 4;
+constexpr double clearly = 0.97;
+// The best time counts for more each time it is not met again, so that what holds no longer is forgotten.
+constexpr double forgetting = 1.01;
+
+}  // namespace
+
+int Refinement::next(std::size_t planned, std::size_t size) {
+    const auto possible = [&](int shift) {
+        const std::size_t block = shifted(planned, shift);
+        return shift == 0 || (block >= smallest_block && block <= std::min(largest_block, size));
+    };
+    const int in_use = possible(shift_) ? shift_ : 0;
+    if (++since_trial_ < period_) return in_use;
+    since_trial_ = 0;
+    tries_larger_ = !tries_larger_;
+    const int tried = shift_ + (tries_larger_ ? 1 : -1);
+    return possible(tried) ? tried : in_use;
+}
+
+void Refinement::took(int shift, double seconds_per_byte) {
+    if (shift < shift_ - 1 || shift > shift_ + 1) return;
+    Candidate &met = candidates_.at(static_cast<std::size_t>(shift - shift_ + 1));
+    met.best = met.samples == 0 ? seconds_per_byte : std::min(met.best * forgetting, seconds_per_byte);
+    ++met.samples;
+    auto &[smaller, used, larger] = candidates_;
+    if (used.samples < enough_samples) return;
+    const auto better = [&](const Candidate &other) {
+        return other.samples >= enough_samples && other.best < used.best * clearly;
+    };
+    if (better(smaller)) {
+        --shift_;
+        candidates_ = {Candidate{}, smaller, used};
+    } else if (better(larger)) {
+        ++shift_;
+        candidates_ = {used, larger, Candidate{}};
+    } else {
+        if (shift != shift_ && std::max(smaller.samples, larger.samples) % enough_samples == 0)
+            period_ = std::min(period_ * 2, last_period);
+        return;
+    }
+    period_ = first_period;
+}
+
+int Refinements::next(Route route, std::size_t planned, std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    return of(route, size).next(planned, size);
+}
+
+void Refinements::took(Route route, std::size_t size, int shift, double seconds) {
+    const std::lock_guard lock(mutex_);
+    of(route, size).took(shift, seconds / static_cast<double>(size));
+}
+
+}  // namespace cldist

@@ -1,0 +1,216 @@
+#include "pipeline/profile.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "base/status.hpp"
+#include "pipeline/plan.hpp"
+#include "pipeline/profile_file.hpp"
+
+using namespace cldist;
+
+namespace {
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = 1024 * kib;
+
+constexpr Way whole{Path::mapped, true, true, 0, 1};
+constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
+constexpr Way staged{Path::pipelined, true, false, 256 * kib, 3};
+constexpr Way pinned{Path::pinned, false, false, 0, 1};
+
+// Start-up and bandwidth such that `whole` is best up to 64 KiB, `in_place` up to 1 MiB, `staged` beyond.
+const std::vector<Curve> curves{{whole, {{kib, 1e-6}, {64 * kib, 20e-6}, {mib, 500e-6}}},
+                                {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {mib, 100e-6}, {16 * mib, 1600e-6}}},
+                                {staged, {{512 * kib, 60e-6}, {mib, 101e-6}, {16 * mib, 1000e-6}}}};
+
+Profile some_profile() {
+    Profile profile;
+    profile.system = {"a-host", "a \"device\"", "1.2", "Open MPI v4.1.4"};
+    profile.ceilings = {{"MPI, same host", 2e-6, 1e-10}};
+    profile.routes[0] = Profile::Measurement{"2026-01-02T03:04:05Z", "a-host", curves};
+    profile.routes[2] = Profile::Measurement{"2026-01-02T03:05:05Z", "/tmp", {{pinned, {{mib, 1e-3}}}}};
+    return profile;
+}
+
+std::string complaint_about(const std::string &text) {
+    try {
+        static_cast<void>(parse_profile(text));
+    } catch (const Error &error) {
+        return error.status().message;
+    }
+    return {};
+}
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+    const auto at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("a time is expected in a straight line from point to point, and beyond the last with its bandwidth") {
+    const Curve curve{in_place, {{100, 1.0}, {200, 3.0}, {400, 4.0}}};
+    CHECK(curve.expected_seconds(1) == 1.0);
+    CHECK(curve.expected_seconds(100) == 1.0);
+    CHECK(*curve.expected_seconds(150) == doctest::Approx(2.0));
+    CHECK(*curve.expected_seconds(400) == doctest::Approx(4.0));
+    CHECK(*curve.expected_seconds(800) == doctest::Approx(6.0));
+    CHECK(*Curve{in_place, {{100, 1.0}}}.expected_seconds(300) == doctest::Approx(3.0));
+}
+
+TEST_CASE("a way is not expected for sizes that it is not for") {
+    CHECK_FALSE(Curve{whole, {{kib, 1e-6}}}.expected_seconds(2 * mib));
+    CHECK_FALSE(Curve{staged, {{mib, 1e-6}}}.expected_seconds(256 * kib));
+    CHECK(Curve{in_place, {{kib, 1e-6}}}.expected_seconds(2 * kib));
+}
+
+TEST_CASE("the shortest expected time is best, and the runner-up goes another way") {
+    for (const auto &[size, best, runner_up] :
+         {std::tuple{4 * kib, whole, in_place}, std::tuple{256 * kib, in_place, whole},
+          std::tuple{8 * mib, staged, in_place}}) {
+        CAPTURE(size);
+        const Ranking ranking = rank(curves, size);
+        REQUIRE(ranking.best != nullptr);
+        CHECK(ranking.best->way == best);
+        REQUIRE(ranking.runner_up != nullptr);
+        CHECK(ranking.runner_up->way == runner_up);
+    }
+    CHECK(rank({}, 1).best == nullptr);
+    CHECK(rank({{staged, {{mib, 1}}}}, kib).best == nullptr);
+}
+
+TEST_CASE("classes of sizes are four an octave, in order, and hold their smallest size") {
+    for (std::size_t size = 1; size < 64 * kib; ++size) CHECK(size_class(size) <= size_class(size + 1));
+    for (std::size_t i = 0; i < size_class_count; ++i) {
+        CHECK(size_class(smallest_of_class(i)) == i);
+        if (i > 0) CHECK(size_class(smallest_of_class(i) - 1) == i - 1);
+    }
+    CHECK(size_class(kib) == 1);
+    CHECK(size_class(2 * kib) == 5);
+    CHECK(size_class(SIZE_MAX) == size_class_count - 1);
+}
+
+TEST_CASE("advice is the best way of each size, and plans follow it unless the user forces something") {
+    const Advice advice(curves);
+    CHECK(advice.way(4 * kib) == whole);
+    CHECK(advice.way(16 * mib) == staged);
+    Situation situation{true, true, true};
+    situation.advice = &advice;
+    CHECK(plan_send(4 * kib, situation, {}) == Plan{Path::mapped, 4 * kib, 1, true});
+    CHECK(plan_send(16 * mib, situation, {}) == Plan{Path::pipelined, 256 * kib, 3, false});
+    CHECK(plan_recv(16 * mib, 64 * kib, situation, {}) == Plan{Path::pipelined, 64 * kib, 3, false});
+    Config config;
+    config.block_size.value = 32 * kib;
+    config.depth = 2;
+    CHECK(plan_send(16 * mib, situation, config) == Plan{Path::pipelined, 32 * kib, 2, false});
+    config = {};
+    config.path = Path::mapped;
+    CHECK(plan_send(16 * mib, situation, config).path == Path::mapped);
+    config = {};
+    config.pinned_max.value = kib;
+    CHECK_FALSE(plan_send(4 * kib, situation, config).inlined);
+    // What could not be mapped can't be sent in place; what lies apart, and host memory, is not what was measured.
+    situation.mapped = false;
+    CHECK(plan_send(256 * kib, situation, {}).path == Path::pipelined);
+    situation = {true, true, true, true};
+    situation.advice = &advice;
+    Situation plain = situation;
+    plain.advice = nullptr;
+    CHECK(plan_send(16 * mib, situation, {}) == plan_send(16 * mib, plain, {}));
+}
+
+TEST_CASE("mapping is asked for where a profile's best way maps, unless a path is forced") {
+    const Advice maps(in_place);
+    const Advice copies(pinned);
+    CHECK(plan_mapping(true, mib, &maps, {}));
+    CHECK_FALSE(plan_mapping(true, mib, &copies, {}));
+    Config config;
+    config.path = Path::mapped;
+    CHECK(plan_mapping(true, mib, &copies, config));
+}
+
+TEST_CASE("blocks and depth of files come from a profile") {
+    const Advice advice(Way{Path::pipelined, false, false, 3 * mib, 5});
+    Situation situation{false, false, false};
+    situation.advice = &advice;
+    const Plan plan = plan_file(64 * mib, situation, {4, 1}, {});
+    CHECK(plan.path == Path::pipelined);
+    CHECK(plan.block == 3 * mib);
+    CHECK(plan.depth == 5);
+}
+
+TEST_CASE("the fitted line has the start-up and the bandwidth of the points") {
+    const Ceiling ceiling =
+        fit("a copy", {{1000, 2e-6 + 1000e-9}, {100000, 2e-6 + 100000e-9}, {10000000, 2e-6 + 0.01}});
+    CHECK(ceiling.startup_seconds == doctest::Approx(2e-6));
+    CHECK(ceiling.seconds_per_byte == doctest::Approx(1e-9));
+    // Neither is negative, whatever the noise.
+    CHECK(fit("", {{1000, 1e-6}, {2000, 3e-6}}).startup_seconds == 0);
+    CHECK(fit("", {{1000, 3e-6}, {2000, 1e-6}}).seconds_per_byte >= 0);
+}
+
+TEST_CASE("a profile that was written is read as it was") {
+    const Profile profile = some_profile();
+    CHECK(parse_profile(profile_text(profile)).system == profile.system);
+    const auto read = parse_profile(profile_text(profile)).routes.at(0);
+    REQUIRE(read);
+    CHECK(read->between == "a-host");
+    REQUIRE(read->curves.size() == curves.size());
+    CHECK(read->curves[2].way == staged);
+    CHECK(read->curves[2].points[1].seconds == doctest::Approx(101e-6));
+    CHECK(profile_text(parse_profile(profile_text(profile))) == profile_text(profile));
+}
+
+TEST_CASE("a damaged profile is refused with line and cause") {
+    const std::string text = profile_text(some_profile());
+    struct Row {
+        const char *from;
+        const char *to;
+        const char *says;
+    };
+    for (const Row &row :
+         {Row{"version = 1", "version = 2", "line 2: version is 2; this library reads 1"},
+          Row{"version = 1", "version = 1 1", "line 2: "}, Row{"[system]\nhost", "[sistem]\nhost", "system is missing"},
+          Row{"driver = \"1.2\"", "driver = 1.2", "driver is not a text"},
+          Row{"[route.same-host]", "[route.other-host]", "when is missing"},
+          Row{"path = \"pipelined\"", "path = \"pipeline\"", "path is \"pipeline\", not whole, mapped"},
+          Row{"depth = 3", "depth = 65", "depth is 65, not from 1 to 64"},
+          Row{"block = 262144", "block = 0", "block is 0, not from 1 to"},
+          Row{"bytes = [1024, 65536,", "bytes = [65536, 1024,", "bytes are not whole numbers that grow"},
+          Row{"bytes = [1024, 65536,", "bytes = [1024,", "bytes has 2 numbers, microseconds 3"},
+          Row{"microseconds = [1.000,", "microseconds = [-1.000,", "microseconds is not a number"}}) {
+        CAPTURE(row.to);
+        const std::string complaint = complaint_about(replaced(text, row.from, row.to));
+        CAPTURE(complaint);
+        CHECK(complaint.find(row.says) != std::string::npos);
+        CHECK(complaint.rfind("line ", 0) == 0);
+    }
+    CHECK(complaint_about(text + "[route.moon]\n").find("there is no route \"moon\"") != std::string::npos);
+    CHECK(complaint_about(text.substr(0, text.size() / 2)) != "");
+    CHECK(complaint_about("") != "");
+}
+
+TEST_CASE("a profile's file has the names of host and device, in the user's folder for settings") {
+    ::setenv("XDG_CONFIG_HOME", "/some/config", 1);
+    CHECK(profile_path({"node7", "pthread-AMD EPYC (TM) 7", "", ""}) ==
+          "/some/config/cldist/node7-pthread-amd-epyc-tm-7.toml");
+    ::unsetenv("XDG_CONFIG_HOME");
+    ::setenv("HOME", "/home/me", 1);
+    CHECK(profile_path({"a", "b", "", ""}) == "/home/me/.config/cldist/a-b.toml");
+}
+
+TEST_CASE("writing a profile makes its folder, and what can't be written is told") {
+    const auto folder = std::filesystem::temp_directory_path() / ("cldist-profile-" + std::to_string(::getpid()));
+    const std::string path = folder / "deep" / "p.toml";
+    write_profile(path, some_profile());
+    CHECK(read_profile(path).system == some_profile().system);
+    std::ofstream(folder / "file") << "no folder";
+    CHECK_THROWS_AS(write_profile(folder / "file" / "p.toml", some_profile()), Error);
+    std::filesystem::remove_all(folder);
+    CHECK_THROWS_AS(static_cast<void>(read_profile(path)), Error);
+}
