@@ -1,8 +1,12 @@
 #include "events/bridge.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/config.hpp"
 #include "base/log.hpp"
 #include "ocl/query.hpp"
 
@@ -57,6 +61,17 @@ bool any_failed(std::span<const cl_event> events) {
     return std::any_of(events.begin(), events.end(), [](cl_event event) { return execution_status(event) < 0; });
 }
 
+// A path that the user forces is taken or fails; the automatic choice goes on with copies.
+void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
+    if (config().path == Path::mapped) {
+        enqueue_unmap(info, nullptr, mappings);
+        throw Error(code, fmt::format("CLDIST_PATH=mapped can't be taken: clEnqueueMapBuffer returned {}", code));
+    }
+    static std::atomic_flag said;
+    if (!said.test_and_set())
+        log_info("clEnqueueMapBuffer returned {}: the bytes are copied instead (said once)", code);
+}
+
 Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     Event event;
     check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()), "clEnqueueBarrierWithWaitList");
@@ -79,8 +94,8 @@ Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, 
                                       static_cast<cl_uint>(waits.size()), waits.empty() ? nullptr : waits.data(),
                                       event.out(), &code);
         if (code != CL_SUCCESS) {
-            log_info("clEnqueueMapBuffer returned {}; the bytes are copied instead", code);
             m.memory = nullptr;
+            refused(info, mappings, code);
             continue;
         }
         last = event.get();

@@ -55,7 +55,7 @@ Path path_of(const Way &way, const Situation &situation) {
 
 Plan in_one_block(std::size_t size) { return {Path::pinned, std::min(size, max_block), 1, false}; }
 
-// The path of a message that is not inlined. One that could not be had (the platform refused to map) is not insisted on.
+// The path of a message that is not inlined.
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
     if (situation.no_device) return Path::mapped;
     if (requested.path == Path::pinned) return Path::pinned;

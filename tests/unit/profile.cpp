@@ -177,7 +177,7 @@ TEST_CASE("a damaged profile is refused with line and cause") {
          {Row{"version = 1", "version = 2", "line 2: version is 2; this library reads 1"},
           Row{"version = 1", "version = 1 1", "line 2: "}, Row{"[system]\nhost", "[sistem]\nhost", "system is missing"},
           Row{"driver = \"1.2\"", "driver = 1.2", "driver is not a text"},
-          Row{"[route.same-host]", "[route.other-host]", "when is missing"},
+          Row{"[route.same-host]", "[route.other-host]", "way is missing"},
           Row{"path = \"pipelined\"", "path = \"pipeline\"", "path is \"pipeline\", not whole, mapped"},
           Row{"depth = 3", "depth = 65", "depth is 65, not from 1 to 64"},
           Row{"block = 262144", "block = 0", "block is 0, not from 1 to"},
