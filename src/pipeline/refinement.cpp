@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t smallest_block = std::size_t{64} << 10U;
 constexpr std::size_t largest_block = std::size_t{64} << 20U;
 // Transfers from one trial to the next: few at first, ever fewer while nothing better is found.
-constexpr unsigned first_period = 4;
+constexpr unsigned first_period = 8;
 constexpr unsigned last_period = 128;
 // So many of each are compared, and so much faster must a candidate be: less is noise.
 constexpr unsigned enough_samples = 4;

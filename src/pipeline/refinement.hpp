@@ -29,7 +29,7 @@ private:
     int shift_ = 0;                          ///< in use
     std::array<Candidate, 3> candidates_{};  ///< of one less, of the shift in use, of one more
     unsigned since_trial_ = 0;               ///< transfers
-    unsigned period_ = 4;                    ///< transfers between trials
+    unsigned period_ = 8;                    ///< transfers between trials
     bool tries_larger_ = false;
 };
 
