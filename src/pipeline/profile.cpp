@@ -64,10 +64,17 @@ std::optional<double> Curve::expected_seconds(std::size_t size) const {
 }
 
 Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
+    // Beyond its last point a curve is a guess, which must not win over what was measured there.
+    std::size_t reach = 0;
+    for (const Curve &curve : curves) reach = std::max(reach, curve.points.empty() ? 0 : curve.points.back().size);
+    const auto expected_seconds = [&](const Curve &curve) -> std::optional<double> {
+        if (curve.points.empty() || (curve.points.back().size < reach && curve.points.back().size < size)) return {};
+        return curve.expected_seconds(size);
+    };
     Ranking ranking;
     double best = 0;
     for (const Curve &curve : curves) {
-        const auto seconds = curve.expected_seconds(size);
+        const auto seconds = expected_seconds(curve);
         if (!seconds || (ranking.best != nullptr && *seconds >= best)) continue;
         ranking.best = &curve;
         best = *seconds;
@@ -77,7 +84,7 @@ Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
     for (const bool other_kind : {true, false}) {
         if (ranking.best == nullptr || ranking.runner_up != nullptr) break;
         for (const Curve &curve : curves) {
-            const auto seconds = curve.expected_seconds(size);
+            const auto seconds = expected_seconds(curve);
             if (!seconds || &curve == ranking.best) continue;
             if (other_kind && kind(curve.way) == kind(ranking.best->way)) continue;
             if (ranking.runner_up != nullptr && *seconds >= second) continue;
@@ -102,8 +109,19 @@ std::size_t smallest_of_class(std::size_t size_class) {
 }
 
 Advice::Advice(const std::vector<Curve> &curves) {
-    for (std::size_t i = 0; i < ways_.size(); ++i)
-        if (const Curve *best = rank(curves, smallest_of_class(i)).best) ways_.at(i) = best->way;
+    // What serves the sizes below serves these, too, unless another way is clearly faster: the rest is noise.
+    constexpr double clearly = 1.03;
+    const Curve *before = nullptr;
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+        const std::size_t size = smallest_of_class(i);
+        const Curve *best = rank(curves, size).best;
+        if (best == nullptr) continue;
+        const auto stays = before != nullptr ? before->expected_seconds(size) : std::nullopt;
+        if (stays && *stays <= clearly * *best->expected_seconds(size) && before->points.back().size >= size)
+            best = before;
+        ways_.at(i) = best->way;
+        before = best;
+    }
 }
 
 Ceiling fit(std::string what, const std::vector<Curve::Point> &points) {

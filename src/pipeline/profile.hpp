@@ -60,7 +60,7 @@ struct Curve {
 inline constexpr std::size_t largest_whole = std::size_t{1} << 20U;
 
 /// The curve that expects the shortest time for `size` bytes, and the best of those on another path or (if there is none)
-/// of any other; null where no curve is for this size.
+/// of any other; null where no curve is for this size. A curve that ends before others do is not asked beyond its end.
 struct Ranking {
     const Curve *best = nullptr;
     const Curve *runner_up = nullptr;
@@ -78,7 +78,7 @@ class Advice {
 public:
     /// The same for all sizes.
     explicit Advice(const Way &way) { ways_.fill(way); }
-    /// The best of each size class.
+    /// The best of each size class, or what serves the class below where that takes hardly longer.
     explicit Advice(const std::vector<Curve> &curves);
 
     /// Nothing: the built-in choice.

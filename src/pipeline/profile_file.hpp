@@ -16,7 +16,7 @@ namespace cldist {
 /// empty if neither is set.
 [[nodiscard]] std::string profile_path(const Profile::System &system);
 
-/// TOML; docs/configuration.md describes it.
+/// TOML; docs/tuning.md describes it.
 [[nodiscard]] std::string profile_text(const Profile &profile);
 /// Throws an Error with CL_INVALID_VALUE that names line and cause if the text is damaged.
 [[nodiscard]] Profile parse_profile(const std::string &text);

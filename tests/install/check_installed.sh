@@ -44,6 +44,17 @@ diff <(echo "$wanted") <(echo "$found") || fail "exported symbols (>) are not th
 
 # Without LD_LIBRARY_PATH: the command finds all it needs.
 env -u LD_LIBRARY_PATH "$dir/root$prefix/bin/cldist" doctor --help >/dev/null || fail "bin/cldist does not run"
+# And the script that draws.
+cat >"$dir/profile.toml" <<'PROFILE'
+version = 1
+system = { host = "a", device = "b", driver = "c", mpi = "d" }
+[route.to-file]
+when = "now"
+between = "/"
+way = [{ path = "pinned", maps = false, block = 0, depth = 1, bytes = [1024, 4096], microseconds = [1.0, 2.0] }]
+PROFILE
+said=$("$dir/root$prefix/bin/cldist" tune --profile "$dir/profile.toml" --plot "$dir/plot.png" 2>&1) ||
+    grep -q 'needs matplotlib' <<<"$said" || fail "bin/cldist does not draw: $said"
 
 read -ra flags < <(pkg-config --cflags --libs cldist)
 "$mpicc" -std=c99 -pedantic-errors -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=300 "$program" "${flags[@]}" \

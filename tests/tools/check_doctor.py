@@ -15,7 +15,7 @@ import sys
 LEVELS = {"ok", "note", "PROBLEM"}
 TOPICS = ["settings", "MPI library", "MPI thread level", "cores", "binding", "locked memory", "shared memory", "single copy",
           "open files", "huge pages", "core frequency", "OpenCL loader", "platform 0", "device 0.0",
-          "user event, other queues", "user event, out-of-order queue", "pageable copies", "error codes",
+          "profile", "user event, other queues", "user event, out-of-order queue", "pageable copies", "error codes",
           "callbacks of failed events", "failed events", "profiling"]
 
 

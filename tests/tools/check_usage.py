@@ -17,6 +17,18 @@ CASES = [  # arguments, exit status, what it says
     (["doctor", "extra"], 2, "extra"),
     (["trace"], 2, "FOLDER is required"),
     (["trace", "/no/such/folder"], 1, "/no/such/folder"),
+    (["tune", "--help"], 0, "Bytes that arrive are compared"),
+    (["tune", "--seconds", "0"], 2, "--seconds"),
+    (["tune", "--device", "fpga"], 2, "neither cpu, gpu nor a number"),
+    (["tune", "64k"], 2, "requires --explain"),
+    (["tune", "--explain", "64q"], 2, "not a size"),
+    (["tune", "--explain", "--plot", "x.png"], 2, "excludes"),
+    (["tune", "--plot"], 2, "--plot"),
+    (["tune", "--profile", "x.toml"], 2, "--profile is for"),
+    (["tune", "--explain", "--profile", "/no/such/file"], 1, "/no/such/file: can't be read"),
+    (["tune", "--device", "999"], 1, "there is no OpenCL device 999"),
+    (["tune", "--directory", "/no/such/folder"], 1, "can't make a file in /no/such/folder"),
+    (["tune", "--output", "/proc/no/profile.toml"], 1, "can't make the folder /proc/no"),
     (["trace", "/proc/self"], 1, "no cldist-trace-<rank>.json is there"),
 ]
 

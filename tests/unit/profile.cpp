@@ -84,6 +84,15 @@ TEST_CASE("the shortest expected time is best, and the runner-up goes another wa
     CHECK(rank({{staged, {{mib, 1}}}}, kib).best == nullptr);
 }
 
+TEST_CASE("a curve that ends before others do is not asked beyond its end") {
+    const std::vector<Curve> some{{in_place, {{kib, 9e-6}, {64 * mib, 9e-3}}},
+                                  {staged, {{mib, 1e-4}, {4 * mib, 1.1e-4}}}};
+    CHECK(rank(some, 4 * mib).best->way == staged);
+    CHECK(rank(some, 32 * mib).best->way == in_place);
+    CHECK(rank(some, 128 * mib).best->way == in_place);
+    CHECK(rank(some, 32 * mib).runner_up == nullptr);
+}
+
 TEST_CASE("classes of sizes are four an octave, in order, and hold their smallest size") {
     for (std::size_t size = 1; size < 64 * kib; ++size) CHECK(size_class(size) <= size_class(size + 1));
     for (std::size_t i = 0; i < size_class_count; ++i) {
@@ -122,6 +131,17 @@ TEST_CASE("advice is the best way of each size, and plans follow it unless the u
     Situation plain = situation;
     plain.advice = nullptr;
     CHECK(plan_send(16 * mib, situation, {}) == plan_send(16 * mib, plain, {}));
+}
+
+TEST_CASE("a way that is hardly faster than the one of smaller sizes is not taken") {
+    std::vector<Curve> close{{in_place, {{kib, 1e-5}, {mib, 1e-4}, {64 * mib, 1e-2}}},
+                             {staged, {{mib, 1.1e-4}, {64 * mib, 0.98e-2}}}};
+    CHECK(Advice(close).way(64 * mib) == in_place);
+    close[1].points[1].seconds = 0.95e-2;
+    CHECK(Advice(close).way(64 * mib) == staged);
+    // Beyond what was measured of it, it is a guess.
+    close[0].points.pop_back();
+    CHECK(Advice(close).way(64 * mib) == staged);
 }
 
 TEST_CASE("mapping is asked for where a profile's best way maps, unless a path is forced") {

@@ -56,6 +56,12 @@ public:
     [[nodiscard]] int size() const { return size_; }
     /// The lowest rank of each host looks at the host.
     [[nodiscard]] bool looks_at_host() const { return host_rank_ == 0; }
+    /// The number of this rank among those of its host.
+    [[nodiscard]] int host_rank() const { return host_rank_; }
+    /// The host of each rank, as a number.
+    [[nodiscard]] const std::vector<int> &hosts() const { return hosts_; }
+    /// The host of each rank; in rank 0 only.
+    [[nodiscard]] const std::vector<std::string> &host_names() const { return host_names_; }
     [[nodiscard]] HostFacts host_facts() const;
 
     /// What is the same for all: library, thread level, whether the launcher fits.

@@ -209,6 +209,20 @@ Findings judge_profiling(const std::string &device, const Answer &answer) {
     return {ok(topic, device + ": commands have their times")};
 }
 
+Finding judge_profile(const std::string &device, const FoundProfile &found) {
+    const std::string topic = "profile";
+    if (!found.refused.empty())
+        return note(topic, fmt::format("{}: {} is not used: {}", device, found.path, found.refused),
+                    "cldist tune makes a new one");
+    if (found.profile == nullptr)
+        return note(topic, device + ": none, paths and block sizes are the built-in choice",
+                    "`mpirun -n 2 cldist tune` measures this system in two minutes");
+    std::string when;
+    for (const auto &route : found.profile->routes)
+        if (route) when = std::max(when, route->when);
+    return ok(topic, fmt::format("{}: {}, measured {}", device, found.path, when.empty() ? "never" : when));
+}
+
 Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
     const std::vector<cl_platform_id> platforms = all_platforms();
     Findings all{judge_loader(loader_facts(platforms.size(), openmpi_job))};
@@ -228,6 +242,7 @@ Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
                 all.push_back(judge_pocl({query<cl_uint>(devices[d], CL_DEVICE_MAX_COMPUTE_UNITS).value_or(1),
                                           std::getenv("POCL_MAX_PTHREAD_COUNT") != nullptr},
                                          host));
+            all.push_back(judge_profile(name, find_profile(devices[d])));
             append(all, driver_findings(name, {p, d}));
         }
     }

@@ -6,6 +6,7 @@
 
 #include "doctor_system.hpp"
 #include "finding.hpp"
+#include "pipeline/profile_file.hpp"
 #include "probes.hpp"
 
 namespace cldist::tool {
@@ -32,6 +33,7 @@ struct PoclFacts {
 [[nodiscard]] Findings judge_pageable_copy(const std::string &device, const Answer &answer);
 [[nodiscard]] Findings judge_error_code(const std::string &device, const Answer &answer);
 [[nodiscard]] Findings judge_failed_event(const std::string &device, const Answer &answer);
+[[nodiscard]] Finding judge_profile(const std::string &device, const FoundProfile &found);
 [[nodiscard]] Findings judge_profiling(const std::string &device, const Answer &answer);
 
 /// Platforms, devices, and how their drivers behave; takes some seconds.

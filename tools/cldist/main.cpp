@@ -4,9 +4,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "choices.hpp"
+#include "device_end.hpp"
 #include "doctor.hpp"
 #include "probes.hpp"
 #include "trace.hpp"
+#include "tune.hpp"
 
 using namespace cldist::tool;
 
@@ -49,6 +52,62 @@ stages:
 
 Exit status: 0, 1 if traces are missing, damaged or can't be written, 2 for wrong usage.)";
 
+constexpr const char *tune_help = R"(
+Measures how long transfers of each size take on each path, with each block size, and
+writes a profile, from which the library then chooses: where nothing is forced by
+CLDIST_PATH and its like, and as long as host, device, driver and MPI library are the same.
+
+  cldist tune                              device and files
+  mpirun -n 2 cldist tune                  and messages within a host
+  mpirun -n 3 --host a:2,b cldist tune     and messages between two hosts
+
+With --check, it tells what the profile is worth: how many times as long what is chosen
+takes as the best of what else can be had, size by size.
+
+What was not measured this time is kept from the profile that is there. Start it on a
+machine with nothing else to do. Bytes that arrive are compared with those that were sent.
+
+Exit status: 0, 1 for failures, wrong bytes among them, 2 for wrong usage.)";
+
+// Says what is wrong with an argument, if something is.
+std::string check_size(const std::string &text) {
+    return parse_size(text) ? "" : "\"" + text + "\" is not a size, like 4096, 64k or 4M";
+}
+std::string check_device(const std::string &text) {
+    return names_device(text) ? "" : "\"" + text + "\" is neither cpu, gpu nor a number";
+}
+
+CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
+    CLI::App *const tune = app.add_subcommand("tune", "Measures this system, for the library to choose paths from");
+    tune->footer(tune_help);
+    tune->add_option("--device", options.device, "cpu, gpu or a device's number (default: a GPU if there is one)")
+        ->check(check_device);
+    CLI::Option *const directory =
+        tune->add_option("--directory", options.directory, "Where files are measured (default: TMPDIR or /tmp)");
+    CLI::Option *const output =
+        tune->add_option("--output", options.output, "The profile (default: where the library looks for it)");
+    CLI::Option *const seconds = tune->add_option("--seconds", options.seconds, "How long to measure (default: 100)")
+                                     ->check(CLI::Range(1.0, 3600.0));
+    CLI::Option *const explain =
+        tune->add_flag("--explain", options.explain, "Measure nothing; tell what is chosen for each SIZE, and why");
+    tune->add_option("SIZE", options.sizes, "4096, 64k, 4M, … (default: 1k to 256M)")
+        ->check(check_size)
+        ->needs(explain);
+    CLI::Option *const check =
+        tune->add_flag("--check", options.check,
+                       "Measure what the profile in use chooses against the built-in choice and what can be forced");
+    CLI::Option *const plot =
+        tune->add_option("--plot", options.plot, "Measure nothing; draw the profile as this PNG file");
+    tune->add_option("--profile", options.profile, "What to explain or draw (default: the profile in use)");
+    explain->excludes(plot);
+    for (CLI::Option *const other : {explain, plot, output}) check->excludes(other);
+    for (CLI::Option *const other : {directory, output, seconds}) {
+        explain->excludes(other);
+        plot->excludes(other);
+    }
+    return tune;
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -69,6 +128,9 @@ int main(int argc, char **argv) {
     trace->add_flag("--per-rank", options.per_rank, "A table for each rank, too");
     trace->add_flag("--partial", options.partial, "Go on without traces that are missing or damaged");
 
+    TuneOptions tune_options;
+    CLI::App *const tune = add_tune(app, tune_options);
+
     // What doctor runs as its child processes.
     std::string question;
     DevicePlace place;
@@ -82,8 +144,13 @@ int main(int argc, char **argv) {
     } catch (const CLI::ParseError &error) {
         return app.exit(error) == 0 ? 0 : wrong_usage;
     }
+    if (!tune_options.profile.empty() && !tune_options.explain && tune_options.plot.empty()) {
+        std::fprintf(stderr, "--profile is for --explain and --plot\nRun with --help for more information.\n");
+        return wrong_usage;
+    }
     try {
         if (probe->parsed()) return run_probe(question, place);
+        if (tune->parsed()) return run_tune(tune_options);
         return doctor->parsed() ? run_doctor(json) : run_trace(options);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "cldist: %s\n", error.what());

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Runs `cldist tune` and checks that its profile is used, explained, drawn and, where it is of no use, refused.
+
+    check_tune.py FOLDER RANKS CLDIST PROGRAM [ARGUMENT...] -- [MPIRUN ARGUMENT...]
+
+RANKS is 0 for a run without mpirun. PROGRAM uses the library, in one process.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+FILE_ROUTES = ["file to device", "device to file"]
+
+
+def run(command, folder, **environment):
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("CLDIST_") or name.startswith("CLDIST_TEST_")}
+    settings |= {"XDG_CONFIG_HOME": str(folder / "config"), "TMPDIR": str(folder / "tmp")} | environment
+    return subprocess.run(command, env=settings, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                          timeout=100)
+
+
+def check_measuring(cldist, mpirun, folder, routes):
+    done = run([*mpirun, cldist, "tune", "--seconds", "4"], folder)
+    print(done.stdout, done.stderr, sep="\n")
+    if done.returncode != 0:
+        yield f"tune ended with {done.returncode}"
+    for route in routes:
+        if f"\n{route} (" not in f"\n{done.stdout}":
+            yield f"no table of {route!r}"
+        if f"cldist tune: {route}, up to" not in done.stderr:
+            yield f"does not say that {route!r} is measured"
+    if not mpirun and "mpirun -n 2 cldist tune" not in done.stdout:
+        yield "does not say how messages are measured"
+    if list((folder / "tmp").glob("cldist*")):
+        yield "leaves files behind"
+
+
+def check_explaining(cldist, folder, profile, routes):
+    done = run([cldist, "tune", "--explain", "64k", "4M"], folder)
+    print(done.stdout)
+    if done.returncode != 0 or str(profile) not in done.stdout:
+        yield f"explain ended with {done.returncode}, says {done.stderr!r}"
+    for route in [*FILE_ROUTES, "device to device, same host", "device to device, other host"]:
+        table = re.search(rf"^{route}(.*)\n.*\n +(64 KiB  .+)\n +(4 MiB  .+)$", done.stdout, re.MULTILINE)
+        if not table:
+            yield f"does not explain {route!r}"
+        elif (" (measured " in table[1]) != (route in routes):
+            yield f"{route!r} is wrongly said to be measured or not"
+        elif route in routes and not all(re.search(r"[um]s +\d+\.\d+  \S", line) for line in (table[2], table[3])):
+            yield f"{route!r} is explained without time, bandwidth and runner-up"
+    every_size = run([cldist, "tune", "--explain", "--profile", str(profile)], folder).stdout
+    if " 1 KiB " not in every_size or " 256 MiB " not in every_size:
+        yield "does not explain from 1 KiB to 256 MiB"
+
+
+def check_drawing(cldist, folder):
+    picture = folder / "picture.png"
+    done = run([cldist, "tune", "--plot", str(picture)], folder)
+    if "needs matplotlib" in done.stderr and done.returncode == 1:
+        print("no matplotlib: not drawn")
+    elif done.returncode != 0 or not picture.read_bytes().startswith(b"\x89PNG"):
+        yield f"no picture: status {done.returncode}, says {done.stdout + done.stderr!r}"
+    done = run([cldist, "tune", "--plot", str(folder / "no" / "picture.png")], folder)
+    if done.returncode != 1 or done.stderr.count("\n") != 1:
+        yield f"a picture that can't be written: status {done.returncode}, says {done.stderr!r}"
+
+
+def check_use(cldist, program, folder, profile):
+    """A program uses the profile, or says in one line why not, and works."""
+    def complaints_of(what, expected, **environment):
+        done = run(program, folder, **environment)
+        lines = [line for line in done.stderr.splitlines() if "profile" in line]
+        if done.returncode != 0 or len(lines) != 1 or not re.search(expected, lines[0]):
+            yield f"{what}: the program ended with {done.returncode}, says {lines}"
+
+    yield from complaints_of("a good profile", re.escape(str(profile)), CLDIST_LOG="info")
+    text = profile.read_text(encoding="utf-8")
+    for what, changed, expected in (
+            ("a damaged profile", text[:len(text) // 2], "is not used: line [0-9]+: "),
+            ("a foreign profile", re.sub('\nhost = ".*"', '\nhost = "elsewhere"', text), 'is not used: .*"elsewhere"')):
+        profile.write_text(changed, encoding="utf-8")
+        yield from complaints_of(what, expected)
+        explained = run([cldist, "tune", "--explain", "1M"], folder)
+        if explained.returncode != 0 or "is refused" not in explained.stdout or explained.stderr:
+            yield f"{what}: explain says {explained.stdout!r} {explained.stderr!r}"
+    profile.unlink()
+    explained = run([cldist, "tune", "--explain", "1M"], folder)
+    if explained.returncode != 0 or "no profile is in use" not in explained.stdout:
+        yield f"without a profile: status {explained.returncode}, says {explained.stdout!r}"
+    if run([cldist, "tune", "--plot", "x.png"], folder).returncode != 1:
+        yield "draws without a profile"
+
+
+def main():
+    folder, ranks, cldist, *rest = sys.argv[1:]
+    split = rest.index("--")
+    program, mpirun = rest[:split], rest[split + 1:]
+    folder = pathlib.Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "tmp").mkdir(parents=True)
+    routes = FILE_ROUTES + (["device to device, same host"] if int(ranks) > 1 else [])
+    complaints = list(check_measuring(cldist, mpirun, folder, routes))
+    profiles = list((folder / "config" / "cldist").glob("*.toml"))
+    if len(profiles) == 1:
+        complaints += check_explaining(cldist, folder, profiles[0], routes)
+        complaints += check_drawing(cldist, folder)
+        complaints += check_use(cldist, program, folder, profiles[0])
+    else:
+        complaints.append(f"these profiles were written: {profiles}")
+    for complaint in complaints:
+        print("FAILED:", complaint)
+    return 1 if complaints else 0
+
+
+sys.exit(main())

@@ -1,0 +1,84 @@
+#include "check.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace cldist;
+using namespace cldist::tool;
+
+namespace {
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = 1024 * kib;
+
+constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
+
+// On this system pipelined transfers take `pipelined` seconds, all others 1 ms.
+class Simulated final : public Transfers {
+public:
+    explicit Simulated(double pipelined) : pipelined_(pipelined) {}
+    double seconds(const Way &way, std::size_t, unsigned count) override {
+        const double once = way.path == Path::pipelined ? pipelined_ : 1e-3;
+        clock += once * count;
+        return once;
+    }
+    bool arrives(const Way &, std::size_t size) override { return size != wrong_at; }
+
+    double clock = 0;
+    std::size_t wrong_at = 0;
+
+private:
+    double pipelined_;
+};
+
+Profile profile_with(const Way &way) {
+    Profile profile;
+    profile.routes[0] = Profile::Measurement{"now", "here", {{way, {{kib, 1e-3}, {64 * mib, 2e-3}}}}};
+    return profile;
+}
+
+std::vector<CheckedSize> checked(Simulated &transfers, std::size_t largest) {
+    Task task;
+    task.host_memory = true;
+    task.largest = largest;
+    task.budget = 1;
+    task.loop_seconds = 0.001;
+    task.now = [&] { return transfers.clock; };
+    task.progress = [](std::size_t, double) {};
+    return check_route(transfers, task, profile_with(in_place), {true, 2});
+}
+
+}  // namespace
+
+TEST_CASE("what is chosen contends with the built-in choice and with all that can be forced, each once") {
+    const auto contenders = contenders_of(profile_with(in_place), Route::same_host, 16 * mib, {true, 2});
+    REQUIRE(contenders.size() == 8);
+    CHECK(contenders[0] == Contender{"chosen", {Path::mapped, true, false, 4 * mib, 4}});
+    std::string names;
+    for (const Contender &contender : contenders) names += contender.name + "; ";
+    CHECK(names ==
+          "chosen; built-in; mapped; pinned; pipelined; pipelined, 256 KiB; pipelined, 1 MiB; pipelined, 4 MiB; ");
+    // Small messages go whole on every path but one.
+    const auto small = contenders_of(profile_with(in_place), Route::same_host, kib, {true, 2});
+    CHECK(small.size() < contenders.size());
+    CHECK(small[1].way.whole);
+}
+
+TEST_CASE("the ratio is that to the best of the others, and what does the same is none of them") {
+    Simulated slower(0.8e-3);
+    const auto sizes = checked(slower, 64 * mib);
+    REQUIRE(sizes.back().size == 64 * mib);
+    CHECK(against_best(sizes.back()) == doctest::Approx(1 / 0.8));
+    Simulated faster(2e-3);
+    CHECK(against_best(checked(faster, 64 * mib).back()) == doctest::Approx(1.0));
+    const Contender only{"chosen", in_place};
+    CHECK(against_best({mib, {only, {"built-in", in_place}}, {2, 1}}) == 1);
+    const std::string text = check_text(Route::same_host, sizes);
+    CHECK(text.find("| 64 MiB | mapped, 4 MiB x 8 | 67.1 | built-in: pipelined, ") != std::string::npos);
+    CHECK(text.find("At worst 1.25 times as long as the best of the others.") != std::string::npos);
+}
+
+TEST_CASE("a check in which wrong bytes arrive ends and names size and way") {
+    Simulated transfers(1e-3);
+    transfers.wrong_at = 16 * kib;
+    CHECK_THROWS_WITH_AS(static_cast<void>(checked(transfers, mib)), doctest::Contains("16 KiB"), TuneError);
+}

@@ -1,0 +1,290 @@
+#include <algorithm>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "choices.hpp"
+#include "doctor_opencl.hpp"
+#include "measure.hpp"
+#include "schedule.hpp"
+#include "ways.hpp"
+
+using namespace cldist;
+using namespace cldist::tool;
+
+namespace {
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = 1024 * kib;
+
+constexpr Way whole{Path::mapped, true, true, 0, 1};
+constexpr Way in_place{Path::mapped, true, false, mib, 16};
+constexpr Way staged{Path::pipelined, true, false, 256 * kib, 3};
+constexpr Way pinned{Path::pinned, false, false, 0, 1};
+
+bool contains(const std::vector<Way> &ways, const Way &way) {
+    return std::find(ways.begin(), ways.end(), way) != ways.end();
+}
+
+bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+// Transfers that only let a clock go on. Their time is that of their blocks, and less with some depth.
+class Simulated final : public Transfers {
+public:
+    double startup = 10e-6;
+    double seconds_per_byte = 1e-9;
+    double pinned_factor = 1.5;
+    unsigned good_depth = 6;
+    std::size_t wrong_at = 0;
+    double clock = 0;
+    std::set<std::pair<std::size_t, std::string>> checked{};
+    std::vector<std::size_t> sizes{};
+
+    double seconds(const Way &way, std::size_t size, unsigned count) override {
+        const double one = time_of(way, size);
+        clock += 2 * one * count;
+        if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
+        return one;
+    }
+    bool arrives(const Way &way, std::size_t size) override {
+        clock += 2 * time_of(way, size);
+        checked.emplace(size, describe(way));
+        return size != wrong_at;
+    }
+    [[nodiscard]] Task task(Route route, double budget) {
+        return {route, true, 64 * mib, budget, 0.004, [this] { return clock; }, [](std::size_t, double) {}};
+    }
+
+private:
+    [[nodiscard]] double time_of(const Way &way, std::size_t size) const {
+        double time = startup + seconds_per_byte * static_cast<double>(size);
+        if (way.path == Path::pinned) time *= pinned_factor;
+        if (way.path == Path::pipelined) time *= way.block == 512 * kib ? 0.5 : 0.9;
+        if (way.path != Path::pinned && !way.whole && way.depth < good_depth) time *= 1.2;
+        return time;
+    }
+};
+
+Profile some_profile() {
+    Profile profile;
+    profile.system = {"a-host", "a device", "1.2", "MPI 4"};
+    profile.ceilings = {{to_host_ceiling, 1e-6, 1e-10}, {"MPI, same host", 1e-6, 2e-10}, {"file read", 0, 1e-11}};
+    profile.routes[0] = Profile::Measurement{"2026-01-02T03:04:05Z",
+                                             "a-host",
+                                             {{whole, {{kib, 1e-6}, {64 * kib, 20e-6}}},
+                                              {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {64 * mib, 20e-3}}},
+                                              {staged, {{mib, 101e-6}, {64 * mib, 6e-3}}}}};
+    return profile;
+}
+
+constexpr Here host_device{true, 2};
+
+}  // namespace
+
+TEST_CASE("messages are measured from 1 KiB on, files from 64 KiB on, closely where choices change") {
+    const std::vector<std::size_t> messages = sizes_of(Route::same_host, 64 * mib);
+    CHECK(messages == std::vector<std::size_t>{kib, 4 * kib, 16 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib,
+                                               512 * kib, mib, 4 * mib, 16 * mib, 64 * mib});
+    CHECK(sizes_of(Route::to_file, 64 * mib).front() == 64 * kib);
+    CHECK(sizes_of(Route::other_host, 5 * mib).back() == 4 * mib);
+}
+
+TEST_CASE("only devices whose memory is the host's are measured mapped, and no way is there twice") {
+    for (const Route route : {Route::same_host, Route::other_host, Route::from_file, Route::to_file}) {
+        for (const bool host_memory : {true, false}) {
+            const std::vector<Way> ways = ways_of(route, host_memory);
+            for (std::size_t i = 0; i < ways.size(); ++i) {
+                CHECK((host_memory || !ways[i].maps));
+                CHECK(std::count(ways.begin(), ways.end(), ways[i]) == 1);
+            }
+            CHECK(contains(ways, pinned));
+        }
+    }
+    CHECK(contains(ways_of(Route::same_host, true), whole));
+    CHECK(contains(ways_of(Route::same_host, true), staged));
+    CHECK(ways_of(Route::same_host, true).size() == 2 + 3 + 16 + 1);
+    CHECK(ways_of(Route::other_host, false).size() == 1 + 8 + 1);
+    CHECK(ways_of(Route::from_file, true).size() == 3 + 5 + 1);
+    for (const Way &way : ways_of(Route::from_file, true)) CHECK_FALSE(way.whole);
+}
+
+TEST_CASE("blocks are smaller than the message, not more than 512, and what does the same is measured once") {
+    CHECK_FALSE(is_measured(staged, 256 * kib));
+    CHECK(is_measured(staged, 512 * kib));
+    CHECK_FALSE(is_measured({Path::pipelined, true, false, 64 * kib, 4}, 64 * mib));
+    CHECK(is_measured(whole, mib));
+    CHECK_FALSE(is_measured(whole, 4 * mib));
+    const Way larger{Path::mapped, true, false, 16 * mib, 16};
+    CHECK(as_done(in_place, mib) == as_done(larger, mib));
+    CHECK(as_done(in_place, 4 * mib) != as_done(larger, 4 * mib));
+    CHECK(as_done(in_place, 4 * mib).depth == 4);
+    CHECK(as_done(pinned, mib) == pinned);
+}
+
+TEST_CASE("a loop is filled, and has at least one transfer") {
+    CHECK(repetitions(1e-3, 0.004) == 2);
+    CHECK(repetitions(1, 0.004) == 1);
+    CHECK(repetitions(0, 0.004) == 2000);
+}
+
+TEST_CASE("what is more than twice as slow as the best after two rounds is measured no further") {
+    CHECK(still_measured({{1, 1}, {1.9, 1.9}, {2.1, 2.1}, {}}) == std::vector<bool>{true, true, false, false});
+    CHECK(still_measured({{1}, {9}}) == std::vector<bool>{true, true});
+}
+
+TEST_CASE("where time is short the fastest ways are measured, and none if not even two can be") {
+    // Rounds and what is besides them: twelve transfers.
+    CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.61) == std::vector<std::size_t>{0, 1, 2});
+    CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.31) == std::vector<std::size_t>{1, 2});
+    CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.11).empty());
+    CHECK(affordable({0, 0, 0}, 0.001, 1).size() == 3);
+    CHECK(affordable({1e-6, 1e-6, 1e-6}, 0.1, 0.7).size() == 2);
+}
+
+TEST_CASE("routes share the time, messages get more of it, and what one leaves the next ones have") {
+    Budget budget(100, 1000, {Route::same_host, Route::from_file, Route::to_file, Route::other_host});
+    const double first = budget.share_of(Route::same_host, 1000);
+    CHECK(first == doctest::Approx(30));
+    CHECK(budget.rest() == doctest::Approx(60));
+    CHECK(budget.share_of(Route::from_file, 1000 + first) == doctest::Approx(15));
+    CHECK(budget.share_of(Route::to_file, 1040) == doctest::Approx(50.0 / 3));
+    CHECK(budget.share_of(Route::other_host, 1050) == doctest::Approx(40));
+    CHECK(budget.rest() == doctest::Approx(0));
+    CHECK(Budget(1, 0, {Route::to_file}).share_of(Route::to_file, 5) == 0);
+}
+
+TEST_CASE("of depths within two per cent the smallest is taken") {
+    CHECK(smallest_good_depth({{2, 1.5}, {3, 1.019}, {4, 1.0}, {8, 1.001}}) == 3);
+    CHECK(smallest_good_depth({{2, 1.5}, {3, 1.051}, {4, 1.0}}) == 4);
+    CHECK(smallest_good_depth({{5, 1}}) == 5);
+    CHECK(median({3, 1, 2}) == 2);
+    CHECK(median({1, 2, 3, 10}) == 2.5);
+}
+
+TEST_CASE("a route is measured with all its ways and sizes, its bytes are checked, and depths chosen") {
+    Simulated transfers;
+    const std::vector<Curve> curves = measure(transfers, transfers.task(Route::same_host, 45));
+    CHECK(curves.size() == ways_of(Route::same_host, true).size());
+    for (const Curve &curve : curves) {
+        CAPTURE(describe(curve.way));
+        for (const Curve::Point &point : curve.points) CHECK(is_measured(curve.way, point.size));
+        if (curve.way.path == Path::mapped && !curve.way.whole) {
+            CHECK(curve.points.size() == 12);
+            CHECK(curve.way.depth == 6);
+        }
+        if (curve.way.path == Path::pipelined) CHECK(curve.way.depth == 6);
+    }
+    CHECK(transfers.checked.contains({64 * mib, describe({Path::pipelined, true, false, 512 * kib, 3})}));
+    CHECK(transfers.checked.contains({kib, describe(whole)}));
+    CHECK(rank(curves, 16 * mib).best->way.block == 512 * kib);
+    CHECK(transfers.clock <= 45);
+}
+
+TEST_CASE("on a slow network large sizes are left out, and the time is kept") {
+    for (const double seconds_per_byte : {8e-8, 8e-7}) {
+        Simulated transfers;
+        transfers.startup = 1e-3;
+        transfers.seconds_per_byte = seconds_per_byte;
+        transfers.pinned_factor = 1;
+        const std::vector<Curve> curves = measure(transfers, transfers.task(Route::other_host, 30));
+        CHECK(transfers.clock <= 33);
+        CHECK(curves.size() > 3);
+        CHECK(transfers.sizes.back() <= 4 * mib);
+        CHECK(rank(curves, mib).best != nullptr);
+    }
+}
+
+TEST_CASE("wrong bytes end the measurement and name size and way") {
+    Simulated transfers;
+    transfers.wrong_at = 128 * kib;
+    CHECK_THROWS_WITH_AS(static_cast<void>(measure(transfers, transfers.task(Route::same_host, 45))),
+                         "device to device, same host, 128 KiB, whole, mapped: wrong bytes arrived", TuneError);
+}
+
+TEST_CASE("a choice is what the library would do, with the time expected, the runner-up and the ceiling") {
+    const Profile profile = some_profile();
+    const Choice small = choose(&profile, Route::same_host, 4 * kib, host_device);
+    CHECK(small.way == whole);
+    REQUIRE(small.runner_up);
+    CHECK(small.runner_up->path == Path::mapped);
+    CHECK(small.bound->what == "MPI, same host");
+    const Choice large = choose(&profile, Route::same_host, 64 * mib, host_device);
+    CHECK(large.way == staged);
+    CHECK(*large.seconds == doctest::Approx(6e-3));
+    CHECK(*large.runner_up_seconds == doctest::Approx(20e-3));
+    // Blocks are not larger than the message, nor more at once than there are.
+    CHECK(choose(&profile, Route::same_host, 128 * kib, host_device).way.block == 128 * kib);
+    CHECK(choose(&profile, Route::same_host, 128 * kib, host_device).way.depth == 1);
+    // Of what the profile does not have, the built-in choice.
+    const Choice built_in = choose(&profile, Route::to_file, mib, host_device);
+    CHECK_FALSE(built_in.seconds);
+    CHECK(built_in.way == choose(nullptr, Route::to_file, mib, host_device).way);
+}
+
+TEST_CASE("the ceiling of what goes in place is not a copy's") {
+    const std::vector<Ceiling> ceilings{{to_host_ceiling, 0, 5e-10}, {"MPI, same host", 0, 2e-10}};
+    CHECK(bound_of(ceilings, Route::same_host, in_place, mib)->what == "MPI, same host");
+    CHECK(bound_of(ceilings, Route::same_host, staged, mib)->what == to_host_ceiling);
+    CHECK(bound_of(ceilings, Route::from_file, in_place, mib) == std::nullopt);
+}
+
+TEST_CASE("tables have a line for each size and say what was not measured") {
+    const Profile profile = some_profile();
+    const std::string text = explain_text(&profile, {4 * kib, 64 * mib}, host_device);
+    CHECK(has(text, "device to device, same host (measured 2026-01-02T03:04:05Z, a-host)\n"));
+    CHECK(has(text, "   4 KiB  whole, mapped "));
+    CHECK(has(text, "  64 MiB  pipelined, mapped  256 KiB       3  6.00 ms  11.18  mapped, 1 MiB x 16: 20.00 ms"));
+    CHECK(has(text, "device to file: not measured, the built-in choice\n"));
+    CHECK(has(explain_text(nullptr, {mib}, host_device), "device to device, same host: not measured"));
+    CHECK(has(result_text(profile, Route::same_host, host_device), "instead of"));
+    CHECK(has(result_text(profile, Route::same_host, host_device),
+              "64 MiB  pipelined, 256 KiB x 3, mapped  11.18  pipelined, 512 KiB x 3, mapped\n"));
+}
+
+TEST_CASE("a plot has what was measured, the choice and the ceilings that concern it") {
+    const nlohmann::json plot = plot_data(some_profile(), host_device);
+    REQUIRE(plot.at("routes").size() == 1);
+    const auto &route = plot["routes"][0];
+    CHECK(route.at("paths").size() == 3);
+    CHECK(route["paths"][0].at("label") == "whole, mapped");
+    CHECK(route["paths"][0].at("points").size() == 2);
+    CHECK(route.at("ceilings").size() == 2);
+    CHECK(route.at("chosen").size() == 4 * 16 + 1);
+}
+
+TEST_CASE("sizes are read with and without a unit") {
+    CHECK(parse_size("4096") == 4096);
+    CHECK(parse_size("64k") == 64 * kib);
+    CHECK(parse_size("4M") == 4 * mib);
+    CHECK(parse_size("1G") == 1024 * mib);
+    for (const char *wrong : {"", "0", "k", "4kk", "4x", "-1", "1.5M", "99999999999G"}) CHECK_FALSE(parse_size(wrong));
+    CHECK(usual_sizes().front() == kib);
+    CHECK(usual_sizes().back() == 256 * mib);
+}
+
+TEST_CASE("what was not measured this time stays as it was, if it is of the same system") {
+    const Profile before = some_profile();
+    Profile measured;
+    measured.system = before.system;
+    measured.ceilings = {{"file read", 0, 3e-11}};
+    measured.routes[2] = Profile::Measurement{"later", "/tmp", {{pinned, {{mib, 1}}}}};
+    const Profile both = merged(measured, before);
+    CHECK(both.routes[0] == before.routes[0]);
+    CHECK(both.routes[2] == measured.routes[2]);
+    REQUIRE(both.ceilings.size() == 3);
+    CHECK(both.ceilings[0].seconds_per_byte == 3e-11);
+    measured.system.driver = "1.3";
+    CHECK(merged(measured, before) == measured);
+}
+
+TEST_CASE("doctor tells which profile is in use, and why one is not") {
+    using Level = Finding::Level;
+    CHECK(judge_profile("device 0.0", {}).level == Level::note);
+    CHECK(has(judge_profile("device 0.0", {}).advice, "cldist tune"));
+    const Finding in_use = judge_profile("device 0.0", {"/a/b.toml", std::make_shared<Profile>(some_profile())});
+    CHECK(in_use.level == Level::ok);
+    CHECK(has(in_use.fact, "/a/b.toml, measured 2026-01-02T03:04:05Z"));
+    const Finding refused = judge_profile("device 0.0", {"/a/b.toml", nullptr, "line 3: damaged"});
+    CHECK(refused.level == Level::note);
+    CHECK(has(refused.fact, "line 3: damaged"));
+}

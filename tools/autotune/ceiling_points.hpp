@@ -1,0 +1,26 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "pipeline/profile.hpp"
+#include "schedule.hpp"
+
+namespace cldist::tool {
+
+/// The shortest of several times that `once(size)` gives, in seconds, for some sizes; ends with the first that takes long.
+template <typename Once>
+[[nodiscard]] std::vector<Curve::Point> ceiling_points(std::size_t smallest, std::size_t largest, Once once) {
+    constexpr unsigned repeats = 15;
+    std::vector<Curve::Point> points;
+    for (std::size_t size = smallest; size <= largest; size *= 4) {
+        double best = once(size);
+        for (unsigned i = 1; i < repeats; ++i) best = std::min(best, once(size));
+        points.push_back({size, best});
+        if (best > longest_transfer / repeats) break;
+    }
+    return points;
+}
+
+}  // namespace cldist::tool

@@ -1,0 +1,124 @@
+#include "check.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "schedule.hpp"
+#include "ways.hpp"
+
+namespace cldist::tool {
+namespace {
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = 1024 * kib;
+
+constexpr unsigned fewest_rounds = 5;
+constexpr unsigned enough_rounds = 31;
+
+Config forced(Path path, std::size_t block = 0) {
+    Config config;
+    config.path = path;
+    config.block_size.value = block;
+    return config;
+}
+
+}  // namespace
+
+std::vector<Contender> contenders_of(const Profile &profile, Route route, std::size_t size, const Here &here) {
+    const AdviceForRoutes advice = profile.advice();
+    const auto &of_route = advice.at(static_cast<std::size_t>(route));
+    const Way chosen = way_taken(route, size, here, of_route ? &*of_route : nullptr);
+    std::vector<Contender> contenders{{"chosen", chosen}};
+    const auto add = [&](std::string name, const Config &requested) {
+        const Way way = way_taken(route, size, here, nullptr, requested);
+        const bool known = std::any_of(contenders.begin() + 1, contenders.end(),
+                                       [&](const Contender &c) { return as_done(c.way, size) == as_done(way, size); });
+        if (!known) contenders.push_back({std::move(name), way});
+    };
+    add("built-in", {});
+    for (const Path path : {Path::mapped, Path::pinned, Path::pipelined}) add(name_of(path), forced(path));
+    for (const std::size_t block : {256 * kib, mib, 4 * mib})
+        if (block < size) add(fmt::format("pipelined, {}", size_text(block)), forced(Path::pipelined, block));
+    return contenders;
+}
+
+double against_best(const CheckedSize &checked) {
+    double best = 0;
+    for (std::size_t i = 1; i < checked.contenders.size(); ++i) {
+        // It does the same: what differs is noise.
+        if (as_done(checked.contenders[i].way, checked.size) == as_done(checked.contenders[0].way, checked.size))
+            continue;
+        best = best == 0 ? checked.seconds[i] : std::min(best, checked.seconds[i]);
+    }
+    return best == 0 ? 1 : checked.seconds[0] / best;
+}
+
+std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, const Profile &profile, const Here &here) {
+    std::vector<CheckedSize> result;
+    const std::vector<std::size_t> sizes = sizes_of(task.route, task.largest);
+    const double begin = task.now();
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const std::size_t size = sizes[i];
+        task.progress(size, static_cast<double>(i) / static_cast<double>(sizes.size()));
+        CheckedSize checked{size, contenders_of(profile, task.route, size, here), {}};
+        const std::size_t count = checked.contenders.size();
+        std::vector<unsigned> repeats(count);
+        std::vector<std::vector<double>> times(count);
+        for (std::size_t c = 0; c < count; ++c) {
+            const double once = transfers.seconds(checked.contenders[c].way, size, 1);
+            repeats[c] = repetitions(once, task.loop_seconds);
+        }
+        const double left = begin + task.budget - task.now();
+        const double end = task.now() + left / static_cast<double>(sizes.size() - i);
+        for (unsigned round = 0; round < enough_rounds; ++round) {
+            if (round >= fewest_rounds && task.now() >= end) break;
+            for (std::size_t turn = 0; turn < count; ++turn) {
+                const std::size_t c = (turn + round) % count;
+                times[c].push_back(transfers.seconds(checked.contenders[c].way, size, repeats[c]));
+                if (round == 0) repeats[c] = repetitions(times[c].back(), task.loop_seconds);
+            }
+        }
+        for (std::size_t c = 0; c < count; ++c) {
+            if (!transfers.arrives(checked.contenders[c].way, size))
+                throw TuneError(fmt::format("{}, {}, {}: wrong bytes arrived", name_of(task.route), size_text(size),
+                                            describe(checked.contenders[c].way)));
+            checked.seconds.push_back(median(times[c]));
+        }
+        const double slowest = *std::max_element(checked.seconds.begin(), checked.seconds.end());
+        result.push_back(std::move(checked));
+        if (slowest > longest_transfer) break;
+    }
+    return result;
+}
+
+std::string check_text(Route route, const std::vector<CheckedSize> &checked) {
+    std::string text = fmt::format(
+        "{}\n\n| size | chosen | GB/s | best of the others | GB/s | time, chosen : best | built-in : chosen |\n"
+        "|---:|---|---:|---|---:|---:|---:|\n",
+        name_of(route));
+    double worst = 0;
+    for (const CheckedSize &size : checked) {
+        const auto rate = [&](double seconds) { return static_cast<double>(size.size) / seconds * 1e-9; };
+        std::size_t best = 0;
+        std::size_t built_in = 0;
+        for (std::size_t i = 1; i < size.contenders.size(); ++i) {
+            if (size.contenders[i].name == "built-in") built_in = i;
+            const bool same = as_done(size.contenders[i].way, size.size) == as_done(size.contenders[0].way, size.size);
+            if (!same && (best == 0 || size.seconds[i] < size.seconds[best])) best = i;
+        }
+        const double ratio = against_best(size);
+        worst = std::max(worst, ratio);
+        text += fmt::format("| {} | {} | {:.3g} | {} | {} | {:.2f} | {:.2f} |\n", size_text(size.size),
+                            describe(as_done(size.contenders[0].way, size.size)), rate(size.seconds[0]),
+                            best != 0 ? fmt::format("{}: {}", size.contenders[best].name,
+                                                    describe(as_done(size.contenders[best].way, size.size)))
+                                      : "none",
+                            best != 0 ? fmt::format("{:.3g}", rate(size.seconds[best])) : "", ratio,
+                            built_in != 0 ? size.seconds[built_in] / size.seconds[0] : 1);
+    }
+    return text + fmt::format("\nAt worst {:.2f} times as long as the best of the others.\n", worst);
+}
+
+}  // namespace cldist::tool

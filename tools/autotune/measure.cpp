@@ -1,0 +1,181 @@
+#include "measure.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "schedule.hpp"
+#include "ways.hpp"
+
+namespace cldist::tool {
+namespace {
+
+// The part of the budget for depths, and the part of what is left that the next size may need for its fewest rounds.
+constexpr double depth_part = 0.1;
+constexpr double most_of_rest = 0.7;
+constexpr std::size_t depth_size = std::size_t{16} << 20U;
+// With fewer blocks the depth does not matter.
+constexpr std::size_t enough_blocks = 4;
+
+class Measuring {
+public:
+    Measuring(Transfers &transfers, const Task &task) : transfers_(transfers), task_(task), start_(task.now()) {
+        for (const Way &way : ways_of(task.route, task.host_memory)) curves_.push_back({way, {}});
+    }
+
+    std::vector<Curve> all() {
+        const std::vector<std::size_t> sizes = sizes_of(task_.route, task_.largest);
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            const double done = static_cast<double>(i) / static_cast<double>(sizes.size());
+            task_.progress(sizes[i], std::max(done, elapsed() / task_.budget) * (1 - depth_part));
+            const auto best = one_size(sizes[i], sizes.size() - i);
+            if (!best || *best > longest_transfer) break;
+        }
+        task_.progress(depth_size, 1 - depth_part);
+        choose_depths();
+        std::erase_if(curves_, [](const Curve &curve) { return curve.points.empty(); });
+        return std::move(curves_);
+    }
+
+private:
+    [[nodiscard]] double elapsed() const { return task_.now() - start_; }
+    [[nodiscard]] double left() const { return task_.budget * (1 - depth_part) - elapsed(); }
+
+    // By what smaller sizes took: on this way, or else on the fastest of its kind, or of all.
+    [[nodiscard]] double expected(const Way &way, std::size_t size) const {
+        constexpr double nothing = std::numeric_limits<double>::infinity();
+        double same_kind = nothing;
+        double any = nothing;
+        for (const Curve &curve : curves_) {
+            if (curve.points.empty()) continue;
+            // Ways with blocks as large as the message are as good a guess.
+            const auto seconds = Curve{{Path::mapped}, curve.points}.expected_seconds(size);
+            if (!seconds) continue;
+            if (curve.way == way) return *seconds;
+            if (curve.way.path == way.path && curve.way.maps == way.maps) same_kind = std::min(same_kind, *seconds);
+            any = std::min(any, *seconds);
+        }
+        const double guess = same_kind < nothing ? same_kind : any;
+        return guess < nothing ? guess : 0;
+    }
+
+    // The ways to be measured, one of those that do the same.
+    [[nodiscard]] std::vector<Way> different_ways(std::size_t size) const {
+        std::vector<Way> ways;
+        for (const Curve &curve : curves_) {
+            if (!is_measured(curve.way, size)) continue;
+            const Way done = as_done(curve.way, size);
+            const bool known =
+                std::any_of(ways.begin(), ways.end(), [&](const Way &way) { return as_done(way, size) == done; });
+            if (!known) ways.push_back(curve.way);
+        }
+        return ways;
+    }
+
+    // Rounds of all ways in turn, so that what disturbs them disturbs all alike. Gives the times of each; a way has none
+    // if there was no time for it.
+    std::vector<double> race(const std::vector<Way> &ways, std::size_t size, double rounds_end) {
+        std::vector<std::vector<double>> times(ways.size());
+        std::vector<unsigned> counts(ways.size());
+        for (std::size_t i = 0; i < ways.size(); ++i)
+            counts[i] = repetitions(transfers_.seconds(ways[i], size, 1), task_.loop_seconds);
+        std::vector<bool> runs(ways.size(), true);
+        for (unsigned round = 0; round < most_rounds; ++round) {
+            if (round >= least_rounds && task_.now() >= rounds_end) break;
+            for (std::size_t turn = 0; turn < ways.size(); ++turn) {
+                const std::size_t i = (turn + round) % ways.size();
+                if (!runs[i]) continue;
+                const double seconds = transfers_.seconds(ways[i], size, counts[i]);
+                times[i].push_back(seconds);
+                // The first one may have been slow for the first time's sake.
+                if (round == 0) counts[i] = repetitions(seconds, task_.loop_seconds);
+            }
+            runs = still_measured(times);
+        }
+        std::vector<double> medians;
+        for (std::size_t i = 0; i < ways.size(); ++i) {
+            if (!transfers_.arrives(ways[i], size))
+                throw TuneError(fmt::format("{}, {}, {}: wrong bytes arrived", name_of(task_.route), size_text(size),
+                                            describe(ways[i])));
+            medians.push_back(median(times[i]));
+        }
+        return medians;
+    }
+
+    // The best time; nothing if there was no time to measure.
+    std::optional<double> one_size(std::size_t size, std::size_t sizes_left) {
+        std::vector<Way> ways = different_ways(size);
+        std::vector<double> guesses;
+        for (const Way &way : ways) guesses.push_back(expected(way, size));
+        std::vector<Way> chosen;
+        for (const std::size_t i : affordable(guesses, task_.loop_seconds, left() * most_of_rest))
+            chosen.push_back(ways[i]);
+        if (chosen.empty()) return {};
+        const std::vector<double> medians = race(chosen, size, task_.now() + left() / static_cast<double>(sizes_left));
+        for (Curve &curve : curves_) {
+            if (!is_measured(curve.way, size)) continue;
+            for (std::size_t i = 0; i < chosen.size(); ++i)
+                if (as_done(chosen[i], size) == as_done(curve.way, size)) curve.points.push_back({size, medians[i]});
+        }
+        return *std::min_element(medians.begin(), medians.end());
+    }
+
+    // For each kind of way in blocks, the depth of its best block serves all blocks.
+    void choose_depths() {
+        const double end = start_ + task_.budget;
+        for (const auto &[path, maps] :
+             {std::pair{Path::mapped, true}, std::pair{Path::pipelined, true}, std::pair{Path::pipelined, false}}) {
+            const Curve *best = nullptr;
+            Curve::Point point{};
+            for (const Curve &curve : curves_) {
+                if (curve.way.path != path || curve.way.maps != maps || curve.way.whole) continue;
+                const auto at = std::find_if(curve.points.rbegin(), curve.points.rend(),
+                                             [](const auto &p) { return p.size <= depth_size; });
+                if (at == curve.points.rend() || at->size / curve.way.block < enough_blocks) continue;
+                if (best != nullptr &&
+                    (at->size < point.size || (at->size == point.size && at->seconds >= point.seconds)))
+                    continue;
+                best = &curve;
+                point = *at;
+            }
+            if (best == nullptr) continue;
+            std::vector<Way> ways;
+            std::vector<double> guesses;
+            for (const unsigned depth : {2U, 3U, 4U, 6U, 8U, 16U}) {
+                if (depth > point.size / best->way.block) break;
+                ways.push_back(best->way);
+                ways.back().depth = depth;
+                guesses.push_back(point.seconds);
+            }
+            const double rest = end - task_.now();
+            if (ways.size() < 2 || affordable(guesses, task_.loop_seconds, rest).size() < ways.size()) continue;
+            const std::vector<double> medians = race(ways, point.size, task_.now() + rest / 3);
+            std::vector<std::pair<unsigned, double>> times;
+            for (std::size_t i = 0; i < ways.size(); ++i) times.emplace_back(ways[i].depth, medians[i]);
+            const unsigned depth = smallest_good_depth(times);
+            for (Curve &curve : curves_)
+                if (curve.way.path == path && curve.way.maps == maps && !curve.way.whole) curve.way.depth = depth;
+        }
+    }
+
+    Transfers &transfers_;
+    const Task &task_;
+    const double start_;
+    std::vector<Curve> curves_;
+};
+
+}  // namespace
+
+std::vector<Curve> measure(Transfers &transfers, const Task &task) { return Measuring(transfers, task).all(); }
+
+std::string size_text(std::size_t bytes) {
+    if (bytes >= 1U << 30U && bytes % (1U << 30U) == 0) return fmt::format("{} GiB", bytes >> 30U);
+    if (bytes >= 1U << 20U && bytes % (1U << 20U) == 0) return fmt::format("{} MiB", bytes >> 20U);
+    if (bytes >= 1U << 10U && bytes % (1U << 10U) == 0) return fmt::format("{} KiB", bytes >> 10U);
+    return fmt::format("{} B", bytes);
+}
+
+}  // namespace cldist::tool

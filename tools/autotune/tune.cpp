@@ -1,0 +1,429 @@
+#include "tune.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <nlohmann/json.hpp>
+
+#include "base/config.hpp"
+#include "base/status.hpp"
+#include "check.hpp"
+#include "choices.hpp"
+#include "device_end.hpp"
+#include "doctor_mpi.hpp"
+#include "file_transfers.hpp"
+#include "measure.hpp"
+#include "message_transfers.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/file_endpoint.hpp"
+#include "pipeline/profile_file.hpp"
+#include "plot.hpp"
+#include "progress.hpp"
+#include "schedule.hpp"
+
+namespace cldist::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+constexpr std::size_t largest_measured = 64 * mib;
+
+// Of a timed loop, with the usual budget.
+constexpr double usual_loop_seconds = 0.004;
+constexpr double usual_seconds = 100;
+
+// What is measured is what is asked for, and nothing else: before the library reads its settings.
+void take_settings(bool check) {
+    if (!check) setenv("CLDIST_PROFILE", "none", 1);
+    setenv("CLDIST_REFINE", "off", 1);
+    setenv("CLDIST_DIRECT_IO", "off", 1);
+    for (const char *name : {"CLDIST_PATH", "CLDIST_BLOCK_SIZE", "CLDIST_DEPTH", "CLDIST_PINNED_MAX", "CLDIST_TRACE"})
+        unsetenv(name);
+}
+
+Here here_of(cl_device_id device) {
+    return {query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE, io_thread_count()};
+}
+
+std::string now_text() {
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    gmtime_r(&now, &utc);
+    std::array<char, 32> text{};
+    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return text.data();
+}
+
+std::string directory_of(const TuneOptions &options) {
+    if (!options.directory.empty()) return options.directory;
+    const char *const folder = std::getenv("TMPDIR");
+    return folder != nullptr && *folder != '\0' ? folder : "/tmp";
+}
+
+// Where the profile goes. Said before it is measured, if that can't be.
+std::string output_of(const TuneOptions &options, const Profile::System &system) {
+    const std::string path = options.output.empty() ? profile_path(system) : options.output;
+    if (path.empty())
+        throw TuneError("neither XDG_CONFIG_HOME nor HOME tells where profiles are: name a file with --output");
+    std::error_code failure;
+    const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+    fs::create_directories(folder, failure);
+    if (failure) throw TuneError(fmt::format("can't make the folder {}: {}", folder.string(), failure.message()));
+    if (access(folder.c_str(), W_OK) != 0) throw TuneError(fmt::format("can't write into {}", folder.string()));
+    return path;
+}
+
+// Gives what was written.
+Profile write_merged(const std::string &path, const Profile &measured) {
+    std::optional<Profile> before;
+    try {
+        before = read_profile(path);
+    } catch (const Error &) {
+        // There is none, or none of use.
+    }
+    Profile profile = before ? merged(measured, *before) : measured;
+    write_profile(path, profile);
+    return profile;
+}
+
+std::shared_ptr<const Profile> profile_in_use(cl_device_id device) {
+    FoundProfile found = find_profile(device);
+    if (found.profile == nullptr)
+        throw TuneError("no profile is in use that could be checked; `cldist tune` makes one");
+    fmt::print("{}\n\n", found.path);
+    return std::move(found.profile);
+}
+
+// The routes of one run, and what they give: a profile, or tables of what one is worth.
+class Run {
+public:
+    /// The routes come in this order.
+    Run(const TuneOptions &options, const DeviceEnd &end, const std::vector<Route> &routes)
+        : options_(options),
+          end_(end),
+          checked_(options.check ? profile_in_use(end.device()) : nullptr),
+          budget_(options.seconds, now_seconds(), routes),
+          loop_seconds_(std::clamp(usual_loop_seconds * options.seconds / usual_seconds, 0.0005, 0.01)) {
+        profile_.system = system_of(end.device());
+    }
+
+    void copies() {
+        if (checked_ != nullptr) return;
+        profile_.ceilings.push_back(fit(to_host_ceiling, end_.copies(true)));
+        profile_.ceilings.push_back(fit(to_device_ceiling, end_.copies(false)));
+    }
+
+    void messages(Route route, MessageTransfers &transfers, bool host_memory, std::size_t largest,
+                  const std::string &between) {
+        const double end = begin(route);
+        if (checked_ == nullptr)
+            profile_.ceilings.push_back(fit(transport_ceiling(route), transfers.plain(std::min(largest, 16 * mib))));
+        measure_route(transfers, route, host_memory, largest, end, between);
+    }
+
+    void files() {
+        const std::string directory = directory_of(options_);
+        FileTransfers transfers(end_, directory);
+        for (const Route route : {Route::from_file, Route::to_file}) {
+            const double end = begin(route);
+            transfers.take_route(route);
+            if (checked_ == nullptr) profile_.ceilings.push_back(fit(transport_ceiling(route), transfers.plain(route)));
+            measure_route(transfers, route, end_.host_memory(), end_.largest(), end, fs::absolute(directory).string());
+        }
+    }
+
+    [[nodiscard]] const Profile &profile() const { return profile_; }
+
+    // Writes it, tells what is in it.
+    void conclude(const std::string &path) {
+        progress_.clear();
+        if (checked_ != nullptr) return;
+        const Here here = here_of(end_.device());
+        for (std::size_t i = 0; i < route_count; ++i)
+            if (profile_.routes.at(i)) fmt::print("{}\n", result_text(profile_, static_cast<Route>(i), here));
+        write_merged(path, profile_);
+        fmt::print("The profile is in {}\n", path);
+        std::fflush(stdout);
+    }
+
+private:
+    // Gives the route's end.
+    double begin(Route route) {
+        const double now = now_seconds();
+        const double share = budget_.share_of(route, now);
+        progress_.begin(name_of(route), share, budget_.rest());
+        progress_.step("ceilings", 0);
+        return now + share;
+    }
+
+    void measure_route(Transfers &transfers, Route route, bool host_memory, std::size_t largest, double end,
+                       const std::string &between) {
+        const double budget = std::max(end - now_seconds(), 0.1);
+        const Task task{
+            route, host_memory, largest, budget, loop_seconds_, now_seconds, [&](std::size_t size, double done) {
+                progress_.step(size_text(size), done);
+            }};
+        if (checked_ != nullptr) {
+            const auto sizes = check_route(transfers, task, *checked_, here_of(end_.device()));
+            progress_.clear();
+            fmt::print("{}\n", check_text(route, sizes));
+            std::fflush(stdout);
+            return;
+        }
+        std::vector<Curve> curves = measure(transfers, task);
+        if (curves.empty())
+            throw TuneError(fmt::format("{}: no time to measure; --seconds gives more", name_of(route)));
+        profile_.routes.at(static_cast<std::size_t>(route)) = {now_text(), between, std::move(curves)};
+    }
+
+    const TuneOptions &options_;
+    const DeviceEnd &end_;
+    const std::shared_ptr<const Profile> checked_;  ///< null: a profile is to be made
+    Budget budget_;
+    Progress progress_;
+    const double loop_seconds_;
+    Profile profile_;
+};
+
+void tune_alone(const TuneOptions &options) {
+    const DeviceEnd end(choose_device(options.device, 0), largest_measured);
+    const std::string path = options.check ? "" : output_of(options, system_of(end.device()));
+    fmt::print(
+        "Copies and files are measured. Messages are in an MPI job: `mpirun -n 2 cldist tune` on one host; `mpirun -n "
+        "3 "
+        "--host a:2,b cldist tune` measures those within a host and between two.\n");
+    std::fflush(stdout);
+    Run run(options, end, {Route::from_file, Route::to_file});
+    run.copies();
+    run.files();
+    run.conclude(path);
+}
+
+/// A communicator of the tool's own.
+class OwnCommunicator {
+public:
+    OwnCommunicator() { MPI_Comm_dup(MPI_COMM_WORLD, &comm_); }
+    OwnCommunicator(const OwnCommunicator &) = delete;
+    OwnCommunicator &operator=(const OwnCommunicator &) = delete;
+    ~OwnCommunicator() { MPI_Comm_free(&comm_); }
+    [[nodiscard]] MPI_Comm get() const { return comm_; }
+
+private:
+    MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+// With whom rank 0 measures, if there is somebody.
+struct Partners {
+    std::optional<int> same_host;
+    std::optional<int> other_host;
+};
+Partners partners_of(const std::vector<int> &hosts) {
+    Partners partners;
+    for (std::size_t rank = 1; rank < hosts.size(); ++rank) {
+        auto &partner = hosts[rank] == hosts[0] ? partners.same_host : partners.other_host;
+        if (!partner) partner = static_cast<int>(rank);
+    }
+    return partners;
+}
+
+// The routes of a job. A network is slow, perhaps: it gets what time the others leave.
+std::vector<Route> routes_of(const Partners &partners) {
+    std::vector<Route> routes;
+    if (partners.same_host) routes.push_back(Route::same_host);
+    routes.insert(routes.end(), {Route::from_file, Route::to_file});
+    if (partners.other_host) routes.push_back(Route::other_host);
+    return routes;
+}
+
+// In rank 0.
+class Leader {
+public:
+    Leader(Run &run, const Job &job, const std::vector<std::string> &facts, const DeviceEnd &end, MPI_Comm orders)
+        : run_(run), job_(job), facts_(facts), end_(end), orders_(orders) {}
+
+    void messages(Route route, int partner) {
+        const auto rank = static_cast<std::size_t>(partner);
+        const auto fact = nlohmann::json::parse(facts_[rank]);
+        const std::vector<std::string> &hosts = job_.host_names();
+        const std::string between =
+            route == Route::same_host ? hosts.front() : fmt::format("{} and {}", hosts.front(), hosts[rank]);
+        MessageTransfers transfers(end_, route, partner, orders_);
+        run_.messages(route, transfers, end_.host_memory() && fact.at("host_memory").get<bool>(),
+                      std::min(end_.largest(), fact.at("largest").get<std::size_t>()), between);
+        transfers.let_go();
+    }
+
+private:
+    Run &run_;
+    const Job &job_;
+    const std::vector<std::string> &facts_;
+    const DeviceEnd &end_;
+    const MPI_Comm orders_;
+};
+
+// What another host's profile takes over: how messages go between hosts, and the rest if the hosts are alike.
+Profile for_this_host(Profile measured, const Profile::System &here) {
+    const bool alike = measured.system.device == here.device && measured.system.driver == here.driver;
+    measured.system = here;
+    if (!alike) {
+        for (const Route route : {Route::same_host, Route::from_file, Route::to_file})
+            measured.routes.at(static_cast<std::size_t>(route)).reset();
+        std::erase_if(measured.ceilings,
+                      [](const Ceiling &ceiling) { return ceiling.what != transport_ceiling(Route::other_host); });
+    }
+    return measured;
+}
+
+void share_profile(std::string text, const Job &job, const Partners &partners, const DeviceEnd *end,
+                   const TuneOptions &options) {
+    auto length = static_cast<int>(text.size());
+    MPI_Bcast(&length, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    text.resize(static_cast<std::size_t>(length));
+    MPI_Bcast(text.data(), length, MPI_CHAR, 0, MPI_COMM_WORLD);
+    std::string written;
+    // A file that was named is rank 0's.
+    if (partners.other_host == job.rank() && end != nullptr && options.output.empty()) {
+        const Profile::System here = system_of(end->device());
+        const std::string path = output_of(options, here);
+        write_merged(path, for_this_host(parse_profile(text), here));
+        written = fmt::format("That of {} is in {}", here.host, path);
+    }
+    for (const std::string &line : job.gather(written))
+        if (!line.empty()) fmt::print("{}\n", line);
+    std::fflush(stdout);
+}
+
+void measure_in_job(const TuneOptions &options, const Job &job) {
+    const OwnCommunicator orders;
+    const Partners partners = partners_of(job.hosts());
+    const bool leads = job.rank() == 0;
+    std::optional<DeviceEnd> end;
+    if (leads || partners.same_host == job.rank() || partners.other_host == job.rank())
+        end.emplace(choose_device(options.device, job.host_rank()), largest_measured);
+    const std::string path = leads && !options.check ? output_of(options, system_of(end->device())) : "";
+    const std::vector<std::string> facts = job.gather(
+        end ? nlohmann::json{{"host_memory", end->host_memory()}, {"largest", end->largest()}}.dump() : std::string());
+    std::string text;
+    if (leads) {
+        if (!partners.same_host && !partners.other_host)
+            fmt::print("Messages need another process: `mpirun -n 2 cldist tune`\n");
+        Run run(options, *end, routes_of(partners));
+        Leader leader(run, job, facts, *end, orders.get());
+        run.copies();
+        if (partners.same_host) leader.messages(Route::same_host, *partners.same_host);
+        run.files();
+        if (partners.other_host) leader.messages(Route::other_host, *partners.other_host);
+        run.conclude(path);
+        text = profile_text(run.profile());
+    } else if (end) {
+        serve(*end, orders.get());
+    }
+    job.wait_for_all();
+    if (!options.check) share_profile(text, job, partners, end ? &*end : nullptr, options);
+}
+
+int failed(const std::string &what) {
+    fmt::print(stderr, "cldist tune: {}\n", what);
+    return 1;
+}
+
+// The exit status, if `measure` fails.
+template <typename Measure>
+int status_of(Measure measure) {
+    try {
+        measure();
+    } catch (const TuneError &error) {
+        return failed(error.what());
+    } catch (const Error &error) {
+        return failed(error.status().message);
+    }
+    return 0;
+}
+
+int tune_job(const TuneOptions &options) {
+    const Job job;
+    const int status = status_of([&] { measure_in_job(options, job); });
+    // The others wait for this one, wherever they are.
+    if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
+    return status;
+}
+
+// ---- What is in a profile ----------------------------------------------------------------------------------------------
+
+struct Explained {
+    std::shared_ptr<const Profile> profile;
+    std::string origin;  ///< in words
+    Here here;
+};
+
+Explained find_explained(const TuneOptions &options) {
+    // What becomes of a profile is told below.
+    setenv("CLDIST_LOG", "error", 1);
+    Explained found;
+    if (!options.profile.empty()) {
+        try {
+            found.profile = std::make_shared<Profile>(read_profile(options.profile));
+        } catch (const Error &error) {
+            throw TuneError(fmt::format("{}: {}", options.profile, error.status().message));
+        }
+        found.origin =
+            fmt::format("{}, of {} on {}", options.profile, found.profile->system.device, found.profile->system.host);
+        found.here.file_threads = io_thread_count();
+        for (const auto &route : found.profile->routes)
+            for (const Curve &curve : route ? route->curves : std::vector<Curve>{})
+                found.here.host_memory = found.here.host_memory || curve.way.maps;
+        return found;
+    }
+    const cl_device_id device = choose_device(options.device, 0);
+    found.here = here_of(device);
+    const FoundProfile in_use = find_profile(device);
+    found.profile = in_use.profile;
+    if (in_use.profile != nullptr)
+        found.origin = in_use.path;
+    else if (!in_use.refused.empty())
+        found.origin = fmt::format("no profile is in use: {} is refused: {}; `cldist tune` makes a new one",
+                                   in_use.path, in_use.refused);
+    else
+        found.origin = "no profile is in use; `cldist tune` makes one";
+    return found;
+}
+
+void explain(const TuneOptions &options) {
+    std::vector<std::size_t> sizes;
+    for (const std::string &text : options.sizes) sizes.push_back(parse_size(text).value_or(1));
+    if (sizes.empty()) sizes = usual_sizes();
+    const Explained found = find_explained(options);
+    fmt::print("{}\n\n{}", found.origin, explain_text(found.profile.get(), sizes, found.here));
+}
+
+void plot(const TuneOptions &options) {
+    const Explained found = find_explained(options);
+    if (found.profile == nullptr) throw TuneError(found.origin);
+    draw(plot_data(*found.profile, found.here), options.plot);
+    fmt::print("{} is drawn in {}\n", found.origin, options.plot);
+}
+
+}  // namespace
+
+int run_tune(const TuneOptions &options) {
+    if (options.explain) return status_of([&] { explain(options); });
+    if (!options.plot.empty()) return status_of([&] { plot(options); });
+    take_settings(options.check);
+    if (find_launch().by_launcher) return tune_job(options);
+    return status_of([&] { tune_alone(options); });
+}
+
+}  // namespace cldist::tool

@@ -1,0 +1,71 @@
+#include "ways.hpp"
+
+#include <algorithm>
+
+namespace cldist::tool {
+namespace {
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = 1024 * kib;
+
+// As the built-in choice has it.
+constexpr unsigned pipelined_depth(bool host_memory) { return host_memory ? 3 : 4; }
+constexpr unsigned mapped_depth = 16;
+constexpr std::size_t most_blocks = 512;
+
+constexpr Way mapped(std::size_t block) { return {Path::mapped, true, false, block, mapped_depth}; }
+constexpr Way pipelined(std::size_t block, bool maps, bool host_memory) {
+    return {Path::pipelined, maps, false, block, pipelined_depth(host_memory)};
+}
+constexpr Way pinned{Path::pinned, false, false, 0, 1};
+constexpr Way whole(bool maps) { return {maps ? Path::mapped : Path::pinned, maps, true, 0, 1}; }
+
+constexpr bool is_message(Route route) { return route == Route::same_host || route == Route::other_host; }
+
+}  // namespace
+
+std::vector<std::size_t> sizes_of(Route route, std::size_t largest) {
+    std::vector<std::size_t> sizes;
+    const std::size_t smallest = is_message(route) ? kib : 64 * kib;
+    // The choice changes most between 16 KiB and 1 MiB.
+    for (std::size_t size = kib; size <= largest && size <= 64 * mib; size *= size >= 16 * kib && size < mib ? 2 : 4)
+        if (size >= smallest) sizes.push_back(size);
+    return sizes;
+}
+
+std::vector<Way> ways_of(Route route, bool host_memory) {
+    std::vector<Way> ways;
+    if (is_message(route)) {
+        if (host_memory) ways.push_back(whole(true));
+        ways.push_back(whole(false));
+        for (const std::size_t block : {mib, 4 * mib, 16 * mib})
+            if (host_memory) ways.push_back(mapped(block));
+        for (std::size_t block = 64 * kib; block <= 8 * mib; block *= 2) {
+            if (host_memory) ways.push_back(pipelined(block, true, true));
+            ways.push_back(pipelined(block, false, host_memory));
+        }
+    } else {
+        for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib})
+            if (host_memory) ways.push_back(mapped(block));
+        for (std::size_t block = 512 * kib; block <= 8 * mib; block *= 2)
+            ways.push_back(pipelined(block, false, host_memory));
+    }
+    ways.push_back(pinned);
+    return ways;
+}
+
+bool is_measured(const Way &way, std::size_t size) {
+    if (way.whole) return size <= largest_whole;
+    if (way.path != Path::pipelined) return true;
+    return way.block < size && size / way.block <= most_blocks;
+}
+
+Way as_done(const Way &way, std::size_t size) {
+    Way done = way;
+    if (done.whole || done.block == 0) return done;
+    done.block = std::min(done.block, size);
+    done.depth = static_cast<unsigned>(std::min<std::size_t>(done.depth, (size + done.block - 1) / done.block));
+    return done;
+}
+
+}  // namespace cldist::tool
