@@ -9,11 +9,26 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <string_view>
 
 namespace cldist {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// PoCL 5 sets it to itself, which would hide all other platforms from the child.
+constexpr std::string_view set_by_pocl = "OCL_ICD_FILENAMES=";
+const bool set_before = std::getenv("OCL_ICD_FILENAMES") != nullptr;
+
+// This process's environment as its platforms found it.
+std::vector<char *> environment() {
+    std::vector<char *> result;
+    for (char **entry = environ; *entry != nullptr; ++entry)
+        if (set_before || !std::string_view(*entry).starts_with(set_by_pocl)) result.push_back(*entry);
+    result.push_back(nullptr);
+    return result;
+}
 
 // In a process group of its own, so that its children can be killed with it. Gives errno.
 int start(std::vector<std::string> &arguments, int out, pid_t &child) {
@@ -31,7 +46,7 @@ int start(std::vector<std::string> &arguments, int out, pid_t &child) {
     std::vector<char *> pointers;
     for (std::string &argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
-    const int error = posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environ);
+    const int error = posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environment().data());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;

@@ -49,7 +49,7 @@ private:
     double rest_ = 0;
 };
 
-/// The smallest depth whose time is within 5 % of the best: fewer blocks leave more of the caches to others. `times` is not empty.
+/// The smallest depth whose time is within 2 % of the best. `times` is not empty.
 [[nodiscard]] unsigned smallest_good_depth(const std::vector<std::pair<unsigned, double>> &times);
 
 }  // namespace cldist::tool

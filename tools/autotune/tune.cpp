@@ -384,7 +384,8 @@ Explained find_explained(const TuneOptions &options) {
         found.here.file_threads = io_thread_count();
         for (const auto &route : found.profile->routes)
             for (const Curve &curve : route ? route->curves : std::vector<Curve>{})
-                found.here.host_memory = found.here.host_memory || curve.way.maps;
+                found.here.host_memory =
+                    found.here.host_memory || (curve.way.maps && curve.way.path == Path::pipelined);
         return found;
     }
     const cl_device_id device = choose_device(options.device, 0);
