@@ -1,0 +1,530 @@
+#include "cluster_model.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_set>
+
+namespace cluster_model {
+
+namespace {
+
+bool reads(const Access &access) { return access.mode != AccessMode::write; }
+bool writes(const Access &access) { return access.mode != AccessMode::read; }
+/// A kernel that may write does not write everything.
+bool writes_byte(const Access &access, std::size_t at) {
+    return access.mode == AccessMode::write || (access.mode == AccessMode::read_write && at % 2 == 0);
+}
+
+void require(bool holds, const std::string &otherwise) {
+    if (!holds) throw otherwise;
+}
+
+constexpr std::size_t nobody = ~std::size_t{0};
+
+}  // namespace
+
+std::string describe(const Program &program) {
+    std::string text = "hosts of processes:";
+    for (const std::uint32_t host : program.host_of_process) text += " " + std::to_string(host);
+    text += "; processes of devices:";
+    for (const Process process : program.process_of_device) text += " " + std::to_string(process);
+    for (const Program::Buffer &buffer : program.buffers) {
+        text += "\n  buffer of " + std::to_string(buffer.size);
+        text += buffer.contents == Contents::undefined ? "" : ", initialised";
+    }
+    for (std::size_t k = 0; k < program.calls.size(); ++k) {
+        const Call &call = program.calls[k];
+        text += "\n  " + std::to_string(k) + ": device " + std::to_string(call.device);
+        if (call.queue != unordered) text += ", queue " + std::to_string(call.queue);
+        for (const Access &access : call.accesses) {
+            text += access.mode == AccessMode::read ? ", reads " : writes_byte(access, 1) ? ", writes " : ", changes ";
+            text += std::to_string(access.buffer) + "[" + std::to_string(access.begin) + ", " +
+                    std::to_string(access.end) + ")";
+        }
+        for (const std::size_t wait : call.waits) text += ", waits for " + std::to_string(wait);
+        if (call.result_to_all) text += ", result to all";
+        if (call.blocking) text += ", blocking";
+        for (const Process process : call.finishes) text += ", process " + std::to_string(process) + " finishes before";
+    }
+    return text;
+}
+
+/// What a byte-wise model knows: who has the newest bytes, and which they are.
+struct Graph::Expected {
+    using Mask = std::uint64_t;  // of devices
+
+    explicit Expected(const Program &p) : program(p) {
+        const Mask everybody = (Mask{1} << p.process_of_device.size()) - 1;
+        for (const Program::Buffer &buffer : p.buffers) {
+            const bool defined = buffer.contents == Contents::everywhere;
+            holders.emplace_back(buffer.size, defined ? everybody : 0);
+            cells.emplace_back(buffer.size, defined ? 0 : garbage);
+        }
+    }
+
+    static bool has(Mask mask, Device device) { return (mask >> device & 1) != 0; }
+
+    [[nodiscard]] int distance(Device a, Device b) const {
+        const Process p = program.process_of_device[a];
+        const Process q = program.process_of_device[b];
+        return p == q ? 0 : program.host_of_process[p] == program.host_of_process[q] ? 1 : 2;
+    }
+
+    /// The transfers of a call are the ones that it needs, each from a nearest holder.
+    void check_transfers(const Call &call, std::map<std::pair<BufferId, std::size_t>, Device> sources) {
+        for (const Access &access : call.accesses) {
+            if (!reads(access)) continue;
+            for (std::size_t at = access.begin; at < access.end; ++at) {
+                Mask &mask = holders[access.buffer][at];
+                if (mask == 0 || has(mask, call.device)) continue;
+                const auto found = sources.find({access.buffer, at});
+                require(found != sources.end(), "a byte is missing that the command reads");
+                const Device source = found->second;
+                require(has(mask, source), "a copy from who has no new bytes");
+                for (Device other = 0; other < program.process_of_device.size(); ++other) {
+                    require(!has(mask, other) || distance(other, call.device) >= distance(source, call.device),
+                            "a copy from farther than need be");
+                }
+                sources.erase(found);
+                mask |= Mask{1} << call.device;
+            }
+        }
+        require(sources.empty(), "a copy of what the device has, or does not read");
+    }
+
+    void write(const Call &call, Cell value) {
+        for (const Access &access : call.accesses) {
+            for (std::size_t at = access.begin; at < access.end && writes(access); ++at) {
+                holders[access.buffer][at] = Mask{1} << call.device;
+                if (writes_byte(access, at)) cells[access.buffer][at] = value;
+            }
+        }
+    }
+
+    void check_residency(const Schedule &schedule) const {
+        for (BufferId b = 0; b < holders.size(); ++b) {
+            const auto &map = schedule.residency(b).holders();
+            std::optional<Mask> last;
+            map.visit(0, map.size(), [&](std::size_t begin, std::size_t end, const Holders &piece) {
+                Mask mask = 0;
+                for (std::size_t i = 0; i < piece.count(); ++i) {
+                    const std::uint32_t place = piece.by_age(i);
+                    const Device device = schedule.topology().device_at(place);
+                    require(piece.contains(place) && !has(mask, device), "holders are wrong");
+                    mask |= Mask{1} << device;
+                }
+                require(last != mask, "neighbours of equal residency are not merged");
+                last = mask;
+                for (std::size_t at = begin; at < end; ++at) {
+                    require(holders[b][at] == mask, "a process has another idea of who has the newest bytes");
+                }
+            });
+        }
+    }
+
+    const Program &program;
+    std::vector<std::vector<Mask>> holders;  // buffer, byte
+    std::vector<std::vector<Cell>> cells;
+};
+
+std::size_t Graph::add(Node node) {
+    nodes_.push_back(std::move(node));
+    return nodes_.size() - 1;
+}
+
+Graph::Graph(const Program &program) : program_(program) {
+    const auto processes = static_cast<Process>(program.host_of_process.size());
+    const Topology topology(program.host_of_process, program.process_of_device);
+    Expected expected(program_);
+
+    std::vector<Schedule> schedules;
+    std::vector<std::vector<Event>> events(processes);
+    for (Process p = 0; p < processes; ++p) {
+        schedules.emplace_back(topology, p);
+        events[p].resize(program.calls.size());
+        for (BufferId b = 0; b < program.buffers.size(); ++b) {
+            require(schedules[p].create_buffer(program.buffers[b].size, program.buffers[b].contents) == b,
+                    "a buffer has another number");
+        }
+    }
+
+    // Which node is a step, shows a process the end of a call, ends what the host last waited for, ends a queue.
+    std::map<std::tuple<Process, CommandId, std::uint32_t>, std::size_t> steps;
+    std::vector<std::vector<std::size_t>> known(processes, std::vector<std::size_t>(program.calls.size(), nobody));
+    std::vector<std::size_t> gate(processes, nobody);
+    std::map<QueueId, std::size_t> queues;
+    std::map<std::tuple<Process, Process, std::uint64_t>, std::size_t> messages;  // sent and not received yet
+    std::vector<std::set<Process>> told(program.calls.size());
+    std::vector<bool> told_all(program.calls.size());
+
+    const auto add_to = [&](Process p, Node node) {
+        if (gate[p] != nobody) node.before.push_back(gate[p]);
+        return add(std::move(node));
+    };
+    const auto send = [&](Process p, const Message &message, std::size_t node) {
+        require(message.peer != p, "a message to oneself");
+        require(messages.emplace(std::tuple(p, message.peer, message.number), node).second, "two messages of one name");
+    };
+    // Matched when all processes have decided.
+    struct Awaited {
+        Process process;
+        Message message;
+        std::size_t node;
+    };
+    std::vector<Awaited> awaited;
+    const auto steps_of = [&](Process p, const std::vector<Step> &after) {
+        std::vector<std::size_t> before;
+        for (const Step &step : after) {
+            const auto found = steps.find({p, step.command, step.part});
+            require(found != steps.end(), "a step waits for one that this process does not have");
+            before.push_back(found->second);
+        }
+        return before;
+    };
+    const auto follow = [&](Process p, const Relay &relay, std::size_t call) {
+        if (relay.from) {
+            const std::size_t node = add_to(p, {Node::Kind::hear, p, call});
+            awaited.push_back({p, *relay.from, node});
+            if (known[p][call] == nobody || program_.calls[call].result_to_all) known[p][call] = node;
+            for (const Message &message : relay.to) {
+                send(p, message,
+                     add_to(p, {.kind = Node::Kind::tell, .process = p, .call = call, .peer = node, .before = {node}}));
+            }
+        } else {
+            for (const Message &message : relay.to) {
+                const std::size_t node = known[p][call];
+                send(p, message,
+                     add_to(p, {.kind = Node::Kind::tell, .process = p, .call = call, .peer = node, .before = {node}}));
+            }
+        }
+    };
+
+    for (std::size_t k = 0; k < program.calls.size(); ++k) {
+        const Call &call = program.calls[k];
+        const Process owner = program.process_of_device[call.device];
+
+        for (const Process p : call.finishes) {
+            Node finish{Node::Kind::finish, p, k};
+            for (std::size_t n = 0; n < nodes_.size(); ++n) {
+                if (nodes_[n].process == p) finish.before.push_back(n);
+            }
+            gate[p] = add(std::move(finish));
+            schedules[p].over(k + 1);
+        }
+
+        // What one device shows, and who must be told.
+        reads_.emplace_back();
+        defined_.emplace_back();
+        for (const Access &access : call.accesses) {
+            for (std::size_t at = access.begin; at < access.end && reads(access); ++at) {
+                reads_[k].push_back(expected.cells[access.buffer][at]);
+                defined_[k].push_back(expected.cells[access.buffer][at] != garbage);
+            }
+        }
+        std::size_t to_tell = 0;
+        for (const std::size_t wait : call.waits) {
+            const bool knows = told_all[wait] || program.process_of_device[program.calls[wait].device] == owner;
+            if (!knows && told[wait].insert(owner).second) ++to_tell;
+        }
+
+        std::map<std::pair<BufferId, std::size_t>, Device> sources;
+        std::size_t completions_sent = 0;
+        std::size_t completions_awaited = 0;
+        for (Process p = 0; p < processes; ++p) {
+            std::vector<Event *> waits;
+            for (const std::size_t wait : call.waits) waits.push_back(&events[p][wait]);
+            const Decisions &d =
+                schedules[p].decide({call.device, call.queue, call.accesses, waits, call.result_to_all});
+            require(d.event.command == k + 1 && d.event.process == owner, "a command has another name");
+            require(d.actual == (p == owner), "a command is enqueued where it should not be, or not where it should");
+            events[p][k] = d.event;
+
+            for (const Completion &completion : d.completions_sent) {
+                const std::size_t about = completion.command - 1;
+                require(program.process_of_device[program.calls[about].device] == p, "a completion by another process");
+                require(completion.message.peer == owner, "a completion for who does not wait");
+                send(p, completion.message,
+                     add_to(p, {.kind = Node::Kind::tell,
+                                .process = p,
+                                .call = about,
+                                .peer = known[p][about],
+                                .before = {known[p][about]}}));
+                ++completions_sent;
+            }
+            for (const Completion &completion : d.completions_awaited) {
+                const std::size_t about = completion.command - 1;
+                const std::size_t node = add_to(p, {Node::Kind::hear, p, about});
+                require(known[p][about] == nobody, "a completion of what is known");
+                known[p][about] = node;
+                awaited.push_back({p, completion.message, node});
+                ++completions_awaited;
+            }
+            for (const Transfer &transfer : d.transfers) {
+                Node node{Node::Kind::copy, p, k, transfer.buffer, transfer.begin, transfer.end, transfer.source,
+                          transfer.target};
+                node.before = steps_of(p, transfer.after);
+                if (transfer.kind == Transfer::Kind::send) node.kind = Node::Kind::send;
+                if (transfer.kind == Transfer::Kind::receive) node.kind = Node::Kind::receive;
+                require(transfer.begin < transfer.end, "an empty transfer");
+                require(transfer.target == call.device, "a transfer to another device");
+                const bool gives = program.process_of_device[transfer.source] == p;
+                require(gives == (node.kind != Node::Kind::receive), "a process gives what it does not have");
+                require((p == owner) == (node.kind != Node::Kind::send), "a process gets what it does not need");
+                const std::size_t number = add_to(p, std::move(node));
+                require(steps.emplace(std::tuple(p, transfer.step.command, transfer.step.part), number).second,
+                        "two steps of one name");
+                if (transfer.kind == Transfer::Kind::send) send(p, transfer.message, number);
+                if (transfer.kind == Transfer::Kind::receive) awaited.push_back({p, transfer.message, number});
+                if (transfer.kind != Transfer::Kind::send) {
+                    ++transfers_;
+                    for (std::size_t at = transfer.begin; at < transfer.end; ++at) {
+                        require(sources.emplace(std::pair(transfer.buffer, at), transfer.source).second,
+                                "a byte comes twice");
+                    }
+                }
+            }
+            if (d.actual) {
+                Node node{Node::Kind::command, p, k};
+                node.before = steps_of(p, d.after);
+                for (const std::size_t wait : call.waits) {
+                    require(known[p][wait] != nobody, "who waits is not told");
+                    node.before.push_back(known[p][wait]);
+                }
+                if (call.queue != unordered) {
+                    const auto last = queues.find(call.queue);
+                    if (last != queues.end()) node.before.push_back(last->second);
+                }
+                known[p][k] = add_to(p, std::move(node));
+                if (call.queue != unordered) queues[call.queue] = known[p][k];
+                steps.emplace(std::tuple(p, CommandId{k + 1}, 0U), known[p][k]);
+            } else {
+                require(d.after.empty(), "a command elsewhere waits");
+            }
+            require(call.result_to_all || (!d.result.from && d.result.to.empty()), "a result nobody asked for");
+            follow(p, d.result, k);
+        }
+        require(completions_sent == to_tell && completions_awaited == to_tell, "another number of completions");
+        completions_ += to_tell;
+        if (call.result_to_all) told_all[k] = true;
+        if (call.blocking) {
+            for (Process p = 0; p < processes; ++p) follow(p, schedules[p].tell_all(events[p][k]), k);
+            for (Process p = 0; p < processes; ++p) {
+                require(known[p][k] != nobody, "a host waits and is not told");
+                gate[p] = known[p][k];
+            }
+            told_all[k] = true;
+        }
+
+        for (const auto &[process, message, node] : awaited) {
+            const auto found = messages.find({message.peer, process, message.number});
+            require(found != messages.end(), "a process waits for a message that nobody sends");
+            const std::size_t from = found->second;
+            const Node &a = nodes_[from];
+            Node &b = nodes_[node];
+            require((a.kind == Node::Kind::send && b.kind == Node::Kind::receive) ||
+                        (a.kind == Node::Kind::tell && b.kind == Node::Kind::hear),
+                    "the ends of a message are of different kinds");
+            require(std::tie(a.call, a.buffer, a.begin, a.end, a.source, a.target) ==
+                        std::tie(b.call, b.buffer, b.begin, b.end, b.source, b.target),
+                    "the ends of a message are of different opinion");
+            b.peer = from;
+            b.before.push_back(from);
+            messages.erase(found);
+        }
+        awaited.clear();
+        require(messages.empty(), "a message that nobody receives");
+
+        expected.check_transfers(call, std::move(sources));
+        expected.write(call, static_cast<Cell>(k + 1));
+    }
+    for (const Schedule &schedule : schedules) expected.check_residency(schedule);
+}
+
+void Graph::check_order() const {
+    // Which nodes end before each begins.
+    const std::size_t count = nodes_.size();
+    const std::size_t words = (count + 63) / 64;
+    std::vector<std::uint64_t> earlier(count * words);
+    const auto is_before = [&](std::size_t a, std::size_t b) {
+        return (earlier[b * words + a / 64] >> (a % 64) & 1) != 0;
+    };
+    std::vector<std::size_t> open(count);
+    std::vector<std::vector<std::size_t>> behind(count);
+    std::vector<std::size_t> ready;
+    for (std::size_t n = 0; n < count; ++n) {
+        open[n] = nodes_[n].before.size();
+        for (const std::size_t before : nodes_[n].before) behind[before].push_back(n);
+        if (open[n] == 0) ready.push_back(n);
+    }
+    std::size_t seen = 0;
+    for (; seen < ready.size(); ++seen) {
+        const std::size_t n = ready[seen];
+        for (const std::size_t next : behind[n]) {
+            for (std::size_t word = 0; word < words; ++word) earlier[next * words + word] |= earlier[n * words + word];
+            earlier[next * words + n / 64] |= std::uint64_t{1} << (n % 64);
+            if (--open[next] == 0) ready.push_back(next);
+        }
+    }
+    require(seen == count, "steps wait for each other in a circle");
+
+    struct Use {
+        std::size_t node;
+        Device device;
+        BufferId buffer;
+        std::size_t begin;
+        std::size_t end;
+        bool writes;
+    };
+    std::vector<Use> uses;
+    std::vector<std::size_t> command_of(program_.calls.size());
+    for (std::size_t n = 0; n < count; ++n) {
+        const Node &node = nodes_[n];
+        if (node.kind == Node::Kind::command) {
+            command_of[node.call] = n;
+            const Call &call = program_.calls[node.call];
+            for (const Access &a : call.accesses) {
+                uses.push_back({n, call.device, a.buffer, a.begin, a.end, writes(a)});
+            }
+        }
+        if (node.kind == Node::Kind::send || node.kind == Node::Kind::copy) {
+            uses.push_back({n, node.source, node.buffer, node.begin, node.end, false});
+        }
+        if (node.kind == Node::Kind::receive || node.kind == Node::Kind::copy) {
+            uses.push_back({n, node.target, node.buffer, node.begin, node.end, true});
+        }
+    }
+    for (const Use &a : uses) {
+        for (const Use &b : uses) {
+            const bool conflict = a.node < b.node && a.device == b.device && a.buffer == b.buffer && a.begin < b.end &&
+                                  b.begin < a.end && (a.writes || b.writes);
+            require(!conflict || is_before(a.node, b.node) || is_before(b.node, a.node),
+                    "two steps use the same bytes at the same time");
+        }
+    }
+    for (std::size_t k = 0; k < program_.calls.size(); ++k) {
+        for (const std::size_t wait : program_.calls[k].waits) {
+            require(is_before(command_of[wait], command_of[k]), "a command begins before what it waits for has ended");
+        }
+    }
+}
+
+Graph::State Graph::start() const {
+    State state;
+    for (Device device = 0; device < program_.process_of_device.size(); ++device) {
+        state.memory.emplace_back();
+        for (const Program::Buffer &buffer : program_.buffers) {
+            state.memory.back().emplace_back(buffer.size,
+                                             buffer.contents == Contents::everywhere ? 0 : garbage + device);
+        }
+    }
+    state.messages.resize(nodes_.size());
+    state.done.resize(nodes_.size());
+    return state;
+}
+
+bool Graph::is_ready(const State &state, std::size_t node) const {
+    const auto &before = nodes_[node].before;
+    return !state.done[node] && std::all_of(before.begin(), before.end(), [&](std::size_t n) { return state.done[n]; });
+}
+
+void Graph::execute(State &state, std::size_t number) const {
+    const Node &node = nodes_[number];
+    const auto range_of = [&](Device device) {
+        return state.memory[device][node.buffer].begin() + static_cast<std::ptrdiff_t>(node.begin);
+    };
+    const auto size = static_cast<std::ptrdiff_t>(node.end - node.begin);
+    const auto check = [&](const std::vector<Cell> &seen) {
+        for (std::size_t i = 0; i < reads_[node.call].size(); ++i) {
+            require(!defined_[node.call][i] || seen[i] == reads_[node.call][i],
+                    "call " + std::to_string(node.call) + ": byte " + std::to_string(i) +
+                        " of what it reads is of call " + std::to_string(seen[i]) + " instead of " +
+                        std::to_string(reads_[node.call][i]));
+        }
+    };
+    switch (node.kind) {
+        case Node::Kind::command: {
+            const Call &call = program_.calls[node.call];
+            auto &memory = state.memory[call.device];
+            std::vector<Cell> seen;
+            for (const Access &access : call.accesses) {
+                for (std::size_t at = access.begin; at < access.end && reads(access); ++at) {
+                    seen.push_back(memory[access.buffer][at]);
+                }
+            }
+            check(seen);
+            for (const Access &access : call.accesses) {
+                for (std::size_t at = access.begin; at < access.end; ++at) {
+                    if (writes_byte(access, at)) memory[access.buffer][at] = static_cast<Cell>(node.call + 1);
+                }
+            }
+            if (call.result_to_all) state.messages[number] = seen;
+            break;
+        }
+        case Node::Kind::send:
+            state.messages[number].assign(range_of(node.source), range_of(node.source) + size);
+            break;
+        case Node::Kind::receive:
+            std::copy_n(state.messages[node.peer].begin(), size, range_of(node.target));
+            state.messages[node.peer].clear();
+            break;
+        case Node::Kind::copy: std::copy_n(range_of(node.source), size, range_of(node.target)); break;
+        case Node::Kind::tell: state.messages[number] = state.messages[node.peer]; break;
+        case Node::Kind::hear:
+            state.messages[number] = state.messages[node.peer];
+            if (program_.calls[node.call].result_to_all) check(state.messages[number]);
+            break;
+        case Node::Kind::finish: break;
+    }
+    state.done[number] = true;
+}
+
+void Graph::execute_randomly(std::mt19937_64 &random) const {
+    State state = start();
+    std::vector<std::size_t> ready;
+    for (std::size_t done = 0; done < nodes_.size(); ++done) {
+        ready.clear();
+        for (std::size_t n = 0; n < nodes_.size(); ++n) {
+            if (is_ready(state, n)) ready.push_back(n);
+        }
+        require(!ready.empty(), "nothing can go on");
+        execute(state, ready[random() % ready.size()]);
+    }
+}
+
+std::size_t Graph::execute_all() const {
+    std::unordered_set<std::string> met;
+    std::size_t choices = 0;
+    const auto key_of = [](const State &state) {
+        std::string key;
+        const auto append = [&key](const std::vector<Cell> &cells) {
+            key.append(reinterpret_cast<const char *>(cells.data()), cells.size() * sizeof(Cell));
+            key += '|';
+        };
+        for (const bool done : state.done) key += done ? '1' : '0';
+        for (const auto &device : state.memory) std::for_each(device.begin(), device.end(), append);
+        std::for_each(state.messages.begin(), state.messages.end(), append);
+        return key;
+    };
+    std::vector<State> open{start()};
+    met.insert(key_of(open.back()));
+    while (!open.empty()) {
+        const State state = std::move(open.back());
+        open.pop_back();
+        std::size_t ready = 0;
+        for (std::size_t n = 0; n < nodes_.size(); ++n) {
+            if (!is_ready(state, n)) continue;
+            ++ready;
+            State next = state;
+            execute(next, n);
+            if (met.insert(key_of(next)).second) open.push_back(std::move(next));
+        }
+        choices += ready > 1 ? 1 : 0;
+        require(ready > 0 || std::find(state.done.begin(), state.done.end(), false) == state.done.end(),
+                "nothing can go on");
+    }
+    return choices;
+}
+
+}  // namespace cluster_model

@@ -1,0 +1,160 @@
+#include "cluster/residency.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include <doctest/doctest.h>
+
+using namespace cldist::cluster;
+
+namespace {
+
+// Two hosts, each of two processes that have two devices: 0 1 | 2 3 || 4 5 | 6 7.
+const Topology two_hosts({0, 0, 1, 1}, {0, 0, 1, 1, 2, 2, 3, 3});
+
+std::vector<Copy> read(Residency &residency, const Topology &topology, Device reader, std::size_t begin,
+                       std::size_t end) {
+    std::vector<Copy> copies;
+    residency.read(topology, reader, begin, end, copies);
+    return copies;
+}
+
+Topology one_device_each(std::uint32_t processes, std::uint32_t per_host) {
+    std::vector<std::uint32_t> hosts(processes);
+    std::vector<Process> devices(processes);
+    std::iota(devices.begin(), devices.end(), 0);
+    for (Process p = 0; p < processes; ++p) hosts[p] = p / per_host;
+    return {hosts, devices};
+}
+
+}  // namespace
+
+TEST_CASE("bytes that were never written need no copy") {
+    Residency residency(two_hosts, 100, Contents::undefined);
+    CHECK(read(residency, two_hosts, 3, 0, 100).empty());
+    residency.write(two_hosts, 0, 10, 20);
+    CHECK(read(residency, two_hosts, 3, 0, 100) == std::vector<Copy>{{10, 20, 0}});
+    CHECK(read(residency, two_hosts, 3, 0, 100).empty());
+}
+
+TEST_CASE("a buffer that every process initialised needs no copy until it is written") {
+    Residency residency(two_hosts, 100, Contents::everywhere);
+    for (Device d = 0; d < 8; ++d) CHECK(read(residency, two_hosts, d, 0, 100).empty());
+    residency.write(two_hosts, 5, 50, 100);
+    CHECK(read(residency, two_hosts, 0, 0, 100) == std::vector<Copy>{{50, 100, 5}});
+}
+
+TEST_CASE("the nearest holder is the source: of the same process, else of the same host, else any") {
+    Residency residency(two_hosts, 1, Contents::undefined);
+    residency.write(two_hosts, 4, 0, 1);
+    CHECK(read(residency, two_hosts, 0, 0, 1) == std::vector<Copy>{{0, 1, 4}});  // another host
+    CHECK(read(residency, two_hosts, 2, 0, 1) == std::vector<Copy>{{0, 1, 0}});  // same host, though 4 is older
+    CHECK(read(residency, two_hosts, 3, 0, 1) == std::vector<Copy>{{0, 1, 2}});  // same process
+    CHECK(read(residency, two_hosts, 5, 0, 1) == std::vector<Copy>{{0, 1, 4}});
+    CHECK(read(residency, two_hosts, 5, 0, 1).empty());
+}
+
+TEST_CASE("hosts and processes are told apart whatever their numbers") {
+    // Ranks dealt out to the hosts in turn, devices in no order.
+    const Topology mixed({7, 3, 7, 3}, {3, 0, 2, 1, 0});
+    Residency residency(mixed, 1, Contents::undefined);
+    residency.write(mixed, 0, 0, 1);                                         // process 3, host 3
+    CHECK(read(residency, mixed, 1, 0, 1) == std::vector<Copy>{{0, 1, 0}});  // process 0, host 7
+    CHECK(read(residency, mixed, 3, 0, 1) == std::vector<Copy>{{0, 1, 0}});  // process 1, host 3
+    CHECK(read(residency, mixed, 2, 0, 1) == std::vector<Copy>{{0, 1, 1}});  // process 2, host 7
+    CHECK(read(residency, mixed, 4, 0, 1) == std::vector<Copy>{{0, 1, 1}});  // process 0
+}
+
+TEST_CASE("a range held in pieces comes from each piece's holder, neighbours with one source in one copy") {
+    Residency residency(two_hosts, 40, Contents::undefined);
+    for (Device d = 0; d < 4; ++d) residency.write(two_hosts, 2 * d, d * 10, d * 10 + 10);
+    CHECK(residency.holders().pieces() == 4);
+    CHECK(read(residency, two_hosts, 2, 0, 20) == std::vector<Copy>{{0, 10, 0}});
+    // [0, 10) has holders 0 and 2, [10, 20) has 2.
+    CHECK(read(residency, two_hosts, 3, 5, 35) == std::vector<Copy>{{5, 20, 2}, {20, 30, 4}, {30, 35, 6}});
+    residency.write(two_hosts, 1, 0, 40);
+    CHECK(residency.holders().pieces() == 1);
+    CHECK(read(residency, two_hosts, 3, 0, 40) == std::vector<Copy>{{0, 40, 1}});
+}
+
+TEST_CASE("ranges that as many devices hold are one piece only where the devices are the same") {
+    const Topology topology = one_device_each(16, 4);
+    for (const Device holders : {2U, 4U, 5U, 9U}) {
+        Residency residency(topology, 20, Contents::undefined);
+        residency.write(topology, 0, 0, 20);
+        // In another order, which does not matter; then one of them is another.
+        for (Device d = 1; d < holders; ++d) read(residency, topology, d, 0, 10);
+        for (Device d = holders - 1; d > 1; --d) read(residency, topology, d, 10, 20);
+        CHECK(residency.holders().pieces() == 2);
+        read(residency, topology, 15, 10, 20);
+        CHECK(residency.holders().pieces() == 2);
+        read(residency, topology, 15, 0, 10);
+        read(residency, topology, 1, 10, 20);
+        CHECK(residency.holders().pieces() == 1);
+    }
+}
+
+TEST_CASE("what many devices read in turn spreads as a tree, once to each host") {
+    std::mt19937_64 random(3);
+    for (const std::uint32_t per_host : {1U, 8U, 64U}) {
+        const Topology topology = one_device_each(256, per_host);
+        std::vector<Device> readers(256);
+        std::iota(readers.begin(), readers.end(), 0);
+        for (const bool shuffled : {false, true}) {
+            if (shuffled) std::shuffle(readers.begin() + 1, readers.end(), random);
+            Residency residency(topology, 16, Contents::undefined);
+            residency.write(topology, readers[0], 0, 16);
+            std::map<Device, int> depth{{readers[0], 0}};
+            std::map<Device, int> sent;
+            std::uint32_t between_hosts = 0;
+            for (auto reader = readers.begin() + 1; reader != readers.end(); ++reader) {
+                const auto copies = read(residency, topology, *reader, 0, 16);
+                REQUIRE(copies.size() == 1);
+                const Device source = copies[0].source;
+                REQUIRE(depth.count(source) == 1);
+                depth[*reader] = depth[source] + 1;
+                ++sent[source];
+                if (topology.host_of(source) != topology.host_of(*reader)) ++between_hosts;
+            }
+            const auto most = [](const std::map<Device, int> &counts) {
+                return std::max_element(counts.begin(), counts.end(),
+                                        [](const auto &a, const auto &b) { return a.second < b.second; })
+                    ->second;
+            };
+            CHECK(between_hosts == 256 / per_host - 1);
+            // 8 where one order is followed; a few more where devices come between others.
+            CHECK(most(depth) <= (shuffled ? 16 : 10));
+            CHECK(most(sent) <= (shuffled ? 24 : 14));
+        }
+    }
+}
+
+TEST_CASE("everything that a root has reaches each process once, and each host once from another") {
+    for (const std::uint32_t per_host : {1U, 3U, 4U, 13U}) {
+        const std::uint32_t processes = 13;
+        const Topology topology = one_device_each(processes, per_host);
+        for (Process root = 0; root < processes; ++root) {
+            std::uint32_t between_hosts = 0;
+            std::uint32_t roots = 0;
+            for (Process p = 0; p < processes; ++p) {
+                const Topology::Branch branch = topology.branch(root, p);
+                if (!branch.parent) {
+                    ++roots;
+                    CHECK(p == root);
+                }
+                for (const Process child : branch.children) {
+                    CHECK(topology.branch(root, child).parent == p);
+                    if (topology.host_of(child) != topology.host_of(p)) ++between_hosts;
+                }
+                // The way to the root is short, so there is one.
+                int steps = 0;
+                for (Process at = p; at != root; at = *topology.branch(root, at).parent) REQUIRE(++steps <= 8);
+            }
+            CHECK(roots == 1);
+            CHECK(between_hosts == (processes + per_host - 1) / per_host - 1);
+        }
+    }
+}

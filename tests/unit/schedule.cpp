@@ -1,0 +1,320 @@
+/// What the schedules of all processes decide, executed on a model of a cluster. The environment variable
+/// CLDIST_TEST_SEQUENCES says how many random programs are tried, and that this is the long version.
+
+#include "cluster/schedule.hpp"
+
+#include <cstdlib>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "cluster_model.hpp"
+
+using namespace cluster_model;
+
+namespace {
+
+constexpr const char *sequences_variable = "CLDIST_TEST_SEQUENCES";
+constexpr std::size_t size = 4;  // of buffers
+
+bool in_long_version() { return std::getenv(sequences_variable) != nullptr; }
+
+/// Executes the program in every order; returns in how many states there was a choice.
+std::size_t check(const Program &program) {
+    try {
+        const Graph graph(program);
+        graph.check_order();
+        return graph.execute_all();
+    } catch (const std::string &what) {
+        FAIL(what << "\n" << describe(program));
+    }
+    return 0;
+}
+
+Access whole(BufferId buffer, AccessMode mode) { return {buffer, 0, size, mode}; }
+
+Access half(BufferId buffer, std::size_t number, AccessMode mode) {
+    return {buffer, number * size / 2, (number + 1) * size / 2, mode};
+}
+
+/// What commands do in enumerated programs.
+const std::vector<std::vector<Access>> forms = {
+    {whole(0, AccessMode::read)},
+    {whole(0, AccessMode::write)},
+    {whole(0, AccessMode::read_write)},
+    {half(0, 0, AccessMode::write)},
+    {half(0, 1, AccessMode::read_write)},
+    {whole(0, AccessMode::read), whole(1, AccessMode::write)},
+    {whole(1, AccessMode::read), half(0, 0, AccessMode::read), half(0, 1, AccessMode::write)},
+};
+
+/// Calls `use` with every program of `length` calls, each on any of three devices and of any form.
+template <typename Use>
+void for_each_program(std::size_t length, Use &&use) {
+    Program program;
+    program.buffers = {{size, Contents::undefined}, {size, Contents::everywhere}};
+    program.calls.resize(length);
+    std::size_t count = 1;
+    for (std::size_t i = 0; i < length; ++i) count *= 3 * forms.size();
+    for (std::size_t number = 0; number < count; ++number) {
+        std::size_t rest = number;
+        for (Call &call : program.calls) {
+            call.device = static_cast<Device>(rest % 3);
+            call.accesses = forms[rest / 3 % forms.size()];
+            rest /= 3 * forms.size();
+        }
+        use(program);
+    }
+}
+
+enum class Order { unordered, in_order, wait_lists, results };
+
+void set_order(Program &program, Order order) {
+    for (std::size_t k = 0; k < program.calls.size(); ++k) {
+        Call &call = program.calls[k];
+        call.queue = order == Order::in_order ? call.device : unordered;
+        call.waits.clear();
+        if (order >= Order::wait_lists && k > 0) call.waits.push_back(k - 1);
+        call.result_to_all = order == Order::results && k % 2 == 0;
+    }
+}
+
+void place(Program &program, bool all_apart) {
+    program.host_of_process = all_apart ? std::vector<std::uint32_t>{0, 0, 1} : std::vector<std::uint32_t>{0, 1};
+    program.process_of_device = all_apart ? std::vector<Process>{0, 1, 2} : std::vector<Process>{0, 0, 1};
+}
+
+/// Executes one in `step` of all programs of `length` commands, places and orders, in every order.
+void check_programs(std::size_t length, std::size_t step) {
+    std::size_t number = 0;
+    std::size_t programs = 0;
+    std::size_t choices = 0;
+    for (const bool all_apart : {true, false}) {
+        for (const Order order : {Order::unordered, Order::in_order, Order::wait_lists, Order::results}) {
+            for_each_program(length, [&](Program &program) {
+                // Where all are apart the rest is like one of these, but for hosts.
+                if (all_apart && program.calls[0].device != 0) return;
+                if (number++ % step != 0) return;
+                place(program, all_apart);
+                set_order(program, order);
+                choices += check(program);
+                ++programs;
+            });
+        }
+    }
+    CHECK(programs == (number + step - 1) / step);
+    CHECK(choices > programs);
+}
+
+/// A range of one of the buffers: all of it, one of some sub-buffers, or any.
+Access random_access(const Program &program, std::mt19937_64 &random) {
+    Access access{};
+    access.buffer = static_cast<BufferId>(random() % program.buffers.size());
+    const std::size_t end = program.buffers[access.buffer].size;
+    access.end = end;
+    switch (random() % 5) {
+        case 0:
+        case 1: break;
+        case 2: access.end = (end + 1) / 2; break;
+        case 3: access.begin = end / 3; break;
+        default: access.begin = random() % end; access.end = access.begin + 1 + random() % (end - access.begin);
+    }
+    access.mode = static_cast<AccessMode>(random() % 3);
+    return access;
+}
+
+Program random_program(std::mt19937_64 &random) {
+    Program program;
+    const std::size_t processes = 1 + random() % 5;
+    const std::size_t devices = 1 + random() % 7;
+    for (std::size_t p = 0; p < processes; ++p) {
+        program.host_of_process.push_back(static_cast<std::uint32_t>(random() % 3));
+    }
+    for (std::size_t d = 0; d < devices; ++d) {
+        program.process_of_device.push_back(static_cast<Process>(random() % processes));
+    }
+    for (std::size_t b = 1 + random() % 3; b > 0; --b) {
+        program.buffers.push_back({1 + random() % 12, random() % 3 == 0 ? Contents::everywhere : Contents::undefined});
+    }
+    const std::size_t calls = 1 + random() % 16;
+    for (std::size_t k = 0; k < calls; ++k) {
+        Call call;
+        call.device = static_cast<Device>(random() % devices);
+        // Two in-order queues on each device, and out-of-order ones.
+        const std::size_t queue = random() % 3;
+        if (queue < 2) call.queue = static_cast<QueueId>(2 * call.device + queue);
+        for (std::size_t a = random() % 4; a > 0; --a) call.accesses.push_back(random_access(program, random));
+        for (std::size_t w = random() % 4; w > 1 && k > 0; --w) call.waits.push_back(random() % k);
+        if (random() % 6 == 0) {
+            call.result_to_all = true;
+            for (Access &access : call.accesses) access.mode = AccessMode::read;
+        }
+        call.blocking = random() % 6 == 0;
+        for (Process p = 0; p < processes; ++p) {
+            if (random() % 12 == 0) call.finishes.push_back(p);
+        }
+        program.calls.push_back(std::move(call));
+    }
+    return program;
+}
+
+/// Schedules of all processes of a topology.
+struct Processes {
+    explicit Processes(const Topology &topology) {
+        for (Process p = 0; p < topology.processes(); ++p) schedules.emplace_back(topology, p);
+    }
+    BufferId create(Contents contents) {
+        BufferId id = 0;
+        for (Schedule &schedule : schedules) id = schedule.create_buffer(size, contents);
+        return id;
+    }
+    std::vector<Decisions> decide(Device device, const std::vector<Access> &accesses, QueueId queue = unordered) {
+        std::vector<Decisions> all;
+        for (Schedule &schedule : schedules) all.push_back(schedule.decide({device, queue, accesses, {}, false}));
+        return all;
+    }
+    std::vector<Schedule> schedules;
+};
+
+const Topology three_apart({0, 1, 2}, {0, 1, 2});
+
+}  // namespace
+
+TEST_CASE("every order that three commands leave open shows each reader what one device would have shown") {
+    check_programs(3, in_long_version() ? 1 : 4);
+}
+
+TEST_CASE("every order of four commands is right") { check_programs(4, in_long_version() ? 1 : 47); }
+
+TEST_CASE("random sequences of commands are right on any cluster") {
+    const std::uint64_t sequences =
+        in_long_version() ? std::strtoull(std::getenv(sequences_variable), nullptr, 10) : 20000;
+    std::size_t transfers = 0;
+    std::size_t completions = 0;
+    for (std::uint64_t seed = 0; seed < sequences; ++seed) {
+        std::mt19937_64 random(seed);
+        const Program program = random_program(random);
+        try {
+            const Graph graph(program);
+            graph.check_order();
+            graph.execute_randomly(random);
+            transfers += graph.transfers();
+            completions += graph.completions();
+        } catch (const std::string &what) {
+            FAIL("seed " << seed << ": " << what << "\n" << describe(program));
+        }
+    }
+    CHECK(transfers > sequences);
+    CHECK(completions > sequences / 2);
+}
+
+TEST_CASE("only the two processes of a transfer have anything to do for a virtual command") {
+    Processes all(three_apart);
+    const BufferId buffer = all.create(Contents::undefined);
+    all.decide(0, {whole(buffer, AccessMode::write)});
+    const auto decisions = all.decide(1, {whole(buffer, AccessMode::read)});
+    REQUIRE(decisions[0].transfers.size() == 1);
+    CHECK(decisions[0].transfers[0].kind == Transfer::Kind::send);
+    CHECK(decisions[0].transfers[0].message == Message{1, 0});
+    CHECK(decisions[0].transfers[0].after == std::vector<Step>{{1, 0}});
+    CHECK(!decisions[0].actual);
+    REQUIRE(decisions[1].transfers.size() == 1);
+    CHECK(decisions[1].transfers[0].kind == Transfer::Kind::receive);
+    CHECK(decisions[1].transfers[0].message == Message{0, 0});
+    CHECK(decisions[1].after == std::vector<Step>{{2, 1}});
+    CHECK(decisions[1].actual);
+    CHECK(decisions[2].transfers.empty());
+    CHECK(!decisions[2].actual);
+}
+
+TEST_CASE("a later writer on another device waits for no reader, one on the same device does") {
+    Processes all(three_apart);
+    const BufferId buffer = all.create(Contents::everywhere);
+    all.decide(0, {whole(buffer, AccessMode::read)});
+    CHECK(all.decide(1, {whole(buffer, AccessMode::write)})[1].after.empty());
+    CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after == std::vector<Step>{{1, 0}});
+}
+
+TEST_CASE("an in-order queue's own order needs no waiting, another queue waits for the last of it") {
+    Processes all(three_apart);
+    const BufferId buffer = all.create(Contents::everywhere);
+    all.decide(0, {whole(buffer, AccessMode::write)}, 5);
+    all.decide(0, {whole(buffer, AccessMode::read)}, 5);
+    CHECK(all.decide(0, {whole(buffer, AccessMode::read)}, 5)[0].after.empty());
+    CHECK(all.decide(0, {whole(buffer, AccessMode::write)}, 6)[0].after == std::vector<Step>{{3, 0}});
+}
+
+TEST_CASE("disjoint parts of a buffer are no conflict") {
+    Processes all(three_apart);
+    const BufferId buffer = all.create(Contents::undefined);
+    all.decide(0, {half(buffer, 0, AccessMode::write)});
+    CHECK(all.decide(0, {half(buffer, 1, AccessMode::write)})[0].after.empty());
+    CHECK(all.decide(0, {whole(buffer, AccessMode::read)})[0].after == std::vector<Step>{{1, 0}, {2, 0}});
+}
+
+TEST_CASE("nobody waits for commands that are known to be over") {
+    Processes all(three_apart);
+    const BufferId buffer = all.create(Contents::undefined);
+    all.decide(0, {whole(buffer, AccessMode::write)});
+    all.decide(0, {whole(buffer, AccessMode::read)});
+    all.schedules[0].over(2);
+    all.decide(0, {whole(buffer, AccessMode::read)});
+    CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after == std::vector<Step>{{2, 0}, {3, 0}});
+    all.schedules[0].over(5);
+    CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after.empty());
+}
+
+TEST_CASE("a completion goes once to each process that waits, and to none that knows") {
+    Processes all(three_apart);
+    std::vector<Event> events(3);
+    for (Process p = 0; p < 3; ++p) events[p] = all.schedules[p].decide({0, unordered, {}, {}, false}).event;
+    const auto wait_on = [&](Device device) {
+        std::vector<Decisions> decisions;
+        for (Process p = 0; p < 3; ++p) {
+            Event *const event = &events[p];
+            decisions.push_back(all.schedules[p].decide({device, unordered, {}, {&event, 1}, false}));
+        }
+        return decisions;
+    };
+    auto decisions = wait_on(2);
+    REQUIRE(decisions[0].completions_sent.size() == 1);
+    CHECK(decisions[0].completions_sent[0].message == Message{2, 0});
+    REQUIRE(decisions[2].completions_awaited.size() == 1);
+    CHECK(decisions[2].completions_awaited[0].command == 1);
+    CHECK(decisions[1].completions_awaited.empty());
+    for (const Device device : {2U, 0U}) {  // told before; its own
+        for (const Decisions &d : wait_on(device)) CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
+    }
+    std::size_t told = 0;
+    for (Process p = 0; p < 3; ++p) told += all.schedules[p].tell_all(events[p]).to.size();
+    CHECK(told == 2);
+    for (Process p = 0; p < 3; ++p) CHECK(all.schedules[p].tell_all(events[p]).to.empty());
+    for (const Decisions &d : wait_on(1)) CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
+}
+
+TEST_CASE("the number of a released buffer is given again, without its past") {
+    Processes all(three_apart);
+    const BufferId first = all.create(Contents::undefined);
+    const BufferId second = all.create(Contents::undefined);
+    CHECK(first != second);
+    all.decide(0, {whole(first, AccessMode::write)});
+    for (Schedule &schedule : all.schedules) schedule.release_buffer(first);
+    CHECK(all.create(Contents::undefined) == first);
+    const auto decisions = all.decide(1, {whole(first, AccessMode::read)});
+    CHECK(decisions[0].transfers.empty());
+    CHECK(decisions[1].transfers.empty());
+    CHECK(all.decide(0, {whole(first, AccessMode::write)})[0].after.empty());
+}
+
+TEST_CASE("what is remembered of conflicts stays small while commands end") {
+    Hazards hazards(1 << 20);
+    std::mt19937_64 random(5);
+    std::vector<Step> after;
+    for (CommandId command = 1; command <= 20000; ++command) {
+        const std::size_t begin = random() % (1 << 19);
+        after.clear();
+        hazards.read(begin, begin + 1 + random() % 1000, {command, 0}, unordered, command, after);
+        REQUIRE(after.empty());
+        REQUIRE(hazards.pieces() <= 64);
+    }
+}
