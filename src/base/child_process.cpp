@@ -9,23 +9,38 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
+#include <fstream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace cldist {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// PoCL 5 sets it to itself, which would hide all other platforms from the child.
-constexpr std::string_view set_by_pocl = "OCL_ICD_FILENAMES=";
-const bool set_before = std::getenv("OCL_ICD_FILENAMES") != nullptr;
+// PoCL 5 sets this variable to itself when it is loaded, which would hide all other platforms from the child.
+constexpr std::string_view platforms = "OCL_ICD_FILENAMES=";
+constexpr std::string_view set_by_pocl = "OCL_ICD_FILENAMES=libpocl";
 
-// This process's environment as its platforms found it.
-std::vector<char *> environment() {
+// What the variable was when this process started; empty if it was not set.
+std::string platforms_at_start() {
+    std::ifstream file("/proc/self/environ", std::ios::binary);
+    for (std::string entry; std::getline(file, entry, '\0');)
+        if (entry.starts_with(platforms)) return entry;
+    return {};
+}
+
+// This process's environment, as its platforms found it.
+std::vector<char *> environment(std::string &at_start) {
     std::vector<char *> result;
-    for (char **entry = environ; *entry != nullptr; ++entry)
-        if (set_before || !std::string_view(*entry).starts_with(set_by_pocl)) result.push_back(*entry);
+    for (char **entry = environ; *entry != nullptr; ++entry) {
+        const bool overwritten = std::string_view(*entry).starts_with(set_by_pocl);
+        if (!overwritten)
+            result.push_back(*entry);
+        else if (!at_start.empty())
+            result.push_back(at_start.data());
+    }
     result.push_back(nullptr);
     return result;
 }
@@ -46,7 +61,9 @@ int start(std::vector<std::string> &arguments, int out, pid_t &child) {
     std::vector<char *> pointers;
     for (std::string &argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
-    const int error = posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environment().data());
+    std::string at_start = platforms_at_start();
+    const int error =
+        posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environment(at_start).data());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
