@@ -9,37 +9,33 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <fstream>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace cldist {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// PoCL 5 sets this variable to itself when it is loaded, which would hide all other platforms from the child.
-constexpr std::string_view platforms = "OCL_ICD_FILENAMES=";
-constexpr std::string_view set_by_pocl = "OCL_ICD_FILENAMES=libpocl";
+// The Khronos loader cuts this list at its first separator, in the environment itself, which would hide platforms from the
+// child. Read when this library is loaded, before any platform is.
+constexpr const char *platforms = "OCL_ICD_FILENAMES";
+const std::string platforms_at_start = [] {
+    const char *value = std::getenv(platforms);
+    return value != nullptr ? fmt::format("{}={}", platforms, value) : std::string();
+}();
 
-// What the variable was when this process started; empty if it was not set.
-std::string platforms_at_start() {
-    std::ifstream file("/proc/self/environ", std::ios::binary);
-    for (std::string entry; std::getline(file, entry, '\0');)
-        if (entry.starts_with(platforms)) return entry;
-    return {};
-}
-
-// This process's environment, as its platforms found it.
-std::vector<char *> environment(std::string &at_start) {
+// This process's environment, with the list whole. `list` is its memory.
+std::vector<char *> environment(std::string &list) {
     std::vector<char *> result;
     for (char **entry = environ; *entry != nullptr; ++entry) {
-        const bool overwritten = std::string_view(*entry).starts_with(set_by_pocl);
-        if (!overwritten)
-            result.push_back(*entry);
-        else if (!at_start.empty())
-            result.push_back(at_start.data());
+        const std::string_view text = *entry;
+        const bool cut = text.size() < list.size() && list[text.size()] == ':' && list.starts_with(text);
+        result.push_back(cut ? list.data() : *entry);
     }
     result.push_back(nullptr);
     return result;
@@ -61,9 +57,9 @@ int start(std::vector<std::string> &arguments, int out, pid_t &child) {
     std::vector<char *> pointers;
     for (std::string &argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
-    std::string at_start = platforms_at_start();
+    std::string list = platforms_at_start;
     const int error =
-        posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environment(at_start).data());
+        posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environment(list).data());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;

@@ -144,7 +144,7 @@ private:
             if (best == nullptr) continue;
             std::vector<Way> ways;
             std::vector<double> guesses;
-            for (const unsigned depth : {2U, 3U, 4U, 6U, 8U, 16U}) {
+            for (const unsigned depth : {2U, 3U, 4U, 6U, 8U, 12U}) {
                 if (depth > point.size / best->way.block) break;
                 ways.push_back(best->way);
                 ways.back().depth = depth;

@@ -14,6 +14,8 @@ constexpr unsigned mapped_depth = 16;
 constexpr std::size_t most_blocks = 512;
 
 constexpr Way mapped(std::size_t block) { return {Path::mapped, true, false, block, mapped_depth}; }
+// Several threads read a file, or write it.
+constexpr unsigned file_depth = 12;
 constexpr Way pipelined(std::size_t block, bool maps, bool host_memory) {
     return {Path::pipelined, maps, false, block, pipelined_depth(host_memory)};
 }
@@ -46,7 +48,7 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
     } else {
         for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib}) ways.push_back(mapped(block));
         for (std::size_t block = 256 * kib; block <= 8 * mib; block *= 2)
-            ways.push_back(pipelined(block, false, host_memory));
+            ways.push_back({Path::pipelined, false, false, block, file_depth});
     }
     ways.push_back(pinned);
     return ways;
