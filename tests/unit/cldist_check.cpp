@@ -40,7 +40,7 @@ std::vector<CheckedSize> checked(Simulated &transfers, std::size_t largest) {
     Task task;
     task.host_memory = true;
     task.largest = largest;
-    task.budget = 1;
+    task.budget = 100;
     task.loop_seconds = 0.001;
     task.now = [&] { return transfers.clock; };
     task.progress = [](std::size_t, double) {};
@@ -75,6 +75,20 @@ TEST_CASE("the ratio is that to the best of the others, and what does the same i
     const std::string text = check_text(Route::same_host, sizes);
     CHECK(text.find("| 64 MiB | mapped, 4 MiB x 8 | 67.1 | built-in: pipelined, ") != std::string::npos);
     CHECK(text.find("At worst 1.25 times as long as the best of the others.") != std::string::npos);
+}
+
+TEST_CASE("a check leaves out sizes for which there is no time") {
+    Simulated transfers(1e-3);
+    Task task;
+    task.host_memory = true;
+    task.largest = 64 * mib;
+    task.budget = 0.3;
+    task.loop_seconds = 0.001;
+    task.now = [&] { return transfers.clock; };
+    task.progress = [](std::size_t, double) {};
+    const auto sizes = check_route(transfers, task, profile_with(in_place), {true, 2});
+    CHECK(sizes.back().size < 64 * mib);
+    CHECK(transfers.clock < 1);
 }
 
 TEST_CASE("a check in which wrong bytes arrive ends and names size and way") {

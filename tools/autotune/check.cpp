@@ -64,6 +64,14 @@ std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, con
         task.progress(size, static_cast<double>(i) / static_cast<double>(sizes.size()));
         CheckedSize checked{size, contenders_of(profile, task.route, size, here), {}};
         const std::size_t count = checked.contenders.size();
+        if (!result.empty()) {
+            const double ratio = static_cast<double>(size) / static_cast<double>(result.back().size);
+            const double once =
+                2 * ratio * *std::max_element(result.back().seconds.begin(), result.back().seconds.end());
+            // No larger sizes, where even the fewest rounds take longer than there is time.
+            const double least = once * static_cast<double>(count) * (fewest_rounds + 2);
+            if (once > task.loop_seconds && least > begin + task.budget - task.now()) break;
+        }
         std::vector<unsigned> repeats(count);
         std::vector<std::vector<double>> times(count);
         for (std::size_t c = 0; c < count; ++c) {

@@ -33,6 +33,7 @@ public:
 
 private:
     void order(const Order &order) const;
+    [[nodiscard]] double ping_pongs(const Way &way, std::size_t size, unsigned count) const;
 
     const DeviceEnd &end_;
     const Route route_;
