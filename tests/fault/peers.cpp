@@ -196,7 +196,7 @@ void survive(const exchange &both) {
 }
 
 void killed(int rank) {
-    constexpr std::size_t size = 192 * MiB;
+    constexpr std::size_t size = 384 * MiB;
     const bare_device d(2 * size);
     // The large messages are not in the way of these.
     const bare_device for_talks(8 * MiB);
@@ -244,7 +244,7 @@ void cut(int rank, const std::string &folder) {
 
 /// Two jobs: ranks of the inter-communicator are those of the other job.
 void joined(int rank, const std::string &what, const std::string &file) {
-    constexpr std::size_t size = 192 * MiB;
+    constexpr std::size_t size = 384 * MiB;
     const bool accepts = what.rfind("accept", 0) == 0;
     std::string port(MPI_MAX_PORT_NAME, '\0');
     if (accepts) {
