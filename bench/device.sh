@@ -29,7 +29,7 @@ if ! grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
     echo libnvidia-opencl.so.1 >"$BUILD_DIR/vendors/nvidia.icd"
     export OCL_ICD_VENDORS=$BUILD_DIR/vendors OPENCL_VENDOR_PATH=$BUILD_DIR/vendors
 fi
-# mpirun loads OpenCL platforms through hwloc; PoCL then hides all others from the ranks.
+# mpirun loads OpenCL platforms through hwloc; the loader then cuts OCL_ICD_FILENAMES, if it is set, for the ranks.
 export HWLOC_COMPONENTS=-opencl
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 mpirun=$(command -v mpirun.openmpi || command -v mpirun || echo mpirun)

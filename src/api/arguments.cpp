@@ -103,10 +103,9 @@ Extent extent_of(const RangeArgument &range) {
 }
 
 void check_not_failed(const CommandArguments &command) {
-    for (const cl_event event : command.events())
-        if (const cl_int status = execution_status(event); status < 0)
-            throw Error(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                        fmt::format("an event of the wait list failed with {}", status));
+    if (const cl_int status = first_failure(command.events()); status < 0)
+        throw Error(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                    fmt::format("an event of the wait list failed with {}", status));
 }
 
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges) {

@@ -21,8 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The Khronos loader cuts this list at its first separator, in the environment itself, which would hide platforms from the
-// child. Read when this library is loaded, before any platform is.
+// Loaders cut this list at its first separator, in the environment itself, which would hide platforms from the child. Read when this library is loaded, before any platform is.
 constexpr const char *platforms = "OCL_ICD_FILENAMES";
 const std::string platforms_at_start = [] {
     const char *value = std::getenv(platforms);

@@ -81,22 +81,9 @@ std::string parse(std::string_view text, double &value) {
 }
 
 std::string parse(std::string_view text, Bytes &value) {
-    const std::string expected = fmt::format("a number of bytes up to {}, like 65536, 64k or 4M", largest_block);
-    if (text.empty()) return expected;
-    unsigned shift = 0;
-    switch (text.back()) {
-        case 'k':
-        case 'K': shift = 10; break;
-        case 'm':
-        case 'M': shift = 20; break;
-        case 'g':
-        case 'G': shift = 30; break;
-        default: break;
-    }
-    if (shift != 0) text.remove_suffix(1);
-    const auto number = parse_number<std::size_t>(text);
-    if (!number || *number > (largest_block >> shift)) return expected;
-    value.value = *number << shift;
+    const auto bytes = parse_bytes(text, largest_block);
+    if (!bytes) return fmt::format("a number of bytes up to {}, like 65536, 64k or 4M", largest_block);
+    value.value = *bytes;
     return {};
 }
 
@@ -132,6 +119,24 @@ std::string_view nearest_setting(std::string_view name) {
 }  // namespace
 
 const char *name_of(Path path) { return path_names.at(static_cast<std::size_t>(path)).first; }
+
+std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most) {
+    if (text.empty()) return std::nullopt;
+    unsigned shift = 0;
+    switch (text.back()) {
+        case 'k':
+        case 'K': shift = 10; break;
+        case 'm':
+        case 'M': shift = 20; break;
+        case 'g':
+        case 'G': shift = 30; break;
+        default: break;
+    }
+    if (shift != 0) text.remove_suffix(1);
+    const auto number = parse_number<std::size_t>(text);
+    if (!number || *number > (most >> shift)) return std::nullopt;
+    return *number << shift;
+}
 
 Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints) {
     Config result;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ struct Config {
 };
 
 const char *name_of(Path path);
+
+/// "65536", "64k", "4M", "1G": bytes, up to `most`; nothing if the text is none of these.
+[[nodiscard]] std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most);
 
 /// Reads the settings from an environment of "NAME=value" strings. A value that can't be read, and a variable that
 /// looks like a misspelt setting, adds a line to `complaints`; the default is used.

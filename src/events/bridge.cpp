@@ -1,6 +1,5 @@
 #include "events/bridge.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -57,10 +56,6 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
     return enqueue_marker(info, {&instead, 1});
 }
 
-bool any_failed(std::span<const cl_event> events) {
-    return std::any_of(events.begin(), events.end(), [](cl_event event) { return execution_status(event) < 0; });
-}
-
 // A path that the user forces is taken or fails; the automatic choice goes on with copies.
 void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
     if (config().path == Path::mapped) {
@@ -83,7 +78,7 @@ Event enqueue_barrier(const QueueInfo &info, cl_event done) {
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
     Start start;
     // PoCL 3.1 never ends what waits for an event that failed before: let it wait for one that fails behind it.
-    Event failing = any_failed(wait_list) ? user_event(info.context) : Event();
+    Event failing = first_failure(wait_list) < 0 ? user_event(info.context) : Event();
     cl_event last = failing.get();
     if (failing) wait_list = {&last, 1};
     std::span<const cl_event> waits = wait_list;
@@ -112,7 +107,7 @@ Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, 
         clSetUserEventStatus(failing.get(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         start.events.insert(start.events.begin(), std::move(failing));
     } else {
-        start.failed = any_failed(wait_list);
+        start.failed = first_failure(wait_list) < 0;
     }
     return start;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include <fmt/format.h>
@@ -33,6 +34,13 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
 /// The execution status of an event; an error to ask is a status too.
 [[nodiscard]] inline cl_int execution_status(cl_event event) {
     return query<cl_int>(event, CL_EVENT_COMMAND_EXECUTION_STATUS).value_or(CL_INVALID_EVENT);
+}
+
+/// The status of the first of them that failed, else CL_COMPLETE.
+[[nodiscard]] inline cl_int first_failure(std::span<const cl_event> events) {
+    for (const cl_event event : events)
+        if (const cl_int status = execution_status(event); status < 0) return status;
+    return CL_COMPLETE;
 }
 
 [[nodiscard]] inline std::string device_string(cl_device_id device, cl_device_info param) {

@@ -22,12 +22,6 @@ constexpr std::array<RouteNames, route_count> route_names{{{"same-host", "device
 // Of the first class that is a quarter of an octave.
 constexpr unsigned first_octave = 10;
 
-std::string bytes_text(std::size_t bytes) {
-    if (bytes >= 1U << 20U && bytes % (1U << 20U) == 0) return fmt::format("{} MiB", bytes >> 20U);
-    if (bytes >= 1U << 10U && bytes % (1U << 10U) == 0) return fmt::format("{} KiB", bytes >> 10U);
-    return fmt::format("{} B", bytes);
-}
-
 bool is_for(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
     // One block is what path mapped has for messages smaller than a block.
@@ -39,10 +33,16 @@ bool is_for(const Way &way, std::size_t size) {
 const char *name_of(Route route) { return route_names.at(static_cast<std::size_t>(route)).name; }
 const char *key_of(Route route) { return route_names.at(static_cast<std::size_t>(route)).key; }
 
+std::string size_text(std::size_t bytes) {
+    for (const auto &[shift, unit] : {std::pair{30U, "GiB"}, std::pair{20U, "MiB"}, std::pair{10U, "KiB"}})
+        if (bytes != 0 && bytes % (std::size_t{1} << shift) == 0) return fmt::format("{} {}", bytes >> shift, unit);
+    return fmt::format("{} B", bytes);
+}
+
 std::string describe(const Way &way) {
     if (way.whole) return way.maps ? "whole, mapped" : "whole";
     if (way.block == 0) return name_of(way.path);
-    return fmt::format("{}, {} x {}{}", name_of(way.path), bytes_text(way.block), way.depth,
+    return fmt::format("{}, {} x {}{}", name_of(way.path), size_text(way.block), way.depth,
                        way.maps && way.path != Path::mapped ? ", mapped" : "");
 }
 

@@ -20,6 +20,11 @@ inline constexpr std::size_t route_count = 4;
 [[nodiscard]] const char *key_of(Route route);
 [[nodiscard]] constexpr Route message_route(bool same_host) { return same_host ? Route::same_host : Route::other_host; }
 
+[[nodiscard]] constexpr bool is_file(Route route) { return route == Route::from_file || route == Route::to_file; }
+
+/// "64 KiB", "100 B": in the largest unit of which they are a multiple.
+[[nodiscard]] std::string size_text(std::size_t bytes);
+
 /// One way to do a transfer. Both ends of a message take the same.
 struct Way {
     Path path = Path::pinned;  ///< not automatic

@@ -169,12 +169,6 @@ std::string mpi_version() {
     return version.c_str();  // up to the first zero
 }
 
-std::string host_name() {
-    char name[HOST_NAME_MAX + 1] = "";
-    gethostname(name, sizeof name - 1);
-    return name;
-}
-
 std::string file_name_of(const std::string &text) {
     std::string result;
     for (const char c : text) {
@@ -221,6 +215,11 @@ FoundProfile look_for_profile(cl_device_id device) {
 }
 
 }  // namespace
+
+std::string host_name() {
+    char name[HOST_NAME_MAX + 1] = "";
+    return gethostname(name, sizeof name - 1) == 0 ? name : "?";
+}
 
 Profile::System system_of(cl_device_id device) {
     return {host_name(), device_string(device, CL_DEVICE_NAME), device_string(device, CL_DRIVER_VERSION),

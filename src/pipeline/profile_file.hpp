@@ -9,6 +9,9 @@
 
 namespace cldist {
 
+/// The name of this host; "?" if it has none.
+[[nodiscard]] std::string host_name();
+
 /// What this process would measure on.
 [[nodiscard]] Profile::System system_of(cl_device_id device);
 

@@ -24,6 +24,17 @@ Config forced(Path path, std::size_t block = 0) {
     return config;
 }
 
+// The fastest that does something else than what is chosen; 0 if none does: what differs then is noise.
+std::size_t best_of_others(const CheckedSize &checked) {
+    const Way chosen = as_done(checked.contenders[0].way, checked.size);
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < checked.contenders.size(); ++i) {
+        if (as_done(checked.contenders[i].way, checked.size) == chosen) continue;
+        if (best == 0 || checked.seconds[i] < checked.seconds[best]) best = i;
+    }
+    return best;
+}
+
 }  // namespace
 
 std::vector<Contender> contenders_of(const Profile &profile, Route route, std::size_t size, const Here &here) {
@@ -45,14 +56,8 @@ std::vector<Contender> contenders_of(const Profile &profile, Route route, std::s
 }
 
 double against_best(const CheckedSize &checked) {
-    double best = 0;
-    for (std::size_t i = 1; i < checked.contenders.size(); ++i) {
-        // It does the same: what differs is noise.
-        if (as_done(checked.contenders[i].way, checked.size) == as_done(checked.contenders[0].way, checked.size))
-            continue;
-        best = best == 0 ? checked.seconds[i] : std::min(best, checked.seconds[i]);
-    }
-    return best == 0 ? 1 : checked.seconds[0] / best;
+    const std::size_t best = best_of_others(checked);
+    return best == 0 ? 1 : checked.seconds[0] / checked.seconds[best];
 }
 
 std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, const Profile &profile, const Here &here) {
@@ -72,28 +77,11 @@ std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, con
             const double least = once * static_cast<double>(count) * (fewest_rounds + 2);
             if (once > task.loop_seconds && least > begin + task.budget - task.now()) break;
         }
-        std::vector<unsigned> repeats(count);
-        std::vector<std::vector<double>> times(count);
-        for (std::size_t c = 0; c < count; ++c) {
-            const double once = transfers.seconds(checked.contenders[c].way, size, 1);
-            repeats[c] = repetitions(once, task.loop_seconds);
-        }
+        std::vector<Way> ways;
+        for (const Contender &contender : checked.contenders) ways.push_back(contender.way);
         const double left = begin + task.budget - task.now();
         const double end = task.now() + left / static_cast<double>(sizes.size() - i);
-        for (unsigned round = 0; round < enough_rounds; ++round) {
-            if (round >= fewest_rounds && task.now() >= end) break;
-            for (std::size_t turn = 0; turn < count; ++turn) {
-                const std::size_t c = (turn + round) % count;
-                times[c].push_back(transfers.seconds(checked.contenders[c].way, size, repeats[c]));
-                if (round == 0) repeats[c] = repetitions(times[c].back(), task.loop_seconds);
-            }
-        }
-        for (std::size_t c = 0; c < count; ++c) {
-            if (!transfers.arrives(checked.contenders[c].way, size))
-                throw TuneError(fmt::format("{}, {}, {}: wrong bytes arrived", name_of(task.route), size_text(size),
-                                            describe(checked.contenders[c].way)));
-            checked.seconds.push_back(median(times[c]));
-        }
+        checked.seconds = race(transfers, task, ways, size, {fewest_rounds, enough_rounds, end, false});
         const double slowest = *std::max_element(checked.seconds.begin(), checked.seconds.end());
         result.push_back(std::move(checked));
         if (slowest > longest_transfer) break;
@@ -109,13 +97,9 @@ std::string check_text(Route route, const std::vector<CheckedSize> &checked) {
     double worst = 0;
     for (const CheckedSize &size : checked) {
         const auto rate = [&](double seconds) { return static_cast<double>(size.size) / seconds * 1e-9; };
-        std::size_t best = 0;
-        std::size_t built_in = 0;
-        for (std::size_t i = 1; i < size.contenders.size(); ++i) {
-            if (size.contenders[i].name == "built-in") built_in = i;
-            const bool same = as_done(size.contenders[i].way, size.size) == as_done(size.contenders[0].way, size.size);
-            if (!same && (best == 0 || size.seconds[i] < size.seconds[best])) best = i;
-        }
+        const std::size_t best = best_of_others(size);
+        // The first of the others.
+        const double built_in = size.seconds.size() > 1 ? size.seconds[1] / size.seconds[0] : 1;
         const double ratio = against_best(size);
         worst = std::max(worst, ratio);
         text += fmt::format("| {} | {} | {:.3g} | {} | {} | {:.2f} | {:.2f} |\n", size_text(size.size),
@@ -123,8 +107,7 @@ std::string check_text(Route route, const std::vector<CheckedSize> &checked) {
                             best != 0 ? fmt::format("{}: {}", size.contenders[best].name,
                                                     describe(as_done(size.contenders[best].way, size.size)))
                                       : "none",
-                            best != 0 ? fmt::format("{:.3g}", rate(size.seconds[best])) : "", ratio,
-                            built_in != 0 ? size.seconds[built_in] / size.seconds[0] : 1);
+                            best != 0 ? fmt::format("{:.3g}", rate(size.seconds[best])) : "", ratio, built_in);
     }
     return text + fmt::format("\nAt worst {:.2f} times as long as the best of the others.\n", worst);
 }

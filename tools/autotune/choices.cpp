@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <set>
 #include <tuple>
 
@@ -18,8 +16,6 @@ namespace {
 
 constexpr std::array<Route, route_count> all_routes{Route::same_host, Route::other_host, Route::from_file,
                                                     Route::to_file};
-
-bool is_file(Route route) { return route == Route::from_file || route == Route::to_file; }
 
 const Curve *curve_of(const std::vector<Curve> &curves, const Way &way) {
     const auto at = std::find_if(curves.begin(), curves.end(), [&](const Curve &curve) { return curve.way == way; });
@@ -243,22 +239,8 @@ nlohmann::json plot_data(const Profile &profile, const Here &here) {
 }
 
 std::optional<std::size_t> parse_size(const std::string &text) {
-    std::size_t number = 0;
-    const char *const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, number);
-    if (error != std::errc{} || number == 0) return {};
-    unsigned shift = 0;
-    if (end != last) {
-        if (end + 1 != last) return {};
-        switch (std::tolower(static_cast<unsigned char>(*end))) {
-            case 'k': shift = 10; break;
-            case 'm': shift = 20; break;
-            case 'g': shift = 30; break;
-            default: return {};
-        }
-    }
-    if (number > (std::size_t{1} << 40U) >> shift) return {};
-    return number << shift;
+    const auto bytes = parse_bytes(text, std::size_t{1} << 40U);
+    return bytes && *bytes != 0 ? bytes : std::nullopt;
 }
 
 std::vector<std::size_t> usual_sizes() {

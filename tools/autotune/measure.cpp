@@ -75,34 +75,8 @@ private:
         return ways;
     }
 
-    // Rounds of all ways in turn, so that what disturbs them disturbs all alike. Gives the times of each; a way has none
-    // if there was no time for it.
-    std::vector<double> race(const std::vector<Way> &ways, std::size_t size, double rounds_end) {
-        std::vector<std::vector<double>> times(ways.size());
-        std::vector<unsigned> counts(ways.size());
-        for (std::size_t i = 0; i < ways.size(); ++i)
-            counts[i] = repetitions(transfers_.seconds(ways[i], size, 1), task_.loop_seconds);
-        std::vector<bool> runs(ways.size(), true);
-        for (unsigned round = 0; round < most_rounds; ++round) {
-            if (round >= least_rounds && task_.now() >= rounds_end) break;
-            for (std::size_t turn = 0; turn < ways.size(); ++turn) {
-                const std::size_t i = (turn + round) % ways.size();
-                if (!runs[i]) continue;
-                const double seconds = transfers_.seconds(ways[i], size, counts[i]);
-                times[i].push_back(seconds);
-                // The first one may have been slow for the first time's sake.
-                if (round == 0) counts[i] = repetitions(seconds, task_.loop_seconds);
-            }
-            runs = still_measured(times);
-        }
-        std::vector<double> medians;
-        for (std::size_t i = 0; i < ways.size(); ++i) {
-            if (!transfers_.arrives(ways[i], size))
-                throw TuneError(fmt::format("{}, {}, {}: wrong bytes arrived", name_of(task_.route), size_text(size),
-                                            describe(ways[i])));
-            medians.push_back(median(times[i]));
-        }
-        return medians;
+    [[nodiscard]] std::vector<double> race_until(double end, const std::vector<Way> &ways, std::size_t size) {
+        return race(transfers_, task_, ways, size, {least_rounds, most_rounds, end, true});
     }
 
     // The best time; nothing if there was no time to measure.
@@ -114,7 +88,8 @@ private:
         for (const std::size_t i : affordable(guesses, task_.loop_seconds, left() * most_of_rest))
             chosen.push_back(ways[i]);
         if (chosen.empty()) return {};
-        const std::vector<double> medians = race(chosen, size, task_.now() + left() / static_cast<double>(sizes_left));
+        const std::vector<double> medians =
+            race_until(task_.now() + left() / static_cast<double>(sizes_left), chosen, size);
         for (Curve &curve : curves_) {
             if (!is_measured(curve.way, size)) continue;
             for (std::size_t i = 0; i < chosen.size(); ++i)
@@ -152,7 +127,7 @@ private:
             }
             const double rest = end - task_.now();
             if (ways.size() < 2 || affordable(guesses, task_.loop_seconds, rest).size() < ways.size()) continue;
-            const std::vector<double> medians = race(ways, point.size, task_.now() + rest / 3);
+            const std::vector<double> medians = race_until(task_.now() + rest / 3, ways, point.size);
             std::vector<std::pair<unsigned, double>> times;
             for (std::size_t i = 0; i < ways.size(); ++i) times.emplace_back(ways[i].depth, medians[i]);
             const unsigned depth = smallest_good_depth(times);
@@ -169,13 +144,35 @@ private:
 
 }  // namespace
 
-std::vector<Curve> measure(Transfers &transfers, const Task &task) { return Measuring(transfers, task).all(); }
-
-std::string size_text(std::size_t bytes) {
-    if (bytes >= 1U << 30U && bytes % (1U << 30U) == 0) return fmt::format("{} GiB", bytes >> 30U);
-    if (bytes >= 1U << 20U && bytes % (1U << 20U) == 0) return fmt::format("{} MiB", bytes >> 20U);
-    if (bytes >= 1U << 10U && bytes % (1U << 10U) == 0) return fmt::format("{} KiB", bytes >> 10U);
-    return fmt::format("{} B", bytes);
+std::vector<double> race(Transfers &transfers, const Task &task, const std::vector<Way> &ways, std::size_t size,
+                         const Rounds &rounds) {
+    std::vector<std::vector<double>> times(ways.size());
+    std::vector<unsigned> counts(ways.size());
+    for (std::size_t i = 0; i < ways.size(); ++i)
+        counts[i] = repetitions(transfers.seconds(ways[i], size, 1), task.loop_seconds);
+    std::vector<bool> runs(ways.size(), true);
+    for (unsigned round = 0; round < rounds.most; ++round) {
+        if (round >= rounds.least && task.now() >= rounds.end) break;
+        for (std::size_t turn = 0; turn < ways.size(); ++turn) {
+            const std::size_t i = (turn + round) % ways.size();
+            if (!runs[i]) continue;
+            const double seconds = transfers.seconds(ways[i], size, counts[i]);
+            times[i].push_back(seconds);
+            // The first one may have been slow for the first time's sake.
+            if (round == 0) counts[i] = repetitions(seconds, task.loop_seconds);
+        }
+        if (rounds.drops_slow) runs = still_measured(times);
+    }
+    std::vector<double> medians;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        if (!transfers.arrives(ways[i], size))
+            throw TuneError(fmt::format("{}, {}, {}: wrong bytes arrived", name_of(task.route), size_text(size),
+                                        describe(ways[i])));
+        medians.push_back(median(times[i]));
+    }
+    return medians;
 }
+
+std::vector<Curve> measure(Transfers &transfers, const Task &task) { return Measuring(transfers, task).all(); }
 
 }  // namespace cldist::tool

@@ -41,10 +41,20 @@ struct Task {
     std::function<void(std::size_t size, double done)> progress;
 };
 
+/// How often all ways take their turns.
+struct Rounds {
+    unsigned least;
+    unsigned most;
+    double end;       ///< of task.now(), after which no more than the least are begun
+    bool drops_slow;  ///< see still_measured
+};
+
+/// Rounds of all ways in turn, so that what disturbs them disturbs all alike. Gives the median of each. Throws a TuneError
+/// where wrong bytes arrive.
+[[nodiscard]] std::vector<double> race(Transfers &transfers, const Task &task, const std::vector<Way> &ways,
+                                       std::size_t size, const Rounds &rounds);
+
 /// The curves of a route: of each way that could be measured. Throws a TuneError where wrong bytes arrive.
 [[nodiscard]] std::vector<Curve> measure(Transfers &transfers, const Task &task);
-
-/// "64 KiB".
-[[nodiscard]] std::string size_text(std::size_t bytes);
 
 }  // namespace cldist::tool

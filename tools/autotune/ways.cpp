@@ -22,13 +22,11 @@ constexpr Way pipelined(std::size_t block, bool maps, bool host_memory) {
 constexpr Way pinned{Path::pinned, false, false, 0, 1};
 constexpr Way whole(bool maps) { return {maps ? Path::mapped : Path::pinned, maps, true, 0, 1}; }
 
-constexpr bool is_message(Route route) { return route == Route::same_host || route == Route::other_host; }
-
 }  // namespace
 
 std::vector<std::size_t> sizes_of(Route route, std::size_t largest) {
     std::vector<std::size_t> sizes;
-    const std::size_t smallest = is_message(route) ? kib : 64 * kib;
+    const std::size_t smallest = is_file(route) ? 64 * kib : kib;
     // The choice changes most between 16 KiB and 1 MiB.
     for (std::size_t size = kib; size <= largest && size <= 64 * mib; size *= size >= 16 * kib && size < mib ? 2 : 4)
         if (size >= smallest) sizes.push_back(size);
@@ -37,7 +35,7 @@ std::vector<std::size_t> sizes_of(Route route, std::size_t largest) {
 
 std::vector<Way> ways_of(Route route, bool host_memory) {
     std::vector<Way> ways;
-    if (is_message(route)) {
+    if (!is_file(route)) {
         for (const bool maps : {true, false}) ways.push_back(whole(maps));
         for (const std::size_t block : {mib, 4 * mib, 16 * mib}) ways.push_back(mapped(block));
         for (std::size_t block = 64 * kib; block <= 8 * mib; block *= 2) {

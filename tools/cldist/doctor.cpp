@@ -14,6 +14,7 @@
 #include "doctor_opencl.hpp"
 #include "doctor_system.hpp"
 #include "finding.hpp"
+#include "pipeline/profile_file.hpp"
 
 namespace cldist::tool {
 namespace {

@@ -19,6 +19,7 @@
 #include "api/local_device.hpp"
 #include "base/clock.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/profile_file.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -162,11 +163,6 @@ Finding describe_pair(const Pair &pair, bool same_host, const PairTimes &times, 
 }
 
 }  // namespace
-
-std::string host_name() {
-    std::array<char, 256> name{};
-    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
 
 Launch find_launch() {
     Launch launch;

@@ -87,7 +87,4 @@ private:
     std::string shared_memory_setting_;    ///< Open MPI's `btl`
 };
 
-/// The name of this host.
-[[nodiscard]] std::string host_name();
-
 }  // namespace cldist::tool

@@ -94,7 +94,7 @@ Finding judge_loader(const LoaderFacts &facts) {
     if (filtered && facts.platforms < facts.installed.size())
         return problem(topic, fact + "; the variables hide platforms",
                        facts.openmpi_job && hwloc_asks
-                           ? "mpirun loads platforms through hwloc, and PoCL then hides the others: export "
+                           ? "mpirun loads platforms through hwloc, which cuts OCL_ICD_FILENAMES: export "
                              "HWLOC_COMPONENTS=-opencl before mpirun"
                            : "unset them, if that is not wanted");
     return ok(topic, fact);
