@@ -1,0 +1,28 @@
+#define SOFTENING 0.01f
+
+// One step of the bodies whose velocities and new positions these are; `first` is the first of them in `position`, which
+// has all. A position's fourth component is the body's mass. A work-group takes the bodies through local memory.
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void move_bodies(global const float4 *position, global float4 *velocity, global float4 *next, uint first, uint count,
+                 uint bodies, float seconds)
+{
+    local float4 others[GROUP];
+    const size_t lane = get_local_id(0), i = get_global_id(0);
+    const float4 own = position[min(first + i, (size_t)bodies - 1)];
+    float3 acceleration = 0.0f;
+    for (size_t begin = 0; begin < bodies; begin += GROUP) {
+        // Beyond the last body come bodies without mass.
+        others[lane] = begin + lane < bodies ? position[begin + lane] : (float4)0.0f;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (size_t k = 0; k < GROUP; ++k) {
+            const float3 way = others[k].xyz - own.xyz;
+            const float inverse = rsqrt(dot(way, way) + SOFTENING);
+            acceleration += others[k].w * inverse * inverse * inverse * way;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (i < count) {
+        velocity[i].xyz += seconds * acceleration;
+        next[i] = (float4)(own.xyz + seconds * velocity[i].xyz, own.w);
+    }
+}
