@@ -1,0 +1,97 @@
+#include "cluster/agreement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "base/backoff.hpp"
+#include "mpi_interop/mpi_status.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// What is broadcast is short in most cases, and then takes one message.
+constexpr std::size_t short_size = 480;
+
+struct Short {
+    std::size_t size;
+    std::array<std::byte, short_size> bytes;
+};
+
+}  // namespace
+
+Agreement::Agreement(MPI_Comm comm) {
+    check_mpi(PMPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+    int rank = 0;
+    int size = 1;
+    PMPI_Comm_rank(comm_, &rank);
+    PMPI_Comm_size(comm_, &size);
+    self_ = static_cast<Process>(rank);
+    processes_ = static_cast<Process>(size);
+}
+
+void Agreement::end() { PMPI_Comm_free(&comm_); }
+
+// Not MPI_Wait, which would take a core from the devices meanwhile.
+void Agreement::wait(MPI_Request request) const {
+    int done = 0;
+    for (Backoff backoff(caller_patience);;) {
+        check_mpi(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0) return;
+        if (const auto sleep = backoff.pause(true); sleep.count() > 0) std::this_thread::sleep_for(sleep);
+    }
+}
+
+Blob Agreement::from(Process root, Blob mine) {
+    if (alone()) return mine;
+    Short head{};
+    if (root == self_) {
+        head.size = mine.size();
+        std::copy_n(mine.begin(), std::min(mine.size(), short_size), head.bytes.begin());
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(PMPI_Ibcast(&head, sizeof head, MPI_BYTE, static_cast<int>(root), comm_, &request), "MPI_Ibcast");
+    wait(request);
+    mine.resize(head.size);
+    std::copy_n(head.bytes.begin(), std::min(head.size, short_size), mine.begin());
+    if (head.size <= short_size) return mine;
+    check_mpi(PMPI_Ibcast(mine.data() + short_size, static_cast<int>(head.size - short_size), MPI_BYTE,
+                          static_cast<int>(root), comm_, &request),
+              "MPI_Ibcast");
+    wait(request);
+    return mine;
+}
+
+std::vector<Blob> Agreement::of_all(const Blob &mine) {
+    if (alone()) return {mine};
+    std::vector<int> sizes(processes_);
+    const int size = static_cast<int>(mine.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(PMPI_Iallgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, comm_, &request), "MPI_Iallgather");
+    wait(request);
+    std::vector<int> offsets(processes_);
+    int total = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) offsets[i] = std::exchange(total, total + sizes[i]);
+    Blob all(static_cast<std::size_t>(total));
+    check_mpi(PMPI_Iallgatherv(mine.data(), size, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, comm_,
+                               &request),
+              "MPI_Iallgatherv");
+    wait(request);
+    std::vector<Blob> each;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const auto begin = all.begin() + offsets[i];
+        each.emplace_back(begin, begin + sizes[i]);
+    }
+    return each;
+}
+
+int Agreement::least(int mine) {
+    if (alone()) return mine;
+    int least = mine;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(PMPI_Iallreduce(&mine, &least, 1, MPI_INT, MPI_MIN, comm_, &request), "MPI_Iallreduce");
+    wait(request);
+    return least;
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,80 @@
+#include "cluster/context.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "cluster/world.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+Context make_context(const std::vector<cl_device_id> &devices) {
+    cl_int code = CL_SUCCESS;
+    // Without naming the platform, which the loader does not know.
+    Context context = Context::adopt(
+        clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code));
+    check(code, "clCreateContext");
+    return context;
+}
+
+}  // namespace
+
+Space::Space(Device memory_in, std::vector<cl_device_id> devices_in)
+    : memory(memory_in), devices(std::move(devices_in)), context(make_context(devices)) {}
+
+const std::shared_ptr<DeviceResources> &Space::resources() {
+    if (resources_ == nullptr) resources_ = DeviceResources::of(context.get(), devices.front());
+    return resources_;
+}
+
+const QueueInfo &Space::transfer_queue() {
+    if (queue_) return info_;
+    const auto supported =
+        query<cl_command_queue_properties>(devices.front(), CL_DEVICE_QUEUE_ON_HOST_PROPERTIES).value_or(0);
+    const cl_command_queue_properties properties = supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+    cl_int code = CL_SUCCESS;
+    queue_ = Queue::adopt(clCreateCommandQueue(context.get(), devices.front(), properties, &code));
+    check(code, "clCreateCommandQueue");
+    info_ = {queue_.get(),
+             context.get(),
+             devices.front(),
+             properties == 0,
+             resources()->placeholder(),
+             resources()->processor()};
+    return info_;
+}
+
+ContextObject::ContextObject(std::vector<Ref<DeviceObject>> devices_in,
+                             std::vector<cl_context_properties> properties_in)
+    : devices(std::move(devices_in)), properties(std::move(properties_in)) {
+    std::map<Device, std::vector<cl_device_id>> natives;
+    for (const auto &device : devices)
+        if (device->native != nullptr) natives[device->memory].push_back(device->native);
+    for (auto &[memory, list] : natives) spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
+}
+
+ContextObject::~ContextObject() {
+    for (auto at = destructor_callbacks.rbegin(); at != destructor_callbacks.rend(); ++at)
+        call_later([call = *at, self = handle()] { call.first(self, call.second); });
+}
+
+bool ContextObject::has(const DeviceObject &device) const {
+    return std::any_of(devices.begin(), devices.end(), [&](const auto &d) { return d.get() == &device; });
+}
+
+Space *ContextObject::space(Device memory) const {
+    for (const auto &space : spaces)
+        if (space->memory == memory) return space.get();
+    return nullptr;
+}
+
+std::vector<Process> ContextObject::processes() const {
+    std::vector<Process> all;
+    for (const auto &device : devices) all.push_back(device->process);
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cluster/device.hpp"
+#include "events/bridge.hpp"
+#include "pipeline/device_resources.hpp"
+
+namespace cldist::cluster {
+
+/// The part of a context that is native to this process: those of its devices that share native buffers.
+class Space {
+public:
+    /// `devices` are native ones of one platform. Throws an Error.
+    Space(Device memory, std::vector<cl_device_id> devices);
+
+    const Device memory;
+    const std::vector<cl_device_id> devices;
+    const Context context;
+
+    /// A device's, for transfers; of the first one. Made on first use.
+    [[nodiscard]] const std::shared_ptr<DeviceResources> &resources();
+    /// A queue in which no command waits for another without need.
+    [[nodiscard]] const QueueInfo &transfer_queue();
+
+private:
+    std::shared_ptr<DeviceResources> resources_;
+    Queue queue_;
+    QueueInfo info_;
+};
+
+class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
+public:
+    /// Throws an Error.
+    ContextObject(std::vector<Ref<DeviceObject>> devices_in, std::vector<cl_context_properties> properties_in);
+    ~ContextObject();
+
+    [[nodiscard]] bool has(const DeviceObject &device) const;
+    /// Null if the memory is not this process's.
+    [[nodiscard]] Space *space(Device memory) const;
+    /// The processes that have a device of it, in order, each once.
+    [[nodiscard]] std::vector<Process> processes() const;
+
+    const std::vector<Ref<DeviceObject>> devices;
+    const std::vector<cl_context_properties> properties;
+    std::vector<std::unique_ptr<Space>> spaces;
+    std::vector<std::pair<void(CL_CALLBACK *)(cl_context, void *), void *>> destructor_callbacks;
+};
+
+/// A sampler is the same everywhere; natively there is one for each space.
+class SamplerObject final : public Object<SamplerObject, cl_sampler, Kind::sampler> {
+public:
+    explicit SamplerObject(ContextObject &context_in) : context(&context_in) {}
+    ~SamplerObject() {
+        for (const auto &[space, native] : natives) clReleaseSampler(native);
+    }
+
+    const Ref<ContextObject> context;
+    cl_bool normalized = CL_TRUE;
+    cl_addressing_mode addressing = CL_ADDRESS_CLAMP;
+    cl_filter_mode filter = CL_FILTER_NEAREST;
+    std::vector<cl_sampler_properties> properties;
+    std::vector<std::pair<Space *, cl_sampler>> natives;
+};
+
+}  // namespace cldist::cluster

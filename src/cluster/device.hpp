@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cluster/object.hpp"
+#include "cluster/packing.hpp"
+#include "cluster/topology.hpp"
+
+namespace cldist::cluster {
+
+/// What a device answers to clGetDeviceInfo, by parameter.
+using DeviceInfos = std::map<cl_device_info, Blob>;
+
+/// A device of some process, as all processes know it.
+class DeviceObject final : public Object<DeviceObject, cl_device_id, Kind::device> {
+public:
+    DeviceObject(Process process_in, Device memory_in, cl_device_id native_in, DeviceInfos infos_in,
+                 Ref<DeviceObject> parent_in = {});
+    ~DeviceObject();
+
+    /// A value of fixed size; zero if the device has none.
+    template <typename T>
+    [[nodiscard]] T info(cl_device_info param) const {
+        T value{};
+        if (const auto at = infos.find(param); at != infos.end() && at->second.size() == sizeof value)
+            std::memcpy(&value, at->second.data(), sizeof value);
+        return value;
+    }
+
+    const Process process;
+    const Device memory;        ///< its number for the schedule
+    const cl_device_id native;  ///< null in other processes
+    const DeviceInfos infos;
+    const Ref<DeviceObject> parent;  ///< of a sub-device
+};
+
+/// What a native device answers, but for what would be wrong here: optional features that the platform lacks are absent.
+DeviceInfos device_infos(cl_device_id native);
+
+void pack(Packer &packer, const DeviceInfos &infos);
+DeviceInfos unpack_device_infos(Unpacker &unpacker);
+
+/// A choice of devices: for each type how many, at most, a process has.
+struct DeviceChoice {
+    cl_device_type type;
+    std::size_t most;
+};
+
+/// What CLDIST_DEVICES says: `all`, or types (`gpu`, `cpu`, `accelerator`) with an optional count (`gpu:2`), separated by
+/// commas. Throws an Error.
+std::vector<DeviceChoice> parse_device_choice(const std::string &text);
+
+/// Which of `count` GPUs or other devices of a host belong to the process `number` of the `processes` there: its share, or
+/// one that it shares with others.
+std::pair<std::size_t, std::size_t> share_of(std::size_t count, std::size_t number, std::size_t processes);
+
+}  // namespace cldist::cluster

@@ -1,0 +1,188 @@
+/// What all entry points of the platform share. Each checks its arguments in the order of the specification, so that all
+/// processes find the same error, before it tells the schedule anything.
+#pragma once
+
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/log.hpp"
+#include "base/status.hpp"
+#include "cluster/event.hpp"
+#include "cluster/memory.hpp"
+#include "cluster/program.hpp"
+#include "cluster/queue.hpp"
+#include "cluster/world.hpp"
+
+namespace cldist::cluster {
+
+template <typename... Args>
+[[noreturn]] void fail(cl_int code, fmt::format_string<Args...> format, Args &&...args) {
+    throw Error(code, fmt::format(format, std::forward<Args>(args)...));
+}
+/// Throws an Error with `code` unless `right`.
+inline void require(bool right, cl_int code, const char *what) {
+    if (!right) throw Error(code, what);
+}
+
+/// Runs the body of an entry point under the lock, then what it left to be called without: the one place where errors
+/// become codes.
+template <typename Body>
+cl_int entry(const char *call, Body &&body) noexcept {
+    try {
+        {
+            const std::lock_guard lock(api_mutex());
+            body();
+        }
+        run_callbacks();
+        return CL_SUCCESS;
+    } catch (const Error &error) {
+        log_info("{}: {} ({})", call, error.status().message, error.status().code);
+        return error.status().code;
+    } catch (const std::bad_alloc &) {
+        return CL_OUT_OF_HOST_MEMORY;
+    } catch (...) {
+        return CL_OUT_OF_RESOURCES;
+    }
+}
+
+/// The same for one that returns what the body returns, or null and a code in `errcode_ret`, which may be null.
+template <typename Body>
+auto creating_entry(const char *call, cl_int *errcode_ret, Body &&body) noexcept -> decltype(body()) {
+    decltype(body()) result = nullptr;
+    const cl_int code = entry(call, [&] { result = body(); });
+    if (errcode_ret != nullptr) *errcode_ret = code;
+    return result;
+}
+
+/// Leaves the lock for as long as it lives: for waiting.
+class Unlocked {
+public:
+    Unlocked() { api_mutex().unlock(); }
+    Unlocked(const Unlocked &) = delete;
+    Unlocked &operator=(const Unlocked &) = delete;
+    ~Unlocked() { api_mutex().lock(); }
+};
+
+// ---- Handles -------------------------------------------------------------------------------------------------------
+
+template <typename T, typename Handle>
+T &object_of(Handle handle, cl_int code, const char *what) {
+    T *const object = T::from(handle);
+    if (object == nullptr) throw Error(code, what);
+    return *object;
+}
+inline DeviceObject &device_of(cl_device_id h) {
+    return object_of<DeviceObject>(h, CL_INVALID_DEVICE, "the device is not one of this platform");
+}
+inline ContextObject &context_of(cl_context h) {
+    return object_of<ContextObject>(h, CL_INVALID_CONTEXT, "the context is not valid");
+}
+inline QueueObject &queue_of(cl_command_queue h) {
+    return object_of<QueueObject>(h, CL_INVALID_COMMAND_QUEUE, "the command queue is not valid");
+}
+inline MemObject &memory_of(cl_mem h) {
+    return object_of<MemObject>(h, CL_INVALID_MEM_OBJECT, "the memory object is not valid");
+}
+inline SamplerObject &sampler_of(cl_sampler h) {
+    return object_of<SamplerObject>(h, CL_INVALID_SAMPLER, "the sampler is not valid");
+}
+inline ProgramObject &program_of(cl_program h) {
+    return object_of<ProgramObject>(h, CL_INVALID_PROGRAM, "the program is not valid");
+}
+inline KernelObject &kernel_of(cl_kernel h) {
+    return object_of<KernelObject>(h, CL_INVALID_KERNEL, "the kernel is not valid");
+}
+inline EventObject &event_of(cl_event h) {
+    return object_of<EventObject>(h, CL_INVALID_EVENT, "the event is not valid");
+}
+
+/// A new object, with its number.
+template <typename T, typename... Args>
+T *make(Args &&...args) {
+    T *const object = new T(std::forward<Args>(args)...);
+    object->number = World::get().next_number();
+    return object;
+}
+
+// ---- Answers of clGet…Info -----------------------------------------------------------------------------------------
+
+/// Where an answer goes: the last three arguments of every clGet…Info.
+struct Answer {
+    std::size_t size;
+    void *value;
+    std::size_t *size_ret;
+
+    void bytes(const void *data, std::size_t bytes) const {
+        if (value != nullptr) {
+            if (size < bytes) fail(CL_INVALID_VALUE, "param_value_size is {}, but the value has {} bytes", size, bytes);
+            if (bytes > 0) std::memcpy(value, data, bytes);
+        }
+        if (size_ret != nullptr) *size_ret = bytes;
+    }
+    template <typename T>
+    void give(const T &answer) const {
+        bytes(&answer, sizeof answer);
+    }
+    void text(std::string_view answer) const {
+        const std::string with_end(answer);
+        bytes(with_end.c_str(), with_end.size() + 1);
+    }
+    template <typename T>
+    void list(const std::vector<T> &answer) const {
+        bytes(answer.data(), answer.size() * sizeof(T));
+    }
+};
+
+[[noreturn]] inline void no_such_param(cl_uint param) { fail(CL_INVALID_VALUE, "there is no parameter {:#x}", param); }
+
+// ---- Commands ------------------------------------------------------------------------------------------------------
+
+/// The last three arguments of every clEnqueue….
+struct WaitList {
+    cl_uint count;
+    const cl_event *events;
+    cl_event *event;
+};
+
+/// The checked wait list of a command of `context`.
+std::vector<EventObject *> wait_list_of(const WaitList &list, const ContextObject &context);
+
+/// Writes the program's event.
+inline void give(const Ref<EventObject> &object, cl_event *event) {
+    if (event == nullptr) return;
+    object->retain();
+    *event = object->handle();
+}
+
+/// Waits until this process knows of the command's end, outside of the lock. Throws an Error if it failed.
+void wait_for_result(EventObject &event);
+
+inline Executor &executor() { return World::get().executor(); }
+
+inline void check_context(const QueueObject &queue, const MemObject &memory) {
+    require(queue.context.get() == memory.context.get(), CL_INVALID_CONTEXT,
+            "queue and memory object are not of one context");
+}
+inline void check_host_access(const MemObject &memory, cl_mem_flags forbidden) {
+    require((memory.flags & (CL_MEM_HOST_NO_ACCESS | forbidden)) == 0, CL_INVALID_OPERATION,
+            "the memory object's flags forbid the host that access");
+}
+
+/// Throws an Error unless the flags of a new memory object go together and `host_ptr` goes with them.
+void check_mem_flags(cl_mem_flags flags, const void *host_ptr);
+/// The flags of a part of a memory object, made with `flags`. Throws an Error.
+cl_mem_flags inherited_flags(const MemObject &parent, cl_mem_flags flags);
+
+/// An address behind a pointer that the program gave.
+inline std::byte *at(void *pointer, std::size_t offset) { return static_cast<std::byte *>(pointer) + offset; }
+inline const std::byte *at(const void *pointer, std::size_t offset) {
+    return static_cast<const std::byte *>(pointer) + offset;
+}
+
+}  // namespace cldist::cluster

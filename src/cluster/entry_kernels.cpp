@@ -1,0 +1,452 @@
+// Kernels and their commands. What is known of a kernel is the same in all processes, whoever has its devices.
+#include <algorithm>
+#include <array>
+
+#include "cluster/entry.hpp"
+#include "cluster/entry_points.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+template <typename T>
+T argument_value(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param) {
+    T value{};
+    check(clGetKernelArgInfo(kernel, index, param, sizeof value, &value, nullptr), "clGetKernelArgInfo");
+    return value;
+}
+std::string argument_text(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param) {
+    std::size_t size = 0;
+    check(clGetKernelArgInfo(kernel, index, param, 0, nullptr, &size), "clGetKernelArgInfo");
+    std::string text(size, '\0');
+    check(clGetKernelArgInfo(kernel, index, param, size, text.data(), nullptr), "clGetKernelArgInfo");
+    text.resize(std::strlen(text.c_str()));
+    return text;
+}
+
+void pack_arguments(Packer &packer, cl_kernel kernel) {
+    cl_uint count = 0;
+    clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr);
+    std::array<char, 4096> attributes{};
+    clGetKernelInfo(kernel, CL_KERNEL_ATTRIBUTES, attributes.size(), attributes.data(), nullptr);
+    packer.put(count).put_text(attributes.data());
+    Packer arguments;
+    try {
+        for (cl_uint i = 0; i < count; ++i) {
+            arguments.put(argument_value<cl_kernel_arg_address_qualifier>(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER))
+                .put(argument_value<cl_kernel_arg_access_qualifier>(kernel, i, CL_KERNEL_ARG_ACCESS_QUALIFIER))
+                .put(argument_value<cl_kernel_arg_type_qualifier>(kernel, i, CL_KERNEL_ARG_TYPE_QUALIFIER))
+                .put_text(argument_text(kernel, i, CL_KERNEL_ARG_TYPE_NAME))
+                .put_text(argument_text(kernel, i, CL_KERNEL_ARG_NAME));
+        }
+        packer.put(true).put_bytes(arguments.take());
+    } catch (const Error &) {
+        packer.put(false);  // a program from a binary may not know
+    }
+}
+
+template <typename T>
+T on_device(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info param) {
+    T value{};
+    clGetKernelWorkGroupInfo(kernel, device, param, sizeof value, &value, nullptr);
+    return value;
+}
+
+/// What this process knows: a code; then, if it has the kernel, what is the same for all devices, and what its own say.
+Blob pack_kernel(const ProgramObject &program, const char *name) {
+    cl_int result = CL_SUCCESS;
+    std::vector<std::pair<Space *, Kernel>> kernels;
+    for (const auto &[space, native] : program.natives) {
+        cl_int code = CL_SUCCESS;
+        Kernel kernel = Kernel::adopt(clCreateKernel(native.get(), name, &code));
+        result = std::min(result, code);
+        if (code == CL_SUCCESS) kernels.emplace_back(space, std::move(kernel));
+    }
+    Packer packer;
+    packer.put(result).put(!kernels.empty());
+    if (kernels.empty()) return packer.take();
+    pack_arguments(packer, kernels.front().second.get());
+    for (std::size_t i = 0; i < program.devices.size(); ++i) {
+        const DeviceObject &device = *program.devices[i];
+        if (device.native == nullptr) continue;
+        const auto at = std::find_if(kernels.begin(), kernels.end(),
+                                     [&](const auto &k) { return k.first->memory == device.memory; });
+        if (at == kernels.end()) continue;
+        const cl_kernel kernel = at->second.get();
+        packer.put(i)
+            .put(on_device<std::size_t>(kernel, device.native, CL_KERNEL_WORK_GROUP_SIZE))
+            .put(on_device<std::array<std::size_t, 3>>(kernel, device.native, CL_KERNEL_COMPILE_WORK_GROUP_SIZE))
+            .put(on_device<std::size_t>(kernel, device.native, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE))
+            .put(on_device<cl_ulong>(kernel, device.native, CL_KERNEL_LOCAL_MEM_SIZE))
+            .put(on_device<cl_ulong>(kernel, device.native, CL_KERNEL_PRIVATE_MEM_SIZE));
+    }
+    return packer.take();
+}
+
+std::shared_ptr<const KernelInfo> agree_on_kernel(const ProgramObject &program, const char *name) {
+    auto info = std::make_shared<KernelInfo>();
+    info->name = name;
+    info->devices.resize(program.devices.size());
+    cl_int code = CL_SUCCESS;
+    bool known = false;
+    for (const Blob &blob : World::get().agreement().of_all(pack_kernel(program, name))) {
+        Unpacker unpacker(blob);
+        code = std::min(code, unpacker.get<cl_int>());
+        if (!unpacker.get<bool>()) continue;
+        const auto count = unpacker.get<cl_uint>();
+        const std::string attributes = unpacker.get_text();
+        std::vector<ArgumentInfo> arguments;
+        if (unpacker.get<bool>()) {
+            const Blob packed = unpacker.get_bytes();
+            Unpacker each(packed);
+            for (cl_uint i = 0; i < count; ++i) {
+                ArgumentInfo argument;
+                argument.address = each.get<cl_kernel_arg_address_qualifier>();
+                argument.access = each.get<cl_kernel_arg_access_qualifier>();
+                argument.type_qualifier = each.get<cl_kernel_arg_type_qualifier>();
+                argument.type = each.get_text();
+                argument.name = each.get_text();
+                arguments.push_back(std::move(argument));
+            }
+        }
+        while (!unpacker.empty()) {
+            OnDevice &device = info->devices[unpacker.get<std::size_t>()];
+            device.work_group_size = unpacker.get<std::size_t>();
+            device.compile_work_group_size = unpacker.get<std::array<std::size_t, 3>>();
+            device.preferred_multiple = unpacker.get<std::size_t>();
+            device.local_size = unpacker.get<cl_ulong>();
+            device.private_size = unpacker.get<cl_ulong>();
+        }
+        if (std::exchange(known, true)) continue;  // the first one's
+        info->count = count;
+        info->attributes = attributes;
+        info->arguments = std::move(arguments);
+    }
+    check(code, "clCreateKernel");
+    return info;
+}
+
+KernelObject *make_kernel(ProgramObject &program, const char *name) {
+    return make<KernelObject>(program, agree_on_kernel(program, name));
+}
+
+const OnDevice &of_device(const KernelObject &kernel, const DeviceObject &device) {
+    const auto &devices = kernel.program->devices;
+    const auto at = std::find_if(devices.begin(), devices.end(), [&](const auto &d) { return d.get() == &device; });
+    require(at != devices.end(), CL_INVALID_DEVICE, "the device is not one of the kernel's program");
+    return kernel.info->devices[static_cast<std::size_t>(at - devices.begin())];
+}
+
+// ---- Arguments -----------------------------------------------------------------------------------------------------
+
+enum class ArgumentKind { value, memory, sampler, local };
+
+bool starts_with(const std::string &text, std::string_view with) { return text.compare(0, with.size(), with) == 0; }
+
+ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, const void *value) {
+    if (!info.arguments.empty()) {
+        const ArgumentInfo &argument = info.arguments[index];
+        if (argument.address == CL_KERNEL_ARG_ADDRESS_LOCAL) return ArgumentKind::local;
+        if (argument.address != CL_KERNEL_ARG_ADDRESS_PRIVATE || argument.access != CL_KERNEL_ARG_ACCESS_NONE)
+            return ArgumentKind::memory;
+        return argument.type == "sampler_t" ? ArgumentKind::sampler : ArgumentKind::value;
+    }
+    // What the value looks like must do.
+    if (value == nullptr) return ArgumentKind::local;
+    if (size != sizeof(void *)) return ArgumentKind::value;
+    void *pointer = nullptr;
+    std::memcpy(&pointer, value, sizeof pointer);
+    return is_memory_object(pointer) ? ArgumentKind::memory : ArgumentKind::value;
+}
+
+// Bytes of a value of OpenCL C's own types; 0 for others.
+std::size_t size_of_type(std::string type) {
+    if (starts_with(type, "unsigned ")) type = "u" + type.substr(9);
+    constexpr std::array<std::pair<std::string_view, std::size_t>, 11> scalars = {{{"char", 1},
+                                                                                   {"uchar", 1},
+                                                                                   {"short", 2},
+                                                                                   {"ushort", 2},
+                                                                                   {"half", 2},
+                                                                                   {"int", 4},
+                                                                                   {"uint", 4},
+                                                                                   {"float", 4},
+                                                                                   {"long", 8},
+                                                                                   {"ulong", 8},
+                                                                                   {"double", 8}}};
+    const std::size_t digits = type.find_first_of("0123456789");
+    for (const auto &[name, size] : scalars) {
+        if (type.substr(0, digits) != name) continue;
+        if (digits == std::string::npos) return size;
+        const std::string width = type.substr(digits);
+        if (width == "3") return 4 * size;
+        if (width == "2" || width == "4" || width == "8" || width == "16") return std::stoul(width) * size;
+    }
+    return 0;
+}
+
+KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint index, std::size_t size,
+                                        const void *value) {
+    const KernelInfo &info = *kernel.info;
+    KernelObject::Argument argument;
+    argument.set = true;
+    argument.size = size;
+    switch (kind_of(info, index, size, value)) {
+        case ArgumentKind::local:
+            require(value == nullptr, CL_INVALID_ARG_VALUE, "arg_value is not NULL, but the argument is local memory");
+            require(size != 0, CL_INVALID_ARG_SIZE, "arg_size is 0, but the argument is local memory");
+            argument.is_local = true;
+            return argument;
+        case ArgumentKind::memory: {
+            require(size == sizeof(cl_mem), CL_INVALID_ARG_SIZE, "arg_size is not that of a cl_mem");
+            cl_mem memory = nullptr;
+            if (value != nullptr) std::memcpy(&memory, value, sizeof memory);
+            argument.is_memory = true;
+            if (memory != nullptr) argument.memory = Ref<MemObject>(&memory_of(memory));
+            return argument;
+        }
+        case ArgumentKind::sampler: {
+            require(size == sizeof(cl_sampler), CL_INVALID_ARG_SIZE, "arg_size is not that of a cl_sampler");
+            require(value != nullptr, CL_INVALID_SAMPLER, "there is no sampler");
+            cl_sampler sampler = nullptr;
+            std::memcpy(&sampler, value, sizeof sampler);
+            argument.sampler = Ref<SamplerObject>(&sampler_of(sampler));
+            return argument;
+        }
+        default: break;
+    }
+    require(value != nullptr, CL_INVALID_ARG_VALUE, "arg_value is NULL, but the argument is a value");
+    const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
+    if (size == 0 || (known != 0 && known != size))
+        fail(CL_INVALID_ARG_SIZE, "arg_size is {}, but argument {} has {} bytes", size, index, known);
+    argument.value.assign(at(value, 0), at(value, size));
+    return argument;
+}
+
+// ---- Ranges --------------------------------------------------------------------------------------------------------
+
+bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *local) {
+    for (cl_uint i = 0; i < dimensions; ++i)
+        if (global[i] % local[i] != 0) return false;
+    return true;
+}
+
+// In the order of the specification.
+void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint dimensions, const size_t *offset,
+                 const size_t *global, const size_t *local) {
+    if (dimensions < 1 || dimensions > device.info<cl_uint>(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS))
+        fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}", dimensions);
+    require(global != nullptr, CL_INVALID_GLOBAL_WORK_SIZE, "global_work_size is NULL");
+    for (cl_uint i = 0; offset != nullptr && i < dimensions; ++i)
+        require(offset[i] <= ~std::size_t{0} - global[i], CL_INVALID_GLOBAL_OFFSET, "the offset is too large");
+    const OnDevice &on = of_device(kernel, device);
+    require(on.work_group_size != 0, CL_INVALID_PROGRAM_EXECUTABLE, "the program was not built for the queue's device");
+    const auto &required = on.compile_work_group_size;
+    if (local == nullptr) {
+        require(required[0] == 0, CL_INVALID_WORK_GROUP_SIZE,
+                "the kernel requires a work-group size, but local_work_size is NULL");
+        return;
+    }
+    const auto &sizes = device.infos.at(CL_DEVICE_MAX_WORK_ITEM_SIZES);
+    std::size_t items = 1;
+    for (cl_uint i = 0; i < dimensions; ++i) {
+        std::size_t most = 0;
+        std::memcpy(&most, sizes.data() + i * sizeof most, sizeof most);
+        require(local[i] != 0, CL_INVALID_WORK_GROUP_SIZE, "a local_work_size is 0");
+        if (local[i] > most)
+            fail(CL_INVALID_WORK_ITEM_SIZE, "local_work_size[{}] is {}, but the device has at most {}", i, local[i],
+                 most);
+        if (required[0] != 0 && local[i] != required[i])
+            fail(CL_INVALID_WORK_GROUP_SIZE, "local_work_size[{}] is {}, but the kernel requires {}", i, local[i],
+                 required[i]);
+        items *= local[i];
+    }
+    if (items > on.work_group_size)
+        fail(CL_INVALID_WORK_GROUP_SIZE,
+             "a work-group of {} work-items is asked for, but the kernel has at most {} on the device", items,
+             on.work_group_size);
+    require(divides_evenly(dimensions, global, local) ||
+                device.info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE,
+            CL_INVALID_WORK_GROUP_SIZE, "local_work_size does not divide global_work_size");
+}
+
+void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_command_type type, cl_uint dimensions,
+                    const size_t *offset, const size_t *global, const size_t *local, const WaitList &list) {
+    QueueObject &queue = queue_of(queue_handle);
+    KernelObject &kernel = kernel_of(kernel_handle);
+    require(kernel.program->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
+            "queue and kernel are not of one context");
+    require(kernel.program->built && kernel.program->has(*queue.device), CL_INVALID_PROGRAM_EXECUTABLE,
+            "the kernel's program was not built for the queue's device");
+    for (cl_uint i = 0; i < kernel.arguments.size(); ++i)
+        if (!kernel.arguments[i].set) fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set", i);
+    check_range(kernel, *queue.device, dimensions, offset, global, local);
+    const auto waits = wait_list_of(list, *queue.context);
+    for (const auto &argument : kernel.arguments)
+        require(!argument.memory || argument.memory->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
+                "an argument is of another context");
+
+    static std::vector<Access> accesses;
+    accesses.clear();
+    kernel.add_accesses(accesses);
+    const auto event = World::get().executor().run(
+        {queue, type, accesses, waits}, list.event != nullptr, [&](Enqueued &, const Waits &w) {
+            return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
+                                          local, w.count, w.events, w.event);
+        });
+    give(event, list.event);
+}
+
+}  // namespace
+
+cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *errcode_ret) {
+    return creating_entry("clCreateKernel", errcode_ret, [&] {
+        ProgramObject &object = program_of(program);
+        require(object.built, CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+        require(name != nullptr, CL_INVALID_VALUE, "kernel_name is NULL");
+        return make_kernel(object, name)->handle();
+    });
+}
+
+cl_int CL_API_CALL create_kernels_in_program(cl_program program, cl_uint num_kernels, cl_kernel *kernels,
+                                             cl_uint *num_kernels_ret) {
+    std::size_t size = 0;
+    cl_int code = get_program_info(program, CL_PROGRAM_KERNEL_NAMES, 0, nullptr, &size);
+    std::string names(size, '\0');
+    if (code == CL_SUCCESS) code = get_program_info(program, CL_PROGRAM_KERNEL_NAMES, size, names.data(), nullptr);
+    if (code != CL_SUCCESS) return code;
+    return entry("clCreateKernelsInProgram", [&] {
+        std::vector<std::string> list;
+        for (std::size_t begin = 0; begin < names.size() && names[begin] != '\0';) {
+            const std::size_t end = std::min(names.find(';', begin), names.find('\0', begin));
+            list.push_back(names.substr(begin, end - begin));
+            begin = end + 1;
+        }
+        require(kernels == nullptr || num_kernels >= list.size(), CL_INVALID_VALUE, "num_kernels is too small");
+        for (std::size_t i = 0; kernels != nullptr && i < list.size(); ++i)
+            kernels[i] = make_kernel(program_of(program), list[i].c_str())->handle();
+        if (num_kernels_ret != nullptr) *num_kernels_ret = static_cast<cl_uint>(list.size());
+    });
+}
+
+cl_kernel CL_API_CALL clone_kernel(cl_kernel source, cl_int *errcode_ret) {
+    return creating_entry("clCloneKernel", errcode_ret, [&] {
+        const KernelObject &kernel = kernel_of(source);
+        KernelObject *const clone = make<KernelObject>(*kernel.program, kernel.info);
+        clone->arguments = kernel.arguments;
+        return clone->handle();
+    });
+}
+
+cl_int CL_API_CALL retain_kernel(cl_kernel kernel) {
+    return entry("clRetainKernel", [&] { kernel_of(kernel).retain(); });
+}
+
+cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
+    return entry("clReleaseKernel", [&] { kernel_of(kernel).release(); });
+}
+
+cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
+    return entry("clSetKernelArg", [&] {
+        KernelObject &object = kernel_of(kernel);
+        if (index >= object.arguments.size())
+            fail(CL_INVALID_ARG_INDEX, "arg_index is {}, but {} has {} arguments", index, object.info->name,
+                 object.arguments.size());
+        KernelObject::Argument argument = checked_argument(object, index, size, value);
+        argument.version = object.arguments[index].version + 1;
+        object.arguments[index] = std::move(argument);
+    });
+}
+
+cl_int CL_API_CALL get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *value, size_t *size_ret) {
+    return entry("clGetKernelInfo", [&] {
+        const KernelObject &object = kernel_of(kernel);
+        const Answer answer{size, value, size_ret};
+        switch (param) {
+            case CL_KERNEL_FUNCTION_NAME: return answer.text(object.info->name);
+            case CL_KERNEL_NUM_ARGS: return answer.give(object.info->count);
+            case CL_KERNEL_REFERENCE_COUNT: return answer.give(object.references());
+            case CL_KERNEL_CONTEXT: return answer.give(object.program->context->handle());
+            case CL_KERNEL_PROGRAM: return answer.give(object.program->handle());
+            case CL_KERNEL_ATTRIBUTES: return answer.text(object.info->attributes);
+            default: no_such_param(param);
+        }
+    });
+}
+
+cl_int CL_API_CALL get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t size,
+                                       void *value, size_t *size_ret) {
+    return entry("clGetKernelArgInfo", [&] {
+        const KernelObject &object = kernel_of(kernel);
+        require(index < object.info->count, CL_INVALID_ARG_INDEX, "arg_index is too large");
+        require(!object.info->arguments.empty(), CL_KERNEL_ARG_INFO_NOT_AVAILABLE, "the program was built without");
+        const ArgumentInfo &argument = object.info->arguments[index];
+        const Answer answer{size, value, size_ret};
+        switch (param) {
+            case CL_KERNEL_ARG_ADDRESS_QUALIFIER: return answer.give(argument.address);
+            case CL_KERNEL_ARG_ACCESS_QUALIFIER: return answer.give(argument.access);
+            case CL_KERNEL_ARG_TYPE_QUALIFIER: return answer.give(argument.type_qualifier);
+            case CL_KERNEL_ARG_TYPE_NAME: return answer.text(argument.type);
+            case CL_KERNEL_ARG_NAME: return answer.text(argument.name);
+            default: no_such_param(param);
+        }
+    });
+}
+
+cl_int CL_API_CALL get_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info param,
+                                              size_t size, void *value, size_t *size_ret) {
+    return entry("clGetKernelWorkGroupInfo", [&] {
+        const KernelObject &object = kernel_of(kernel);
+        require(device != nullptr || object.program->devices.size() == 1, CL_INVALID_DEVICE,
+                "device is NULL, but the program has several");
+        const OnDevice &on =
+            of_device(object, device != nullptr ? device_of(device) : *object.program->devices.front());
+        const Answer answer{size, value, size_ret};
+        switch (param) {
+            case CL_KERNEL_WORK_GROUP_SIZE: return answer.give(on.work_group_size);
+            case CL_KERNEL_COMPILE_WORK_GROUP_SIZE: return answer.give(on.compile_work_group_size);
+            case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE: return answer.give(on.preferred_multiple);
+            case CL_KERNEL_PRIVATE_MEM_SIZE: return answer.give(on.private_size);
+            case CL_KERNEL_LOCAL_MEM_SIZE: {
+                cl_ulong bytes = on.local_size;
+                for (const auto &argument : object.arguments)
+                    if (argument.is_local) bytes += argument.size;
+                return answer.give(bytes);
+            }
+            default: no_such_param(param);  // CL_KERNEL_GLOBAL_WORK_SIZE is for built-in kernels and custom devices
+        }
+    });
+}
+
+// CL_DEVICE_MAX_NUM_SUB_GROUPS is 0.
+cl_int CL_API_CALL get_kernel_sub_group_info(cl_kernel, cl_device_id, cl_kernel_sub_group_info, size_t, const void *,
+                                             size_t, void *, size_t *) {
+    return CL_INVALID_OPERATION;
+}
+
+cl_int CL_API_CALL enqueue_nd_range_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                           const size_t *offset, const size_t *global, const size_t *local,
+                                           cl_uint num_events, const cl_event *wait_list, cl_event *event) {
+    return entry("clEnqueueNDRangeKernel", [&] {
+        enqueue_kernel(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset, global, local,
+                       {num_events, wait_list, event});
+    });
+}
+
+cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uint num_events, const cl_event *wait_list,
+                                cl_event *event) {
+    return entry("clEnqueueTask", [&] {
+        const std::size_t one = 1;
+        enqueue_kernel(queue, kernel, CL_COMMAND_TASK, 1, nullptr, &one, &one, {num_events, wait_list, event});
+    });
+}
+
+// CL_DEVICE_EXECUTION_CAPABILITIES has no CL_EXEC_NATIVE_KERNEL.
+cl_int CL_API_CALL enqueue_native_kernel(cl_command_queue queue, void(CL_CALLBACK *)(void *), void *, size_t, cl_uint,
+                                         const cl_mem *, const void **, cl_uint, const cl_event *, cl_event *) {
+    return entry("clEnqueueNativeKernel", [&] {
+        queue_of(queue);
+        fail(CL_INVALID_OPERATION, "no device runs native kernels");
+    });
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cluster/context.hpp"
+#include "cluster/ending.hpp"
+#include "cluster/queue.hpp"
+#include "cluster/schedule.hpp"
+
+namespace cldist::cluster {
+
+/// An event of the program's. Of a command of this process there is a native one; of what else this process gets to know
+/// the end there is an Ending; of some commands of other processes there is neither.
+class EventObject final : public Object<EventObject, cl_event, Kind::event> {
+public:
+    EventObject(ContextObject &context_in, QueueObject *queue_in, cl_command_type type_in)
+        : context(&context_in), queue(queue_in), type(type_in) {}
+
+    [[nodiscard]] bool is_user() const { return type == CL_COMMAND_USER; }
+    /// Whether this process can tell its end: its own command, a user event, or one whose result comes here.
+    [[nodiscard]] bool known_here() const { return native || ending != nullptr; }
+    /// CL_COMPLETE, a negative code or how far it is, as this process knows; CL_SUBMITTED if it doesn't.
+    [[nodiscard]] cl_int status_here() const;
+    /// Waits until this process knows of its end. Not under the lock.
+    cl_int wait_here() const;
+    /// What a command in that space has to wait for. The event is known here.
+    cl_event native_in(Space &in);
+    /// Ends as the event does, in this process. The event is known here.
+    const std::shared_ptr<Ending> &make_ending();
+
+    const Ref<ContextObject> context;
+    const Ref<QueueObject> queue;  ///< null for a user event
+    const cl_command_type type;
+
+    Event scheduled;         ///< what the schedule knows of the command
+    cldist::Event native;    ///< of this process's own command
+    Space *space = nullptr;  ///< the native event's
+    std::shared_ptr<Ending> ending;
+    std::optional<cl_int>
+        agreed;  ///< the status at its end, once all processes know it at the same place of the program
+
+private:
+    std::vector<std::pair<Space *, cldist::Event>> stand_ins_;
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,301 @@
+#include "cluster/executor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/plan.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// How often what has ended is looked for.
+constexpr unsigned forget_every = 32;
+
+void flush_producer(cl_event event) {
+    const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
+    if (queue != nullptr) clFlush(queue);
+}
+
+}  // namespace
+
+Executor::Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<bool> host_memory)
+    : schedule_(schedule),
+      runtime_(std::move(runtime)),
+      comm_(comm),
+      tags_(runtime_->max_tag()),
+      host_memory_(std::move(host_memory)) {}
+
+void Executor::know(MemObject &object, Contents contents) {
+    object.id = schedule_.create_buffer(object.size, contents);
+    if (object.id >= objects_.size()) objects_.resize(object.id + 1);
+    objects_[object.id] = &object;
+}
+
+void Executor::forget(MemObject &object) {
+    objects_[object.id] = nullptr;
+    schedule_.release_buffer(object.id);
+}
+
+Wire Executor::wire(const Message &message) const {
+    const auto tag = static_cast<int>(message.number % (static_cast<std::uint64_t>(tags_) + 1));
+    return {comm_, static_cast<int>(message.peer), tag};
+}
+
+Link Executor::link(const Transfer &transfer) const {
+    const Topology &topology = schedule_.topology();
+    return {topology.host_of(topology.process_of(transfer.source)) ==
+                topology.host_of(topology.process_of(transfer.target)),
+            host_memory_[transfer.source]};
+}
+
+void Executor::prepare(const Enqueued &command) {
+    if (until_forgetting_++ == forget_every) {
+        until_forgetting_ = 0;
+        forget_ended();
+    }
+    scheduled_.clear();
+    poisoned_ = false;
+    for (EventObject *const event : command.wait_list) {
+        if (event->known_here() && event->status_here() < 0) poisoned_ = true;
+        if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
+    }
+    const Command wanted{command.queue.device->memory, command.queue.id, command.accesses, scheduled_,
+                         command.result.size > 0};
+    decisions_ = &schedule_.decide(wanted);
+    native_ = decisions_->actual;
+    code_ = CL_SUCCESS;
+    waits_.clear();
+    native_event_.reset();
+    command.queue.used = true;
+
+    const auto event_of = [&](CommandId id) -> EventObject & {
+        return **std::find_if(command.wait_list.begin(), command.wait_list.end(),
+                              [id](const EventObject *e) { return e->scheduled.command == id; });
+    };
+    for (const Completion &completion : decisions_->completions_sent)
+        send_completion(event_of(completion.command), completion.message);
+    for (const Completion &completion : decisions_->completions_awaited) {
+        EventObject &event = event_of(completion.command);
+        event.ending = std::make_shared<Ending>();
+        submit_now(make_status_receive(wire(completion.message), event.ending, runtime_->engine_driver()), CL_COMPLETE);
+    }
+    for (const Transfer &transfer : decisions_->transfers) start(transfer);
+    if (!native_) return;
+    Space &space = *command.queue.space;
+    add_waits(decisions_->after, space, waits_);
+    for (EventObject *const event : command.wait_list)
+        if (event->agreed != CL_COMPLETE) waits_.push_back(event->native_in(space));
+}
+
+Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
+    const bool passes_result = decisions_->result.from.has_value() || !decisions_->result.to.empty();
+    std::shared_ptr<Ending> failed;
+    if (native_ && (poisoned_ || code_ != CL_SUCCESS)) {
+        failed = std::make_shared<Ending>();
+        failed->set(poisoned_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : code_);
+        if (!poisoned_) {
+            if (schedule_.topology().processes() == 1)
+                throw Error(code_, "the device's own platform refused the command");
+            log_error("a command ends with {}: the device's own platform refused it", code_);
+        }
+    }
+    if (native_ && failed == nullptr)
+        note({decisions_->event.command, 0}, *command.queue.space, cldist::Event::share(native_event_.get()));
+    if (!event_wanted && !passes_result) return {};
+
+    EventObject *const event = new EventObject(*command.queue.context, &command.queue, command.type);
+    Ref<EventObject> held(event);
+    event->release();  // the program has it once it is given to it
+    event->scheduled = decisions_->event;
+    event->ending = failed;
+    if (native_ && failed == nullptr) {
+        event->native = std::move(native_event_);
+        event->space = command.queue.space;
+    }
+    if (passes_result) pass_result(command, *event);
+    return held;
+}
+
+// What the host reads reaches all processes.
+void Executor::pass_result(Enqueued &command, EventObject &event) {
+    const Relay &relay = decisions_->result;
+    std::vector<Wire> to;
+    for (const Message &message : relay.to) to.push_back(wire(message));
+    const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
+    command.queue.results.push_back(event.ending);
+    auto operation = make_relay(std::move(command.result), relay.from ? wire(*relay.from) : Wire{MPI_COMM_NULL, 0, 0},
+                                std::move(to), event.ending, runtime_->engine_driver());
+    if (failed == nullptr)
+        submit(std::move(operation), event.native.get());
+    else
+        submit_now(std::move(operation), failed->status());
+}
+
+void Executor::send_completion(EventObject &event, const Message &message) {
+    auto operation = make_status_send(wire(message), runtime_->engine_driver());
+    if (event.native) {
+        flush_producer(event.native.get());
+        submit(std::move(operation), event.native.get());
+        return;
+    }
+    submit_now(std::move(operation), event.status_here());  // it has failed already
+}
+
+void Executor::tell_all(EventObject &event) {
+    if (event.agreed) {
+        if (event.known_here()) return;
+        event.ending = std::make_shared<Ending>();
+        event.ending->set(*event.agreed);
+        return;
+    }
+    const Relay relay = schedule_.tell_all(event.scheduled);
+    if (!relay.from) {
+        for (const Message &message : relay.to) send_completion(event, message);
+        return;
+    }
+    auto told = std::make_shared<Ending>();
+    submit_now(make_status_receive(wire(*relay.from), told, runtime_->engine_driver()), CL_COMPLETE);
+    if (!event.known_here()) event.ending = told;
+    for (const Message &message : relay.to)
+        told->then([this, wire = wire(message)](cl_int status) {
+            submit_now(make_status_send(wire, runtime_->engine_driver()), status);
+        });
+}
+
+void Executor::end_with(cl_event native, std::shared_ptr<Ending> ending) {
+    flush_producer(native);
+    submit(make_notice(std::move(ending)), native);
+}
+
+// The engine's, from when `after` ends, and as it ends.
+void Executor::submit(std::unique_ptr<Operation> operation, cl_event after) {
+    if (after == nullptr) {
+        submit_now(std::move(operation), CL_COMPLETE);
+        return;
+    }
+    flush_producer(after);
+    std::vector<std::unique_ptr<Operation>> operations;
+    operations.push_back(std::move(operation));
+    auto command = std::make_unique<cldist::Command>(std::move(operations), std::make_unique<Bridge>(after), nullptr);
+    runtime_->engine().start_when_ready(std::move(command), {nullptr, true, false});
+}
+
+void Executor::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
+    std::vector<std::unique_ptr<Operation>> operations;
+    operations.push_back(std::move(operation));
+    runtime_->engine().submit(std::make_unique<cldist::Command>(std::move(operations), nullptr, nullptr),
+                              status < 0 ? Status::failure(status, "a command that was waited for failed") : Status{});
+}
+
+void Executor::start(const Transfer &transfer) {
+    MemObject &object = *objects_[transfer.buffer];
+    if (transfer.kind == Transfer::Kind::copy)
+        start_copy(transfer, object);
+    else
+        start_message(transfer, object);
+}
+
+void Executor::start_message(const Transfer &transfer, MemObject &object) {
+    const bool sends = transfer.kind == Transfer::Kind::send;
+    Space &space = *object.context->space(sends ? transfer.source : transfer.target);
+    const std::size_t size = transfer.end - transfer.begin;
+    const std::shared_ptr<DeviceResources> &resources = space.resources();
+    const QueueInfo &queue = space.transfer_queue();
+    std::vector<cl_event> waits;
+    add_waits(transfer.after, space, waits);
+
+    DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
+    std::vector<Mapping> mappings;
+    if (plan_mapping(resources->host_memory(), size, nullptr, config()))
+        mappings.push_back(
+            {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
+    auto bridge = std::make_unique<Bridge>(queue, waits, mappings);
+    if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
+    note(transfer.step, space, cldist::Event::share(bridge->user_visible_event()));
+
+    std::vector<std::unique_ptr<Operation>> operations;
+    operations.push_back(make_channel_transfer(std::move(range), sends ? Direction::send : Direction::recv,
+                                               wire(transfer.message), link(transfer), runtime_->engine_driver()));
+    auto command = std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), queue.device);
+    runtime_->engine().start_when_ready(std::move(command), {nullptr, !waits.empty(), !resources->processor()});
+}
+
+// Between two native platforms of this process, through host memory.
+void Executor::start_copy(const Transfer &transfer, MemObject &object) {
+    Space &source = *object.context->space(transfer.source);
+    Space &target = *object.context->space(transfer.target);
+    const std::size_t size = transfer.end - transfer.begin;
+    std::vector<cl_event> waits;
+    add_waits(transfer.after, source, waits);
+    auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
+    cldist::Event read;
+    check(clEnqueueReadBuffer(source.transfer_queue().queue, object.native(source), CL_FALSE, transfer.begin, size,
+                              memory.get(), static_cast<cl_uint>(waits.size()), waits.empty() ? nullptr : waits.data(),
+                              read.out()),
+          "clEnqueueReadBuffer");
+    clFlush(source.transfer_queue().queue);
+
+    cl_int code = CL_SUCCESS;
+    cldist::Event arrived = cldist::Event::adopt(clCreateUserEvent(target.context.get(), &code));
+    check(code, "clCreateUserEvent");
+    auto ending = std::make_shared<Ending>();
+    const cl_event user = arrived.get();
+    clRetainEvent(user);
+    waits.clear();
+    add_waits(transfer.after, target, waits);
+    waits.push_back(user);
+    cldist::Event written;
+    check(clEnqueueWriteBuffer(target.transfer_queue().queue, object.native(target), CL_FALSE, transfer.begin, size,
+                               memory.get(), static_cast<cl_uint>(waits.size()), waits.data(), written.out()),
+          "clEnqueueWriteBuffer");
+    clFlush(target.transfer_queue().queue);
+    ending->then([user](cl_int status) {
+        clSetUserEventStatus(user, status);
+        clReleaseEvent(user);
+    });
+    end_with(read.get(), std::move(ending));
+    // The memory goes when both are over; the callback does nothing else.
+    clSetEventCallback(
+        written.get(), CL_COMPLETE, [](cl_event, cl_int, void *data) { delete[] static_cast<std::byte *>(data); },
+        memory.release());
+    note(transfer.step, source, std::move(read));
+    note(transfer.step, target, std::move(written));
+}
+
+void Executor::add_waits(std::span<const Step> after, Space &space, std::vector<cl_event> &waits) {
+    for (const Step &step : after) {
+        auto at = std::lower_bound(done_.begin(), done_.end(), step,
+                                   [](const Done &done, const Step &wanted) { return done.step < wanted; });
+        for (; at != done_.end() && at->step == step; ++at)
+            if (at->space == &space) waits.push_back(at->event.get());
+    }
+}
+
+// Steps come in their order, but for the command itself, part 0, which comes behind its transfers.
+void Executor::note(Step step, Space &space, cldist::Event event) {
+    auto at = done_.end();
+    while (at != done_.begin() && step < std::prev(at)->step) --at;
+    done_.insert(at, Done{step, &space, std::move(event)});
+}
+
+void Executor::forget_ended() {
+    CommandId over = 0;  // all before it
+    while (!done_.empty() && execution_status(done_.front().event.get()) <= CL_COMPLETE) {
+        over = done_.front().step.command + 1;
+        done_.pop_front();
+    }
+    if (over != 0) schedule_.over(done_.empty() ? over : done_.front().step.command);
+}
+
+void Executor::finish_all() {
+    for (const Done &done : done_) {
+        const cl_event event = done.event.get();
+        flush_producer(event);
+        clWaitForEvents(1, &event);
+    }
+    runtime_->engine().wait_idle(0);
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cluster/event.hpp"
+#include "cluster/memory.hpp"
+#include "cluster/operations.hpp"
+#include "cluster/queue.hpp"
+#include "cluster/schedule.hpp"
+#include "mpi_interop/runtime.hpp"
+
+namespace cldist::cluster {
+
+/// A command as the program enqueues it.
+struct Enqueued {
+    QueueObject &queue;
+    cl_command_type type;
+    std::span<const Access> accesses;
+    std::span<EventObject *const> wait_list;
+    Result result{};  ///< of no bytes if the command has none
+};
+
+/// The last three arguments of a native command.
+struct Waits {
+    cl_uint count;
+    const cl_event *events;
+    cl_event *event;
+};
+
+/// Puts the schedule's decisions into effect in this process: moves bytes, enqueues native commands behind what they wait
+/// for, tells other processes. Under the lock.
+class Executor {
+public:
+    Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<bool> host_memory);
+
+    /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code. The event is the command's,
+    /// null if nobody wants it. Throws an Error if the native platform refuses the command
+    /// and there is no other process; else the event fails.
+    /// It may set where the result is.
+    template <typename Native>
+    Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
+        prepare(command);
+        if (native_ && !poisoned_) {
+            const auto count = static_cast<cl_uint>(waits_.size());
+            try {
+                code_ = native(command, Waits{count, count != 0 ? waits_.data() : nullptr, native_event_.out()});
+            } catch (const Error &error) {
+                code_ = error.status().code;
+            }
+        }
+        return finish(command, event_wanted);
+    }
+
+    /// A root memory object begins and ends.
+    void know(MemObject &object, Contents contents);
+    void forget(MemObject &object);
+
+    /// Ends `ending` as the native event ends.
+    void end_with(cl_event native, std::shared_ptr<Ending> ending);
+
+    /// Has all processes know the event's end. To be called by all.
+    void tell_all(EventObject &event);
+
+    /// Waits until all that this process does for others has been done. Not under the lock.
+    void finish_all();
+
+private:
+    /// One step's native events; a copy between two spaces has one in each.
+    struct Done {
+        Step step;
+        Space *space;
+        cldist::Event event;
+    };
+
+    void prepare(const Enqueued &command);
+    Ref<EventObject> finish(Enqueued &command, bool event_wanted);
+    void start(const Transfer &transfer);
+    void start_message(const Transfer &transfer, MemObject &object);
+    void start_copy(const Transfer &transfer, MemObject &object);
+    void send_completion(EventObject &event, const Message &message);
+    void pass_result(Enqueued &command, EventObject &event);
+    void submit(std::unique_ptr<Operation> operation, cl_event after);
+    void submit_now(std::unique_ptr<Operation> operation, cl_int status);
+    void add_waits(std::span<const Step> after, Space &space, std::vector<cl_event> &waits);
+    void note(Step step, Space &space, cldist::Event event);
+    void forget_ended();
+    [[nodiscard]] Wire wire(const Message &message) const;
+    [[nodiscard]] Link link(const Transfer &transfer) const;
+
+    Schedule &schedule_;
+    const std::shared_ptr<Runtime> runtime_;
+    const MPI_Comm comm_;
+    const int tags_;
+    const std::vector<bool> host_memory_;  // of each memory
+    std::vector<MemObject *> objects_;     // by id
+    std::deque<Done> done_;                // in the order of their steps
+
+    // Of the command that is being enqueued.
+    const Decisions *decisions_ = nullptr;
+    bool native_ = false;
+    bool poisoned_ = false;  // something that it waits for has failed already
+    cl_int code_ = CL_SUCCESS;
+    std::vector<cl_event> waits_;
+    std::vector<cluster::Event *> scheduled_;
+    cldist::Event native_event_;
+    unsigned until_forgetting_ = 0;
+};
+
+}  // namespace cldist::cluster

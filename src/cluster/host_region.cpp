@@ -1,0 +1,57 @@
+#include "cluster/host_region.hpp"
+
+#include <cstring>
+
+#include "cluster/entry.hpp"
+
+namespace cldist::cluster {
+
+bool HostRegion::has_gaps() const {
+    return (row_pitch != region[0] && region[1] * region[2] > 1) ||
+           (slice_pitch != region[0] * region[1] && region[2] > 1);
+}
+
+Result result_in(const HostRegion &host) {
+    if (World::get().alone() || !host.has_gaps()) return {host.begin, host.size(), {}};
+    std::shared_ptr<std::byte[]> packed = own_memory(host.size());
+    std::byte *const from = packed.get();
+    return {from, host.size(), [host, packed = std::move(packed)] {
+                const std::byte *row = packed.get();
+                for (std::size_t z = 0; z < host.region[2]; ++z)
+                    for (std::size_t y = 0; y < host.region[1]; ++y, row += host.region[0])
+                        std::memcpy(host.begin + z * host.slice_pitch + y * host.row_pitch, row, host.region[0]);
+            }};
+}
+
+std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
+    constexpr std::align_val_t alignment{128};
+    auto *const memory = static_cast<std::byte *>(operator new[](size, alignment));
+    return {memory, [](std::byte *m) { operator delete[](m, alignment); }};
+}
+
+void check_map_flags(const MemObject &object, cl_map_flags flags) {
+    constexpr cl_map_flags keeping = CL_MAP_READ | CL_MAP_WRITE;
+    const bool invalidates = (flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0;
+    require((flags & ~(keeping | CL_MAP_WRITE_INVALIDATE_REGION)) == 0 && (!invalidates || (flags & keeping) == 0),
+            CL_INVALID_VALUE, "these map flags don't go together");
+    if ((flags & CL_MAP_READ) != 0) check_host_access(object, CL_MEM_HOST_WRITE_ONLY);
+    if ((flags & CL_MAP_WRITE) != 0 || invalidates) check_host_access(object, CL_MEM_HOST_READ_ONLY);
+}
+
+cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
+                  const Waits &waits) {
+    const cl_int code =
+        object.is_image()
+            ? clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(), 0,
+                                  0, mapped.memory, waits.count, waits.events, waits.event)
+            : clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, mapped.begin, mapped.end - mapped.begin,
+                                   mapped.memory, waits.count, waits.events, waits.event);
+    if (code != CL_SUCCESS || mapped.own == nullptr) return code;
+    // The memory stays until it was read; the callback does nothing else.
+    auto *const keeper = new std::shared_ptr<std::byte[]>(mapped.own);
+    return clSetEventCallback(
+        *waits.event, CL_COMPLETE,
+        [](cl_event, cl_int, void *data) { delete static_cast<std::shared_ptr<std::byte[]> *>(data); }, keeper);
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,38 @@
+/// Memory of the program's that commands read into, write from or map.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "cluster/executor.hpp"
+#include "cluster/memory.hpp"
+
+namespace cldist::cluster {
+
+/// A box within the program's memory: `region` is in bytes, rows and slices.
+struct HostRegion {
+    std::byte *begin;
+    std::array<std::size_t, 3> region;
+    std::size_t row_pitch;
+    std::size_t slice_pitch;
+
+    [[nodiscard]] std::size_t size() const { return region[0] * region[1] * region[2]; }
+    [[nodiscard]] bool has_gaps() const;
+};
+
+/// The result of a command that reads into `host`. With several processes and gaps, which are the program's, it first comes
+/// without gaps: then there is something to be done once it has `arrived`.
+Result result_in(const HostRegion &host);
+
+/// Aligned for any of OpenCL's types.
+std::shared_ptr<std::byte[]> own_memory(std::size_t size);
+
+/// Throws an Error unless they go together and the object allows the host that access.
+void check_map_flags(const MemObject &object, cl_map_flags flags);
+
+/// Enqueues what brings the bytes of a mapping, which is not native, back into the object.
+cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
+                  const Waits &waits);
+
+}  // namespace cldist::cluster

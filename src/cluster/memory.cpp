@@ -1,0 +1,70 @@
+#include "cluster/memory.hpp"
+
+#include <unordered_set>
+
+#include "cluster/world.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+std::unordered_set<const void *> &all_handles() {
+    static auto &all = *new std::unordered_set<const void *>;
+    return all;
+}
+
+}  // namespace
+
+MemObject::MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in)
+    : context(&context_in), flags(flags_in), size(size_in) {
+    all_handles().insert(handle());
+}
+
+bool is_memory_object(const void *handle) { return all_handles().count(handle) != 0; }
+
+MemObject::~MemObject() {
+    all_handles().erase(handle());
+    if (!parent) World::get().executor().forget(*this);
+    natives_.clear();
+    for (auto at = destructor_callbacks.rbegin(); at != destructor_callbacks.rend(); ++at)
+        call_later([call = *at, self = handle()] { call.first(self, call.second); });
+}
+
+cl_mem MemObject::native(Space &space) {
+    for (const auto &[of, mem] : natives_)
+        if (of == &space) return mem.get();
+    natives_.emplace_back(&space, make_native(space));
+    return natives_.back().second.get();
+}
+
+void MemObject::make_natives() {
+    for (const auto &space : context->spaces) native(*space);
+}
+
+Mem MemObject::make_native(Space &space) {
+    cl_int code = CL_SUCCESS;
+    Mem mem;
+    if (is_image()) {
+        cl_image_desc native_desc = desc;
+        if (parent) native_desc.buffer = parent->native(space);
+        mem = Mem::adopt(clCreateImage(space.context.get(), flags, &format, &native_desc, host_ptr, &code));
+        check(code, "clCreateImage");
+    } else if (parent) {
+        const cl_buffer_region region{origin - parent->origin, size};
+        const cl_mem_flags of_parts =
+            flags & ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR};
+        mem = Mem::adopt(
+            clCreateSubBuffer(parent->native(space), of_parts, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+        check(code, "clCreateSubBuffer");
+    } else {
+        cl_mem_flags native_flags = flags;
+        // The program's memory can be one space's only.
+        if ((flags & CL_MEM_USE_HOST_PTR) != 0 && context->spaces.size() > 1)
+            native_flags = (flags & ~cl_mem_flags{CL_MEM_USE_HOST_PTR}) | CL_MEM_COPY_HOST_PTR;
+        mem = Mem::adopt(clCreateBuffer(space.context.get(), native_flags, size, host_ptr, &code));
+        check(code, "clCreateBuffer");
+    }
+    return mem;
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cluster/context.hpp"
+#include "cluster/schedule.hpp"
+
+namespace cldist::cluster {
+
+/// A range of a memory object that the program has mapped.
+struct Mapped {
+    void *memory = nullptr;    ///< where the program has it in this process
+    Device device_memory = 0;  ///< of the device that mapped it
+    std::size_t begin = 0;     ///< bytes of the object
+    std::size_t end = 0;
+    cl_map_flags flags = 0;
+    bool is_native = false;            ///< by the native runtime of this process
+    std::shared_ptr<std::byte[]> own;  ///< the memory, unless it is the program's or native
+    AccessMode mode_of_writing = AccessMode::write;
+    // Of an image:
+    std::array<std::size_t, 3> origin{};
+    std::array<std::size_t, 3> region{};
+};
+
+/// A buffer, a sub-buffer or an image. Natively there is one for each space that uses it, made at its first use there.
+class MemObject final : public Object<MemObject, cl_mem, Kind::memory> {
+public:
+    MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in);
+    ~MemObject();
+
+    /// Throws an Error if the native runtime refuses.
+    cl_mem native(Space &space);
+    /// Makes it with what the program gave as its contents.
+    void make_natives();
+
+    /// The memory object that has the bytes: itself, or what this is a part of.
+    [[nodiscard]] MemObject &root() { return parent ? parent->root() : *this; }
+    [[nodiscard]] Access access(std::size_t begin, std::size_t end, AccessMode mode) {
+        return {root().id, origin + begin, origin + end, mode};
+    }
+    [[nodiscard]] Access whole(AccessMode mode) { return access(0, size, mode); }
+    [[nodiscard]] bool is_image() const { return type != CL_MEM_OBJECT_BUFFER; }
+    /// Where the program's own memory has these bytes, for CL_MEM_USE_HOST_PTR.
+    [[nodiscard]] std::byte *host_memory(std::size_t at) const {
+        return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at : nullptr;
+    }
+
+    const Ref<ContextObject> context;
+    const cl_mem_flags flags;
+    const std::size_t size;  ///< bytes; of an image without gaps
+    cl_mem_object_type type = CL_MEM_OBJECT_BUFFER;
+    void *host_ptr = nullptr;
+    std::vector<cl_mem_properties> properties;
+    Ref<MemObject> parent;   ///< of a sub-buffer, or the buffer that an image is made of
+    std::size_t origin = 0;  ///< in the root
+    BufferId id = 0;         ///< of a root
+    // Of an image:
+    cl_image_format format{};
+    cl_image_desc desc{};
+    std::size_t element_size = 0;
+
+    std::vector<Mapped> mappings;
+    std::vector<std::pair<void(CL_CALLBACK *)(cl_mem, void *), void *>> destructor_callbacks;
+
+private:
+    [[nodiscard]] Mem make_native(Space &space);
+
+    std::vector<std::pair<Space *, Mem>> natives_;
+};
+
+/// Whether that is the handle of a memory object; of whatever may be none. Under the lock.
+bool is_memory_object(const void *handle);
+
+}  // namespace cldist::cluster

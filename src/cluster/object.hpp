@@ -1,0 +1,126 @@
+/// What all OpenCL objects of the cluster platform have in common.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+
+namespace cldist::cluster {
+
+/// The platform's functions. Loaders find it through an object's first member.
+extern const cl_icd_dispatch dispatch_table;
+
+enum class Kind : std::uint32_t {
+    none = 0,  // of an object that is gone
+    platform = 0x636c6430,
+    device,
+    context,
+    queue,
+    memory,
+    sampler,
+    program,
+    kernel,
+    event,
+};
+
+struct Head {
+    const cl_icd_dispatch *dispatch;
+    Kind kind;
+};
+
+}  // namespace cldist::cluster
+
+// What OpenCL's handles point to; loaders only know the first member.
+struct _cl_platform_id : cldist::cluster::Head {};
+struct _cl_device_id : cldist::cluster::Head {};
+struct _cl_context : cldist::cluster::Head {};
+struct _cl_command_queue : cldist::cluster::Head {};
+struct _cl_mem : cldist::cluster::Head {};
+struct _cl_sampler : cldist::cluster::Head {};
+struct _cl_program : cldist::cluster::Head {};
+struct _cl_kernel : cldist::cluster::Head {};
+struct _cl_event : cldist::cluster::Head {};
+
+namespace cldist::cluster {
+
+/// Base of an OpenCL object, made with new. Lives as long as the program has references to it (clRetain…, which
+/// CL_…_REFERENCE_COUNT tells) or anything here holds it (Ref). Counting is thread-safe.
+template <typename Derived, typename Handle, Kind kind_of_object>
+class Object : public std::remove_pointer_t<Handle> {
+public:
+    Object() : std::remove_pointer_t<Handle>{{&dispatch_table, kind_of_object}} {}
+    Object(const Object &) = delete;
+    Object &operator=(const Object &) = delete;
+
+    /// Null if the handle is null or something else.
+    static Derived *from(Handle handle) {
+        if (handle == nullptr || handle->kind != kind_of_object) return nullptr;
+        return static_cast<Derived *>(static_cast<Object *>(handle));
+    }
+    Handle handle() { return this; }
+
+    /// The program's references.
+    void retain() {
+        if (references_++ == 0) hold();
+    }
+    void release() {
+        if (--references_ == 0) drop();
+    }
+    [[nodiscard]] cl_uint references() const { return references_; }
+
+    void hold() { ++holders_; }
+    void drop() {
+        if (--holders_ == 0) delete static_cast<Derived *>(this);
+    }
+
+    /// The same in all processes: objects are numbered in the order of their creation, from 1.
+    std::uint64_t number = 0;
+
+protected:
+    ~Object() { this->kind = Kind::none; }
+
+private:
+    std::atomic<cl_uint> references_ = 1;
+    std::atomic<std::uint32_t> holders_ = 1;  // the program, while it has references, counts as one
+};
+
+/// Has the program's callback called by this thread once it is without locks.
+void call_later(std::function<void()> callback);
+/// Calls them.
+void run_callbacks();
+/// Has the program's callback called by a thread that does nothing else. Any thread.
+void call_elsewhere(std::function<void()> callback);
+
+/// Holds an object.
+template <typename T>
+class Ref {
+public:
+    Ref() = default;
+    explicit Ref(T *object) : object_(object) {
+        if (object_ != nullptr) object_->hold();
+    }
+    Ref(const Ref &other) : Ref(other.object_) {}
+    Ref(Ref &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    Ref &operator=(Ref other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~Ref() {
+        if (object_ != nullptr) object_->drop();
+    }
+
+    [[nodiscard]] T *get() const { return object_; }
+    T *operator->() const { return object_; }
+    T &operator*() const { return *object_; }
+    explicit operator bool() const { return object_ != nullptr; }
+
+private:
+    T *object_ = nullptr;
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,258 @@
+#include "cluster/operations.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "mpi_interop/message_endpoint.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "pipeline/block_transfer.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+constexpr std::size_t relay_piece = std::size_t{4} << 20U;
+constexpr std::size_t relay_depth = 4;  // pieces whose receives are posted
+
+std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, std::size_t size) {
+    return std::make_shared<Record>(direction, wire.rank, wire.rank, wire.tag, size);
+}
+
+class ChannelTransfer final : public Operation {
+public:
+    ChannelTransfer(DeviceRange range, Direction direction, Wire wire, Link link, MessageDriver &driver)
+        : Operation(record_of(direction, wire, range.size)),
+          range_(std::move(range)),
+          direction_(direction),
+          wire_(wire),
+          link_(link),
+          driver_(driver) {}
+
+    void start(const Status &gate) override {
+        if (!gate.ok()) fail(gate);
+        const Plan plan = make_plan();
+        record()->chosen(plan.path, plan.block, plan.depth);
+        const BlockPeer peer{wire_.comm, wire_.rank, wire_.tag};
+        attempt([&] {
+            blocks_.emplace(range_, direction_, range_.size, plan,
+                            std::make_unique<MessageEndpoint>(driver_, direction_, peer, plan, record()), record(),
+                            gate);
+        });
+    }
+
+    Progress poll() override {
+        if (!blocks_) return Progress::done;
+        const Progress progress = blocks_->poll();
+        if (progress == Progress::done && !blocks_->status().ok()) fail(blocks_->status());
+        return progress;
+    }
+
+    [[nodiscard]] bool bytes_in_flight() const override { return true; }
+
+private:
+    // The sender's choice, which the receiver can make, too; but where the sender's range could not be mapped, it copies.
+    [[nodiscard]] Plan make_plan() const {
+        const bool maps = plan_mapping(link_.sender_host_memory, range_.size, nullptr, config());
+        const std::size_t block =
+            plan_send(range_.size, {link_.sender_host_memory, maps, link_.same_host}, config()).block;
+        return plan_recv(range_.size, block, {range_.host_memory(), range_.mapped != nullptr, link_.same_host},
+                         config());
+    }
+
+    const DeviceRange range_;
+    const Direction direction_;
+    const Wire wire_;
+    const Link link_;
+    MessageDriver &driver_;
+    std::optional<BlockTransfer> blocks_;
+};
+
+class StatusSend final : public Operation {
+public:
+    StatusSend(Wire wire, MessageDriver &driver)
+        : Operation(record_of(Direction::send, wire, sizeof code_)), wire_(wire), driver_(driver) {}
+
+    void start(const Status &gate) override {
+        code_ = gate.code;
+        driver_.send(&code_, sizeof code_, wire_.rank, wire_.tag, wire_.comm, ticket_);
+    }
+    Progress poll() override {
+        if (!ticket_.done) return Progress::idle;
+        if (ticket_.error != MPI_SUCCESS) fail(mpi_failure(ticket_.error, "MPI_Isend"));
+        return Progress::done;
+    }
+    [[nodiscard]] bool bytes_in_flight() const override { return true; }
+
+private:
+    const Wire wire_;
+    MessageDriver &driver_;
+    cl_int code_ = CL_SUCCESS;
+    MessageTicket ticket_;
+};
+
+class StatusReceive final : public Operation {
+public:
+    StatusReceive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver)
+        : Operation(record_of(Direction::recv, wire, sizeof code_)),
+          wire_(wire),
+          ending_(std::move(ending)),
+          driver_(driver) {}
+    ~StatusReceive() override { ending_->set(CL_TRANSFER_ABANDONED); }
+
+    void start(const Status &) override {
+        driver_.receive(&code_, sizeof code_, wire_.rank, wire_.tag, wire_.comm, ticket_);
+    }
+    Progress poll() override {
+        if (!ticket_.done) return Progress::idle;
+        if (ticket_.error != MPI_SUCCESS) {
+            fail(mpi_failure(ticket_.error, "MPI_Irecv"));
+            code_ = CL_MPI_ERROR;
+        }
+        ending_->set(code_);
+        return Progress::done;
+    }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    const Wire wire_;
+    const std::shared_ptr<Ending> ending_;
+    MessageDriver &driver_;
+    cl_int code_ = CL_SUCCESS;
+    MessageTicket ticket_;
+};
+
+class RelayOperation final : public Operation {
+public:
+    RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
+                   MessageDriver &driver)
+        : Operation(record_of(from.comm != MPI_COMM_NULL ? Direction::recv : Direction::send,
+                              from.comm != MPI_COMM_NULL ? from : to.front(), result.size)),
+          result_(std::move(result)),
+          pieces_((result_.size + relay_piece - 1) / relay_piece),
+          from_(from),
+          to_(std::move(to)),
+          ending_(std::move(ending)),
+          driver_(driver) {}
+    ~RelayOperation() override { ending_->set(CL_TRANSFER_ABANDONED); }
+
+    void start(const Status &gate) override {
+        if (!gate.ok()) fail(gate);
+        if (from_.comm != MPI_COMM_NULL) {
+            post_receives();
+            return;
+        }
+        for (std::size_t i = 0; i < pieces_; ++i) pass_on(i);
+        record()->moved(result_.size);
+    }
+
+    Progress poll() override {
+        bool moved = false;
+        while (arrived_ < posted_ && receives_.front().done) {
+            take();
+            moved = true;
+        }
+        if (from_.comm != MPI_COMM_NULL && arrived_ < pieces_) {
+            post_receives();
+            return moved ? Progress::moved : Progress::idle;
+        }
+        while (!sends_.empty() && sends_.front().done) {
+            if (sends_.front().error != MPI_SUCCESS) fail(mpi_failure(sends_.front().error, "MPI_Isend"));
+            sends_.pop_front();
+            moved = true;
+        }
+        if (!sends_.empty()) return moved ? Progress::moved : Progress::idle;
+        if (status().ok() && result_.arrived) result_.arrived();
+        ending_->set(status().code);
+        return Progress::done;
+    }
+
+    [[nodiscard]] bool bytes_in_flight() const override { return from_.comm == MPI_COMM_NULL || arrived_ > 0; }
+
+private:
+    [[nodiscard]] std::size_t size_of(std::size_t piece) const {
+        return std::min(result_.size - piece * relay_piece, relay_piece);
+    }
+
+    void post_receives() {
+        for (; posted_ < pieces_ && posted_ < arrived_ + relay_depth; ++posted_) {
+            receives_.emplace_back();
+            driver_.receive(result_.data + posted_ * relay_piece, size_of(posted_), from_.rank, from_.tag, from_.comm,
+                            receives_.back());
+        }
+    }
+
+    // A piece that is too short says that the bytes failed to come.
+    void take() {
+        const MessageTicket &ticket = receives_.front();
+        if (ticket.error != MPI_SUCCESS)
+            fail(mpi_failure(ticket.error, "MPI_Irecv"));
+        else if (ticket.bytes != size_of(arrived_))
+            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                                 "the command failed in the process that has its device"));
+        else
+            record()->moved(ticket.bytes);
+        receives_.pop_front();
+        pass_on(arrived_++);
+    }
+
+    void pass_on(std::size_t piece) {
+        for (const Wire &wire : to_) {
+            sends_.emplace_back();
+            driver_.send(result_.data + piece * relay_piece, status().ok() ? size_of(piece) : 0, wire.rank, wire.tag,
+                         wire.comm, sends_.back());
+        }
+    }
+
+    const Result result_;
+    const std::size_t pieces_;
+    const Wire from_;
+    const std::vector<Wire> to_;
+    const std::shared_ptr<Ending> ending_;
+    MessageDriver &driver_;
+    std::size_t posted_ = 0;   ///< receives
+    std::size_t arrived_ = 0;  ///< pieces
+    std::deque<MessageTicket> receives_;
+    std::deque<MessageTicket> sends_;
+};
+
+class Notice final : public Operation {
+public:
+    explicit Notice(std::shared_ptr<Ending> ending)
+        : Operation(std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED, MPI_ANY_TAG, 0)),
+          ending_(std::move(ending)) {}
+    ~Notice() override { ending_->set(CL_TRANSFER_ABANDONED); }
+
+    void start(const Status &gate) override { ending_->set(gate.code); }
+    Progress poll() override { return Progress::done; }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    const std::shared_ptr<Ending> ending_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction, Wire wire, Link link,
+                                                 MessageDriver &driver) {
+    return std::make_unique<ChannelTransfer>(std::move(range), direction, wire, link, driver);
+}
+
+std::unique_ptr<Operation> make_status_send(Wire wire, MessageDriver &driver) {
+    return std::make_unique<StatusSend>(wire, driver);
+}
+
+std::unique_ptr<Operation> make_status_receive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver) {
+    return std::make_unique<StatusReceive>(wire, std::move(ending), driver);
+}
+
+std::unique_ptr<Operation> make_relay(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
+                                      MessageDriver &driver) {
+    return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), driver);
+}
+
+std::unique_ptr<Operation> make_notice(std::shared_ptr<Ending> ending) {
+    return std::make_unique<Notice>(std::move(ending));
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,53 @@
+/// What the engine does for the cluster platform. Messages have no envelope: both ends know their sizes, and name them by
+/// the tag.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cluster/ending.hpp"
+#include "events/operation.hpp"
+#include "mpi_interop/message_driver.hpp"
+#include "pipeline/device_endpoint.hpp"
+
+namespace cldist::cluster {
+
+/// One end of a message.
+struct Wire {
+    MPI_Comm comm;
+    int rank;
+    int tag;
+};
+
+/// What both ends of a transfer know of each other, so that they cut it alike.
+struct Link {
+    bool same_host;
+    bool sender_host_memory;  ///< of its device
+};
+
+/// Moves a range of a buffer from or to another process. A sender whose wait list failed tells the receiver.
+std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction, Wire wire, Link link,
+                                                 MessageDriver &driver);
+
+/// Tells another process how something ended.
+std::unique_ptr<Operation> make_status_send(Wire wire, MessageDriver &driver);
+/// Is told so, and ends `ending` alike.
+std::unique_ptr<Operation> make_status_receive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver);
+
+/// Bytes that a command brings into the host memory of every process.
+struct Result {
+    std::byte *data = nullptr;  ///< where, in this process; if the device is here, by the native command
+    std::size_t size = 0;
+    std::function<void()> arrived;  ///< called when all bytes are there, before the event ends; may be empty
+};
+
+/// Passes a result on: it comes from `from`, if that has a communicator, and goes to each of `to`, in pieces. Then ends
+/// `ending`. If the bytes failed to come, so do those who wait for them.
+std::unique_ptr<Operation> make_relay(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
+                                      MessageDriver &driver);
+
+/// Ends `ending` as the wait list ended.
+std::unique_ptr<Operation> make_notice(std::shared_ptr<Ending> ending);
+
+}  // namespace cldist::cluster

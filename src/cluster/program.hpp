@@ -1,0 +1,105 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/context.hpp"
+#include "cluster/memory.hpp"
+
+namespace cldist::cluster {
+
+class ProgramObject final : public Object<ProgramObject, cl_program, Kind::program> {
+public:
+    ProgramObject(ContextObject &context_in, std::vector<Ref<DeviceObject>> devices_in)
+        : context(&context_in), devices(std::move(devices_in)) {}
+    ~ProgramObject();
+
+    /// The native program of a space; null if it has none there.
+    [[nodiscard]] cl_program native(const Space &space) const;
+    /// Whether it is for this device.
+    [[nodiscard]] bool has(const DeviceObject &device) const;
+    /// The process that answers for all where any can: the first one that has a device of it.
+    [[nodiscard]] Process spokesman() const { return devices.front()->process; }
+
+    const Ref<ContextObject> context;
+    const std::vector<Ref<DeviceObject>> devices;
+    std::string source;
+    std::vector<std::pair<Space *, Program>> natives;
+    std::map<const DeviceObject *, std::string> build_options;  ///< as they were given
+    bool built = false;                                         ///< there is an executable
+    unsigned kernels = 0;                                       ///< attached to it
+    std::vector<std::pair<void(CL_CALLBACK *)(cl_program, void *), void *>> release_callbacks;
+};
+
+/// What is known of a kernel's argument.
+struct ArgumentInfo {
+    cl_kernel_arg_address_qualifier address = 0;
+    cl_kernel_arg_access_qualifier access = 0;
+    cl_kernel_arg_type_qualifier type_qualifier = 0;
+    std::string type;
+    std::string name;
+};
+
+/// What is known of a kernel on a device.
+struct OnDevice {
+    std::size_t work_group_size = 0;
+    std::array<std::size_t, 3> compile_work_group_size{};
+    std::size_t preferred_multiple = 0;
+    cl_ulong local_size = 0;  ///< without that of arguments
+    cl_ulong private_size = 0;
+};
+
+/// The same in all processes.
+struct KernelInfo {
+    std::string name;
+    std::string attributes;
+    cl_uint count = 0;                    ///< of arguments
+    std::vector<ArgumentInfo> arguments;  ///< empty if the platform doesn't tell
+    std::vector<OnDevice> devices;        ///< in the order of the program's devices
+};
+
+class KernelObject final : public Object<KernelObject, cl_kernel, Kind::kernel> {
+public:
+    KernelObject(ProgramObject &program_in, std::shared_ptr<const KernelInfo> info_in);
+    ~KernelObject();
+
+    struct Argument {
+        bool set = false;
+        std::vector<std::byte> value;  ///< if it is neither a memory object, a sampler nor local memory
+        std::size_t size = 0;
+        Ref<MemObject> memory;  ///< may be null for a memory object: then the kernel gets a null pointer
+        Ref<SamplerObject> sampler;
+        bool is_memory = false;
+        bool is_local = false;
+        std::uint64_t version = 0;
+    };
+
+    /// The native kernel with all arguments set. Throws an Error if the native platform refuses one.
+    cl_kernel native(Space &space);
+    /// What the kernel does with memory objects.
+    void add_accesses(std::vector<Access> &accesses) const;
+    [[nodiscard]] bool reads_only(cl_uint index) const;
+
+    const Ref<ProgramObject> program;
+    const std::shared_ptr<const KernelInfo> info;
+    std::vector<Argument> arguments;
+
+private:
+    struct Native {
+        Space *space;
+        Kernel kernel;
+        std::vector<std::uint64_t> versions;  ///< of the arguments that it has
+    };
+
+    Native &native_entry(Space &space);
+    void set_native(Native &native, cl_uint index);
+
+    std::vector<Native> natives_;
+};
+
+/// The native sampler of a space. Throws an Error.
+cl_sampler native_sampler(SamplerObject &sampler, Space &space);
+
+}  // namespace cldist::cluster
