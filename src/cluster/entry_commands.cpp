@@ -86,12 +86,12 @@ cl_int CL_API_CALL enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buf
         check_alignment(queue, buffer);
         check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
         const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
-        const auto read =
-            executor().run({queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}},
-                           event != nullptr || blocking != CL_FALSE, [&](Enqueued &, const Waits &w) {
-                               return clEnqueueReadBuffer(queue.native.get(), buffer.native(*queue.space), CL_FALSE,
-                                                          offset, size, ptr, w.count, w.events, w.event);
-                           });
+        const auto read = executor().run(
+            {queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE},
+            event != nullptr || blocking != CL_FALSE, [&](Enqueued &, const Waits &w) {
+                return clEnqueueReadBuffer(queue.native.get(), buffer.native(*queue.space), CL_FALSE, offset, size, ptr,
+                                           w.count, w.events, w.event);
+            });
         give(read, event);
         if (blocking != CL_FALSE) wait_for_result(*read);
     });
@@ -141,7 +141,7 @@ cl_int CL_API_CALL enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_me
         const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
         const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch, target.slice_pitch};
         const auto read =
-            executor().run({queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits, result_in(host)},
+            executor().run({queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits, result_in(host), blocking != CL_FALSE},
                            event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
                                const bool packed = command.result.arrived != nullptr;
                                const std::array<std::size_t, 3> start{};
@@ -311,7 +311,7 @@ void *CL_API_CALL enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffe
         Result result;
         if (needs_contents) result = {at(mapped.memory, 0), size, {}};
         const auto map =
-            executor().run({queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result)},
+            executor().run({queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
                            event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
                                const cl_mem native = buffer.native(*queue.space);
                                cl_int code = CL_SUCCESS;

@@ -82,6 +82,10 @@ cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, 
 
 }  // namespace
 
+QueueObject::~QueueObject() {
+    if (is_native()) World::get().executor().forget(*this);
+}
+
 // ---- Contexts ------------------------------------------------------------------------------------------------------
 
 cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint num_devices,
@@ -283,11 +287,13 @@ cl_int CL_API_CALL finish(cl_command_queue queue) {
         const Ref<QueueObject> held(&queue_of(queue));
         if (!std::exchange(held->used, false)) return;
         const auto results = std::exchange(held->results, {});
+        const CommandId last = held->last;
         {
             const Unlocked unlocked;
             if (held->is_native()) clFinish(held->native.get());
             for (const auto &result : results) result->wait();
         }
+        held->ended = std::max(held->ended, last);
         World::get().agreement().from(held->device->process, {});
     });
 }

@@ -88,13 +88,33 @@ std::vector<EventObject *> wait_list_of(const WaitList &list, const ContextObjec
     return events;
 }
 
+namespace {
+
+// The calling thread does the work.
+void drive_result(EventObject &event) {
+    cl_int status = CL_COMPLETE;
+    if (event.native) {
+        const cl_event native = event.native.get();
+        clWaitForEvents(1, &native);
+        status = execution_status(native);
+    }
+    event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
+    drive(*event.result, caller_driver());
+    event.result.reset();
+}
+
+}  // namespace
+
 void wait_for_result(EventObject &event) {
     if (!event.known_here()) return;
     cl_int status = CL_COMPLETE;
     {
         const Unlocked unlocked;
+        if (event.result) drive_result(event);
         status = event.wait_here();
     }
+    if (event.native && event.queue->in_order())
+        event.queue->ended = std::max(event.queue->ended, event.scheduled.command);
     if (status < 0)
         fail(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "the command, or one that it waited for, failed with {}",
              status);

@@ -9,6 +9,7 @@
 #include "cluster/ending.hpp"
 #include "cluster/queue.hpp"
 #include "cluster/schedule.hpp"
+#include "events/command.hpp"
 
 namespace cldist::cluster {
 
@@ -39,6 +40,8 @@ public:
     cldist::Event native;    ///< of this process's own command
     Space *space = nullptr;  ///< the native event's
     std::shared_ptr<Ending> ending;
+    /// Brings the result of a blocking command here, and on, once it is driven.
+    std::unique_ptr<cldist::Command> result;
     std::optional<cl_int>
         agreed;  ///< the status at its end, once all processes know it at the same place of the program
 

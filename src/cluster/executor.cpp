@@ -18,6 +18,13 @@ void flush_producer(cl_event event) {
     if (queue != nullptr) clFlush(queue);
 }
 
+std::unique_ptr<cldist::Command> command_of(std::unique_ptr<Operation> operation,
+                                            std::unique_ptr<Bridge> bridge = nullptr) {
+    std::vector<std::unique_ptr<Operation>> operations;
+    operations.push_back(std::move(operation));
+    return std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), nullptr);
+}
+
 }  // namespace
 
 Executor::Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<bool> host_memory)
@@ -53,7 +60,7 @@ Link Executor::link(const Transfer &transfer) const {
 void Executor::prepare(const Enqueued &command) {
     if (until_forgetting_++ == forget_every) {
         until_forgetting_ = 0;
-        forget_ended();
+        schedule_.over(steps_.forget_ended());
     }
     scheduled_.clear();
     poisoned_ = false;
@@ -84,7 +91,7 @@ void Executor::prepare(const Enqueued &command) {
     for (const Transfer &transfer : decisions_->transfers) start(transfer);
     if (!native_) return;
     Space &space = *command.queue.space;
-    add_waits(decisions_->after, space, waits_);
+    steps_.add_waits(decisions_->after, space, waits_);
     for (EventObject *const event : command.wait_list)
         if (event->agreed != CL_COMPLETE) waits_.push_back(event->native_in(space));
 }
@@ -101,8 +108,13 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
             log_error("a command ends with {}: the device's own platform refused it", code_);
         }
     }
-    if (native_ && failed == nullptr)
-        note({decisions_->event.command, 0}, *command.queue.space, cldist::Event::share(native_event_.get()));
+    if (native_ && failed == nullptr) {
+        const Step step{decisions_->event.command, 0};
+        if (native_event_)
+            steps_.add(step, *command.queue.space, cldist::Event::share(native_event_.get()));
+        else
+            steps_.add(step, command.queue);
+    }
     if (!event_wanted && !passes_result) return {};
 
     EventObject *const event = new EventObject(*command.queue.context, &command.queue, command.type);
@@ -125,9 +137,12 @@ void Executor::pass_result(Enqueued &command, EventObject &event) {
     for (const Message &message : relay.to) to.push_back(wire(message));
     const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
     command.queue.results.push_back(event.ending);
+    const bool by_caller = command.blocking && failed == nullptr;
     auto operation = make_relay(std::move(command.result), relay.from ? wire(*relay.from) : Wire{MPI_COMM_NULL, 0, 0},
-                                std::move(to), event.ending, runtime_->engine_driver());
-    if (failed == nullptr)
+                                std::move(to), event.ending, by_caller ? caller_driver() : runtime_->engine_driver());
+    if (by_caller)
+        event.result = command_of(std::move(operation));
+    else if (failed == nullptr)
         submit(std::move(operation), event.native.get());
     else
         submit_now(std::move(operation), failed->status());
@@ -183,9 +198,7 @@ void Executor::submit(std::unique_ptr<Operation> operation, cl_event after) {
 }
 
 void Executor::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
-    std::vector<std::unique_ptr<Operation>> operations;
-    operations.push_back(std::move(operation));
-    runtime_->engine().submit(std::make_unique<cldist::Command>(std::move(operations), nullptr, nullptr),
+    runtime_->engine().submit(command_of(std::move(operation)),
                               status < 0 ? Status::failure(status, "a command that was waited for failed") : Status{});
 }
 
@@ -204,7 +217,7 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     const std::shared_ptr<DeviceResources> &resources = space.resources();
     const QueueInfo &queue = space.transfer_queue();
     std::vector<cl_event> waits;
-    add_waits(transfer.after, space, waits);
+    steps_.add_waits(transfer.after, space, waits);
 
     DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
     std::vector<Mapping> mappings;
@@ -213,7 +226,7 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
             {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
     auto bridge = std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
-    note(transfer.step, space, cldist::Event::share(bridge->user_visible_event()));
+    steps_.add(transfer.step, space, cldist::Event::share(bridge->user_visible_event()));
 
     std::vector<std::unique_ptr<Operation>> operations;
     operations.push_back(make_channel_transfer(std::move(range), sends ? Direction::send : Direction::recv,
@@ -228,7 +241,7 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     Space &target = *object.context->space(transfer.target);
     const std::size_t size = transfer.end - transfer.begin;
     std::vector<cl_event> waits;
-    add_waits(transfer.after, source, waits);
+    steps_.add_waits(transfer.after, source, waits);
     auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
     cldist::Event read;
     check(clEnqueueReadBuffer(source.transfer_queue().queue, object.native(source), CL_FALSE, transfer.begin, size,
@@ -244,7 +257,7 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     const cl_event user = arrived.get();
     clRetainEvent(user);
     waits.clear();
-    add_waits(transfer.after, target, waits);
+    steps_.add_waits(transfer.after, target, waits);
     waits.push_back(user);
     cldist::Event written;
     check(clEnqueueWriteBuffer(target.transfer_queue().queue, object.native(target), CL_FALSE, transfer.begin, size,
@@ -260,38 +273,13 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     clSetEventCallback(
         written.get(), CL_COMPLETE, [](cl_event, cl_int, void *data) { delete[] static_cast<std::byte *>(data); },
         memory.release());
-    note(transfer.step, source, std::move(read));
-    note(transfer.step, target, std::move(written));
-}
-
-void Executor::add_waits(std::span<const Step> after, Space &space, std::vector<cl_event> &waits) {
-    for (const Step &step : after) {
-        auto at = std::lower_bound(done_.begin(), done_.end(), step,
-                                   [](const Done &done, const Step &wanted) { return done.step < wanted; });
-        for (; at != done_.end() && at->step == step; ++at)
-            if (at->space == &space) waits.push_back(at->event.get());
-    }
-}
-
-// Steps come in their order, but for the command itself, part 0, which comes behind its transfers.
-void Executor::note(Step step, Space &space, cldist::Event event) {
-    auto at = done_.end();
-    while (at != done_.begin() && step < std::prev(at)->step) --at;
-    done_.insert(at, Done{step, &space, std::move(event)});
-}
-
-void Executor::forget_ended() {
-    CommandId over = 0;  // all before it
-    while (!done_.empty() && execution_status(done_.front().event.get()) <= CL_COMPLETE) {
-        over = done_.front().step.command + 1;
-        done_.pop_front();
-    }
-    if (over != 0) schedule_.over(done_.empty() ? over : done_.front().step.command);
+    steps_.add(transfer.step, source, std::move(read));
+    steps_.add(transfer.step, target, std::move(written));
 }
 
 void Executor::finish_all() {
-    for (const Done &done : done_) {
-        const cl_event event = done.event.get();
+    for (const cldist::Event &rest : steps_.rest()) {
+        const cl_event event = rest.get();
         flush_producer(event);
         clWaitForEvents(1, &event);
     }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "cluster/operations.hpp"
 #include "cluster/queue.hpp"
 #include "cluster/schedule.hpp"
+#include "cluster/steps.hpp"
 #include "mpi_interop/runtime.hpp"
 
 namespace cldist::cluster {
@@ -20,7 +20,8 @@ struct Enqueued {
     cl_command_type type;
     std::span<const Access> accesses;
     std::span<EventObject *const> wait_list;
-    Result result{};  ///< of no bytes if the command has none
+    Result result{};        ///< of no bytes if the command has none
+    bool blocking = false;  ///< the caller will wait_for_result()
 };
 
 /// The last three arguments of a native command.
@@ -36,17 +37,17 @@ class Executor {
 public:
     Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<bool> host_memory);
 
-    /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code. The event is the command's,
-    /// null if nobody wants it. Throws an Error if the native platform refuses the command
-    /// and there is no other process; else the event fails.
-    /// It may set where the result is.
+    /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code, and may set where the
+    /// result is. Returns the command's event, null if nobody wants it. Throws an Error if the native platform refuses the
+    /// command and there is no other process; else the event fails.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
         prepare(command);
         if (native_ && !poisoned_) {
             const auto count = static_cast<cl_uint>(waits_.size());
             try {
-                code_ = native(command, Waits{count, count != 0 ? waits_.data() : nullptr, native_event_.out()});
+                code_ = native(command, Waits{count, count != 0 ? waits_.data() : nullptr,
+                                              needs_event(command, event_wanted) ? native_event_.out() : nullptr});
             } catch (const Error &error) {
                 code_ = error.status().code;
             }
@@ -57,6 +58,8 @@ public:
     /// A root memory object begins and ends.
     void know(MemObject &object, Contents contents);
     void forget(MemObject &object);
+    /// A queue ends.
+    void forget(QueueObject &queue) { steps_.forget_queue(queue); }
 
     /// Ends `ending` as the native event ends.
     void end_with(cl_event native, std::shared_ptr<Ending> ending);
@@ -68,13 +71,6 @@ public:
     void finish_all();
 
 private:
-    /// One step's native events; a copy between two spaces has one in each.
-    struct Done {
-        Step step;
-        Space *space;
-        cldist::Event event;
-    };
-
     void prepare(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
@@ -84,9 +80,9 @@ private:
     void pass_result(Enqueued &command, EventObject &event);
     void submit(std::unique_ptr<Operation> operation, cl_event after);
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
-    void add_waits(std::span<const Step> after, Space &space, std::vector<cl_event> &waits);
-    void note(Step step, Space &space, cldist::Event event);
-    void forget_ended();
+    [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
+        return event_wanted || !command.queue.in_order() || !decisions_->result.to.empty();
+    }
     [[nodiscard]] Wire wire(const Message &message) const;
     [[nodiscard]] Link link(const Transfer &transfer) const;
 
@@ -96,7 +92,7 @@ private:
     const int tags_;
     const std::vector<bool> host_memory_;  // of each memory
     std::vector<MemObject *> objects_;     // by id
-    std::deque<Done> done_;                // in the order of their steps
+    Steps steps_;
 
     // Of the command that is being enqueued.
     const Decisions *decisions_ = nullptr;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cluster/context.hpp"
@@ -16,6 +18,7 @@ public:
           device(&device_in),
           space(context_in.space(device_in.memory)),
           properties(properties_in) {}
+    ~QueueObject();
 
     /// Whether its device is this process's.
     [[nodiscard]] bool is_native() const { return static_cast<bool>(native); }
@@ -31,6 +34,11 @@ public:
     bool used = false;  ///< since all processes last agreed that it is empty
     /// Of commands whose results come to this process, since then.
     std::vector<std::shared_ptr<Ending>> results;
+
+    // Of an in-order queue of this process, for Steps:
+    CommandId last = 0;                                       ///< enqueued
+    CommandId ended = 0;                                      ///< all up to this one have
+    std::deque<std::pair<CommandId, cldist::Event>> markers;  ///< each behind that command
 };
 
 }  // namespace cldist::cluster
