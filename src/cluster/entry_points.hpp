@@ -7,7 +7,7 @@
 
 namespace cldist::cluster {
 
-#define CLDIST_ENTRY(function, name) std::remove_pointer_t<cl_api_##function> name;
+#define CLDIST_ENTRY(function, name) std::remove_pointer_t<decltype(cl_icd_dispatch::function)> name;
 #include "cluster/entry_points.def"
 #undef CLDIST_ENTRY
 

@@ -18,11 +18,28 @@ void flush_producer(cl_event event) {
     if (queue != nullptr) clFlush(queue);
 }
 
+bool has_discrete_device(const Topology &topology, int rank, const std::vector<bool> &host_memory) {
+    for (Device memory = 0; memory < topology.devices(); ++memory)
+        if (topology.process_of(memory) == static_cast<Process>(rank) && !host_memory[memory]) return true;
+    return false;
+}
+
 std::unique_ptr<cldist::Command> command_of(std::unique_ptr<Operation> operation,
-                                            std::unique_ptr<Bridge> bridge = nullptr) {
+                                            std::unique_ptr<Bridge> bridge = nullptr, cl_device_id device = nullptr) {
     std::vector<std::unique_ptr<Operation>> operations;
     operations.push_back(std::move(operation));
-    return std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), nullptr);
+    return std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), device);
+}
+
+// What waits for all of `waits`, of no queue's own.
+Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
+    if (waits.size() > 1) return enqueue_start(queue, waits, {});
+    Start start;
+    if (waits.empty()) return start;
+    flush_producer(waits.front());
+    start.events.push_back(cldist::Event::share(waits.front()));
+    start.gate = start.last = waits.front();
+    return start;
 }
 
 }  // namespace
@@ -32,7 +49,8 @@ Executor::Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Com
       runtime_(std::move(runtime)),
       comm_(comm),
       tags_(runtime_->max_tag()),
-      host_memory_(std::move(host_memory)) {}
+      host_memory_(std::move(host_memory)),
+      polls_(has_discrete_device(schedule.topology(), runtime_->rank(), host_memory_)) {}
 
 void Executor::know(MemObject &object, Contents contents) {
     object.id = schedule_.create_buffer(object.size, contents);
@@ -191,10 +209,8 @@ void Executor::submit(std::unique_ptr<Operation> operation, cl_event after) {
         return;
     }
     flush_producer(after);
-    std::vector<std::unique_ptr<Operation>> operations;
-    operations.push_back(std::move(operation));
-    auto command = std::make_unique<cldist::Command>(std::move(operations), std::make_unique<Bridge>(after), nullptr);
-    runtime_->engine().start_when_ready(std::move(command), {nullptr, true, false});
+    runtime_->engine().start_when_ready(command_of(std::move(operation), std::make_unique<Bridge>(after)),
+                                        {nullptr, true, polls_});
 }
 
 void Executor::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
@@ -224,15 +240,19 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     if (plan_mapping(resources->host_memory(), size, nullptr, config()))
         mappings.push_back(
             {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
-    auto bridge = std::make_unique<Bridge>(queue, waits, mappings);
+    auto bridge = mappings.empty() ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
+                                   : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
     steps_.add(transfer.step, space, cldist::Event::share(bridge->user_visible_event()));
 
-    std::vector<std::unique_ptr<Operation>> operations;
-    operations.push_back(make_channel_transfer(std::move(range), sends ? Direction::send : Direction::recv,
-                                               wire(transfer.message), link(transfer), runtime_->engine_driver()));
-    auto command = std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), queue.device);
-    runtime_->engine().start_when_ready(std::move(command), {nullptr, !waits.empty(), !resources->processor()});
+    const bool starts_now = bridge->start().gate == nullptr;
+    auto command = command_of(make_channel_transfer(std::move(range), sends ? Direction::send : Direction::recv,
+                                                    wire(transfer.message), link(transfer), runtime_->engine_driver()),
+                              std::move(bridge), queue.device);
+    if (starts_now)
+        runtime_->engine().submit(std::move(command), {});
+    else
+        runtime_->engine().start_when_ready(std::move(command), {nullptr, !waits.empty(), !resources->processor()});
 }
 
 // Between two native platforms of this process, through host memory.

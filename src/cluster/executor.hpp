@@ -35,6 +35,7 @@ struct Waits {
 /// for, tells other processes. Under the lock.
 class Executor {
 public:
+    /// `host_memory` tells of each memory whether it is its host's.
     Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<bool> host_memory);
 
     /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code, and may set where the
@@ -90,8 +91,9 @@ private:
     const std::shared_ptr<Runtime> runtime_;
     const MPI_Comm comm_;
     const int tags_;
-    const std::vector<bool> host_memory_;  // of each memory
-    std::vector<MemObject *> objects_;     // by id
+    const std::vector<bool> host_memory_;
+    const bool polls_;                  ///< some device here is not the processor: see Engine::StartRule
+    std::vector<MemObject *> objects_;  // by id
     Steps steps_;
 
     // Of the command that is being enqueued.

@@ -139,7 +139,8 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::
     check(clFlush(info.queue), "clFlush");
 }
 
-Bridge::Bridge(cl_context context) : context_(Context::share(context)), done_(user_event(context)) {
+Bridge::Bridge(cl_context context, Start start)
+    : context_(Context::share(context)), start_(std::move(start)), done_(user_event(context)) {
     end_.push_back(Event::share(done_.get()));
 }
 

@@ -63,8 +63,8 @@ class Bridge {
 public:
     /// Enqueues and flushes; fills the mappings' memory. Throws an Error if the platform refuses.
     Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings);
-    /// Of a command in no queue: an event of `context` alone, for a command that starts at once.
-    explicit Bridge(cl_context context);
+    /// Of a command in no queue: an event of `context` alone. It may start at `start`, at once if that has no gate.
+    explicit Bridge(cl_context context, Start start = {});
     /// Of a command without an event of its own, which may start when `start` is complete.
     explicit Bridge(cl_event start);
     Bridge(const Bridge &) = delete;
