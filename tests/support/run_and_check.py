@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs a job and checks how it ended and what it printed on standard error.
 
-    run_and_check.py [--ends zero|nonzero|any] [--says REGEX]... [--never REGEX]... [--seconds N]
-                     [--env NAME=VALUE]... -- COMMAND...
+    run_and_check.py [--ends zero|nonzero|any|STATUS] [--says REGEX]... [--once REGEX]... [--never REGEX]...
+                     [--seconds N] [--within N] [--env NAME=VALUE]... -- COMMAND...
 
-Each --says must be found within one line. "died of a signal" always fails the test.
+Each --says must be found within one line, each --once in just one line, which has to come --within so many seconds of
+the latest "at SECONDS", since 1970, that is printed. "died of a signal" always fails the test.
 """
 
 import argparse
@@ -13,44 +14,80 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ends", choices=["zero", "nonzero", "any"], default="zero")
+    parser.add_argument("--ends", default="zero")
     parser.add_argument("--says", action="append", default=[])
+    parser.add_argument("--once", action="append", default=[])
     parser.add_argument("--never", action="append", default=[])
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--within", type=float)
     parser.add_argument("--env", action="append", default=[])
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
 
     environment = dict(os.environ)
     environment.update(setting.split("=", 1) for setting in options.env)
-    with subprocess.Popen(options.command, env=environment, text=True, errors="replace", stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as job:
-        try:
-            out, err = job.communicate(timeout=options.seconds)
-        except subprocess.TimeoutExpired:
-            job.terminate()  # mpirun ends its processes
+    lines = []  # of standard error
+    times = []  # when they came
+    with tempfile.TemporaryFile("w+", errors="replace") as out, subprocess.Popen(
+            options.command, env=environment, text=True, errors="replace", stdin=subprocess.DEVNULL, stdout=out,
+            stderr=subprocess.PIPE, start_new_session=True) as job:
+
+        def read():
+            for line in job.stderr:
+                times.append(time.time())
+                lines.append(line.rstrip("\n"))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+
+        def finish(seconds):
+            """Whether the job has ended in time, and nobody holds its standard error any more."""
+            until = time.monotonic() + seconds
+            reader.join(seconds)
             try:
-                out, err = job.communicate(timeout=10)
+                job.wait(max(0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
+                return False
+            return not reader.is_alive()
+
+        in_time = finish(options.seconds)
+        if not in_time:
+            job.terminate()  # mpirun ends its processes
+            if not finish(10):
                 os.killpg(job.pid, signal.SIGKILL)
-                out, err = job.communicate()
-            print(out, err, f"FAILED: not done after {options.seconds:g} s", sep="\n")
+                finish(10)
+        ended = time.time()
+        out.seek(0)
+        print(out.read(), *lines, sep="\n")
+        if not in_time:
+            print(f"FAILED: not done after {options.seconds:g} s")
             return 1
 
     complaints = []
-    if options.ends == "zero" and job.returncode != 0 or options.ends == "nonzero" and job.returncode == 0:
+    expected = {"zero": job.returncode == 0, "nonzero": job.returncode != 0, "any": True}
+    if not expected.get(options.ends, options.ends == str(job.returncode)):
         complaints.append(f"exit status {job.returncode}, expected {options.ends}")
-    lines = err.splitlines()
+    for regex in options.once:
+        found = [when for line, when in zip(lines, times) if re.search(regex, line, re.IGNORECASE)]
+        if len(found) != 1:
+            complaints.append(f"{len(found)} lines say {regex!r}, expected one")
+        elif options.within is not None:
+            since = max((float(at) for line in lines for at in re.findall(r"\bat (\d+\.\d+)$", line)), default=0)
+            print(f"said after {found[0] - since:.3f} s, ended {ended - found[0]:.3f} s later")
+            if found[0] - since > options.within:
+                complaints.append(f"{regex!r} is said after {found[0] - since:.3f} s, expected {options.within:g} s")
     for regex in options.says:
         if not any(re.search(regex, line, re.IGNORECASE) for line in lines):
             complaints.append(f"no line says {regex!r}")
     for regex in options.never + [r"signal code|Segmentation fault|Aborted \(|AddressSanitizer|UNEXPECTED:"]:
         complaints += [f"says {line!r}" for line in lines if re.search(regex, line, re.IGNORECASE)]
-    print(out, err, sep="\n")
     for complaint in complaints:
         print("FAILED:", complaint)
     return 1 if complaints else 0

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/wakeup.hpp"
+
+namespace cldist::cluster {
+
+/// FNV-1a: of texts, and of arguments that are no numbers. The same in all processes.
+constexpr std::uint64_t hash_of(std::string_view bytes, std::uint64_t before = 0xcbf29ce484222325U) {
+    for (const char byte : bytes) before = (before ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+    return before;
+}
+
+/// The finaliser of splitmix64.
+constexpr std::uint64_t mixed(std::uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+    return x ^ x >> 31;
+}
+
+/// A function whose calls are recorded, and the names of what is recorded of its arguments, separated by ", ". It has
+/// to be static: calls refer to it.
+struct CallSite {
+    constexpr CallSite(std::string_view the_function, std::string_view the_arguments)
+        : function(the_function), arguments(the_arguments), hash(hash_of(arguments, hash_of(function))) {
+        for (const char c : arguments) count += c == ',' ? 1 : 0;
+    }
+
+    std::string_view function;
+    std::string_view arguments;
+    std::uint64_t hash;  ///< of the texts: addresses differ between processes
+    std::size_t count = arguments.empty() ? 0 : 1;
+};
+
+/// Recorded as the last call when the program ends.
+inline constexpr CallSite program_end{"the end of the program", ""};
+
+/// The hash of all calls up to the `number`th, which is the first for 1.
+struct CallHash {
+    std::uint64_t number;
+    std::uint64_t hash;
+
+    bool operator==(const CallHash &) const = default;
+};
+
+/// The OpenCL calls that this process's program has made: a hash of all, and the last ones with their arguments. One
+/// thread at a time records, another one may ask; neither waits for the other.
+class CallLog {
+public:
+    static constexpr std::size_t most_arguments = 10;
+    static constexpr std::uint64_t ring = 32768;        ///< so many of the last calls, but one, are known
+    static constexpr std::uint64_t checkpoint = 4096;   ///< of its multiples the hash stays known for longer,
+    static constexpr std::uint64_t checkpoints = 4096;  ///< for so many of them, but one
+
+    /// Records a call. Arguments are the same in all processes: numbers of objects in place of handles, hash_of() in
+    /// place of what is no number.
+    template <const CallSite &site, std::integral... Numbers>
+    void record(Numbers... arguments) {
+        static_assert(sizeof...(arguments) == site.count, "the site names as many arguments as are given");
+        static_assert(sizeof...(arguments) <= most_arguments);
+        const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
+        Call &call = calls_[number % ring];
+        std::uint64_t sum = site.hash;
+        [[maybe_unused]] std::size_t i = 0;
+        [[maybe_unused]] const auto add = [&](std::uint64_t value) {
+            call.arguments[i].store(value, std::memory_order_release);
+            sum += (value ^ value >> 32) * factors[i++];
+        };
+        (add(static_cast<std::uint64_t>(arguments)), ...);
+        hash_ = mixed(hash_ + sum);
+        call.site.store(&site, std::memory_order_release);
+        call.hash.store(hash_, std::memory_order_release);
+        count_.store(number, std::memory_order_release);
+        if (number % checkpoint == 0) keep_checkpoint(number);
+    }
+
+    /// The last call.
+    [[nodiscard]] CallHash last() const;
+    /// The hash after call `number`, if it is known still, and already. That after call 0 is.
+    [[nodiscard]] std::optional<std::uint64_t> hash_after(std::uint64_t number) const;
+    /// All hashes that are known, in ascending order.
+    [[nodiscard]] std::vector<CallHash> known() const;
+    /// "clFinish(queue 3)", or nothing if the call is not known. Numbers from 2^48 on, most of them hashes, are
+    /// hexadecimal.
+    [[nodiscard]] std::string text(std::uint64_t number) const;
+
+    /// From the next checkpoint on whoever records waits for ever: the job is about to end, and calls that are to be
+    /// named must not be forgotten.
+    void hold() { held_ = true; }
+
+    /// Woken at checkpoints: whoever compares calls should do so before they are forgotten.
+    Wakeup at_checkpoint;
+
+private:
+    // Every store is a release, and whoever reads one that is too new learns from `count_` that it is: the slot of call
+    // n is written again when n + ring - 1 are counted.
+    struct Call {
+        std::atomic<const CallSite *> site{nullptr};
+        std::atomic<std::uint64_t> hash{0};
+        std::array<std::atomic<std::uint64_t>, most_arguments> arguments{};
+    };
+
+    // One for each argument, odd: so that sums tell which argument has which value, without waiting for one another.
+    static constexpr auto factors = [] {
+        std::array<std::uint64_t, most_arguments> made{};
+        for (std::size_t i = 0; i < made.size(); ++i) made[i] = mixed((i + 1) * 0x9e3779b97f4a7c15U) | 1U;
+        return made;
+    }();
+
+    void keep_checkpoint(std::uint64_t number);
+    [[nodiscard]] bool in_ring(std::uint64_t number) const;
+
+    std::vector<Call> calls_ = std::vector<Call>(ring);
+    std::vector<std::atomic<std::uint64_t>> checkpoints_ = std::vector<std::atomic<std::uint64_t>>(checkpoints);
+    std::atomic<std::uint64_t> count_{0};
+    std::atomic<bool> held_{false};
+    std::uint64_t hash_ = 0;
+};
+
+/// Where the calls of two processes part.
+struct Difference {
+    std::uint64_t equal_until;  ///< the last call up to which all are known to be equal
+    std::uint64_t differ_at;    ///< up to this one there is one that differs; the first one if it follows equal_until
+
+    [[nodiscard]] bool exact() const { return differ_at == equal_until + 1; }
+};
+
+/// From what is known of both, which is not empty; one of the calls that both have made does differ.
+Difference first_difference(std::span<const CallHash> a, std::span<const CallHash> b);
+
+/// What to print. The texts are those of call `differ_at`.
+std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a, int rank_b,
+                               const std::string &text_b);
+
+}  // namespace cldist::cluster

@@ -1,0 +1,185 @@
+/// What is known of the calls that were made, and where those of two processes part.
+
+#include "cluster/call_log.hpp"
+
+#include <memory>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+using namespace cldist::cluster;
+
+namespace {
+
+constexpr CallSite read_site{"clEnqueueReadBuffer", "queue, buffer, blocking, offset, size"};
+constexpr CallSite write_site{"clEnqueueWriteBuffer", "queue, buffer, blocking, offset, size"};
+constexpr CallSite finish_site{"clFinish", "queue"};
+constexpr CallSite platforms_site{"clGetPlatformIDs", ""};
+
+/// `count` calls that are all different; call `odd` is another one than in other logs.
+std::unique_ptr<CallLog> log_of(std::uint64_t count, std::uint64_t odd = 0) {
+    auto log = std::make_unique<CallLog>();
+    for (std::uint64_t n = 1; n <= count; ++n) log->record<finish_site>(n == odd ? 0 : n);
+    return log;
+}
+
+Difference difference_of(const CallLog &a, const CallLog &b) { return first_difference(a.known(), b.known()); }
+
+}  // namespace
+
+TEST_CASE("a call is told with its arguments' names") {
+    CallLog log;
+    log.record<read_site>(3U, std::size_t{7}, true, std::size_t{0}, std::size_t{4096});
+    log.record<platforms_site>();
+    log.record<finish_site>(hash_of("data"));
+    log.record<finish_site>(-1);
+    log.record<program_end>();
+    CHECK(log.text(1) == "clEnqueueReadBuffer(queue 3, buffer 7, blocking 1, offset 0, size 4096)");
+    CHECK(log.text(2) == "clGetPlatformIDs()");
+    CHECK(log.text(3) == "clFinish(queue 0x855b556730a34a05)");
+    CHECK(log.text(4) == "clFinish(queue 0xffffffffffffffff)");
+    CHECK(log.text(5) == "the end of the program");
+    CHECK(log.text(0).empty());
+    CHECK(log.text(6).empty());
+}
+
+TEST_CASE("the hash of calls depends on functions, arguments, their places and the order of calls") {
+    const auto hash_of_calls = [](auto &&...calls) {
+        CallLog log;
+        (calls(log), ...);
+        return log.last().hash;
+    };
+    const auto finish = [](std::uint64_t queue) { return [=](CallLog &log) { log.record<finish_site>(queue); }; };
+    const auto read = [](int offset, int size) {
+        return [=](CallLog &log) { log.record<read_site>(1, 2, true, offset, size); };
+    };
+    const auto write = [](CallLog &log) { log.record<write_site>(1, 2, true, 0, 1); };
+    CHECK(hash_of_calls(finish(1), finish(2)) == hash_of_calls(finish(1), finish(2)));
+    CHECK(hash_of_calls(finish(1), finish(2)) != hash_of_calls(finish(2), finish(1)));
+    CHECK(hash_of_calls(finish(1)) != hash_of_calls(finish(1), finish(1)));
+    CHECK(hash_of_calls(finish(1)) != hash_of_calls(finish(std::uint64_t{1} << 63 | 1U)));
+    CHECK(hash_of_calls(read(0, 1)) != hash_of_calls(read(1, 0)));
+    CHECK(hash_of_calls(read(0, 1)) != hash_of_calls(write));
+    constexpr CallSite other_name{"clFinish", "event"};
+    CHECK(finish_site.hash != other_name.hash);
+}
+
+TEST_CASE("the last calls are known, and older checkpoints' hashes") {
+    constexpr std::uint64_t count = 5 * CallLog::ring + 100;
+    const auto log = log_of(count);
+    const std::uint64_t first = count - CallLog::ring + 2;
+    CHECK(log->last().number == count);
+    CHECK(log->text(first) == "clFinish(queue " + std::to_string(first) + ")");
+    CHECK(log->hash_after(first) == log_of(first)->last().hash);
+    CHECK(log->text(first - 1).empty());
+    CHECK_FALSE(log->hash_after(first - 1));
+    CHECK_FALSE(log->hash_after(count + 1));
+    CHECK_FALSE(log->hash_after(10 * CallLog::ring));
+    CHECK(log->hash_after(0) == 0);
+    CHECK(log->hash_after(CallLog::checkpoint) == log_of(CallLog::checkpoint)->last().hash);
+
+    const auto known = log->known();
+    CHECK(known.front() == CallHash{0, 0});
+    CHECK(known[1].number == CallLog::checkpoint);
+    CHECK(known.back() == log->last());
+    CHECK(known.size() == 1 + (first - 1) / CallLog::checkpoint + CallLog::ring - 1);
+}
+
+TEST_CASE("checkpoints are forgotten at last") {
+    constexpr std::uint64_t kept = CallLog::checkpoints - 1;
+    const auto log = log_of((kept + 2) * CallLog::checkpoint);
+    CHECK_FALSE(log->hash_after(2 * CallLog::checkpoint));
+    CHECK(log->hash_after(3 * CallLog::checkpoint) == log_of(3 * CallLog::checkpoint)->last().hash);
+}
+
+TEST_CASE("the first call that differs is found") {
+    const auto check_exact = [](const CallLog &a, const CallLog &b, std::uint64_t call) {
+        for (const Difference &difference : {difference_of(a, b), difference_of(b, a)}) {
+            CHECK(difference.exact());
+            CHECK(difference.differ_at == call);
+        }
+    };
+    check_exact(*log_of(100), *log_of(100, 1), 1);
+    check_exact(*log_of(100), *log_of(100, 57), 57);
+    check_exact(*log_of(100), *log_of(100, 100), 100);
+    check_exact(*log_of(57), *log_of(100, 57), 57);
+    // At the ring's end: the call before it is a checkpoint.
+    constexpr std::uint64_t first = 2 * CallLog::checkpoint + 1;
+    constexpr std::uint64_t count = first + CallLog::ring - 2;
+    check_exact(*log_of(count), *log_of(count, first), first);
+    check_exact(*log_of(first), *log_of(count, first), first);
+    CHECK_FALSE(difference_of(*log_of(count + 1), *log_of(count + 1, first)).exact());
+}
+
+TEST_CASE("of a difference that lies too far back it is known between which calls") {
+    constexpr std::uint64_t checkpoint = CallLog::checkpoint;
+    const auto later = difference_of(*log_of(100'000), *log_of(100'000, checkpoint + 10));
+    CHECK(later.equal_until == checkpoint);
+    CHECK(later.differ_at == 2 * checkpoint);
+    // One has ended with a call that the other one has forgotten.
+    const auto ended = log_of(checkpoint + 10);
+    ended->record<program_end>();
+    const auto more = difference_of(*ended, *log_of(100'000));
+    CHECK(more.equal_until == checkpoint);
+    CHECK(more.differ_at == checkpoint + 11);
+}
+
+TEST_CASE("a difference is told in the order of the ranks") {
+    const std::string text = "clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 4096)";
+    const std::string advice =
+        ". A program that runs on the cluster platform must make the same calls in all processes.";
+    const auto message = [&](const std::string &a, const std::string &b, const Difference &difference = {56, 57}) {
+        const std::string told = difference_message(difference, 0, a, 3, b);
+        CHECK(told == difference_message(difference, 3, b, 0, a));
+        const std::string begin = "the processes' calls differ: ";
+        REQUIRE(told.size() > begin.size() + advice.size());
+        CHECK(told.substr(0, begin.size()) == begin);
+        CHECK(told.substr(told.size() - advice.size()) == advice);
+        return told.substr(begin.size(), told.size() - begin.size() - advice.size());
+    };
+    CHECK(message(text, "clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 8192)") ==
+          "rank 0's call 57 is " + text +
+              ", rank 3's is clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 8192) (argument size)");
+    CHECK(message(text, "clEnqueueReadBuffer(queue 3, buffer 5, blocking 0, offset 8, size 4096)") ==
+          "rank 0's call 57 is " + text +
+              ", rank 3's is clEnqueueReadBuffer(queue 3, buffer 5, blocking 0, offset 8, size 4096) (arguments queue, "
+              "offset)");
+    CHECK(message(text, "clFinish(queue 2)") == "rank 0's call 57 is " + text + ", rank 3's is clFinish(queue 2)");
+    CHECK(message(text, "the end of the program") ==
+          "rank 0's call 57 is " + text + ", rank 3's program ended after call 56");
+    CHECK(message("the end of the program", text) ==
+          "rank 0's program ended after call 56, rank 3's call 57 is " + text);
+    CHECK(message("", text) == "call 57 of rank 0 and rank 3, too long ago to be named");
+    CHECK(message("", "", {4096, 8192}) ==
+          "one of the calls 4097 to 8192 of rank 0 and rank 3, too long ago to be named");
+}
+
+TEST_CASE("a reader never takes one call for another one") {
+    CallLog log;
+    constexpr std::uint64_t count = 1'000'000;
+    std::thread writer([&] {
+        for (std::uint64_t n = 1; n <= count; ++n) log.record<read_site>(n, n, true, n, n);
+    });
+    std::uint64_t told = 0;
+    CallHash last{0, 0};
+    const auto check = [&](std::uint64_t number) {
+        const std::string text = log.text(number);
+        if (text.empty()) return;
+        ++told;
+        const std::string n = std::to_string(number);
+        if (text !=
+            "clEnqueueReadBuffer(queue " + n + ", buffer " + n + ", blocking 1, offset " + n + ", size " + n + ")")
+            FAIL("call " << n << " is told as " << text);
+    };
+    while (last.number < count) {
+        const CallHash now = log.last();
+        CHECK(now.number >= last.number);
+        if (const auto again = log.hash_after(last.number)) CHECK(*again == last.hash);
+        check(now.number);
+        if (now.number > CallLog::ring) check(now.number - CallLog::ring + 3);  // about to be forgotten
+        last = now;
+    }
+    writer.join();
+    CHECK(told > 0);
+    CHECK(log.known().back() == log.last());
+}
