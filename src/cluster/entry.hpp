@@ -2,6 +2,7 @@
 /// processes find the same error, before it tells the schedule anything.
 #pragma once
 
+#include <concepts>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -13,6 +14,7 @@
 
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "cluster/call_log.hpp"
 #include "cluster/event.hpp"
 #include "cluster/memory.hpp"
 #include "cluster/program.hpp"
@@ -108,6 +110,38 @@ T *make(Args &&...args) {
     T *const object = new T(std::forward<Args>(args)...);
     object->number = World::get().next_number();
     return object;
+}
+
+// ---- What processes must do alike ------------------------------------------------------------------------------------
+
+template <typename Number>
+requires std::integral<Number> std::uint64_t recorded(Number number) { return static_cast<std::uint64_t>(number); }
+inline std::uint64_t recorded(std::nullptr_t) { return 0; }
+template <typename T, typename Handle>
+std::uint64_t recorded_object(Handle handle) {
+    const T *const object = T::from(handle);
+    return object != nullptr ? object->number : 0;
+}
+inline std::uint64_t recorded(cl_device_id h) { return recorded_object<DeviceObject>(h); }
+inline std::uint64_t recorded(cl_context h) { return recorded_object<ContextObject>(h); }
+inline std::uint64_t recorded(cl_command_queue h) { return recorded_object<QueueObject>(h); }
+inline std::uint64_t recorded(cl_mem h) { return recorded_object<MemObject>(h); }
+inline std::uint64_t recorded(cl_program h) { return recorded_object<ProgramObject>(h); }
+inline std::uint64_t recorded(cl_kernel h) { return recorded_object<KernelObject>(h); }
+inline std::uint64_t recorded(cl_event h) { return recorded_object<EventObject>(h); }
+/// Of a list, or 0 if there is none.
+inline std::uint64_t sizes(const std::size_t *list, std::size_t count) {
+    std::uint64_t all = 0;
+    for (std::size_t i = 0; list != nullptr && i < count; ++i) all = mixed(all + list[i]);
+    return all;
+}
+inline std::uint64_t text(const char *characters) { return characters != nullptr ? hash_of(characters) : 0; }
+
+/// Every call that all processes must make alike says so first.
+template <const CallSite &site, typename... Arguments>
+void record(Arguments... arguments) {
+    World &world = World::get();
+    if (!world.alone()) world.calls().record<site>(recorded(arguments)...);
 }
 
 // ---- Answers of clGet…Info -----------------------------------------------------------------------------------------

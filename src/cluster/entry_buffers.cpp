@@ -70,13 +70,19 @@ cl_mem_flags inherited_flags(const MemObject &parent, cl_mem_flags flags) {
 
 cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host_ptr,
                                  cl_int *errcode_ret) {
-    return creating_entry("clCreateBuffer", errcode_ret,
-                          [&] { return make_buffer(context, {}, flags, size, host_ptr); });
+    return creating_entry("clCreateBuffer", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateBuffer", "context, flags, size"};
+        record<site>(context, flags, size);
+        return make_buffer(context, {}, flags, size, host_ptr);
+    });
 }
 
 cl_mem CL_API_CALL create_buffer_with_properties(cl_context context, const cl_mem_properties *properties,
                                                  cl_mem_flags flags, size_t size, void *host_ptr, cl_int *errcode_ret) {
     return creating_entry("clCreateBufferWithProperties", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateBufferWithProperties", "context, flags, size"};
+        record<site>(context, flags, size);
+
         std::vector<cl_mem_properties> list;
         if (properties != nullptr) list.push_back(properties[0]);
         return make_buffer(context, std::move(list), flags, size, host_ptr);
@@ -86,6 +92,9 @@ cl_mem CL_API_CALL create_buffer_with_properties(cl_context context, const cl_me
 cl_mem CL_API_CALL create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type, const void *info,
                                      cl_int *errcode_ret) {
     return creating_entry("clCreateSubBuffer", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateSubBuffer", "buffer, flags"};
+        record<site>(buffer, flags);
+
         MemObject &parent = memory_of(buffer);
         require(!parent.is_image() && !parent.parent, CL_INVALID_MEM_OBJECT,
                 "the memory object is no buffer, or a part of one");

@@ -77,6 +77,9 @@ cl_int CL_API_CALL enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buf
                                        size_t offset, size_t size, void *ptr, cl_uint num_events,
                                        const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueReadBuffer", [&] {
+        static constexpr CallSite site{"clEnqueueReadBuffer", "queue, buffer, blocking, offset, size, events"};
+        record<site>(queue_handle, buffer_handle, blocking, offset, size, num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &buffer = memory_of(buffer_handle);
         check_context(queue, buffer);
@@ -101,6 +104,9 @@ cl_int CL_API_CALL enqueue_write_buffer(cl_command_queue queue_handle, cl_mem bu
                                         size_t offset, size_t size, const void *ptr, cl_uint num_events,
                                         const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueWriteBuffer", [&] {
+        static constexpr CallSite site{"clEnqueueWriteBuffer", "queue, buffer, blocking, offset, size, events"};
+        record<site>(queue_handle, buffer_handle, blocking, offset, size, num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &buffer = memory_of(buffer_handle);
         check_context(queue, buffer);
@@ -128,6 +134,9 @@ cl_int CL_API_CALL enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_me
                                             size_t host_row_pitch, size_t host_slice_pitch, void *ptr,
                                             cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueReadBufferRect", [&] {
+        static constexpr CallSite site{"clEnqueueReadBufferRect", "queue, buffer, blocking, origin, region, events"};
+        record<site>(queue_handle, buffer_handle, blocking, sizes(buffer_origin, 3), sizes(region, 3), num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &buffer = memory_of(buffer_handle);
         check_context(queue, buffer);
@@ -162,6 +171,9 @@ cl_int CL_API_CALL enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_m
                                              size_t host_row_pitch, size_t host_slice_pitch, const void *ptr,
                                              cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueWriteBufferRect", [&] {
+        static constexpr CallSite site{"clEnqueueWriteBufferRect", "queue, buffer, blocking, origin, region, events"};
+        record<site>(queue_handle, buffer_handle, blocking, sizes(buffer_origin, 3), sizes(region, 3), num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &buffer = memory_of(buffer_handle);
         check_context(queue, buffer);
@@ -192,6 +204,9 @@ cl_int CL_API_CALL enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buf
                                        size_t pattern_size, size_t offset, size_t size, cl_uint num_events,
                                        const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueFillBuffer", [&] {
+        static constexpr CallSite site{"clEnqueueFillBuffer", "queue, buffer, pattern_size, offset, size, events"};
+        record<site>(queue_handle, buffer_handle, pattern_size, offset, size, num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &buffer = memory_of(buffer_handle);
         check_context(queue, buffer);
@@ -217,6 +232,10 @@ cl_int CL_API_CALL enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem sou
                                        size_t source_offset, size_t target_offset, size_t size, cl_uint num_events,
                                        const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueCopyBuffer", [&] {
+        static constexpr CallSite site{"clEnqueueCopyBuffer",
+                                       "queue, source, target, source_offset, target_offset, size, events"};
+        record<site>(queue_handle, source_handle, target_handle, source_offset, target_offset, size, num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &source = memory_of(source_handle);
         MemObject &target = memory_of(target_handle);
@@ -247,6 +266,11 @@ cl_int CL_API_CALL enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_me
                                             size_t target_row_pitch, size_t target_slice_pitch, cl_uint num_events,
                                             const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueCopyBufferRect", [&] {
+        static constexpr CallSite site{"clEnqueueCopyBufferRect",
+                                       "queue, source, target, source_origin, target_origin, region, events"};
+        record<site>(queue_handle, source_handle, target_handle, sizes(source_origin, 3), sizes(target_origin, 3),
+                     sizes(region, 3), num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &source = memory_of(source_handle);
         MemObject &target = memory_of(target_handle);
@@ -281,6 +305,9 @@ void *CL_API_CALL enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffe
                                      cl_map_flags flags, size_t offset, size_t size, cl_uint num_events,
                                      const cl_event *wait_list, cl_event *event, cl_int *errcode_ret) {
     return creating_entry("clEnqueueMapBuffer", errcode_ret, [&]() -> void * {
+        static constexpr CallSite site{"clEnqueueMapBuffer", "queue, buffer, blocking, flags, offset, size, events"};
+        record<site>(queue_handle, buffer_handle, blocking, flags, offset, size, num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &buffer = memory_of(buffer_handle);
         check_context(queue, buffer);
@@ -337,6 +364,9 @@ void *CL_API_CALL enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffe
 cl_int CL_API_CALL enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handle, void *pointer,
                                             cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueUnmapMemObject", [&] {
+        static constexpr CallSite site{"clEnqueueUnmapMemObject", "queue, memory, events"};
+        record<site>(queue_handle, memory_handle, num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         MemObject &object = memory_of(memory_handle);
         const auto at = std::find_if(object.mappings.begin(), object.mappings.end(),
@@ -375,6 +405,9 @@ cl_int CL_API_CALL enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl
                                                cl_mem_migration_flags flags, cl_uint num_events,
                                                const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueMigrateMemObjects", [&] {
+        static constexpr CallSite site{"clEnqueueMigrateMemObjects", "queue, count, flags, events"};
+        record<site>(queue_handle, count, flags, num_events);
+
         QueueObject &queue = queue_of(queue_handle);
         require(count > 0 && list != nullptr, CL_INVALID_VALUE, "there are no memory objects");
         std::vector<Access> accesses;

@@ -93,6 +93,9 @@ cl_context CL_API_CALL create_context(const cl_context_properties *properties, c
                                       void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
                                       void *user_data, cl_int *errcode_ret) {
     return creating_entry("clCreateContext", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateContext", "num_devices, device"};
+        record<site>(num_devices, devices != nullptr && num_devices > 0 ? devices[0] : nullptr);
+
         auto list = checked_properties(properties);
         require(devices != nullptr && num_devices > 0, CL_INVALID_VALUE, "there are no devices");
         require(notify != nullptr || user_data == nullptr, CL_INVALID_VALUE, "there is user_data, but no pfn_notify");
@@ -160,13 +163,19 @@ cl_int CL_API_CALL set_context_destructor_callback(cl_context context, void(CL_C
 
 cl_sampler CL_API_CALL create_sampler(cl_context context, cl_bool normalized, cl_addressing_mode addressing,
                                       cl_filter_mode filter, cl_int *errcode_ret) {
-    return creating_entry("clCreateSampler", errcode_ret,
-                          [&] { return make_sampler(context_of(context), normalized, addressing, filter, {}); });
+    return creating_entry("clCreateSampler", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateSampler", "context, normalized, addressing, filter"};
+        record<site>(context, normalized, addressing, filter);
+        return make_sampler(context_of(context), normalized, addressing, filter, {});
+    });
 }
 
 cl_sampler CL_API_CALL create_sampler_with_properties(cl_context context, const cl_sampler_properties *properties,
                                                       cl_int *errcode_ret) {
     return creating_entry("clCreateSamplerWithProperties", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateSamplerWithProperties", "context"};
+        record<site>(context);
+
         ContextObject &object = context_of(context);
         const auto list = list_of(properties);
         cl_bool normalized = CL_TRUE;
@@ -213,14 +222,20 @@ cl_int CL_API_CALL get_sampler_info(cl_sampler sampler, cl_sampler_info param, s
 
 cl_command_queue CL_API_CALL create_command_queue(cl_context context, cl_device_id device,
                                                   cl_command_queue_properties properties, cl_int *errcode_ret) {
-    return creating_entry("clCreateCommandQueue", errcode_ret,
-                          [&] { return make_queue(context_of(context), device, properties, {}); });
+    return creating_entry("clCreateCommandQueue", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateCommandQueue", "context, device, properties"};
+        record<site>(context, device, properties);
+        return make_queue(context_of(context), device, properties, {});
+    });
 }
 
 cl_command_queue CL_API_CALL create_command_queue_with_properties(cl_context context, cl_device_id device,
                                                                   const cl_queue_properties *properties,
                                                                   cl_int *errcode_ret) {
     return creating_entry("clCreateCommandQueueWithProperties", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateCommandQueueWithProperties", "context, device"};
+        record<site>(context, device);
+
         ContextObject &object = context_of(context);
         auto list = list_of(properties);
         cl_command_queue_properties bits = 0;
@@ -284,6 +299,9 @@ cl_int CL_API_CALL flush(cl_command_queue queue) {
 // Every process returns when the queue is empty where its device is, and with it what came from there to this process.
 cl_int CL_API_CALL finish(cl_command_queue queue) {
     return entry("clFinish", [&] {
+        static constexpr CallSite site{"clFinish", "queue"};
+        record<site>(queue);
+
         const Ref<QueueObject> held(&queue_of(queue));
         if (!std::exchange(held->used, false)) return;
         const auto results = std::exchange(held->results, {});

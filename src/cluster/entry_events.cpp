@@ -122,6 +122,9 @@ void wait_for_result(EventObject &event) {
 
 cl_event CL_API_CALL create_user_event(cl_context context, cl_int *errcode_ret) {
     return creating_entry("clCreateUserEvent", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateUserEvent", "context"};
+        record<site>(context);
+
         EventObject *const event = make<EventObject>(context_of(context), nullptr, CL_COMMAND_USER);
         event->ending = std::make_shared<Ending>();
         return event->handle();
@@ -130,6 +133,9 @@ cl_event CL_API_CALL create_user_event(cl_context context, cl_int *errcode_ret) 
 
 cl_int CL_API_CALL set_user_event_status(cl_event event, cl_int status) {
     return entry("clSetUserEventStatus", [&] {
+        static constexpr CallSite site{"clSetUserEventStatus", "event, status"};
+        record<site>(event, status);
+
         EventObject &object = event_of(event);
         require(object.is_user(), CL_INVALID_EVENT, "the event is no user event");
         require(status <= CL_COMPLETE, CL_INVALID_VALUE, "the status is neither CL_COMPLETE nor negative");
@@ -144,6 +150,9 @@ cl_int CL_API_CALL set_user_event_status(cl_event event, cl_int status) {
 
 cl_int CL_API_CALL wait_for_events(cl_uint num_events, const cl_event *list) {
     return entry("clWaitForEvents", [&] {
+        static constexpr CallSite site{"clWaitForEvents", "num_events, event"};
+        record<site>(num_events, list != nullptr && num_events > 0 ? list[0] : nullptr);
+
         require(num_events > 0 && list != nullptr, CL_INVALID_VALUE, "there are no events");
         std::vector<Ref<EventObject>> events;
         for (cl_uint i = 0; i < num_events; ++i) {
@@ -159,6 +168,9 @@ cl_int CL_API_CALL wait_for_events(cl_uint num_events, const cl_event *list) {
 
 cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info param, size_t size, void *value, size_t *size_ret) {
     return entry("clGetEventInfo", [&] {
+        static constexpr CallSite site{"clGetEventInfo", "event, param"};
+        record<site>(event, param);
+
         const Ref<EventObject> object(&event_of(event));
         const Answer answer{size, value, size_ret};
         switch (param) {
@@ -176,6 +188,9 @@ cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info param, size_t si
 cl_int CL_API_CALL get_event_profiling_info(cl_event event, cl_profiling_info param, size_t size, void *value,
                                             size_t *size_ret) {
     return entry("clGetEventProfilingInfo", [&] {
+        static constexpr CallSite site{"clGetEventProfilingInfo", "event, param"};
+        record<site>(event, param);
+
         const Ref<EventObject> object(&event_of(event));
         if (param < CL_PROFILING_COMMAND_QUEUED || param > CL_PROFILING_COMMAND_COMPLETE) no_such_param(param);
         require(!object->is_user() && (object->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0,
@@ -206,6 +221,9 @@ cl_int CL_API_CALL release_event(cl_event event) {
 cl_int CL_API_CALL set_event_callback(cl_event event, cl_int type, void(CL_CALLBACK *notify)(cl_event, cl_int, void *),
                                       void *user_data) {
     return entry("clSetEventCallback", [&] {
+        static constexpr CallSite site{"clSetEventCallback", "event, type"};
+        record<site>(event, type);
+
         EventObject &object = event_of(event);
         require(notify != nullptr, CL_INVALID_VALUE, "pfn_event_notify is NULL");
         require(type == CL_COMPLETE || type == CL_RUNNING || type == CL_SUBMITTED, CL_INVALID_VALUE,
@@ -221,6 +239,9 @@ cl_int CL_API_CALL set_event_callback(cl_event event, cl_int type, void(CL_CALLB
 cl_int CL_API_CALL enqueue_marker_with_wait_list(cl_command_queue queue, cl_uint num_events, const cl_event *wait_list,
                                                  cl_event *event) {
     return entry("clEnqueueMarkerWithWaitList", [&] {
+        static constexpr CallSite site{"clEnqueueMarkerWithWaitList", "queue, events"};
+        record<site>(queue, num_events);
+
         enqueue_wait(queue, CL_COMMAND_MARKER, {num_events, wait_list, event}, &clEnqueueMarkerWithWaitList);
     });
 }
@@ -228,6 +249,9 @@ cl_int CL_API_CALL enqueue_marker_with_wait_list(cl_command_queue queue, cl_uint
 cl_int CL_API_CALL enqueue_barrier_with_wait_list(cl_command_queue queue, cl_uint num_events, const cl_event *wait_list,
                                                   cl_event *event) {
     return entry("clEnqueueBarrierWithWaitList", [&] {
+        static constexpr CallSite site{"clEnqueueBarrierWithWaitList", "queue, events"};
+        record<site>(queue, num_events);
+
         enqueue_wait(queue, CL_COMMAND_BARRIER, {num_events, wait_list, event}, &clEnqueueBarrierWithWaitList);
     });
 }

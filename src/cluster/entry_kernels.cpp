@@ -222,6 +222,20 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
     return argument;
 }
 
+// Of the value, or of the object's number where it is an object.
+std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {
+    const KernelObject *const object = KernelObject::from(kernel);
+    if (value == nullptr || object == nullptr || index >= object->arguments.size()) return 0;
+    const ArgumentKind kind = kind_of(*object->info, index, size, value);
+    if (kind == ArgumentKind::memory && size == sizeof(cl_mem)) {
+        cl_mem memory = nullptr;
+        std::memcpy(&memory, value, sizeof memory);
+        return recorded(memory);
+    }
+    if (kind != ArgumentKind::value) return 0;
+    return hash_of({static_cast<const char *>(value), size});
+}
+
 // ---- Ranges --------------------------------------------------------------------------------------------------------
 
 bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *local) {
@@ -300,6 +314,9 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
 
 cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *errcode_ret) {
     return creating_entry("clCreateKernel", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateKernel", "program, name"};
+        record<site>(program, text(name));
+
         ProgramObject &object = program_of(program);
         require(object.built, CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
         require(name != nullptr, CL_INVALID_VALUE, "kernel_name is NULL");
@@ -330,6 +347,9 @@ cl_int CL_API_CALL create_kernels_in_program(cl_program program, cl_uint num_ker
 
 cl_kernel CL_API_CALL clone_kernel(cl_kernel source, cl_int *errcode_ret) {
     return creating_entry("clCloneKernel", errcode_ret, [&] {
+        static constexpr CallSite site{"clCloneKernel", "kernel"};
+        record<site>(source);
+
         const KernelObject &kernel = kernel_of(source);
         KernelObject *const clone = make<KernelObject>(*kernel.program, kernel.info);
         clone->arguments = kernel.arguments;
@@ -347,6 +367,9 @@ cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
 
 cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
     return entry("clSetKernelArg", [&] {
+        static constexpr CallSite site{"clSetKernelArg", "kernel, index, size, value"};
+        record<site>(kernel, index, size, argument_hash(kernel, index, size, value));
+
         KernelObject &object = kernel_of(kernel);
         if (index >= object.arguments.size())
             fail(CL_INVALID_ARG_INDEX, "arg_index is {}, but {} has {} arguments", index, object.info->name,
@@ -427,6 +450,10 @@ cl_int CL_API_CALL enqueue_nd_range_kernel(cl_command_queue queue, cl_kernel ker
                                            const size_t *offset, const size_t *global, const size_t *local,
                                            cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     return entry("clEnqueueNDRangeKernel", [&] {
+        static constexpr CallSite site{"clEnqueueNDRangeKernel",
+                                       "queue, kernel, work_dim, global_size, local_size, events"};
+        record<site>(queue, kernel, dimensions, sizes(global, dimensions), sizes(local, dimensions), num_events);
+
         enqueue_kernel(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset, global, local,
                        {num_events, wait_list, event});
     });
@@ -435,6 +462,9 @@ cl_int CL_API_CALL enqueue_nd_range_kernel(cl_command_queue queue, cl_kernel ker
 cl_int CL_API_CALL enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uint num_events, const cl_event *wait_list,
                                 cl_event *event) {
     return entry("clEnqueueTask", [&] {
+        static constexpr CallSite site{"clEnqueueTask", "queue, kernel, events"};
+        record<site>(queue, kernel, num_events);
+
         const std::size_t one = 1;
         enqueue_kernel(queue, kernel, CL_COMMAND_TASK, 1, nullptr, &one, &one, {num_events, wait_list, event});
     });

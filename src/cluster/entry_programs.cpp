@@ -129,6 +129,9 @@ std::vector<cl_program> natives_of(std::span<const cl_program> programs, const S
 cl_program CL_API_CALL create_program_with_source(cl_context context, cl_uint count, const char **strings,
                                                   const size_t *lengths, cl_int *errcode_ret) {
     return creating_entry("clCreateProgramWithSource", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateProgramWithSource", "context, count"};
+        record<site>(context, count);
+
         ContextObject &object = context_of(context);
         require(count > 0 && strings != nullptr, CL_INVALID_VALUE, "there are no strings");
         std::string source;
@@ -158,6 +161,9 @@ cl_program CL_API_CALL create_program_with_binary(cl_context context, cl_uint nu
                                                   const unsigned char **binaries, cl_int *binary_status,
                                                   cl_int *errcode_ret) {
     return creating_entry("clCreateProgramWithBinary", errcode_ret, [&] {
+        static constexpr CallSite site{"clCreateProgramWithBinary", "context, num_devices"};
+        record<site>(context, num_devices);
+
         ContextObject &object = context_of(context);
         require(num_devices > 0 && device_list != nullptr && lengths != nullptr && binaries != nullptr,
                 CL_INVALID_VALUE, "device_list, lengths or binaries is missing");
@@ -232,6 +238,9 @@ cl_int CL_API_CALL release_program(cl_program program) {
 cl_int CL_API_CALL build_program(cl_program program, cl_uint num_devices, const cl_device_id *device_list,
                                  const char *options, BuildCallback notify, void *user_data) {
     return entry("clBuildProgram", [&] {
+        static constexpr CallSite site{"clBuildProgram", "program, num_devices, options"};
+        record<site>(program, num_devices, text(options));
+
         ProgramObject &object = program_of(program);
         const auto devices = checked_devices(object.devices, num_devices, device_list);
         check_callback(notify, user_data);
@@ -255,6 +264,9 @@ cl_int CL_API_CALL compile_program(cl_program program, cl_uint num_devices, cons
                                    const char *options, cl_uint num_headers, const cl_program *headers,
                                    const char **header_names, BuildCallback notify, void *user_data) {
     return entry("clCompileProgram", [&] {
+        static constexpr CallSite site{"clCompileProgram", "program, num_devices, options"};
+        record<site>(program, num_devices, text(options));
+
         ProgramObject &object = program_of(program);
         const auto devices = checked_devices(object.devices, num_devices, device_list);
         require((num_headers == 0) == (headers == nullptr) && (num_headers == 0) == (header_names == nullptr),
@@ -284,6 +296,9 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
                                     BuildCallback notify, void *user_data, cl_int *errcode_ret) {
     cl_int failure = CL_SUCCESS;
     const cl_program linked = creating_entry("clLinkProgram", errcode_ret, [&] {
+        static constexpr CallSite site{"clLinkProgram", "context, num_devices, options, num_programs"};
+        record<site>(context, num_devices, text(options), num_programs);
+
         ContextObject &object = context_of(context);
         auto devices = checked_devices(object.devices, num_devices, device_list);
         require(num_programs > 0 && programs != nullptr, CL_INVALID_VALUE, "there are no input programs");
@@ -318,6 +333,9 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
 cl_int CL_API_CALL get_program_info(cl_program program, cl_program_info param, size_t size, void *value,
                                     size_t *size_ret) {
     return entry("clGetProgramInfo", [&] {
+        static constexpr CallSite site{"clGetProgramInfo", "program, param"};
+        record<site>(program, param);
+
         const ProgramObject &object = program_of(program);
         const Answer answer{size, value, size_ret};
         switch (param) {
@@ -363,6 +381,9 @@ cl_int CL_API_CALL get_program_info(cl_program program, cl_program_info param, s
 cl_int CL_API_CALL get_program_build_info(cl_program program, cl_device_id device, cl_program_build_info param,
                                           size_t size, void *value, size_t *size_ret) {
     return entry("clGetProgramBuildInfo", [&] {
+        static constexpr CallSite site{"clGetProgramBuildInfo", "program, device, param"};
+        record<site>(program, device, param);
+
         const ProgramObject &object = program_of(program);
         const DeviceObject &of = device_of(device);
         require(object.has(of), CL_INVALID_DEVICE, "the device is not one of the program");

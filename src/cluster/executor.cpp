@@ -139,6 +139,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     Ref<EventObject> held(event);
     event->release();  // the program has it once it is given to it
     event->scheduled = decisions_->event;
+    event->number = decisions_->event.command;
     event->ending = failed;
     if (native_ && failed == nullptr) {
         event->native = std::move(native_event_);

@@ -130,6 +130,9 @@ cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info param, si
 cl_int CL_API_CALL create_sub_devices(cl_device_id in_device, const cl_device_partition_property *properties,
                                       cl_uint num_entries, cl_device_id *out_devices, cl_uint *num_devices) {
     return entry("clCreateSubDevices", [&] {
+        static constexpr CallSite site{"clCreateSubDevices", "device"};
+        record<site>(in_device);
+
         DeviceObject &parent = device_of(in_device);
         require(properties != nullptr, CL_INVALID_VALUE, "properties is NULL");
         std::vector<cl_device_id> natives;

@@ -128,6 +128,7 @@ World::World()
           return comm;
       }()),
       executor_(schedule_, Runtime::current(), comm_, found_.host_memory) {
+    if (!alone()) watch_ = std::make_unique<DivergenceWatch>(comm_, calls_);
     std::atexit([] { World::get().end(); });
 }
 
@@ -152,7 +153,7 @@ World::Found World::find_devices(Agreement &agreement) {
             const auto size = theirs.get<std::size_t>();
             for (std::size_t d = 0; d < size; ++d) {
                 const cl_device_id native = process == agreement.self() ? platforms[p][d] : nullptr;
-                DeviceObject *const device = new DeviceObject(process, memory, native, unpack_device_infos(theirs));
+                auto *const device = new DeviceObject(process, memory, native, unpack_device_infos(theirs));
                 device->number = found.devices.size() + 1;
                 found.devices.emplace_back(device);
                 if (d == 0)
@@ -166,6 +167,10 @@ World::Found World::find_devices(Agreement &agreement) {
 
 // What others still need of this process is done before MPI ends.
 void World::end() {
+    if (watch_ != nullptr) {
+        calls_.record<program_end>();
+        watch_->finish();
+    }
     executor_.finish_all();
     int finalized = 0;
     PMPI_Finalized(&finalized);

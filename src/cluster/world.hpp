@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "cluster/agreement.hpp"
+#include "cluster/call_log.hpp"
 #include "cluster/device.hpp"
+#include "cluster/divergence_watch.hpp"
 #include "cluster/executor.hpp"
 #include "cluster/schedule.hpp"
 
@@ -26,6 +28,7 @@ public:
     [[nodiscard]] Process self() const { return agreement_.self(); }
     [[nodiscard]] Schedule &schedule() { return schedule_; }
     [[nodiscard]] Executor &executor() { return executor_; }
+    [[nodiscard]] CallLog &calls() { return calls_; }
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
     [[nodiscard]] QueueId next_queue() { return next_queue_++; }
@@ -47,6 +50,8 @@ private:
     Schedule schedule_;
     MPI_Comm comm_;  // of messages
     Executor executor_;
+    CallLog calls_;
+    std::unique_ptr<DivergenceWatch> watch_;  // null for a process alone
     std::uint64_t last_number_ = 0;
     QueueId next_queue_ = 0;
 };
