@@ -56,6 +56,12 @@ PROFILE
 said=$("$dir/root$prefix/bin/cldist" tune --profile "$dir/profile.toml" --plot "$dir/plot.png" 2>&1) ||
     grep -q 'needs matplotlib' <<<"$said" || fail "bin/cldist does not draw: $said"
 
+# And the driver that programs get from it.
+vendors=$("$dir/root$prefix/bin/cldist" run --rank -- printenv OCL_ICD_VENDORS)
+[[ $vendors == "$dir/root$prefix"/* ]] || fail "bin/cldist gives programs the drivers of $vendors"
+driver=$(cat "$vendors"/*.icd)
+[[ $driver == "$prefix"/*libcldist-cluster.so* && -e $dir/root$driver ]] || fail "the installed driver is $driver"
+
 read -ra flags < <(pkg-config --cflags --libs cldist)
 "$mpicc" -std=c99 -pedantic-errors -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=300 "$program" "${flags[@]}" \
     -o "$dir/program"

@@ -29,6 +29,12 @@ CASES = [  # arguments, exit status, what it says
     (["tune", "--device", "999"], 1, "there is no OpenCL device 999"),
     (["tune", "--directory", "/no/such/folder"], 1, "can't make a file in /no/such/folder"),
     (["tune", "--output", "/proc/no/profile.toml"], 1, "can't make the folder /proc/no"),
+    (["run", "--help"], 0, "Exit status: that of a rank that failed"),
+    (["run"], 2, "PROGRAM is required"),
+    (["run", "-n", "2", "--"], 2, "PROGRAM is required"),
+    (["run", "-n", "0", "program"], 2, "-n"),
+    (["run", "-n", "two", "program"], 2, "-n"),
+    (["run", "--frobnicate", "program"], 2, "--frobnicate"),
     (["trace", "/proc/self"], 1, "no cldist-trace-<rank>.json is there"),
 ]
 

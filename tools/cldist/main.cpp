@@ -1,6 +1,10 @@
 // cldist: what a user of the library wants to know of his system and of his runs.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -8,6 +12,7 @@
 #include "device_end.hpp"
 #include "doctor.hpp"
 #include "probes.hpp"
+#include "run.hpp"
 #include "trace.hpp"
 #include "tune.hpp"
 
@@ -69,6 +74,22 @@ machine with nothing else to do. Bytes that arrive are compared with those that 
 
 Exit status: 0, 1 for failures, wrong bytes among them, 2 for wrong usage.)";
 
+constexpr const char *run_help = R"(
+Starts PROGRAM, an OpenCL program that need not know of MPI, on all hosts with mpirun.
+The one OpenCL platform that it finds has the devices of all of them.
+
+  cldist run -n 4 ./program argument
+  cldist run --host a,b --devices gpu ./program
+  sbatch -N 2 --ntasks-per-node 4 --wrap "cldist run ./program"
+
+Each rank runs the whole program. Rank 0's standard output is shown; the end of the
+others' where one fails, with its rank and host. Standard input goes to rank 0, standard
+error comes from all. The ranks of a host share its cores: each is bound to its own if
+there are enough, unless mpirun or the user has bound it.
+
+Exit status: that of a rank that failed, 128 + N if signal N ended it, 127 or 126 if
+PROGRAM is not there or can't be executed, 2 for wrong usage.)";
+
 // Says what is wrong with an argument, if something is.
 std::string check_size(const std::string &text) {
     return parse_size(text) ? "" : "\"" + text + "\" is not a size, like 4096, 64k or 4M";
@@ -108,6 +129,40 @@ CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
     return tune;
 }
 
+CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
+    CLI::App *const run = app.add_subcommand("run", "Runs an OpenCL program on the devices of several hosts");
+    run->footer(run_help);
+    run->prefix_command();  // PROGRAM and all behind it
+    run->add_option("-n", options.ranks, "How many processes (default: as many as hosts or batch system give)")
+        ->check(CLI::Range(1, 1 << 20U));
+    run->add_option("--hostfile", options.hostfile, "mpirun's list of hosts");
+    run->add_option("--host", options.hosts, "The hosts, as mpirun wants them: a:2,b");
+    run->add_flag("--all-output", options.all_output, "Show the standard output of all ranks");
+    run->add_option("--devices", options.devices, "The devices that take part: sets CLDIST_DEVICES");
+    run->add_flag("--no-bind", options.no_bind, "Leave the ranks on all cores");
+    run->add_option("--mpirun-option", options.mpirun_options, "An argument for mpirun; may be given several times")
+        ->allow_extra_args(false);
+    run->add_flag("--rank", rank)->group("");  // what mpirun starts
+    return run;
+}
+
+// Takes "--" and what is behind it from the arguments of `cldist run`: CLI11 would give that to the main command.
+std::vector<std::string> take_marked(std::vector<std::string> &arguments) {
+    if (arguments.empty() || arguments.front() != "run") return {};
+    const auto mark = std::find(arguments.begin(), arguments.end(), "--");
+    std::vector<std::string> marked(mark, arguments.end());
+    arguments.erase(mark, arguments.end());
+    return marked;
+}
+
+// The program to run, from what is left in front of "--", and from there on. Throws if it is not there.
+std::vector<std::string> program_of(std::vector<std::string> left, const std::vector<std::string> &marked) {
+    if (!left.empty() && left.front().starts_with("-")) throw CLI::ExtrasError("run", left);
+    left.insert(left.end(), marked.begin() + (left.empty() && !marked.empty() ? 1 : 0), marked.end());
+    if (left.empty()) throw CLI::RequiredError("PROGRAM");
+    return left;
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -131,6 +186,10 @@ int main(int argc, char **argv) {
     TuneOptions tune_options;
     CLI::App *const tune = add_tune(app, tune_options);
 
+    RunOptions run_options;
+    bool is_rank = false;
+    CLI::App *const run = add_run(app, run_options, is_rank);
+
     // What doctor runs as its child processes.
     std::string question;
     DevicePlace place;
@@ -140,7 +199,11 @@ int main(int argc, char **argv) {
     probe->add_option("device", place.device);
 
     try {
-        app.parse(argc, argv);
+        std::vector<std::string> arguments(argv + 1, argv + argc);
+        const std::vector<std::string> marked = take_marked(arguments);
+        std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+        app.parse(std::move(arguments));
+        if (run->parsed()) run_options.program = program_of(run->remaining(), marked);
     } catch (const CLI::ParseError &error) {
         return app.exit(error) == 0 ? 0 : wrong_usage;
     }
@@ -151,6 +214,7 @@ int main(int argc, char **argv) {
     try {
         if (probe->parsed()) return run_probe(question, place);
         if (tune->parsed()) return run_tune(tune_options);
+        if (run->parsed()) return is_rank ? run_rank(run_options) : run_job(run_options);
         return doctor->parsed() ? run_doctor(json) : run_trace(options);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "cldist: %s\n", error.what());

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Runs small programs with `cldist run` and checks their output, their ends and what they find in their environment.
+
+    check_run.py CLDIST openmpi|mpich FOLDER
+
+FOLDER is made, for files.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+CLDIST, MPI, FOLDER = os.path.abspath(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+RANK = "r=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; "
+HOST = socket.gethostname()
+SECONDS = 60
+UNWANTED = ("POCL_(M|CPU)|OCL_ICD_|OPENCL_VENDOR|HWLOC_COMPONENTS|CLDIST_|OMPI_MCA_|PRTE_MCA_|"
+            "SLURM_|PBS_|LSB_|PE_HOSTFILE")
+complaints = []
+
+
+def expect(holds, what, *details):
+    if not holds:
+        complaints.append(what)
+        print("FAILED:", what, *details, sep="\n  ")
+
+
+def environment(**changes):
+    """As a user has it: without what the tests, or other platforms, want."""
+    result = {name: value for name, value in os.environ.items()
+              if not re.match(UNWANTED, name)}
+    result.update(changes)
+    return result
+
+
+def command(*arguments):
+    return [CLDIST, "run", *map(str, arguments)]
+
+
+def run(*arguments, env=None, text_in=""):
+    done = subprocess.run(command(*arguments), env=env or environment(), input=text_in, text=True, capture_output=True,
+                          check=False, timeout=SECONDS)
+    print("$", *done.args, f"-> {done.returncode}", done.stdout[-2000:], done.stderr[-4000:], sep="\n", flush=True)
+    return done
+
+
+def own_lines(done):
+    return [line for line in done.stderr.splitlines() if line.startswith("cldist run:")]
+
+
+def wait_for(condition, what):
+    for _ in range(SECONDS * 20):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise TimeoutError(what)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def check_output():
+    for ranks in 2, 3:
+        done = run("-n", ranks, "sh", "-c", RANK + "echo out $r; echo err $r >&2")
+        expect(done.returncode == 0 and done.stdout == "out 0\n", f"{ranks} ranks: the output is rank 0's")
+        expect(sorted(line for line in done.stderr.splitlines() if line.startswith("err ")) ==
+               [f"err {rank}" for rank in range(ranks)], f"{ranks} ranks: all write to standard error")
+    done = run("-n", 3, "--all-output", "--", "sh", "-c", RANK + "echo out $r")
+    expect(sorted(done.stdout.splitlines()) == ["out 0", "out 1", "out 2"], "--all-output shows all")
+    done = run("-n", 2, "--all-output", "sh", "-c", "cat", text_in="a\nb\n")
+    expect(done.stdout == "a\nb\n", "rank 0 gets standard input, and the others its end")
+    done = run("-n", 1, "printf", "%s|", "--", "-n", "[1,2]", "", "run", "--rank")
+    expect(done.stdout == "--|-n|[1,2]||run|--rank|", "arguments arrive as they are")
+    # More than a pipe holds.
+    done = run("-n", 2, "sh", "-c", "head -c 3000000 /dev/zero; exec >&-; sleep 0.2")
+    expect(done.returncode == 0 and len(done.stdout) == 3000000, "a long output is neither cut nor in the way")
+
+
+def check_failures():
+    done = run("true")
+    expect(done.returncode == 2 and "-n is required" in done.stderr, "the number of ranks is asked for")
+    done = run("-n", 3, "sh", "-c",
+               RANK + "echo begun $r; [ $r = 2 ] || exec sleep 50; yes | head -c 100000; echo bad; exit 3")
+    expect(done.returncode == 3, "the exit status is passed on")
+    expect(own_lines(done) == [f"cldist run: rank 2 (host {HOST}) exited with status 3"],
+           "the rank that failed is named")
+    shown = re.search(r"its last output:\n(.*?)bad\n", done.stderr, re.DOTALL)
+    expect(shown and set(shown[1].splitlines()) == {"y"} and len(shown[1]) == 16384 - 4, "its last output is shown")
+    expect(done.stdout in ("", "begun 0\n"), "the output is rank 0's")
+
+    done = run("-n", 1, "sh", "-c", "echo alone; exit 4")
+    expect(done.returncode == 4 and done.stdout == "alone\n", "rank 0's output is shown")
+    expect(f"cldist run: rank 0 (host {HOST}) exited with status 4" in done.stderr
+           and "its last output" not in done.stderr,
+           "and not shown again")
+
+    done = run("-n", 2, "sh", "-c", RANK + "echo going; [ $r = 0 ] || kill -SEGV $$; sleep 50")
+    expect(done.returncode == 139, "a signal is passed on as 128 + its number")
+    expect(f"cldist run: rank 1 (host {HOST}) was killed by SIGSEGV\nits last output:\ngoing\n" in done.stderr,
+           "the killed rank is named, with its output")
+    expect(len(own_lines(done)) == 1, "nothing is said of those that mpirun ended")
+
+    done = run("-n", 2, "/no/such/program")
+    expect(done.returncode == 127, "status 127 for no program")
+    expect("cldist run: can't start /no/such/program: No such file or directory" in done.stderr,
+           "the missing program is named")
+    done = run("-n", 1, FOLDER)
+    expect(done.returncode == 126 and f"can't start {FOLDER}: Permission denied" in done.stderr,
+           "status 126 for a folder")
+    done = run("-n", 1, "true", env=environment(PATH="/no/such/folder"))
+    expect(done.returncode == 127 and "can't start mpirun" in done.stderr, "mpirun that is missing is named")
+
+
+def check_signals():
+    for number, name in (signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT"):
+        for file in FOLDER.iterdir():
+            file.unlink()
+        with subprocess.Popen(command("-n", 3, "sh", "-c",
+                                      RANK + f"echo $$ >{FOLDER}/tmp$r; mv {FOLDER}/tmp$r {FOLDER}/pid$r; "
+                                      "sleep 50; exit 0"),
+                              env=environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+            wait_for(lambda: len(list(FOLDER.glob("pid*"))) == 3, "all ranks to start")
+            pids = [int(file.read_text()) for file in FOLDER.glob("pid*")]
+            begin = time.monotonic()
+            job.send_signal(number)
+            _, err = job.communicate(timeout=SECONDS)
+            took = time.monotonic() - begin
+        print(name, job.returncode, f"{took:.1f} s", err)
+        expect(job.returncode == 128 + number, f"status {128 + number} after {name}")
+        expect(took < 10, f"all ends soon after {name}")
+        expect(not any(map(alive, pids)), f"no program is left after {name}")
+        expect("cldist run:" not in err, f"no rank has failed after {name}")
+
+    # USR1 comes once, and ends nothing.
+    program = """
+import os, signal, sys, time
+got = []
+signal.signal(signal.SIGUSR1, lambda number, frame: got.append(number))
+open(sys.argv[1] + "/ready" + os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK", "")), "w").close()
+end = time.monotonic() + 50
+while not got and time.monotonic() < end:
+    time.sleep(0.05)
+time.sleep(0.5)
+os.write(1, b"got %d\\n" % len(got))
+"""
+    with subprocess.Popen(command("-n", 2, "--all-output", sys.executable, "-c", program, FOLDER), env=environment(),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as job:
+        wait_for(lambda: len(list(FOLDER.glob("ready*"))) == 2, "all ranks to start")
+        job.send_signal(signal.SIGUSR1)
+        out, _ = job.communicate(timeout=SECONDS)
+    expect(job.returncode == 0 and out.splitlines() == ["got 1", "got 1"], "each program gets SIGUSR1 once",
+           job.returncode, out)
+
+
+def check_rank():
+    """One rank, without mpirun."""
+    wrapper = command("--rank", "--", "sh", "-c", "echo $$; exec sleep 50")
+    with subprocess.Popen(wrapper, env=environment(), stdout=subprocess.PIPE, text=True) as rank:
+        pid = int(rank.stdout.readline())
+        rank.send_signal(signal.SIGKILL)
+        rank.wait(timeout=SECONDS)
+        wait_for(lambda: not alive(pid), "the program of a killed rank to die")
+    # A signal that is sent to it alone. Not by its parent, which stands for mpirun here.
+    with subprocess.Popen(wrapper, env=environment(), stdout=subprocess.PIPE, text=True) as rank:
+        pid = int(rank.stdout.readline())
+        subprocess.run(["sh", "-c", f"kill -TERM {rank.pid}"], check=True)
+        rank.wait(timeout=SECONDS)
+        expect(rank.returncode == (-signal.SIGTERM if MPI == "openmpi" else 143) and not alive(pid),
+               "it passes signals on")
+    begin = time.monotonic()
+    done = run("--rank", "--", "sh", "-c", "(echo left; exec sleep 8) 2>&- & sleep 0.3; exit 3",
+               env=environment(PMI_RANK="7"))
+    expect(done.returncode == 3 and time.monotonic() - begin < 6, "a child of the program's keeps nothing waiting")
+    expect(f"rank 7 (host {HOST}) exited with status 3\nits last output:\nleft\n" in done.stderr,
+           "what it printed is shown")
+
+
+def variables(*arguments, **changes):
+    done = run(*arguments, "env", env=environment(**changes))
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def check_environment():
+    vendors = Path(CLDIST).parent / "vendors"
+    found = variables("-n", 2, "--devices", "gpu:2")
+    expect(Path(found["OCL_ICD_VENDORS"]) == vendors, "the platform's folder is found", found["OCL_ICD_VENDORS"])
+    drivers = list(vendors.glob("*.icd"))
+    expect([file.name for file in drivers] == ["cldist-cluster.icd"], "it has one driver", drivers)
+    driver = Path(drivers[0].read_text().strip())
+    expect(driver.is_file() and driver.name.startswith("libcldist-cluster.so"), "which is the cluster's", driver)
+    expect(found["CLDIST_NATIVE_ICDS"] == "/etc/OpenCL/vendors", "the host's own drivers are where they are")
+    expect(found["HWLOC_COMPONENTS"] == "-opencl", "hwloc leaves OpenCL alone")
+    expect(found["CLDIST_DEVICES"] == "gpu:2", "--devices is passed on")
+    cores = len(os.sched_getaffinity(0))
+    threads = str(max(1, cores // 2))
+    expect(found["POCL_MAX_PTHREAD_COUNT"] == threads and found["POCL_CPU_MAX_CU_COUNT"] == threads,
+           "PoCL gets its share", threads)
+
+    found = variables("-n", cores + 1, OCL_ICD_FILENAMES="a.so:b.so", OCL_ICD_VENDORS="/some/folder",
+                      POCL_CPU_MAX_CU_COUNT="7")
+    expect(found["CLDIST_NATIVE_ICDS"] == "a.so:b.so:/some/folder", "the user's drivers are taken", found)
+    expect("OCL_ICD_FILENAMES" not in found, "OCL_ICD_FILENAMES is gone")
+    expect(found["POCL_MAX_PTHREAD_COUNT"] == "1" and found["POCL_CPU_MAX_CU_COUNT"] == "7",
+           "the user's threads are left")
+    expect(found["OMPI_MCA_mpi_yield_when_idle"] == "1", "more ranks than cores yield")
+    expect(variables("-n", 1, CLDIST_NATIVE_ICDS="x.icd")["CLDIST_NATIVE_ICDS"] == "x.icd", "the user's list is taken")
+
+    if MPI == "openmpi":
+        options = ["--mpirun-option", "-x", "--mpirun-option", "FROM_MPIRUN=5"]
+    else:
+        options = ["--mpirun-option=-env", "--mpirun-option=FROM_MPIRUN", "--mpirun-option", "5"]
+    expect(variables("-n", 2, *options).get("FROM_MPIRUN") == "5", "mpirun gets its options")
+
+
+def masks(*arguments):
+    program = "import os; os.write(1, (' '.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n').encode())"
+    return sorted(run(*arguments, "--all-output", sys.executable, "-c", program).stdout.splitlines())
+
+
+def check_binding():
+    mine = sorted(os.sched_getaffinity(0))
+    whole = " ".join(map(str, mine))
+    expect(masks("-n", 2, "--no-bind") == [whole] * 2, "--no-bind leaves all cores")
+    expect(masks("-n", len(mine) + 1) == [whole] * (len(mine) + 1), "more ranks than cores are not bound")
+    siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
+    if len(mine) < 2 or siblings.is_file() and siblings.read_text().strip() != "0":
+        print("SKIP: binding of two ranks: needs two processors that are cores")
+        return
+    bound = [set(map(int, line.split())) for line in masks("-n", 2)]
+    expect(len(bound) == 2 and not bound[0] & bound[1] and sorted(bound[0] | bound[1]) == mine,
+           "each rank has cores of its own",
+           bound)
+
+
+def check_hosts():
+    hostfile = FOLDER / "hostfile"
+    hostfile.write_text("localhost slots=2\n" if MPI == "openmpi" else "localhost:2\n")
+    for hosts in ["--hostfile", hostfile], ["--host", "localhost:2"]:
+        for ranks in [], ["-n", 2]:
+            done = run(*hosts, *ranks, "--all-output", "echo", "here")
+            expect(done.returncode == 0 and done.stdout == "here\n" * 2, f"two ranks for {hosts} and {ranks}")
+
+
+def main():
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for check in check_output, check_failures, check_signals, check_rank, check_environment, check_binding, check_hosts:
+        check()
+    return bool(complaints)
+
+
+sys.exit(main())

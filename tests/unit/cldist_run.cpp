@@ -1,0 +1,166 @@
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "run_plan.hpp"
+
+using namespace cldist::tool;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+RunOptions run_of(int ranks) {
+    RunOptions options;
+    options.ranks = ranks;
+    options.program = {"prog", "-n", "5"};
+    return options;
+}
+
+// Processors 0 to n-1, each a core.
+std::vector<Processor> single_threads(int n) {
+    std::vector<Processor> processors;
+    for (int i = 0; i < n; ++i) processors.push_back({i, 0, std::to_string(i)});
+    return processors;
+}
+
+RankPlace local(int rank, int size) { return {rank, rank, size}; }
+
+// What waitpid gives.
+int exited(int status) { return status << 8; }
+int killed(int signal) { return signal; }
+
+}  // namespace
+
+TEST_CASE("mpirun starts cldist, which starts the program with all its arguments") {
+    CHECK(mpirun_command(run_of(4), true, "mpirun", "/bin/cldist", {}) ==
+          Texts{"mpirun", "-n", "4", "/bin/cldist", "run", "--rank", "--", "prog", "-n", "5"});
+    RunOptions options = run_of(0);
+    options.hostfile = "hosts";
+    options.hosts = "a:2,b";
+    options.devices = "gpu";
+    options.all_output = options.no_bind = true;
+    options.mpirun_options = {"--tag-output"};
+    const Environment environment{{"CLDIST_LOG", "info"}, {"HOME", "/"}};
+    CHECK(mpirun_command(options, true, "m", "c", environment) ==
+          Texts{"m", "--hostfile", "hosts", "--host", "a:2,b", "-x", "CLDIST_LOG", "--tag-output", "c", "run", "--rank",
+                "--all-output", "--no-bind", "--devices", "gpu", "--", "prog", "-n", "5"});
+    CHECK(mpirun_command(options, false, "m", "c", environment) ==
+          Texts{"m", "-f", "hosts", "-hosts", "a:2,b", "--tag-output", "c", "run", "--rank", "--all-output",
+                "--no-bind", "--devices", "gpu", "--", "prog", "-n", "5"});
+}
+
+TEST_CASE("Open MPI may put any number of ranks on this host, but not on those that were given") {
+    const char *const oversubscribe = "OMPI_MCA_rmaps_base_oversubscribe";
+    CHECK(mpirun_environment(run_of(4), true, {}).at(oversubscribe) == "1");
+    CHECK(mpirun_environment(run_of(4), true, {{oversubscribe, "0"}}).at(oversubscribe) == "0");
+    CHECK_FALSE(mpirun_environment(run_of(4), true, {{"SLURM_JOB_ID", "7"}}).contains(oversubscribe));
+    RunOptions options = run_of(4);
+    options.hosts = "a,b";
+    const Environment given = mpirun_environment(options, true, {});
+    CHECK_FALSE(given.contains(oversubscribe));
+    CHECK(given.at("OMPI_MCA_hwloc_base_binding_policy") == "none");
+    CHECK(mpirun_environment(run_of(4), false, {}) == Environment{{"HWLOC_COMPONENTS", "-opencl"}});
+}
+
+TEST_CASE("a rank's place is read from what each launcher sets") {
+    CHECK(place_of({}) == RankPlace{0, 0, 0});
+    CHECK(place_of({{"OMPI_COMM_WORLD_RANK", "5"},
+                    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                    {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                    {"SLURM_PROCID", "0"},
+                    {"SLURM_LOCALID", "0"}}) == RankPlace{5, 1, 4});
+    CHECK(place_of({{"PMI_RANK", "3"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}}) == RankPlace{3, 1, 2});
+    CHECK(place_of({{"PMI_RANK", "3"}, {"PMI_LOCAL_RANK", "0"}, {"PMI_LOCAL_SIZE", "2"}}) == RankPlace{3, 0, 2});
+    CHECK(place_of({{"PMI_RANK", "3"}}) == RankPlace{3, 0, 0});
+    Environment slurm{{"SLURM_PROCID", "6"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
+    slurm["SLURM_NODEID"] = "2";
+    CHECK(place_of(slurm) == RankPlace{6, 0, 2});
+    slurm["SLURM_NODEID"] = "3";
+    CHECK(place_of(slurm) == RankPlace{6, 0, 1});
+    slurm["SLURM_NODEID"] = "4";
+    CHECK(place_of(slurm) == RankPlace{6, 0, 0});
+    slurm["SLURM_STEP_TASKS_PER_NODE"] = "x(x";
+    CHECK(place_of(slurm) == RankPlace{6, 0, 0});
+    // What contradicts itself is no place.
+    CHECK(place_of({{"MPI_LOCALRANKID", "2"}, {"MPI_LOCALNRANKS", "2"}}) == RankPlace{0, 0, 0});
+}
+
+TEST_CASE("the ranks of a host get whole cores, each core once") {
+    CHECK(share_of(single_threads(5), 5, local(0, 2), true) == CoreShare{{0, 1}, 2, false});
+    CHECK(share_of(single_threads(5), 5, local(1, 2), true) == CoreShare{{2, 3, 4}, 3, false});
+    CHECK(share_of(single_threads(2), 2, local(1, 2), true) == CoreShare{{1}, 1, false});
+    // Two packages with their processors in turn, two threads a core: 0 and 4 are one core, and 2 and 6.
+    std::vector<Processor> pairs;
+    for (int i = 0; i < 8; ++i) pairs.push_back({i, i % 2, std::to_string(i % 4)});
+    CHECK(share_of(pairs, 8, local(0, 2), true) == CoreShare{{0, 4, 2, 6}, 4, false});
+    CHECK(share_of(pairs, 8, local(1, 2), true) == CoreShare{{1, 5, 3, 7}, 4, false});
+    CHECK(share_of(pairs, 8, local(1, 4), true) == CoreShare{{2, 6}, 2, false});
+}
+
+TEST_CASE("more ranks than cores are not bound, nor are those that somebody has bound or that are not to be") {
+    CHECK(share_of(single_threads(2), 2, local(2, 3), true) == CoreShare{{}, 1, true});
+    CHECK(share_of(single_threads(8), 8, local(0, 2), false) == CoreShare{{}, 4, false});
+    CHECK(share_of(single_threads(4), 16, local(0, 4), true) == CoreShare{{}, 4, false});
+    // Bound to a package that two of them share.
+    CHECK(share_of(single_threads(8), 16, local(0, 4), true) == CoreShare{{}, 4, false});
+    CHECK(share_of(single_threads(1), 2, local(0, 3), true) == CoreShare{{}, 1, true});
+}
+
+TEST_CASE("the program sees the cluster's platform alone, which gets the drivers that would have been loaded") {
+    const Environment plain = rank_environment({}, "/v", "", nullptr);
+    CHECK(plain == Environment{{"CLDIST_NATIVE_ICDS", "/etc/OpenCL/vendors"},
+                               {"HWLOC_COMPONENTS", "-opencl"},
+                               {"OCL_ICD_VENDORS", "/v"}});
+    const auto native = [](const Environment &environment) {
+        return rank_environment(environment, "/v", "", nullptr).at("CLDIST_NATIVE_ICDS");
+    };
+    CHECK(native({{"OPENCL_VENDOR_PATH", "/p"}}) == "/p");
+    CHECK(native({{"OPENCL_VENDOR_PATH", "/p"}, {"OCL_ICD_VENDORS", "/o"}}) == "/o");
+    CHECK(native({{"OCL_ICD_FILENAMES", "a.so:b.so"}}) == "a.so:b.so:/etc/OpenCL/vendors");
+    CHECK(native({{"OCL_ICD_FILENAMES", "a.so"}, {"OCL_ICD_VENDORS", "/o"}}) == "a.so:/o");
+    CHECK(native({{"OCL_ICD_FILENAMES", "a.so"}, {"CLDIST_NATIVE_ICDS", "c.icd"}}) == "c.icd");
+    // In a run within a run, the platform is not its own driver.
+    CHECK(rank_environment(plain, "/v", "", nullptr) == plain);
+    const Environment all =
+        rank_environment({{"OCL_ICD_FILENAMES", "a.so"}, {"OPENCL_VENDOR_PATH", "/p"}}, "/v", "gpu", nullptr);
+    CHECK_FALSE(all.contains("OCL_ICD_FILENAMES"));
+    CHECK_FALSE(all.contains("OPENCL_VENDOR_PATH"));
+    CHECK(all.at("CLDIST_DEVICES") == "gpu");
+}
+
+TEST_CASE("PoCL gets the rank's share of the cores, and a waiting rank yields where they are too few") {
+    const CoreShare share{{}, 3, false};
+    const Environment some = rank_environment({{"POCL_MAX_PTHREAD_COUNT", "1"}}, "/v", "", &share);
+    CHECK(some.at("POCL_MAX_PTHREAD_COUNT") == "1");
+    CHECK(some.at("POCL_CPU_MAX_CU_COUNT") == "3");
+    CHECK_FALSE(some.contains("OMPI_MCA_mpi_yield_when_idle"));
+    const CoreShare crowded{{}, 1, true};
+    CHECK(rank_environment({}, "/v", "", &crowded).at("OMPI_MCA_mpi_yield_when_idle") == "1");
+}
+
+TEST_CASE("of an output its end is kept") {
+    Tail tail;
+    tail.append("one");
+    tail.append("two");
+    CHECK(tail.text() == "onetwo");
+    tail.append(std::string(Tail::limit - 4, 'x'));
+    CHECK(tail.text() == "etwo" + std::string(Tail::limit - 4, 'x'));
+    tail.append(std::string(3 * Tail::limit, 'y') + "z");
+    CHECK(tail.text() == std::string(Tail::limit - 1, 'y') + "z");
+}
+
+TEST_CASE("how a rank ended is told as a shell would, and what it printed last") {
+    CHECK(exit_status(exited(3)) == 3);
+    CHECK(exit_status(killed(SIGSEGV)) == 139);
+    CHECK(job_status(exited(3), 0) == 3);
+    CHECK(job_status(exited(1), SIGTERM) == 143);
+    CHECK(job_status(exited(0), SIGINT) == 130);
+    CHECK(signal_name(SIGKILL) == "SIGKILL");
+    CHECK(signal_name(40) == "signal 40");
+    CHECK(failure_report(2, "a", exited(3), "") == "cldist run: rank 2 (host a) exited with status 3\n");
+    CHECK(failure_report(0, "b", killed(SIGSEGV), "line\nrest") ==
+          "cldist run: rank 0 (host b) was killed by SIGSEGV\nits last output:\nline\nrest\n");
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "run_plan.hpp"
+
+namespace cldist::tool {
+
+/// `cldist run`: starts the ranks with mpirun. Gives the exit status.
+int run_job(const RunOptions &options);
+
+/// What mpirun starts: one rank. Gives the exit status, or ends by the signal by which the program ended.
+int run_rank(const RunOptions &options);
+
+}  // namespace cldist::tool

@@ -1,0 +1,208 @@
+#include "run_plan.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace cldist::tool {
+namespace {
+
+constexpr const char *native_icds = "CLDIST_NATIVE_ICDS";
+constexpr const char *standard_vendors = "/etc/OpenCL/vendors";
+
+std::string value_of(const Environment &environment, const char *name) {
+    const auto entry = environment.find(name);
+    return entry == environment.end() ? "" : entry->second;
+}
+
+std::optional<int> parse_number(std::string_view text) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return number;
+}
+
+std::optional<int> number_of(const Environment &environment, const char *name) {
+    return parse_number(value_of(environment, name));
+}
+
+// The tasks of a node from Slurm's "2(x3),1".
+std::optional<int> slurm_tasks(std::string_view list, int node) {
+    for (int first = 0; !list.empty();) {
+        const std::string_view entry = list.substr(0, list.find(','));
+        list.remove_prefix(std::min(list.size(), entry.size() + 1));
+        const std::size_t times = entry.find("(x");
+        int nodes = 1;
+        if (times != std::string_view::npos && entry.back() == ')')
+            nodes = parse_number(entry.substr(times + 2, entry.size() - times - 3)).value_or(1);
+        if (node < first + nodes) return parse_number(entry.substr(0, times));
+        first += nodes;
+    }
+    return std::nullopt;
+}
+
+bool names_hosts(const RunOptions &options) { return !options.hostfile.empty() || !options.hosts.empty(); }
+
+// By package, then by the first of its threads.
+std::vector<std::vector<int>> cores_of(std::vector<Processor> processors) {
+    std::sort(processors.begin(), processors.end(), [](const Processor &a, const Processor &b) {
+        return std::pair(a.package, a.number) < std::pair(b.package, b.number);
+    });
+    std::vector<std::vector<int>> cores;
+    std::map<std::pair<int, std::string>, std::size_t> known;
+    for (const Processor &processor : processors) {
+        const auto [entry, is_new] = known.try_emplace({processor.package, processor.core}, cores.size());
+        if (is_new) cores.emplace_back();
+        cores[entry->second].push_back(processor.number);
+    }
+    return cores;
+}
+
+}  // namespace
+
+bool has_allocation(const Environment &environment) {
+    return std::ranges::any_of(std::array{"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE"},
+                               [&](const char *name) { return environment.contains(name); });
+}
+
+std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi, const std::string &mpirun,
+                                        const std::string &self, const Environment &environment) {
+    std::vector<std::string> command{mpirun};
+    const auto add = [&](std::initializer_list<std::string> more) { command.insert(command.end(), more); };
+    if (options.ranks > 0) add({"-n", std::to_string(options.ranks)});
+    if (!options.hostfile.empty()) add({open_mpi ? "--hostfile" : "-f", options.hostfile});
+    if (!options.hosts.empty()) add({open_mpi ? "--host" : "-hosts", options.hosts});
+    // MPICH's takes the whole environment to other hosts.
+    if (open_mpi)
+        for (const auto &[name, value] : environment)
+            if (name.starts_with("CLDIST_")) add({"-x", name});
+    command.insert(command.end(), options.mpirun_options.begin(), options.mpirun_options.end());
+    add({self, "run", "--rank"});
+    if (options.all_output) add({"--all-output"});
+    if (options.no_bind) add({"--no-bind"});
+    if (!options.devices.empty()) add({"--devices", options.devices});
+    add({"--"});
+    command.insert(command.end(), options.program.begin(), options.program.end());
+    return command;
+}
+
+Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environment environment) {
+    environment.emplace("HWLOC_COMPONENTS", "-opencl");
+    if (!open_mpi) return environment;
+    // Open MPI 4 and 5. Not as options: those are the user's.
+    environment.emplace("OMPI_MCA_hwloc_base_binding_policy", "none");
+    environment.emplace("PRTE_MCA_hwloc_default_binding_policy", "none");
+    if (names_hosts(options) || has_allocation(environment)) return environment;
+    environment.emplace("OMPI_MCA_rmaps_base_oversubscribe", "1");
+    environment.emplace("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
+    return environment;
+}
+
+RankPlace place_of(const Environment &environment) {
+    RankPlace place;
+    for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+        if (const auto rank = number_of(environment, name)) {
+            place.rank = *rank;
+            break;
+        }
+    std::optional<int> rank;
+    std::optional<int> size;
+    constexpr std::array<std::pair<const char *, const char *>, 3> names{
+        {{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+         {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+         {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"}}};
+    for (const auto &[rank_name, size_name] : names) {
+        rank = number_of(environment, rank_name);
+        size = number_of(environment, size_name);
+        if (rank && size) break;
+    }
+    if (!rank || !size) {
+        rank = number_of(environment, "SLURM_LOCALID");
+        size = slurm_tasks(value_of(environment, "SLURM_STEP_TASKS_PER_NODE"),
+                           number_of(environment, "SLURM_NODEID").value_or(0));
+    }
+    if (rank && size && *rank >= 0 && *rank < *size) {
+        place.local_rank = *rank;
+        place.local_size = *size;
+    }
+    return place;
+}
+
+CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind) {
+    const int processors = static_cast<int>(usable.size());
+    const std::vector<std::vector<int>> cores = cores_of(std::move(usable));
+    const auto size = static_cast<std::size_t>(place.local_size);
+    CoreShare share;
+    if (processors < launcher_processors) {
+        share.threads = std::max(1, std::min(processors, launcher_processors / place.local_size));
+        share.crowded = place.local_size > launcher_processors;
+        return share;
+    }
+    share.crowded = size > cores.size();
+    share.threads = std::max(1, processors / place.local_size);
+    if (share.crowded || !bind) return share;
+    const auto rank = static_cast<std::size_t>(place.local_rank);
+    for (std::size_t core = rank * cores.size() / size; core < (rank + 1) * cores.size() / size; ++core)
+        share.processors.insert(share.processors.end(), cores[core].begin(), cores[core].end());
+    share.threads = static_cast<int>(share.processors.size());
+    return share;
+}
+
+Environment rank_environment(Environment environment, const std::string &vendors, const std::string &devices,
+                             const CoreShare *share) {
+    if (!environment.contains(native_icds)) {
+        // The loaders' rules: the libraries of OCL_ICD_FILENAMES come first, and the standard folder gives way.
+        std::string list = value_of(environment, "OCL_ICD_FILENAMES");
+        std::string folder = value_of(environment, "OCL_ICD_VENDORS");
+        if (folder.empty()) folder = value_of(environment, "OPENCL_VENDOR_PATH");
+        if (folder.empty()) folder = standard_vendors;
+        environment[native_icds] = list.empty() ? folder : list + ":" + folder;
+    }
+    environment["OCL_ICD_VENDORS"] = vendors;
+    environment.erase("OCL_ICD_FILENAMES");
+    environment.erase("OPENCL_VENDOR_PATH");
+    environment.emplace("HWLOC_COMPONENTS", "-opencl");
+    if (!devices.empty()) environment["CLDIST_DEVICES"] = devices;
+    if (share == nullptr) return environment;
+    environment.emplace("POCL_MAX_PTHREAD_COUNT", std::to_string(share->threads));  // up to PoCL 4
+    environment.emplace("POCL_CPU_MAX_CU_COUNT", std::to_string(share->threads));
+    if (share->crowded) environment.emplace("OMPI_MCA_mpi_yield_when_idle", "1");
+    return environment;
+}
+
+void Tail::append(std::string_view part) {
+    text_ += part;
+    if (text_.size() > limit) text_.erase(0, text_.size() - limit);
+}
+
+std::string signal_name(int signal) {
+    const char *name = sigabbrev_np(signal);
+    return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+int exit_status(int wait_status) {
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+int job_status(int wait_status, int stopped_by) {
+    return stopped_by != 0 ? 128 + stopped_by : exit_status(wait_status);
+}
+
+std::string failure_report(int rank, const std::string &host, int wait_status, const std::string &tail) {
+    std::string report = fmt::format("cldist run: rank {} (host {}) ", rank, host);
+    report += WIFSIGNALED(wait_status) ? fmt::format("was killed by {}\n", signal_name(WTERMSIG(wait_status)))
+                                       : fmt::format("exited with status {}\n", WEXITSTATUS(wait_status));
+    if (tail.empty()) return report;
+    report += "its last output:\n" + tail;
+    if (report.back() != '\n') report += '\n';
+    return report;
+}
+
+}  // namespace cldist::tool

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cldist::tool {
+
+/// What `cldist run` decides, apart from what it asks and does. All of it is pure.
+
+using Environment = std::map<std::string, std::string>;
+
+struct RunOptions {
+    int ranks = 0;         ///< 0: as many as the hosts or the allocation give
+    std::string hostfile;  ///< mpirun's, or empty
+    std::string hosts;     ///< "a:2,b", or empty
+    std::string devices;   ///< the value of CLDIST_DEVICES, or empty
+    bool all_output = false;
+    bool no_bind = false;
+    std::vector<std::string> mpirun_options;
+    std::vector<std::string> program;  ///< with its arguments
+};
+
+/// Whether a batch system that mpirun knows gave hosts to this process.
+[[nodiscard]] bool has_allocation(const Environment &environment);
+
+/// The command that starts the ranks, `self` being the path of cldist on every host.
+[[nodiscard]] std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi,
+                                                      const std::string &mpirun, const std::string &self,
+                                                      const Environment &environment);
+
+/// What mpirun gets: it binds no rank, puts any number of ranks on this host unless hosts are given, and loads no
+/// OpenCL platform; all but where the user has said something else.
+[[nodiscard]] Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environment environment);
+
+/// A rank's place, from what mpirun or Slurm has set.
+struct RankPlace {
+    int rank = 0;
+    int local_rank = 0;
+    int local_size = 0;  ///< ranks on this host; 0 if that is not known
+
+    bool operator==(const RankPlace &) const = default;
+};
+[[nodiscard]] RankPlace place_of(const Environment &environment);
+
+/// A hardware thread.
+struct Processor {
+    int number = 0;
+    int package = 0;
+    std::string core;  ///< the same for all threads of a core
+};
+
+/// A rank's part of its host.
+struct CoreShare {
+    std::vector<int> processors;  ///< to be bound to these, or nothing: to be left as it is
+    int threads = 1;              ///< for computing
+    bool crowded = false;         ///< the ranks are more than the cores
+
+    bool operator==(const CoreShare &) const = default;
+};
+
+/// Whole cores, and neighbours. `usable` are those of the rank's affinity mask, and `launcher_processors` the number of
+/// those of the process that started it: where that has more, somebody has bound the rank. `place` has a local size.
+[[nodiscard]] CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind);
+
+/// What the program gets: the cluster's platform alone, the one in the folder `vendors`, which gets the list of the
+/// drivers that would have been loaded; and its `share`, if that is known.
+[[nodiscard]] Environment rank_environment(Environment environment, const std::string &vendors,
+                                           const std::string &devices, const CoreShare *share);
+
+/// The end of an output.
+class Tail {
+public:
+    static constexpr std::size_t limit = 16384;  ///< bytes
+
+    void append(std::string_view part);
+    [[nodiscard]] const std::string &text() const { return text_; }
+
+private:
+    std::string text_;
+};
+
+/// "SIGSEGV", or "signal 35".
+[[nodiscard]] std::string signal_name(int signal);
+
+/// A shell's exit status for what waitpid gave: 128 + N for signal N.
+[[nodiscard]] int exit_status(int wait_status);
+
+/// The same for mpirun, which got the signal `stopped_by`, or 0: what it gives then, 0 among it, tells nothing.
+[[nodiscard]] int job_status(int wait_status, int stopped_by);
+
+/// What to say of a rank that failed.
+[[nodiscard]] std::string failure_report(int rank, const std::string &host, int wait_status, const std::string &tail);
+
+}  // namespace cldist::tool
