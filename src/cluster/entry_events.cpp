@@ -14,11 +14,6 @@ Process owner_of(const EventObject &event) { return event.queue->device->process
 
 bool is_mine(const EventObject &event) { return event.is_user() || owner_of(event) == World::get().self(); }
 
-void flush_queue(const EventObject &event) {
-    const auto queue = query<cl_command_queue>(event.native.get(), CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
-    if (queue != nullptr) clFlush(queue);
-}
-
 template <typename T>
 T told_by_owner(const EventObject &event, T mine) {
     const Blob told = World::get().agreement().from(owner_of(event), Packer().put(mine).take());
@@ -30,7 +25,7 @@ void agree_on_ends(std::span<const Ref<EventObject>> events) {
     std::map<Process, std::vector<EventObject *>> open;
     for (const auto &event : events) {
         if (event->agreed) continue;
-        if (event->native) flush_queue(*event);
+        if (event->native) clFlush(event->queue->native.get());
         if (!event->is_user()) open[owner_of(*event)].push_back(event.get());
     }
     {
@@ -93,11 +88,7 @@ namespace {
 // The calling thread does the work.
 void drive_result(EventObject &event) {
     cl_int status = CL_COMPLETE;
-    if (event.native) {
-        const cl_event native = event.native.get();
-        clWaitForEvents(1, &native);
-        status = execution_status(native);
-    }
+    if (event.native) status = wait_for(event.native.get());
     event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
     drive(*event.result, caller_driver());
     event.result.reset();
@@ -108,6 +99,7 @@ void drive_result(EventObject &event) {
 void wait_for_result(EventObject &event) {
     if (!event.known_here()) return;
     cl_int status = CL_COMPLETE;
+    if (event.native) clFlush(event.queue->native.get());
     {
         const Unlocked unlocked;
         if (event.result) drive_result(event);

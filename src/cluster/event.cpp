@@ -5,6 +5,11 @@
 
 namespace cldist::cluster {
 
+cl_int wait_for(cl_event event) {
+    clWaitForEvents(1, &event);
+    return execution_status(event);
+}
+
 cl_int EventObject::status_here() const {
     if (agreed) return *agreed;
     if (ending != nullptr && (!native || ending->over())) return ending->status();
@@ -16,9 +21,7 @@ cl_int EventObject::status_here() const {
 
 cl_int EventObject::wait_here() const {
     if (ending != nullptr) return ending->wait();
-    const cl_event event = native.get();
-    clWaitForEvents(1, &event);
-    return execution_status(event);
+    return wait_for(native.get());
 }
 
 cl_event EventObject::native_in(Space &in) {

@@ -13,6 +13,9 @@
 
 namespace cldist::cluster {
 
+/// Waits for a native event, whose queue is flushed, and returns its status. Not under the lock.
+cl_int wait_for(cl_event event);
+
 /// An event of the program's. Of a command of this process there is a native one; of what else this process gets to know
 /// the end there is an Ending; of some commands of other processes there is neither.
 class EventObject final : public Object<EventObject, cl_event, Kind::event> {

@@ -83,15 +83,17 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule 
     // The command may start, end and go before clSetEventCallback returns; the event must not.
     const Event start = Event::share(command->bridge()->start().gate);
     if (rule.polled) patient_ = true;
-    bool first = false;
+    bool look_now = false;
     {
         const std::lock_guard lock(mutex_);
         waiting_.emplace(id, Waiting{std::move(command), rule, {}});
         if (rule.ordered_by != nullptr) order_[rule.ordered_by].push_back(id);
-        first = commands_++ == 0;
+        look_now = commands_++ == 0;
+        // Looking may have been put off while none was there for which it is worth it.
+        if (rule.polled && polled_++ == 0) look_now = true;
         if (rule.has_wait_list) ++wait_lists_;
     }
-    if (first) {
+    if (look_now) {
         const std::lock_guard lock(inbox_->mutex);
         inbox_->look = true;
         inbox_->filled.notify_one();
@@ -267,6 +269,7 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
             started.push_back({std::move(it->second.command), std::move(*it->second.gate), it->first});
             if (it->second.rule.has_wait_list) --wait_lists_;
+            if (it->second.rule.polled) --polled_;
             waiting_.erase(it);
         };
         for (const Id id : ready) {

@@ -153,6 +153,7 @@ private:
     std::map<cl_command_queue, std::deque<Id>> order_;
     std::atomic<std::size_t> commands_ = 0;    ///< waiting or active
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
+    std::size_t polled_ = 0;                   ///< waiting commands of that rule
     std::atomic<bool> patient_ = false;        ///< some command was polled
 
     std::vector<Remains> remains_;
