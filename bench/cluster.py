@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""The cluster platform against the device's own: the programs of examples/cluster natively and on 1, 2 and more processes,
+what it costs to enqueue commands, and small copies among devices.
+
+All runs of a program take turns; medians. On one host the processes share its cores: each has one thread for its device,
+and so has the native run. Programs check their results.
+
+Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/cluster.json.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+
+BUILD = pathlib.Path(os.environ["BUILD_DIR"])
+# About a second each on one core of 2020; --gpu: on a GPU.
+PROGRAMS = {
+    "vector_addition": (["--size", "30000000"], ["--size", "300000000", "--no-check"]),
+    "matrix_multiplication": (["--size", "1024"], ["--size", "16384", "--no-check"]),
+    "nbody": (["--iterations", "80"], ["--size", "524288", "--no-check"]),
+    "black_scholes": (["--size", "6000000"], ["--size", "100000000", "--no-check"]),
+    "binomial_option": (["--size", "4000"], ["--size", "400000", "--no-check"]),
+    "coulombic_potential": (["--iterations", "8"], ["--size", "256", "--iterations", "20", "--no-check"]),
+    "conjugate_gradient": (["--size", "512", "--iterations", "400"], ["--size", "2048", "--iterations", "400", "--no-check"]),
+    "himeno_devices": (["--iterations", "400"], ["--size", "L", "--iterations", "400", "--no-check"]),
+}
+LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.+)$", re.MULTILINE)
+
+
+def run(program, processes, **settings):
+    """Standard output of a program natively (0 processes) or on the platform."""
+    command = [str(BUILD / program[0]), *program[1:]]
+    if processes:
+        command = [str(BUILD / "tools/cldist/cldist"), "run", "-n", str(processes), "--", *command]
+    environment = {"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ, **settings}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
+    if done.returncode != 0:
+        sys.exit(f"cluster: {shlex.join(command)} failed with status {done.returncode}")
+    return done.stdout
+
+
+def measure_programs(arguments, counts):
+    """For each program its size and, for each number of processes, the times of all rounds."""
+    results = {}
+    for name, sizes in PROGRAMS.items():
+        if arguments.only and name not in arguments.only:
+            continue
+        times = {count: [] for count in [0, *counts]}
+        for _ in range(arguments.rounds):
+            for count in times:
+                extra = ["--devices", "1"] if count == 0 else []
+                line = LINE.search(run([f"examples/cluster/{name}", *sizes[arguments.gpu], *extra], count))
+                if line is None:
+                    sys.exit(f"cluster: {name} printed no result")
+                times[count].append(float(line[4]))
+        results[name] = {"size": line[2], "seconds": times}
+        print(f"{name} done", file=sys.stderr)
+    return results
+
+
+def print_programs(results, counts):
+    print(f"| program | size | native, s | {' | '.join(f'{n} process{"es" * (n > 1)}' for n in counts)} | 1 process / native |")
+    print("|---|---|---|" + "---|" * (len(counts) + 1))
+    for name, result in results.items():
+        medians = {count: statistics.median(times) for count, times in result["seconds"].items()}
+        cells = [f"{medians[n]:.3f} ({medians[counts[0]] / medians[n]:.2f} x)" for n in counts]
+        ratio = statistics.median(one / native for one, native in zip(result["seconds"][counts[0]], result["seconds"][0]))
+        print(f"| {name} | {result['size']} | {medians[0]:.3f} | {' | '.join(cells)} | {ratio:.3f} |")
+
+
+def measure_calls(rounds):
+    """Nanoseconds of each call, natively and on one process."""
+    times = {}
+    for _ in range(rounds):
+        for count in (0, 1):
+            for line in run(["bench/cluster_enqueue", "--devices", "1"], count).splitlines():
+                entry = json.loads(line)
+                times.setdefault(entry["call"], {0: [], 1: []})[count].append(entry["ns"])
+    return times
+
+
+def print_calls(times):
+    print("\n| call | native, ns | 1 process, ns | ratio |\n|---|---|---|---|")
+    for call, both in times.items():
+        native, one = (statistics.median(both[count]) for count in (0, 1))
+        print(f"| {call} | {native:.0f} | {one:.0f} | {statistics.median(b / a for a, b in zip(both[0], both[1])):.2f} |")
+
+
+def measure_copies(rounds, counts):
+    """Microseconds of a copy, by number of devices: in one native process (PoCL shown as often), and in as many processes."""
+    times = {}
+    for _ in range(rounds):
+        for count in counts:
+            for processes in (0, count):
+                output = run(["bench/cluster_copies"], processes, POCL_DEVICES=" ".join(["pthread"] * count if not processes else ["pthread"]))
+                times.setdefault(count, {}).setdefault(processes, []).append(json.loads(output)["us_per_command"])
+    return times
+
+
+def print_copies(times):
+    print("\n| devices | native, in one process: µs a copy | in as many processes: µs | commands a second |\n|---|---|---|---|")
+    for count, both in times.items():
+        native, spread = (statistics.median(both[processes]) for processes in (0, count))
+        print(f"| {count} | {native:.1f} | {spread:.1f} | {1e6 / spread:.0f} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="the first has to be 1")
+    parser.add_argument("--copies", type=int, nargs="*", default=[2, 4, 8], help="numbers of devices to copy among")
+    parser.add_argument("--only", nargs="+", choices=PROGRAMS, help="of the programs, these")
+    parser.add_argument("--gpu", action="store_true", help="sizes for GPUs")
+    parser.add_argument("--no-calls", action="store_true", help="programs only")
+    arguments = parser.parse_args()
+    counts = arguments.processes
+    load = os.getloadavg()[0]
+
+    results = {"programs": measure_programs(arguments, counts)}
+    print(f"Load before: {load:.1f}. Medians of {arguments.rounds} rounds.\n")
+    print_programs(results["programs"], counts)
+    if not arguments.no_calls:
+        results["calls"] = measure_calls(arguments.rounds)
+        print_calls(results["calls"])
+        results["copies"] = measure_copies(arguments.rounds, arguments.copies)
+        print_copies(results["copies"])
+    folder = BUILD / "bench-results"
+    folder.mkdir(exist_ok=True)
+    (folder / "cluster.json").write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()
