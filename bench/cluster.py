@@ -65,7 +65,8 @@ def measure_programs(arguments, counts):
 
 
 def print_programs(results, counts):
-    print(f"| program | size | native, s | {' | '.join(f'{n} process{"es" * (n > 1)}' for n in counts)} | 1 process / native |")
+    heads = " | ".join(f"{n} process" + ("es" if n > 1 else "") for n in counts)
+    print(f"| program | size | native, s | {heads} | 1 process / native |")
     print("|---|---|---|" + "---|" * (len(counts) + 1))
     for name, result in results.items():
         medians = {count: statistics.median(times) for count, times in result["seconds"].items()}
