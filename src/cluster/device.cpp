@@ -105,27 +105,29 @@ constexpr std::array device_params = {
     CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT,
 };
 
-// Extensions of the kernel language, which need nothing of the host's calls.
-constexpr std::array<std::string_view, 14> kernel_extensions = {"cl_khr_byte_addressable_store",
-                                                                "cl_khr_global_int32_base_atomics",
-                                                                "cl_khr_global_int32_extended_atomics",
-                                                                "cl_khr_local_int32_base_atomics",
-                                                                "cl_khr_local_int32_extended_atomics",
-                                                                "cl_khr_int64_base_atomics",
-                                                                "cl_khr_int64_extended_atomics",
-                                                                "cl_khr_fp16",
-                                                                "cl_khr_fp64",
-                                                                "cl_khr_3d_image_writes",
-                                                                "cl_nv_pragma_unroll",
-                                                                "cl_nv_compiler_options",
-                                                                "cl_nv_device_attribute_query",
-                                                                "cl_khr_select_fprounding_mode"};
+// Extensions of the kernel language, which need nothing of the host's calls, and of images, whose calls are here.
+constexpr std::array<std::string_view, 16> kept_names = {"cl_khr_byte_addressable_store",
+                                                         "cl_khr_global_int32_base_atomics",
+                                                         "cl_khr_global_int32_extended_atomics",
+                                                         "cl_khr_local_int32_base_atomics",
+                                                         "cl_khr_local_int32_extended_atomics",
+                                                         "cl_khr_int64_base_atomics",
+                                                         "cl_khr_int64_extended_atomics",
+                                                         "cl_khr_fp16",
+                                                         "cl_khr_fp64",
+                                                         "cl_khr_3d_image_writes",
+                                                         "cl_khr_depth_images",
+                                                         "cl_khr_image2d_from_buffer",
+                                                         "cl_nv_pragma_unroll",
+                                                         "cl_nv_compiler_options",
+                                                         "cl_nv_device_attribute_query",
+                                                         "cl_khr_select_fprounding_mode"};
 
 std::string kept_extensions(const Blob &all) {
     std::istringstream stream(std::string(reinterpret_cast<const char *>(all.data())));
     std::string kept;
     for (std::string name; stream >> name;) {
-        if (std::find(kernel_extensions.begin(), kernel_extensions.end(), name) == kernel_extensions.end()) continue;
+        if (std::find(kept_names.begin(), kept_names.end(), name) == kept_names.end()) continue;
         kept += (kept.empty() ? "" : " ") + name;
     }
     return kept;

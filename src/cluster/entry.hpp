@@ -208,10 +208,17 @@ inline void check_host_access(const MemObject &memory, cl_mem_flags forbidden) {
             "the memory object's flags forbid the host that access");
 }
 
-/// Throws an Error unless the flags of a new memory object go together and `host_ptr` goes with them.
-void check_mem_flags(cl_mem_flags flags, const void *host_ptr);
+/// Throws an Error unless the flags of a new memory object go together.
+void check_mem_flags(cl_mem_flags flags);
+/// Throws an Error unless `host_ptr` goes with the flags.
+void check_host_ptr(cl_mem_flags flags, const void *host_ptr);
 /// The flags of a part of a memory object, made with `flags`. Throws an Error.
 cl_mem_flags inherited_flags(const MemObject &parent, cl_mem_flags flags);
+
+/// Throws an Error unless the memory object is a buffer that has these bytes.
+void check_range(const MemObject &buffer, std::size_t offset, std::size_t size);
+/// Throws an Error if it is a sub-buffer that is not aligned for the queue's device.
+void check_alignment(const QueueObject &queue, const MemObject &memory);
 
 /// An address behind a pointer that the program gave.
 inline std::byte *at(void *pointer, std::size_t offset) { return static_cast<std::byte *>(pointer) + offset; }

@@ -18,12 +18,13 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
     ContextObject &context = context_of(context_handle);
     if (!properties.empty() && properties.front() != 0)
         fail(CL_INVALID_PROPERTY, "there is no buffer property {:#x}", properties.front());
-    check_mem_flags(flags, host_ptr);
+    check_mem_flags(flags);
     cl_ulong largest = 0;
     for (const auto &device : context.devices)
         largest = std::max(largest, device->info<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE));
     if (size == 0 || size > largest)
         fail(CL_INVALID_BUFFER_SIZE, "the size is {} bytes; from 1 to {} are possible", size, largest);
+    check_host_ptr(flags, host_ptr);
     if ((flags & device_access) == 0) flags |= CL_MEM_READ_WRITE;
 
     auto object = std::make_unique<MemObject>(context, flags, size);
@@ -39,13 +40,16 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
 
 }  // namespace
 
-void check_mem_flags(cl_mem_flags flags, const void *host_ptr) {
+void check_mem_flags(cl_mem_flags flags) {
     const bool known = (flags & ~(device_access | host_access | host_pointers)) == 0;
     require(
         known && at_most_one(flags & device_access) && at_most_one(flags & host_access) &&
             (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR)) != (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR) &&
             (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR),
         CL_INVALID_VALUE, "these flags don't go together");
+}
+
+void check_host_ptr(cl_mem_flags flags, const void *host_ptr) {
     const bool needs_pointer = (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0;
     require(needs_pointer == (host_ptr != nullptr), CL_INVALID_HOST_PTR,
             "host_ptr goes with CL_MEM_USE_HOST_PTR and CL_MEM_COPY_HOST_PTR, and only with them");

@@ -11,20 +11,6 @@
 namespace cldist::cluster {
 namespace {
 
-void check_range(const MemObject &buffer, std::size_t offset, std::size_t size) {
-    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no buffer");
-    if (offset > buffer.size || size > buffer.size - offset)
-        fail(CL_INVALID_VALUE, "{} bytes from byte {} pass the end of the buffer, which has {}", size, offset,
-             buffer.size);
-}
-
-void check_alignment(const QueueObject &queue, const MemObject &memory) {
-    if (!memory.parent || memory.is_image()) return;
-    const std::size_t alignment = queue.device->info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-    require(alignment == 0 || memory.origin % alignment == 0, CL_MISALIGNED_SUB_BUFFER_OFFSET,
-            "the sub-buffer is not aligned for the queue's device");
-}
-
 /// A box of bytes within memory, as the Rect commands have them.
 struct Box {
     std::array<std::size_t, 3> origin;
@@ -70,6 +56,20 @@ void check_box(const MemObject &buffer, const Box &box) {
 AccessMode written(const Box &box) { return box.is_whole() ? AccessMode::write : AccessMode::read_write; }
 
 }  // namespace
+
+void check_range(const MemObject &buffer, std::size_t offset, std::size_t size) {
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no buffer");
+    if (offset > buffer.size || size > buffer.size - offset)
+        fail(CL_INVALID_VALUE, "{} bytes from byte {} pass the end of the buffer, which has {}", size, offset,
+             buffer.size);
+}
+
+void check_alignment(const QueueObject &queue, const MemObject &memory) {
+    if (!memory.parent || memory.is_image()) return;
+    const std::size_t alignment = queue.device->info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    require(alignment == 0 || memory.origin % alignment == 0, CL_MISALIGNED_SUB_BUFFER_OFFSET,
+            "the sub-buffer is not aligned for the queue's device");
+}
 
 // ---- Reading and writing -------------------------------------------------------------------------------------------
 

@@ -184,6 +184,17 @@ std::size_t size_of_type(std::string type) {
     return 0;
 }
 
+void check_image_argument(const ArgumentInfo &argument, const MemObject *memory) {
+    const bool wants_image = argument.access != CL_KERNEL_ARG_ACCESS_NONE;
+    require(wants_image == (memory != nullptr && memory->is_image()) || (!wants_image && memory == nullptr),
+            CL_INVALID_MEM_OBJECT, "the argument is an image and the memory object none, or the other way round");
+    const bool reads = argument.access != CL_KERNEL_ARG_ACCESS_WRITE_ONLY;
+    const bool writes = argument.access != CL_KERNEL_ARG_ACCESS_READ_ONLY;
+    require(!wants_image || ((!reads || (memory->flags & CL_MEM_WRITE_ONLY) == 0) &&
+                             (!writes || (memory->flags & CL_MEM_READ_ONLY) == 0)),
+            CL_INVALID_ARG_VALUE, "the image's flags forbid what the kernel does with it");
+}
+
 KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint index, std::size_t size,
                                         const void *value) {
     const KernelInfo &info = *kernel.info;
@@ -202,6 +213,7 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
             if (value != nullptr) std::memcpy(&memory, value, sizeof memory);
             argument.is_memory = true;
             if (memory != nullptr) argument.memory = Ref<MemObject>(&memory_of(memory));
+            if (!info.arguments.empty()) check_image_argument(info.arguments[index], argument.memory.get());
             return argument;
         }
         case ArgumentKind::sampler: {

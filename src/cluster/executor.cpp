@@ -1,6 +1,7 @@
 #include "cluster/executor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/log.hpp"
@@ -12,6 +13,15 @@ namespace {
 
 // How often what has ended is looked for.
 constexpr unsigned forget_every = 32;
+// Of an image that is moved as a whole.
+constexpr std::array<std::size_t, 3> no_offset{};
+
+Mem staging_buffer(const Space &space, std::size_t size) {
+    cl_int code = CL_SUCCESS;
+    Mem buffer = Mem::adopt(clCreateBuffer(space.context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
+    check(code, "clCreateBuffer");
+    return buffer;
+}
 
 void flush_producer(cl_event event) {
     const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
@@ -236,7 +246,23 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
 
-    DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
+    // An image travels as the bytes of a buffer, which lives as long as the transfer and the copy.
+    std::vector<cl_event> image_waits;
+    cldist::Event image_copied;
+    DeviceRange range{
+        resources,      object.is_image() ? staging_buffer(space, size) : Mem::share(object.native(space)),
+        transfer.begin, size,
+        nullptr,        {}};
+    if (object.is_image() && !sends) {
+        image_waits.swap(waits);
+    } else if (object.is_image()) {
+        const auto extent = extents(object.desc);
+        check(clEnqueueCopyImageToBuffer(queue.queue, object.native(space), range.buffer.get(), no_offset.data(),
+                                         extent.data(), 0, static_cast<cl_uint>(waits.size()),
+                                         waits.empty() ? nullptr : waits.data(), image_copied.out()),
+              "clEnqueueCopyImageToBuffer");
+        waits = {image_copied.get()};
+    }
     std::vector<Mapping> mappings;
     if (plan_mapping(resources->host_memory(), size, nullptr, config()))
         mappings.push_back(
@@ -244,7 +270,17 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     auto bridge = mappings.empty() ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
                                    : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
-    steps_.add(transfer.step, space, cldist::Event::share(bridge->user_visible_event()));
+    if (object.is_image() && !sends) {
+        image_waits.push_back(bridge->user_visible_event());
+        const auto extent = extents(object.desc);
+        check(clEnqueueCopyBufferToImage(queue.queue, range.buffer.get(), object.native(space), 0, no_offset.data(),
+                                         extent.data(), static_cast<cl_uint>(image_waits.size()), image_waits.data(),
+                                         image_copied.out()),
+              "clEnqueueCopyBufferToImage");
+        clFlush(queue.queue);
+    }
+    steps_.add(transfer.step, space,
+               image_copied ? std::move(image_copied) : cldist::Event::share(bridge->user_visible_event()));
 
     const bool starts_now = bridge->start().gate == nullptr;
     auto command = command_of(make_channel_transfer(std::move(range), sends ? Direction::send : Direction::recv,
@@ -265,10 +301,15 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     steps_.add_waits(transfer.after, source, waits);
     auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
     cldist::Event read;
-    check(clEnqueueReadBuffer(source.transfer_queue().queue, object.native(source), CL_FALSE, transfer.begin, size,
-                              memory.get(), static_cast<cl_uint>(waits.size()), waits.empty() ? nullptr : waits.data(),
-                              read.out()),
-          "clEnqueueReadBuffer");
+    const auto extent = extents(object.desc);
+    auto count = static_cast<cl_uint>(waits.size());
+    const cl_event *const read_waits = waits.empty() ? nullptr : waits.data();
+    check(object.is_image()
+              ? clEnqueueReadImage(source.transfer_queue().queue, object.native(source), CL_FALSE, no_offset.data(),
+                                   extent.data(), 0, 0, memory.get(), count, read_waits, read.out())
+              : clEnqueueReadBuffer(source.transfer_queue().queue, object.native(source), CL_FALSE, transfer.begin,
+                                    size, memory.get(), count, read_waits, read.out()),
+          "reading for another platform's device");
     clFlush(source.transfer_queue().queue);
 
     cl_int code = CL_SUCCESS;
@@ -281,9 +322,13 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     steps_.add_waits(transfer.after, target, waits);
     waits.push_back(user);
     cldist::Event written;
-    check(clEnqueueWriteBuffer(target.transfer_queue().queue, object.native(target), CL_FALSE, transfer.begin, size,
-                               memory.get(), static_cast<cl_uint>(waits.size()), waits.data(), written.out()),
-          "clEnqueueWriteBuffer");
+    count = static_cast<cl_uint>(waits.size());
+    check(object.is_image()
+              ? clEnqueueWriteImage(target.transfer_queue().queue, object.native(target), CL_FALSE, no_offset.data(),
+                                    extent.data(), 0, 0, memory.get(), count, waits.data(), written.out())
+              : clEnqueueWriteBuffer(target.transfer_queue().queue, object.native(target), CL_FALSE, transfer.begin,
+                                     size, memory.get(), count, waits.data(), written.out()),
+          "writing for another platform's device");
     clFlush(target.transfer_queue().queue);
     ending->then([user](cl_int status) {
         clSetUserEventStatus(user, status);

@@ -40,17 +40,20 @@ void check_map_flags(const MemObject &object, cl_map_flags flags) {
 
 cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
                   const Waits &waits) {
+    cldist::Event own;
+    cl_event *const event = waits.event != nullptr || mapped.own == nullptr ? waits.event : own.out();
     const cl_int code =
         object.is_image()
-            ? clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(), 0,
-                                  0, mapped.memory, waits.count, waits.events, waits.event)
+            ? clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(),
+                                  mapped.pitches.row, mapped.pitches.native_slice(object.type), mapped.memory,
+                                  waits.count, waits.events, event)
             : clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, mapped.begin, mapped.end - mapped.begin,
-                                   mapped.memory, waits.count, waits.events, waits.event);
+                                   mapped.memory, waits.count, waits.events, event);
     if (code != CL_SUCCESS || mapped.own == nullptr) return code;
     // The memory stays until it was read; the callback does nothing else.
     auto *const keeper = new std::shared_ptr<std::byte[]>(mapped.own);
     return clSetEventCallback(
-        *waits.event, CL_COMPLETE,
+        *event, CL_COMPLETE,
         [](cl_event, cl_int, void *data) { delete static_cast<std::shared_ptr<std::byte[]> *>(data); }, keeper);
 }
 

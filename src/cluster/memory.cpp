@@ -1,5 +1,6 @@
 #include "cluster/memory.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "cluster/world.hpp"
@@ -7,6 +8,12 @@
 
 namespace cldist::cluster {
 namespace {
+
+bool has_images(const Space &space) {
+    return std::any_of(space.devices.begin(), space.devices.end(), [](cl_device_id device) {
+        return query<cl_bool>(device, CL_DEVICE_IMAGE_SUPPORT).value_or(CL_FALSE) == CL_TRUE;
+    });
+}
 
 std::unordered_set<const void *> &all_handles() {
     static auto &all = *new std::unordered_set<const void *>;
@@ -38,29 +45,36 @@ cl_mem MemObject::native(Space &space) {
 }
 
 void MemObject::make_natives() {
-    for (const auto &space : context->spaces) native(*space);
+    for (const auto &space : context->spaces)
+        if (!is_image() || has_images(*space)) native(*space);
 }
 
 Mem MemObject::make_native(Space &space) {
     cl_int code = CL_SUCCESS;
     Mem mem;
+    // What the program's own calls may do was checked by them: here the host reads and writes for other processes.
+    cl_mem_flags native_flags =
+        flags & ~cl_mem_flags{CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS};
+    // The program's memory can be one space's only, and an image's maps are copied there.
+    if ((flags & CL_MEM_USE_HOST_PTR) != 0 && (is_image() || context->spaces.size() > 1))
+        native_flags = (native_flags & ~cl_mem_flags{CL_MEM_USE_HOST_PTR}) | CL_MEM_COPY_HOST_PTR;
+    if (parent) native_flags &= ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR};
     if (is_image()) {
         cl_image_desc native_desc = desc;
         if (parent) native_desc.buffer = parent->native(space);
-        mem = Mem::adopt(clCreateImage(space.context.get(), flags, &format, &native_desc, host_ptr, &code));
+        if (host_ptr != nullptr && !parent) {
+            native_desc.image_row_pitch = pitches.row;
+            native_desc.image_slice_pitch = pitches.native_slice(type);
+        }
+        mem = Mem::adopt(clCreateImage(space.context.get(), native_flags, &format, &native_desc,
+                                       parent ? nullptr : host_ptr, &code));
         check(code, "clCreateImage");
     } else if (parent) {
         const cl_buffer_region region{origin - parent->origin, size};
-        const cl_mem_flags of_parts =
-            flags & ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR};
         mem = Mem::adopt(
-            clCreateSubBuffer(parent->native(space), of_parts, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+            clCreateSubBuffer(parent->native(space), native_flags, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
         check(code, "clCreateSubBuffer");
     } else {
-        cl_mem_flags native_flags = flags;
-        // The program's memory can be one space's only.
-        if ((flags & CL_MEM_USE_HOST_PTR) != 0 && context->spaces.size() > 1)
-            native_flags = (flags & ~cl_mem_flags{CL_MEM_USE_HOST_PTR}) | CL_MEM_COPY_HOST_PTR;
         mem = Mem::adopt(clCreateBuffer(space.context.get(), native_flags, size, host_ptr, &code));
         check(code, "clCreateBuffer");
     }

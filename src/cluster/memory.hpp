@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cluster/context.hpp"
+#include "cluster/image.hpp"
 #include "cluster/schedule.hpp"
 
 namespace cldist::cluster {
@@ -23,6 +24,7 @@ struct Mapped {
     // Of an image:
     std::array<std::size_t, 3> origin{};
     std::array<std::size_t, 3> region{};
+    Pitches pitches;
 };
 
 /// A buffer, a sub-buffer or an image. Natively there is one for each space that uses it, made at its first use there.
@@ -33,7 +35,7 @@ public:
 
     /// Throws an Error if the native runtime refuses.
     cl_mem native(Space &space);
-    /// Makes it with what the program gave as its contents.
+    /// Makes it with what the program gave as its contents; an image wherever there are images.
     void make_natives();
 
     /// The memory object that has the bytes: itself, or what this is a part of.
@@ -61,6 +63,7 @@ public:
     cl_image_format format{};
     cl_image_desc desc{};
     std::size_t element_size = 0;
+    Pitches pitches;  ///< of the program's memory or the buffer, if it is made of such; else without gaps
 
     std::vector<Mapped> mappings;
     std::vector<std::pair<void(CL_CALLBACK *)(cl_mem, void *), void *>> destructor_callbacks;

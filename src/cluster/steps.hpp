@@ -19,7 +19,8 @@ public:
     void add(Step step, Space &space, cldist::Event event);
     void add(Step step, QueueObject &queue);
 
-    /// Appends what ends when they have ended, for commands in `space`.
+    /// Appends what ends when they have ended, for commands in `space`. What has failed is over, too: a wait list says what
+    /// must succeed, and PoCL 3.1 never ends what waits for an event that failed before.
     void add_waits(std::span<const Step> steps, Space &space, std::vector<cl_event> &waits);
 
     /// Forgets what has ended; all before the command that it returns have.
@@ -38,6 +39,7 @@ private:
     };
 
     [[nodiscard]] static bool has_ended(const Entry &entry);
+    [[nodiscard]] static bool has_failed(const Entry &entry);
     [[nodiscard]] static cl_event event_of(const Entry &entry);
 
     std::deque<Entry> entries_;

@@ -1,0 +1,52 @@
+/* An OpenCL driver for tests: a second platform with the devices of another driver, CLDIST_TEST_DRIVER. A process that has
+ * both has devices with memories of their own, between which everything goes through the host. */
+#define CL_TARGET_OPENCL_VERSION 300
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <CL/cl.h>
+#include <CL/cl_icd.h>
+
+struct _cl_platform_id {
+    const cl_icd_dispatch *dispatch;
+};
+
+typedef void *(*address_function)(const char *);
+typedef cl_int(CL_API_CALL *platforms_function)(cl_uint, cl_platform_id *, cl_uint *);
+
+static struct _cl_platform_id this_platform;
+static cl_platform_id other_platform;
+static cl_icd_dispatch table;
+
+static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint count,
+                                         cl_device_id *devices, cl_uint *number) {
+    (void)platform;
+    return other_platform->dispatch->clGetDeviceIDs(other_platform, type, count, devices, number);
+}
+
+static cl_int CL_API_CALL get_platform_ids(cl_uint count, cl_platform_id *platforms, cl_uint *number) {
+    const char *const name = getenv("CLDIST_TEST_DRIVER");
+    void *const library = name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library == NULL) return CL_INVALID_PLATFORM;
+    void *symbol = dlsym(library, "clGetExtensionFunctionAddress");
+    address_function address_of;
+    memcpy(&address_of, &symbol, sizeof symbol);
+    symbol = address_of("clIcdGetPlatformIDsKHR");
+    platforms_function get;
+    memcpy(&get, &symbol, sizeof symbol);
+    if (get(1, &other_platform, NULL) != CL_SUCCESS) return CL_INVALID_PLATFORM;
+    table.clGetDeviceIDs = get_device_ids;
+    this_platform.dispatch = &table;
+    if (platforms != NULL && count > 0) platforms[0] = &this_platform;
+    if (number != NULL) *number = 1;
+    return CL_SUCCESS;
+}
+
+CL_API_ENTRY void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) {
+    const platforms_function function = get_platform_ids;
+    void *address = NULL;
+    if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) memcpy(&address, &function, sizeof address);
+    return address;
+}
