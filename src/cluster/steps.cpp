@@ -46,7 +46,7 @@ void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_
         auto at = std::lower_bound(entries_.begin(), entries_.end(), step,
                                    [](const Entry &entry, const Step &wanted) { return entry.step < wanted; });
         for (; at != entries_.end() && at->step == step; ++at) {
-            if (at->space != &space || has_ended(*at) || has_failed(*at)) continue;
+            if (at->space != &space || has_ended(*at)) continue;
             const cl_event event = event_of(*at);
             if (std::find(waits.begin(), waits.end(), event) == waits.end()) waits.push_back(event);
         }
@@ -54,7 +54,8 @@ void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_
 }
 
 bool Steps::has_ended(const Entry &entry) {
-    if (entry.event) return execution_status(entry.event.get()) == CL_COMPLETE;
+    // What has failed is over, too: a wait list says what must succeed. PoCL 3.1 never ends what waits for such an event.
+    if (entry.event) return execution_status(entry.event.get()) <= CL_COMPLETE;
     QueueObject &queue = *entry.queue;
     while (!queue.markers.empty() && execution_status(queue.markers.front().second.get()) <= CL_COMPLETE) {
         queue.ended = std::max(queue.ended, queue.markers.front().first);
@@ -63,15 +64,12 @@ bool Steps::has_ended(const Entry &entry) {
     return entry.step.command <= queue.ended;
 }
 
-bool Steps::has_failed(const Entry &entry) { return entry.event && execution_status(entry.event.get()) < 0; }
-
 CommandId Steps::forget_ended() {
     if (entries_.size() > most_entries && !entries_.front().event && !has_ended(entries_.front()))
         static_cast<void>(event_of(entries_.front()));
     while (!entries_.empty()) {
-        const Entry &entry = entries_.front();
-        if (!has_ended(entry) && !has_failed(entry)) break;
-        over_ = entry.step.command + 1;
+        if (!has_ended(entries_.front())) break;
+        over_ = entries_.front().step.command + 1;
         entries_.pop_front();
     }
     if (!entries_.empty()) over_ = std::max(over_, entries_.front().step.command);

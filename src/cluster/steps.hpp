@@ -39,7 +39,6 @@ private:
     };
 
     [[nodiscard]] static bool has_ended(const Entry &entry);
-    [[nodiscard]] static bool has_failed(const Entry &entry);
     [[nodiscard]] static cl_event event_of(const Entry &entry);
 
     std::deque<Entry> entries_;
