@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -46,6 +47,7 @@ public:
     const std::vector<Ref<DeviceObject>> devices;
     const std::vector<cl_context_properties> properties;
     std::vector<std::unique_ptr<Space>> spaces;
+    std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
     std::vector<std::pair<void(CL_CALLBACK *)(cl_context, void *), void *>> destructor_callbacks;
 };
 

@@ -137,6 +137,7 @@ cl_int CL_API_CALL set_user_event_status(cl_event event, cl_int status) {
             first = object.ending->set(status);
         }
         require(first, CL_INVALID_OPERATION, "the status was set before");
+        --object.context->open_user_events;
     });
 }
 

@@ -21,7 +21,12 @@ cl_int wait_for(cl_event event);
 class EventObject final : public Object<EventObject, cl_event, Kind::event> {
 public:
     EventObject(ContextObject &context_in, QueueObject *queue_in, cl_command_type type_in)
-        : context(&context_in), queue(queue_in), type(type_in) {}
+        : context(&context_in), queue(queue_in), type(type_in) {
+        if (is_user()) ++context->open_user_events;
+    }
+    ~EventObject() {
+        if (is_user() && !ending->over()) --context->open_user_events;
+    }
 
     [[nodiscard]] bool is_user() const { return type == CL_COMMAND_USER; }
     /// Whether this process can tell its end: its own command, a user event, or one whose result comes here.

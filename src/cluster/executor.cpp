@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "cluster/world.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/plan.hpp"
 
@@ -13,6 +14,10 @@ namespace {
 
 // How often what has ended is looked for.
 constexpr unsigned forget_every = 32;
+
+// Commands between two markers, and how many of these may be open.
+constexpr unsigned milestone = 32;
+constexpr std::size_t most_milestones = 2;
 // Of an image that is moved as a whole.
 constexpr std::array<std::size_t, 3> no_offset{};
 
@@ -83,6 +88,26 @@ Link Executor::link(const Transfer &transfer) const {
     return {topology.host_of(topology.process_of(transfer.source)) ==
                 topology.host_of(topology.process_of(transfer.target)),
             host_memory_[transfer.source]};
+}
+
+// NVIDIA's driver takes about a thousand commands that wait; then enqueueing blocks, and with it every other call, those
+// among them that would end the waiting. So the host does not run ahead of the device by so many. Leaves the lock
+// meanwhile. Behind an event that the program has to set itself commands may be as many as it likes.
+void Executor::keep_back(QueueObject &queue) {
+    if (++queue.since_marker < milestone || queue.context->open_user_events != 0) return;
+    queue.since_marker = 0;
+    if (queue.space->resources()->processor()) return;
+    cldist::Event marker;
+    check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
+    clFlush(queue.native.get());
+    queue.milestones.push_back(std::move(marker));
+    if (queue.milestones.size() <= most_milestones) return;
+    const cldist::Event first = std::move(queue.milestones.front());
+    queue.milestones.pop_front();
+    const cl_event event = first.get();
+    api_mutex().unlock();
+    clWaitForEvents(1, &event);
+    api_mutex().lock();
 }
 
 void Executor::prepare(const Enqueued &command) {

@@ -43,6 +43,7 @@ public:
     /// command and there is no other process; else the event fails.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
+        if (command.queue.is_native()) keep_back(command.queue);
         prepare(command);
         if (native_ && !poisoned_) {
             const auto count = static_cast<cl_uint>(waits_.size());
@@ -72,6 +73,7 @@ public:
     void finish_all();
 
 private:
+    void keep_back(QueueObject &queue);
     void prepare(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);

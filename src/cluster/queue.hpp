@@ -35,6 +35,10 @@ public:
     /// Of commands whose results come to this process, since then.
     std::vector<std::shared_ptr<Ending>> results;
 
+    // Of a queue of this process, for Executor::keep_back():
+    unsigned since_marker = 0;             ///< commands
+    std::deque<cldist::Event> milestones;  ///< markers, each so many commands behind the one before
+
     // Of an in-order queue of this process, for Steps:
     CommandId last = 0;                                       ///< enqueued
     CommandId ended = 0;                                      ///< all up to this one have

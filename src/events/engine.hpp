@@ -164,6 +164,7 @@ private:
     std::vector<Active> active_;
     std::map<Id, std::unique_ptr<Command>> asleep_;  ///< those that will be woken
     Backoff start_backoff_{patience};
+    Id looked_up_to_ = 0;  ///< in the round of find_starts() through the waiting commands
 
     std::thread thread_;
     /// Reports stalls: the engine itself may be stuck in a call of MPI's.
