@@ -32,16 +32,12 @@ inline void require(bool right, cl_int code, const char *what) {
     if (!right) throw Error(code, what);
 }
 
-/// Runs the body of an entry point under the lock, then what it left to be called without: the one place where errors
-/// become codes.
+/// Runs the body of an entry point under the lock: the one place where errors become codes.
 template <typename Body>
-cl_int entry(const char *call, Body &&body) noexcept {
+cl_int locked(const char *call, Body &&body) noexcept {
     try {
-        {
-            const std::lock_guard lock(api_mutex());
-            body();
-        }
-        run_callbacks();
+        const std::lock_guard lock(api_mutex());
+        body();
         return CL_SUCCESS;
     } catch (const Error &error) {
         log_info("{}: {} ({})", call, error.status().message, error.status().code);
@@ -51,6 +47,14 @@ cl_int entry(const char *call, Body &&body) noexcept {
     } catch (...) {
         return CL_OUT_OF_RESOURCES;
     }
+}
+
+/// The same, then what the body, well or not, left to be called without the lock.
+template <typename Body>
+cl_int entry(const char *call, Body &&body) noexcept {
+    const cl_int code = locked(call, std::forward<Body>(body));
+    run_callbacks();
+    return code;
 }
 
 /// The same for one that returns what the body returns, or null and a code in `errcode_ret`, which may be null.

@@ -59,6 +59,7 @@ Blob pack_kernel(const ProgramObject &program, const char *name) {
     for (const auto &[space, native] : program.natives) {
         cl_int code = CL_SUCCESS;
         Kernel kernel = Kernel::adopt(clCreateKernel(native.get(), name, &code));
+        if (code == CL_INVALID_PROGRAM_EXECUTABLE) continue;  // built for other devices
         result = std::min(result, code);
         if (code == CL_SUCCESS) kernels.emplace_back(space, std::move(kernel));
     }
@@ -123,6 +124,7 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const ProgramObject &program, 
         info->arguments = std::move(arguments);
     }
     check(code, "clCreateKernel");
+    require(known, CL_INVALID_PROGRAM_EXECUTABLE, "the program is built for no device");
     return info;
 }
 

@@ -286,6 +286,7 @@ cl_int CL_API_CALL compile_program(cl_program program, cl_uint num_devices, cons
         }
         code = agreed(code);
         for (const auto &device : devices) object.build_options[device.get()] = options != nullptr ? options : "";
+        object.compiled = code == CL_SUCCESS;
         call_back(notify, object, user_data);
         check(code, "clCompileProgram");
     });
@@ -306,6 +307,11 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
         for (cl_uint i = 0; i < num_programs; ++i)
             require(program_of(programs[i]).context.get() == &object, CL_INVALID_PROGRAM,
                     "a program is of another context");
+        for (cl_uint i = 0; i < num_programs; ++i) {
+            const ProgramObject &input = program_of(programs[i]);
+            require(input.compiled || input.built || input.source.empty(), CL_INVALID_OPERATION,
+                    "a program has not been compiled");
+        }
         ProgramObject *const program = make_program(object, devices);
         cl_int code = CL_SUCCESS;
         for (const auto &space : object.spaces) {

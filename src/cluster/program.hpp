@@ -29,6 +29,7 @@ public:
     std::vector<std::pair<Space *, Program>> natives;
     std::map<const DeviceObject *, std::string> build_options;  ///< as they were given
     bool built = false;                                         ///< there is an executable
+    bool compiled = false;                                      ///< there is something to link
     unsigned kernels = 0;                                       ///< attached to it
     std::vector<std::pair<void(CL_CALLBACK *)(cl_program, void *), void *>> release_callbacks;
 };

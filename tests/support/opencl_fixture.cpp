@@ -87,18 +87,6 @@ kernel void add_one(global uchar *data) { data[get_global_id(0)] += 1; }
 
 }  // namespace
 
-bytes pattern(std::uint64_t seed, std::size_t size) {
-    bytes data(size);
-    std::uint64_t state = (seed + 1) * 0x9e3779b97f4a7c15ULL;
-    for (std::size_t i = 0; i < size; i += sizeof(state)) {
-        std::uint64_t word = (state += 0xbf58476d1ce4e5b9ULL);
-        word = (word ^ (word >> 29)) * 0x94d049bb133111ebULL;
-        word ^= word >> 32;
-        std::memcpy(data.data() + i, &word, std::min(sizeof(word), size - i));
-    }
-    return data;
-}
-
 opencl::opencl() : device(the_device()) {
     REQUIRE_MESSAGE(device != nullptr, "there is no OpenCL device of the type asked for");
     cl_int error = CL_SUCCESS;

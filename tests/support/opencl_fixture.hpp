@@ -9,62 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <CL/cl_ext_dist.h>
 #include <doctest/doctest.h>
 
 #include "mpi_case.hpp"
-
-/// Requires that an OpenCL call succeeds.
-#define CL_OK(expression) REQUIRE((expression) == CL_SUCCESS)
+#include "opencl_handles.hpp"
 
 namespace cldist_test {
-
-using bytes = std::vector<unsigned char>;
-
-/// Owns one reference of an OpenCL object.
-template <typename Handle, cl_int(CL_API_CALL *release)(Handle)>
-class owned {
-public:
-    owned() = default;
-    explicit owned(Handle handle_in) : handle(handle_in) {}
-    owned(owned &&other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
-    owned &operator=(owned &&other) noexcept {
-        std::swap(handle, other.handle);
-        return *this;
-    }
-    ~owned() {
-        if (handle != nullptr) {
-            release(handle);
-        }
-    }
-
-    operator Handle() const { return handle; }  // NOLINT: handles are passed to C calls
-    Handle get() const { return handle; }
-    /// For calls that write the handle. What was owned before is released.
-    Handle *out() {
-        *this = owned();
-        return &handle;
-    }
-
-private:
-    Handle handle = nullptr;
-};
-
-using context_handle = owned<cl_context, clReleaseContext>;
-using queue_handle = owned<cl_command_queue, clReleaseCommandQueue>;
-using buffer_handle = owned<cl_mem, clReleaseMemObject>;
-using event_handle = owned<cl_event, clReleaseEvent>;
-using kernel_handle = owned<cl_kernel, clReleaseKernel>;
-using program_handle = owned<cl_program, clReleaseProgram>;
-
-constexpr std::size_t KiB = 1024;
-constexpr std::size_t MiB = 1024 * KiB;
-
-/// `size` bytes that depend on `seed` and the position.
-bytes pattern(std::uint64_t seed, std::size_t size);
 
 /// Queues whose commands do not wait for each other.
 struct queue_set {

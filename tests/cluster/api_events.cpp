@@ -1,0 +1,371 @@
+// Events: what is waited for, told and measured, across queues, devices and processes.
+#include <array>
+#include <future>
+
+#include "fixture.hpp"
+
+using namespace cluster_test;
+
+namespace {
+
+struct call {
+    cl_event event;
+    cl_int status;
+};
+void CL_CALLBACK note_call(cl_event event, cl_int status, void *data) {
+    static_cast<std::promise<call> *>(data)->set_value({event, status});
+}
+
+cl_ulong time_of(cl_event event, cl_profiling_info param) {
+    return info<cl_ulong>(clGetEventProfilingInfo, param, event);
+}
+
+/// Adds `value` to each of the first `size` bytes behind `waits`.
+event_handle add(setup &cl, cl_command_queue queue, cl_mem buffer, std::size_t size, unsigned char value,
+                 const std::vector<cl_event> &waits = {}) {
+    const kernel_handle kernel = cl.kernel("add");
+    event_handle event;
+    CL_OK(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
+    CL_OK(clSetKernelArg(kernel, 1, 1, &value));
+    CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, static_cast<cl_uint>(waits.size()),
+                                 waits.empty() ? nullptr : waits.data(), event.out()));
+    return event;
+}
+
+}  // namespace
+
+TEST_CASE("an event tells its queue, context, command and references") {
+    setup cl;
+    const buffer_handle buffer = cl.buffer(64);
+    write(cl.queues[0], buffer, 0, pattern(1, 64));
+    for (const queue_handle &queue : cl.queues) {
+        const event_handle event = add(cl, queue, buffer, 64, 1);
+        CHECK(info<cl_command_queue>(clGetEventInfo, CL_EVENT_COMMAND_QUEUE, event.get()) == queue);
+        CHECK(info<cl_context>(clGetEventInfo, CL_EVENT_CONTEXT, event.get()) == cl.context);
+        CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, event.get()) == CL_COMMAND_NDRANGE_KERNEL);
+        CHECK(info<cl_uint>(clGetEventInfo, CL_EVENT_REFERENCE_COUNT, event.get()) >= 1);
+        CL_OK(clRetainEvent(event));
+        CL_OK(clReleaseEvent(event));
+        check_info_arguments(clGetEventInfo, CL_EVENT_COMMAND_TYPE, event.get());
+        complete(event);
+    }
+}
+
+TEST_CASE("the status of a command becomes CL_COMPLETE for who asks again and again") {
+    setup cl;
+    const buffer_handle buffer = cl.buffer(4096);
+    write(cl.queues[0], buffer, 0, pattern(1, 4096));
+    for (const queue_handle &queue : cl.queues) {
+        const event_handle event = add(cl, queue, buffer, 4096, 1);
+        CL_OK(clFlush(queue));
+        cl_int status = CL_QUEUED;
+        while (status > CL_COMPLETE) {
+            status = status_of(event);
+            REQUIRE(status >= CL_COMPLETE);
+            REQUIRE(status <= CL_QUEUED);
+        }
+    }
+}
+
+TEST_CASE("every command has the type that it was enqueued as") {
+    setup cl;
+    const buffer_handle a = cl.buffer(4096);
+    const buffer_handle b = cl.buffer(4096);
+    bytes host(4096);
+    write(cl.queues[0], a, 0, pattern(1, 4096));
+    write(cl.queues[0], b, 0, pattern(1, 4096));
+    const std::array<std::size_t, 3> origin = {0, 0, 0};
+    const std::array<std::size_t, 3> region = {16, 4, 2};
+    for (const queue_handle &queue : cl.queues) {
+        const auto type_is = [&](cl_command_type wanted, auto &&enqueue) {
+            event_handle event;
+            CL_OK(enqueue(event.out()));
+            CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, event.get()) == wanted);
+            complete(event);
+        };
+        const unsigned char zero = 0;
+        const cl_mem memory = a;
+        type_is(CL_COMMAND_READ_BUFFER, [&](cl_event *e) {
+            return clEnqueueReadBuffer(queue, a, CL_FALSE, 0, 10, host.data(), 0, nullptr, e);
+        });
+        type_is(CL_COMMAND_WRITE_BUFFER, [&](cl_event *e) {
+            return clEnqueueWriteBuffer(queue, a, CL_FALSE, 0, 10, host.data(), 0, nullptr, e);
+        });
+        type_is(CL_COMMAND_FILL_BUFFER,
+                [&](cl_event *e) { return clEnqueueFillBuffer(queue, a, &zero, 1, 0, 10, 0, nullptr, e); });
+        type_is(CL_COMMAND_COPY_BUFFER,
+                [&](cl_event *e) { return clEnqueueCopyBuffer(queue, a, b, 0, 0, 10, 0, nullptr, e); });
+        type_is(CL_COMMAND_READ_BUFFER_RECT, [&](cl_event *e) {
+            return clEnqueueReadBufferRect(queue, a, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0, 0,
+                                           host.data(), 0, nullptr, e);
+        });
+        type_is(CL_COMMAND_WRITE_BUFFER_RECT, [&](cl_event *e) {
+            return clEnqueueWriteBufferRect(queue, a, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0, 0,
+                                            host.data(), 0, nullptr, e);
+        });
+        type_is(CL_COMMAND_COPY_BUFFER_RECT, [&](cl_event *e) {
+            return clEnqueueCopyBufferRect(queue, a, b, origin.data(), origin.data(), region.data(), 0, 0, 0, 0, 0,
+                                           nullptr, e);
+        });
+        type_is(CL_COMMAND_MIGRATE_MEM_OBJECTS,
+                [&](cl_event *e) { return clEnqueueMigrateMemObjects(queue, 1, &memory, 0, 0, nullptr, e); });
+        void *mapped = nullptr;
+        type_is(CL_COMMAND_MAP_BUFFER, [&](cl_event *e) {
+            cl_int code = CL_SUCCESS;
+            mapped = clEnqueueMapBuffer(queue, a, CL_FALSE, CL_MAP_READ, 0, 100, 0, nullptr, e, &code);
+            return code;
+        });
+        type_is(CL_COMMAND_UNMAP_MEM_OBJECT,
+                [&](cl_event *e) { return clEnqueueUnmapMemObject(queue, a, mapped, 0, nullptr, e); });
+        type_is(CL_COMMAND_MARKER, [&](cl_event *e) { return clEnqueueMarkerWithWaitList(queue, 0, nullptr, e); });
+        type_is(CL_COMMAND_BARRIER, [&](cl_event *e) { return clEnqueueBarrierWithWaitList(queue, 0, nullptr, e); });
+    }
+}
+
+TEST_CASE("wait lists order commands of all devices, in queues of both kinds") {
+    setup cl;
+    for (const bool in_order : {true, false}) {
+        std::vector<queue_handle> queues;
+        for (std::size_t i = 0; i < cl.count(); ++i) queues.push_back(in_order ? cl.queue(i, 0) : cl.out_of_order(i));
+        const buffer_handle buffer = cl.buffer(1000);
+        bytes model = pattern(4, 1000);
+        write(cl.queues[0], buffer, 0, model);
+        std::vector<event_handle> events;
+        const std::size_t steps = 5 * cl.count() + 3;
+        for (std::size_t n = 0; n < steps; ++n) {
+            // The last two, which makes lists with events of several devices.
+            std::vector<cl_event> waits;
+            for (std::size_t back = 1; back <= std::min<std::size_t>(n, 2); ++back) waits.push_back(events[n - back]);
+            events.push_back(add(cl, queues[n % cl.count()], buffer, 1000, static_cast<unsigned char>(n + 1), waits));
+            for (unsigned char &byte : model) byte = static_cast<unsigned char>(byte + n + 1);
+        }
+        std::vector<cl_event> all(events.begin(), events.end());
+        CL_OK(clWaitForEvents(static_cast<cl_uint>(all.size()), all.data()));
+        expect(cl, buffer, model);
+    }
+}
+
+TEST_CASE("commands behind a user event wait for it, on all devices") {
+    setup cl;
+    for (const bool in_order : {true, false}) {
+        const event_handle gate = cl.user_event();
+        CHECK(status_of(gate) == CL_SUBMITTED);
+        CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, gate.get()) == CL_COMMAND_USER);
+        CHECK(info<cl_command_queue>(clGetEventInfo, CL_EVENT_COMMAND_QUEUE, gate.get()) == nullptr);
+        std::vector<queue_handle> queues;
+        std::vector<buffer_handle> buffers;
+        std::vector<event_handle> events;
+        for (std::size_t i = 0; i < cl.count(); ++i) {
+            queues.push_back(in_order ? cl.queue(i, 0) : cl.out_of_order(i));
+            buffers.push_back(cl.buffer(500));
+            write(cl.queues[(i + 1) % cl.count()], buffers[i], 0, pattern(i, 500));
+            events.push_back(add(cl, queues[i], buffers[i], 500, 9, {gate.get()}));
+            CL_OK(clFlush(queues[i]));
+        }
+        for (const event_handle &event : events) CHECK(status_of(event) > CL_COMPLETE);
+        CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+        CHECK(status_of(gate) == CL_COMPLETE);
+        for (std::size_t i = 0; i < cl.count(); ++i) {
+            complete(events[i]);
+            bytes wanted = pattern(i, 500);
+            for (unsigned char &byte : wanted) byte = static_cast<unsigned char>(byte + 9);
+            expect(cl, buffers[i], wanted);
+        }
+    }
+}
+
+TEST_CASE("a user event that fails ends what waits for it, on all devices") {
+    setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        const event_handle gate = cl.user_event();
+        const buffer_handle buffer = cl.buffer(100);
+        write(cl.queues[i], buffer, 0, pattern(1, 100));
+        const queue_handle queue = cl.out_of_order(i);
+        const event_handle event = add(cl, queue, buffer, 100, 1, {gate.get()});
+        CL_OK(clSetUserEventStatus(gate, -77));
+        CHECK(status_of(gate) == -77);
+        const cl_event wait = event;
+        CL_FAILS(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, clWaitForEvents(1, &wait));
+        CHECK(status_of(event) < 0);
+    }
+}
+
+TEST_CASE("callbacks tell of the end of commands of all devices, and of user events") {
+    setup cl;
+    const buffer_handle buffer = cl.buffer(300);
+    write(cl.queues[0], buffer, 0, pattern(1, 300));
+    for (const queue_handle &queue : cl.queues) {
+        const event_handle event = add(cl, queue, buffer, 300, 1);
+        std::promise<call> called;
+        CL_OK(clSetEventCallback(event, CL_COMPLETE, note_call, &called));
+        CL_OK(clFlush(queue));
+        const call first = called.get_future().get();
+        CHECK(first.event == event);
+        CHECK(first.status == CL_COMPLETE);
+        complete(event);
+        // Of one that has ended.
+        std::promise<call> again;
+        CL_OK(clSetEventCallback(event, CL_COMPLETE, note_call, &again));
+        CHECK(again.get_future().get().status == CL_COMPLETE);
+    }
+    for (const cl_int status : {CL_COMPLETE, -5}) {
+        if (status < 0 && !is_cluster()) continue;  // PoCL 3.1 doesn't tell
+        const event_handle gate = cl.user_event();
+        std::promise<call> called;
+        CL_OK(clSetEventCallback(gate, CL_COMPLETE, note_call, &called));
+        CL_OK(clSetUserEventStatus(gate, status));
+        const call it = called.get_future().get();
+        CHECK(it.event == gate);
+        CHECK(it.status == status);
+    }
+}
+
+TEST_CASE("a callback may use the functions of OpenCL that don't block") {
+    setup cl;
+    static std::promise<cl_int> answer;
+    answer = {};
+    const buffer_handle buffer = cl.buffer(300);
+    write(cl.queues[0], buffer, 0, pattern(1, 300));
+    const event_handle event = add(cl, cl.queues.back(), buffer, 300, 1);
+    CL_OK(clSetEventCallback(
+        event, CL_COMPLETE,
+        [](cl_event done, cl_int, void *) {
+            cl_context context = nullptr;
+            answer.set_value(clGetEventInfo(done, CL_EVENT_CONTEXT, sizeof context, &context, nullptr));
+        },
+        nullptr));
+    CL_OK(clFlush(cl.queues.back()));
+    CHECK(answer.get_future().get() == CL_SUCCESS);
+}
+
+TEST_CASE("markers and barriers end behind what they wait for") {
+    setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        for (const bool in_order : {true, false}) {
+            const queue_handle queue = in_order ? cl.queue(i, 0) : cl.out_of_order(i);
+            const cl_command_queue other = cl.queues[(i + 1) % cl.count()];
+            const buffer_handle mine = cl.buffer(5000);
+            const buffer_handle theirs = cl.buffer(5000);
+            write(cl.queues[i], mine, 0, bytes(5000));
+            write(cl.queues[i], theirs, 0, bytes(5000));
+            add(cl, queue, mine, 5000, 1);
+            const event_handle elsewhere = add(cl, other, theirs, 5000, 2);
+            const cl_event wait = elsewhere;
+            event_handle all_mine;
+            event_handle behind_theirs;
+            event_handle barrier;
+            CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, all_mine.out()));
+            CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, behind_theirs.out()));
+            CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, barrier.out()));
+            // No wait list is needed behind a barrier.
+            add(cl, queue, mine, 5000, 5);
+            CL_OK(clEnqueueBarrierWithWaitList(queue, 0, nullptr, nullptr));
+            add(cl, queue, mine, 5000, 7);
+            complete(all_mine);
+            complete(behind_theirs);
+            CHECK(status_of(elsewhere) == CL_COMPLETE);
+            complete(barrier);
+            CL_OK(clFinish(queue));
+            expect(cl, mine, bytes(5000, 13));
+            expect(cl, theirs, bytes(5000, 2));
+        }
+    }
+}
+
+TEST_CASE("the functions of OpenCL 1 order commands") {
+    setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        const queue_handle queue = cl.out_of_order(i);
+        const buffer_handle buffer = cl.buffer(900);
+        write(cl.queues[0], buffer, 0, bytes(900));
+        const event_handle first = add(cl, cl.queues[(i + 1) % cl.count()], buffer, 900, 1);
+        const cl_event wait = first;
+        if (is_cluster())
+            CL_OK(clEnqueueWaitForEvents(queue, 1, &wait));
+        else  // PoCL 3.1 has not that function
+            CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, nullptr));
+        add(cl, queue, buffer, 900, 2);
+        CL_OK(clEnqueueBarrier(queue));
+        add(cl, queue, buffer, 900, 4);
+        event_handle marker;
+        CL_OK(clEnqueueMarker(queue, marker.out()));
+        complete(marker);
+        expect(cl, buffer, bytes(900, 7));
+    }
+}
+
+TEST_CASE("times of commands are in order, of one's own devices and of others'") {
+    setup cl;
+    const buffer_handle buffer = cl.buffer(100000);
+    write(cl.queues[0], buffer, 0, bytes(100000));
+    for (const queue_handle &queue : cl.queues) {
+        cl_ulong last_end = 0;
+        for (int n = 0; n < 2; ++n) {
+            const event_handle event = add(cl, queue, buffer, 100000, 1);
+            complete(event);
+            const cl_ulong queued = time_of(event, CL_PROFILING_COMMAND_QUEUED);
+            const cl_ulong submitted = time_of(event, CL_PROFILING_COMMAND_SUBMIT);
+            const cl_ulong started = time_of(event, CL_PROFILING_COMMAND_START);
+            const cl_ulong ended = time_of(event, CL_PROFILING_COMMAND_END);
+            CHECK(queued > 0);
+            CHECK(queued <= submitted);
+            CHECK(submitted <= started);
+            CHECK(started <= ended);
+            CHECK(last_end <= started);
+            last_end = ended;
+            check_info_arguments(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, event.get());
+        }
+    }
+    const setup without(0);
+    event_handle event;
+    CL_OK(clEnqueueMarkerWithWaitList(without.queues.back(), 0, nullptr, event.out()));
+    complete(event);
+    cl_ulong time = 0;
+    CL_FAILS(CL_PROFILING_INFO_NOT_AVAILABLE,
+             clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr));
+    const event_handle gate = cl.user_event();
+    CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+    CL_FAILS(CL_PROFILING_INFO_NOT_AVAILABLE,
+             clGetEventProfilingInfo(gate, CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr));
+    CL_FAILS(CL_INVALID_EVENT, clGetEventProfilingInfo(nullptr, CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr));
+}
+
+TEST_CASE("functions of events refuse what makes no sense") {
+    setup cl;
+    CL_FAILS_TO_MAKE(CL_INVALID_CONTEXT, clCreateUserEvent(nullptr, &error));
+    const event_handle gate = cl.user_event();
+    const cl_event wait = gate;
+    CL_FAILS(CL_INVALID_VALUE, clSetUserEventStatus(gate, CL_RUNNING));
+    CL_FAILS(CL_INVALID_EVENT, clSetUserEventStatus(nullptr, CL_COMPLETE));
+    CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+    CL_FAILS(CL_INVALID_OPERATION, clSetUserEventStatus(gate, CL_COMPLETE));
+    CL_FAILS(CL_INVALID_VALUE, clWaitForEvents(0, &wait));
+    CL_FAILS(CL_INVALID_VALUE, clWaitForEvents(1, nullptr));
+    const cl_event none = nullptr;
+    CL_FAILS(CL_INVALID_EVENT, clWaitForEvents(1, &none));
+    CL_FAILS(CL_INVALID_EVENT, clRetainEvent(nullptr));
+    CL_FAILS(CL_INVALID_EVENT, clReleaseEvent(nullptr));
+    CL_FAILS(CL_INVALID_EVENT, clGetEventInfo(nullptr, CL_EVENT_CONTEXT, 0, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_EVENT, clSetEventCallback(nullptr, CL_COMPLETE, note_call, nullptr));
+    CL_FAILS(CL_INVALID_VALUE, clSetEventCallback(gate, CL_COMPLETE, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_VALUE, clSetEventCallback(gate, 17, note_call, nullptr));
+    for (const queue_handle &queue : cl.queues) {
+        event_handle marker;
+        CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, marker.out()));
+        CL_FAILS(CL_INVALID_EVENT, clSetUserEventStatus(marker, CL_COMPLETE));
+        CL_FAILS(CL_INVALID_EVENT_WAIT_LIST, clEnqueueMarkerWithWaitList(queue, 1, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_EVENT_WAIT_LIST, clEnqueueMarkerWithWaitList(queue, 0, &wait, nullptr));
+        CL_FAILS(CL_INVALID_EVENT_WAIT_LIST, clEnqueueBarrierWithWaitList(queue, 1, &none, nullptr));
+        complete(marker);
+    }
+    CL_FAILS(CL_INVALID_COMMAND_QUEUE, clEnqueueMarkerWithWaitList(nullptr, 0, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_COMMAND_QUEUE, clEnqueueBarrierWithWaitList(nullptr, 0, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_VALUE, clEnqueueMarker(cl.queues[0], nullptr));
+    const setup other;
+    const event_handle foreign = other.user_event();
+    CL_OK(clSetUserEventStatus(foreign, CL_COMPLETE));
+    const cl_event foreign_wait = foreign;
+    CL_FAILS(CL_INVALID_CONTEXT, clEnqueueMarkerWithWaitList(cl.queues[0], 1, &foreign_wait, nullptr));
+    const std::array<cl_event, 2> both = {gate, foreign};
+    CL_FAILS(CL_INVALID_CONTEXT, clWaitForEvents(2, both.data()));
+}

@@ -1,0 +1,325 @@
+// Programs.
+#include <array>
+#include <cstdlib>
+#include <future>
+
+#include "fixture.hpp"
+
+using namespace cluster_test;
+
+namespace {
+
+const char *const two_kernels = R"(
+#ifndef STEP
+#define STEP 1
+#endif
+kernel void first(global int *data) { data[get_global_id(0)] += STEP; }
+kernel void second(global int *data, int factor) { data[get_global_id(0)] *= factor; }
+)";
+
+cl_program make_program(cl_context context, const char *text, cl_int *error) {
+    return clCreateProgramWithSource(context, 1, &text, nullptr, error);
+}
+program_handle source_program(const setup &cl, const char *text) {
+    cl_int error = CL_SUCCESS;
+    program_handle program(make_program(cl.context, text, &error));
+    CL_OK(error);
+    return program;
+}
+
+/// Whether a native platform has several devices. PoCL 3.1 builds once for all that are alike: it has one log, and takes
+/// those that it did not build for as built.
+bool share_a_platform() { return std::getenv("POCL_DEVICES") != nullptr; }
+
+cl_build_status build_status(cl_program program, cl_device_id device) {
+    return info<cl_build_status>(clGetProgramBuildInfo, CL_PROGRAM_BUILD_STATUS, program, device);
+}
+cl_program_binary_type binary_type(cl_program program, cl_device_id device) {
+    return info<cl_program_binary_type>(clGetProgramBuildInfo, CL_PROGRAM_BINARY_TYPE, program, device);
+}
+
+/// Runs `first` on each device in turn; each shall add `step`.
+void check_first(const setup &cl, cl_program program, int step) {
+    const kernel_handle kernel = cl.kernel(program, "first");
+    std::vector<int> data(100, 5);
+    const buffer_handle buffer = cl.buffer(data.size() * sizeof(int), CL_MEM_COPY_HOST_PTR, data.data());
+    const cl_mem memory = buffer;
+    CL_OK(clSetKernelArg(kernel, 0, sizeof memory, &memory));
+    const std::size_t global = data.size();
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[i], kernel, 1, nullptr, &global, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_TRUE, 0, data.size() * sizeof(int), data.data(), 0, nullptr,
+                                  nullptr));
+        CHECK(data == std::vector<int>(100, 5 + step * static_cast<int>(i + 1)));
+    }
+}
+
+/// Bytes of the program for each of its devices.
+std::vector<bytes> binaries_of(cl_program program) {
+    const auto sizes = info_list<std::size_t>(clGetProgramInfo, CL_PROGRAM_BINARY_SIZES, program);
+    std::vector<bytes> binaries;
+    std::vector<unsigned char *> pointers;
+    for (const std::size_t size : sizes) {
+        CHECK(size > 0);
+        binaries.emplace_back(size);
+    }
+    for (bytes &binary : binaries) pointers.push_back(binary.data());
+    CL_OK(clGetProgramInfo(program, CL_PROGRAM_BINARIES, pointers.size() * sizeof(void *), pointers.data(), nullptr));
+    return binaries;
+}
+
+program_handle from_binaries(const setup &cl, const std::vector<bytes> &binaries) {
+    std::vector<std::size_t> sizes;
+    std::vector<const unsigned char *> pointers;
+    for (const bytes &binary : binaries) {
+        sizes.push_back(binary.size());
+        pointers.push_back(binary.data());
+    }
+    std::vector<cl_int> statuses(binaries.size(), -1);
+    cl_int error = CL_SUCCESS;
+    program_handle program(clCreateProgramWithBinary(cl.context, static_cast<cl_uint>(binaries.size()),
+                                                     devices().data(), sizes.data(), pointers.data(), statuses.data(),
+                                                     &error));
+    CL_OK(error);
+    CHECK(statuses == std::vector<cl_int>(binaries.size(), CL_SUCCESS));
+    return program;
+}
+
+void CL_CALLBACK note_built(cl_program program, void *data) {
+    static_cast<std::promise<cl_program> *>(data)->set_value(program);
+}
+
+}  // namespace
+
+TEST_CASE("a program knows its source, context, devices and references") {
+    const setup cl;
+    const std::array<const char *, 3> parts = {"kernel void k(global int *d)", " { d[0] = 1; }XXXX", "\n"};
+    const std::array<std::size_t, 3> lengths = {0, 14, 1};
+    cl_int error = CL_INVALID_VALUE;
+    std::array<const char *, 3> strings = parts;
+    const program_handle program(clCreateProgramWithSource(cl.context, 3, strings.data(), lengths.data(), &error));
+    CL_OK(error);
+    CHECK(info_text(clGetProgramInfo, CL_PROGRAM_SOURCE, program.get()) ==
+          "kernel void k(global int *d) { d[0] = 1; }\n");
+    CHECK(info<cl_context>(clGetProgramInfo, CL_PROGRAM_CONTEXT, program.get()) == cl.context);
+    CHECK(info<cl_uint>(clGetProgramInfo, CL_PROGRAM_NUM_DEVICES, program.get()) == devices().size());
+    CHECK(info_list<cl_device_id>(clGetProgramInfo, CL_PROGRAM_DEVICES, program.get()) == devices());
+    CHECK(info<cl_uint>(clGetProgramInfo, CL_PROGRAM_REFERENCE_COUNT, program.get()) == 1);
+    CL_OK(clRetainProgram(program));
+    CHECK(info<cl_uint>(clGetProgramInfo, CL_PROGRAM_REFERENCE_COUNT, program.get()) == 2);
+    CL_OK(clReleaseProgram(program));
+    CHECK(info_list<char>(clGetProgramInfo, CL_PROGRAM_IL, program.get()).empty());
+    check_info_arguments(clGetProgramInfo, CL_PROGRAM_SOURCE, program.get());
+    CL_FAILS(CL_INVALID_PROGRAM_EXECUTABLE,
+             clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof(std::size_t), nullptr, nullptr));
+    for (const cl_device_id device : devices()) {
+        CHECK(build_status(program, device) == CL_BUILD_NONE);
+        CHECK(binary_type(program, device) == CL_PROGRAM_BINARY_TYPE_NONE);
+        CHECK(info_text(clGetProgramBuildInfo, CL_PROGRAM_BUILD_OPTIONS, program.get(), device).empty());
+    }
+}
+
+TEST_CASE("a built program tells its kernels, status and options, and runs on all devices") {
+    const setup cl;
+    const program_handle program = source_program(cl, two_kernels);
+    CL_OK(clBuildProgram(program, 0, nullptr, "-D STEP=7", nullptr, nullptr));
+    CHECK(info<std::size_t>(clGetProgramInfo, CL_PROGRAM_NUM_KERNELS, program.get()) == 2);
+    const std::string names = info_text(clGetProgramInfo, CL_PROGRAM_KERNEL_NAMES, program.get());
+    CHECK((names == "first;second" || names == "second;first"));
+    for (const cl_device_id device : devices()) {
+        CHECK(build_status(program, device) == CL_BUILD_SUCCESS);
+        CHECK(binary_type(program, device) == CL_PROGRAM_BINARY_TYPE_EXECUTABLE);
+        CHECK(info_text(clGetProgramBuildInfo, CL_PROGRAM_BUILD_OPTIONS, program.get(), device) == "-D STEP=7");
+        info_text(clGetProgramBuildInfo, CL_PROGRAM_BUILD_LOG, program.get(), device);
+        info<std::size_t>(clGetProgramBuildInfo, CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE, program.get(), device);
+        check_info_arguments(clGetProgramBuildInfo, CL_PROGRAM_BUILD_OPTIONS, program.get(), device);
+    }
+    check_first(cl, program, 7);
+}
+
+TEST_CASE("a program is built again with other options once its kernels are gone") {
+    const setup cl;
+    const program_handle program = source_program(cl, two_kernels);
+    CL_OK(clBuildProgram(program, 0, nullptr, nullptr, nullptr, nullptr));
+    {
+        const kernel_handle kernel = cl.kernel(program, "first");
+        CL_FAILS(CL_INVALID_OPERATION, clBuildProgram(program, 0, nullptr, nullptr, nullptr, nullptr));
+    }
+    check_first(cl, program, 1);
+    CL_OK(clBuildProgram(program, 0, nullptr, "-DSTEP=3", nullptr, nullptr));
+    check_first(cl, program, 3);
+}
+
+TEST_CASE("a program that can't be built says why, on all devices") {
+    const setup cl;
+    const program_handle program = source_program(cl, "kernel void broken(global int *d) { d[0] = no_such_thing; }");
+    CL_FAILS(CL_BUILD_PROGRAM_FAILURE, clBuildProgram(program, 0, nullptr, nullptr, nullptr, nullptr));
+    for (const cl_device_id device : devices()) {
+        CHECK(build_status(program, device) == CL_BUILD_ERROR);
+        const std::string log = info_text(clGetProgramBuildInfo, CL_PROGRAM_BUILD_LOG, program.get(), device);
+        if (!share_a_platform()) CHECK(log.find("no_such_thing") != std::string::npos);
+    }
+    CL_FAILS_TO_MAKE(CL_INVALID_PROGRAM_EXECUTABLE, clCreateKernel(program, "broken", &error));
+}
+
+TEST_CASE("the callback of a build is called when it is done, well or not") {
+    const setup cl;
+    for (const char *const text : {two_kernels, "kernel void broken("}) {
+        const program_handle program = source_program(cl, text);
+        std::promise<cl_program> built;
+        const cl_int code = clBuildProgram(program, 0, nullptr, nullptr, note_built, &built);
+        CHECK((code == CL_SUCCESS || code == CL_BUILD_PROGRAM_FAILURE));
+        CHECK(built.get_future().get() == program);
+        for (const cl_device_id device : devices())
+            CHECK(build_status(program, device) == (text == two_kernels ? CL_BUILD_SUCCESS : CL_BUILD_ERROR));
+    }
+}
+
+TEST_CASE("a program built for some devices has kernels for those") {
+    const setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        CAPTURE(i);
+        const program_handle program = source_program(cl, two_kernels);
+        CL_OK(clBuildProgram(program, 1, &devices()[i], "-DSTEP=4", nullptr, nullptr));
+        if (!share_a_platform())
+            for (std::size_t j = 0; j < cl.count(); ++j)
+                CHECK(build_status(program, devices()[j]) == (i == j ? CL_BUILD_SUCCESS : CL_BUILD_NONE));
+        const kernel_handle kernel = cl.kernel(program, "first");
+        int value = 3;
+        const buffer_handle buffer = cl.buffer(sizeof value, CL_MEM_COPY_HOST_PTR, &value);
+        const cl_mem memory = buffer;
+        CL_OK(clSetKernelArg(kernel, 0, sizeof memory, &memory));
+        const std::size_t one = 1;
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[i], kernel, 1, nullptr, &one, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_TRUE, 0, sizeof value, &value, 0, nullptr, nullptr));
+        CHECK(value == 7);
+        const cl_command_queue other = cl.queues[(i + 1) % cl.count()];
+        if (!share_a_platform() && cl.count() > 1)
+            CL_FAILS(CL_INVALID_PROGRAM_EXECUTABLE,
+                     clEnqueueNDRangeKernel(other, kernel, 1, nullptr, &one, nullptr, 0, nullptr, nullptr));
+    }
+}
+
+TEST_CASE("binaries of all devices make the same program") {
+    const setup cl;
+    const program_handle program = source_program(cl, two_kernels);
+    CL_OK(clBuildProgram(program, 0, nullptr, "-DSTEP=9", nullptr, nullptr));
+    const program_handle again = from_binaries(cl, binaries_of(program));
+    CHECK(info_list<cl_device_id>(clGetProgramInfo, CL_PROGRAM_DEVICES, again.get()) == devices());
+    CL_OK(clBuildProgram(again, 0, nullptr, nullptr, nullptr, nullptr));
+    check_first(cl, again, 9);
+}
+
+TEST_CASE("what is no binary is refused") {
+    const setup cl;
+    const bytes nonsense = pattern(1, 100);
+    std::vector<const unsigned char *> pointers(cl.count(), nonsense.data());
+    std::vector<std::size_t> sizes(cl.count(), nonsense.size());
+    std::vector<cl_int> statuses(cl.count(), CL_SUCCESS);
+    const auto count = static_cast<cl_uint>(cl.count());
+    const auto *list = devices().data();
+    CL_FAILS_TO_MAKE(CL_INVALID_BINARY, clCreateProgramWithBinary(cl.context, count, list, sizes.data(),
+                                                                  pointers.data(), statuses.data(), &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_CONTEXT,
+                     clCreateProgramWithBinary(nullptr, count, list, sizes.data(), pointers.data(), nullptr, &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
+                     clCreateProgramWithBinary(cl.context, 0, list, sizes.data(), pointers.data(), nullptr, &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithBinary(cl.context, count, nullptr, sizes.data(),
+                                                                 pointers.data(), nullptr, &error));
+    sizes.back() = 0;
+    CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithBinary(cl.context, count, list, sizes.data(), pointers.data(),
+                                                                 nullptr, &error));
+}
+
+TEST_CASE("a program is compiled with headers and linked from parts") {
+    const setup cl;
+    const program_handle header = source_program(cl, "int twice(int x);\n#define BASE 10\n");
+    const program_handle library = source_program(cl, "int twice(int x) { return 2 * x; }");
+    const program_handle main = source_program(cl,
+                                               "#include \"twice.h\"\n"
+                                               "kernel void first(global int *d) {\n"
+                                               "    d[get_global_id(0)] += twice(BASE) + STEP; }");
+    const cl_program headers = header;
+    const char *name = "twice.h";
+    CL_OK(clCompileProgram(main, 0, nullptr, "-DSTEP=3", 1, &headers, &name, nullptr, nullptr));
+    CL_OK(clCompileProgram(library, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
+    for (const cl_device_id device : devices()) {
+        CHECK(build_status(main, device) == CL_BUILD_SUCCESS);
+        CHECK(binary_type(main, device) == CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT);
+    }
+    if (is_cluster())  // PoCL 3.1 says CL_INVALID_KERNEL_NAME
+        CL_FAILS_TO_MAKE(CL_INVALID_PROGRAM_EXECUTABLE, clCreateKernel(main, "first", &error));
+    const std::array<cl_program, 2> parts = {main, library};
+    std::promise<cl_program> linked;
+    cl_int error = CL_INVALID_VALUE;
+    const program_handle program(
+        clLinkProgram(cl.context, 0, nullptr, nullptr, 2, parts.data(), note_built, &linked, &error));
+    CL_OK(error);
+    CHECK(linked.get_future().get() == program);
+    for (const cl_device_id device : devices())
+        CHECK(binary_type(program, device) == CL_PROGRAM_BINARY_TYPE_EXECUTABLE);
+    check_first(cl, program, 23);
+}
+
+TEST_CASE("what can't be compiled or linked says so") {
+    const setup cl;
+    const program_handle broken = source_program(cl, "#include \"missing.h\"\nkernel void k() {}");
+    CL_FAILS(CL_COMPILE_PROGRAM_FAILURE,
+             clCompileProgram(broken, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
+    for (const cl_device_id device : devices()) {
+        CHECK(build_status(broken, device) == CL_BUILD_ERROR);
+        const std::string log = info_text(clGetProgramBuildInfo, CL_PROGRAM_BUILD_LOG, broken.get(), device);
+        if (!share_a_platform()) CHECK(log.find("missing.h") != std::string::npos);
+    }
+    if (!is_cluster()) return;  // PoCL 3.1 dies of what follows
+    const program_handle sound = source_program(cl, two_kernels);
+    const cl_program input = sound;
+    const char *name = "x.h";
+    CL_FAILS(CL_INVALID_PROGRAM, clCompileProgram(nullptr, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_VALUE, clCompileProgram(sound, 0, nullptr, nullptr, 1, nullptr, &name, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_VALUE, clCompileProgram(sound, 0, nullptr, nullptr, 0, &input, nullptr, nullptr, nullptr));
+    int data = 0;
+    CL_FAILS(CL_INVALID_VALUE, clCompileProgram(sound, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, &data));
+    CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
+                     clLinkProgram(cl.context, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_CONTEXT,
+                     clLinkProgram(nullptr, 0, nullptr, nullptr, 1, &input, nullptr, nullptr, &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_OPERATION,
+                     clLinkProgram(cl.context, 0, nullptr, nullptr, 1, &input, nullptr, nullptr, &error));
+}
+
+TEST_CASE("functions of programs refuse what makes no sense") {
+    const setup cl;
+    const char *text = two_kernels;
+    CL_FAILS_TO_MAKE(CL_INVALID_CONTEXT, clCreateProgramWithSource(nullptr, 1, &text, nullptr, &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithSource(cl.context, 0, &text, nullptr, &error));
+    const program_handle program = source_program(cl, text);
+    int data = 0;
+    const cl_device_id device = devices().front();
+    const cl_device_id no_device = nullptr;
+    CL_FAILS(CL_INVALID_PROGRAM, clBuildProgram(nullptr, 0, nullptr, nullptr, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_VALUE, clBuildProgram(program, 0, nullptr, nullptr, nullptr, &data));
+    CL_FAILS(CL_INVALID_VALUE, clBuildProgram(program, 0, &device, nullptr, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_VALUE, clBuildProgram(program, 1, nullptr, nullptr, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_PROGRAM, clRetainProgram(nullptr));
+    CL_FAILS(CL_INVALID_PROGRAM, clReleaseProgram(nullptr));
+    CL_FAILS(CL_INVALID_PROGRAM, clGetProgramInfo(nullptr, CL_PROGRAM_SOURCE, 0, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_PROGRAM, clGetProgramBuildInfo(nullptr, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, nullptr));
+    if (!is_cluster()) return;  // PoCL 3.1 dies of some of these
+    const char *no_text = nullptr;
+    CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithSource(cl.context, 1, nullptr, nullptr, &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithSource(cl.context, 1, &no_text, nullptr, &error));
+    CL_FAILS(CL_INVALID_DEVICE, clBuildProgram(program, 1, &no_device, nullptr, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_BUILD_OPTIONS, clBuildProgram(program, 0, nullptr, "-no-such-option", nullptr, nullptr));
+    CL_FAILS(CL_INVALID_DEVICE, clGetProgramBuildInfo(program, nullptr, CL_PROGRAM_BUILD_LOG, 0, nullptr, nullptr));
+    CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithBuiltInKernels(cl.context, 1, &device, nullptr, &error));
+    if (devices().size() > 1) {
+        cl_int code = CL_SUCCESS;
+        const context_handle of_first(clCreateContext(nullptr, 1, devices().data(), nullptr, nullptr, &code));
+        const program_handle small(make_program(of_first, text, &code));
+        CL_OK(code);
+        CL_FAILS(CL_INVALID_DEVICE, clBuildProgram(small, 1, &devices().back(), nullptr, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_DEVICE,
+                 clGetProgramBuildInfo(small, devices().back(), CL_PROGRAM_BUILD_LOG, 0, nullptr, nullptr));
+    }
+}

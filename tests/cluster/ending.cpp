@@ -1,0 +1,131 @@
+// Programs that end in unusual ways, each in a job of its own: the first argument says which. Plain OpenCL.
+#include <CL/cl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t size = std::size_t{1} << 20U;
+
+void check(cl_int code, const char *call) {
+    if (code == CL_SUCCESS) return;
+    std::fprintf(stderr, "UNEXPECTED: %s returned %d\n", call, code);
+    std::_Exit(9);
+}
+
+struct objects {
+    cl_context context = nullptr;
+    std::vector<cl_command_queue> queues;  // one a device
+    cl_mem buffer = nullptr;
+    cl_event event = nullptr;
+    std::vector<char> host = std::vector<char>(size, 'x');
+
+    void make() {
+        cl_platform_id platform = nullptr;
+        check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
+        cl_uint count = 0;
+        check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
+        std::vector<cl_device_id> devices(count);
+        check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
+        cl_int code = CL_SUCCESS;
+        context = clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
+        check(code, "clCreateContext");
+        for (const cl_device_id device : devices) {
+            queues.push_back(clCreateCommandQueue(context, device, 0, &code));
+            check(code, "clCreateCommandQueue");
+        }
+        buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code);
+        check(code, "clCreateBuffer");
+    }
+
+    /// What the last device writes, all others read: messages to all.
+    void use() {
+        check(clEnqueueWriteBuffer(queues.back(), buffer, CL_FALSE, 0, size, host.data(), 0, nullptr, &event),
+              "clEnqueueWriteBuffer");
+        for (const cl_command_queue queue : queues)
+            check(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, size, host.data(), 1, &event, nullptr),
+                  "clEnqueueReadBuffer");
+        for (const cl_command_queue queue : queues) check(clFlush(queue), "clFlush");
+    }
+
+    void release() {
+        if (event != nullptr) check(clReleaseEvent(event), "clReleaseEvent");
+        check(clReleaseMemObject(buffer), "clReleaseMemObject");
+        for (const cl_command_queue queue : queues) check(clReleaseCommandQueue(queue), "clReleaseCommandQueue");
+        check(clReleaseContext(context), "clReleaseContext");
+        std::fprintf(stderr, "released\n");
+    }
+};
+
+// Made before main, it ends after it, and after what the platform does at the program's end.
+struct released_late : objects {
+    ~released_late() {
+        if (context != nullptr) release();
+    }
+} late;
+
+bool is_rank(const char *rank) {
+    const char *const mine = std::getenv("OMPI_COMM_WORLD_RANK");
+    return mine != nullptr && std::string(mine) == rank;
+}
+
+void die() {
+    std::fprintf(stderr, "dies\n");
+    raise(SIGKILL);
+}
+
+/// Rank 1 is killed where the others wait for its device.
+void killed(const std::string &where) {
+    objects cl;
+    cl.make();
+    cl.use();
+    for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
+    if (is_rank("1")) die();
+    const cl_command_queue theirs = cl.queues.at(1);
+    cl_event event = nullptr;
+    check(clEnqueueWriteBuffer(theirs, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 0, nullptr, &event), "write");
+    if (where == "in-finish") {
+        check(clEnqueueReadBuffer(theirs, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 0, nullptr, nullptr), "read");
+        clFinish(theirs);
+    } else if (where == "in-read") {
+        clEnqueueReadBuffer(theirs, cl.buffer, CL_TRUE, 0, size, cl.host.data(), 0, nullptr, nullptr);
+    } else {
+        clWaitForEvents(1, &event);
+    }
+    // Whatever the call says: without the others there is no result.
+    std::_Exit(9);
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    const std::string way = argc > 1 ? argv[1] : "";
+    if (way.rfind("killed-", 0) == 0) {
+        killed(way.substr(7));
+    } else if (way == "nothing-released") {
+        // In memory that is not freed, for commands in flight.
+        auto &cl = *new objects;
+        cl.make();
+        cl.use();
+    } else if (way == "released-after-main") {
+        late.make();
+        late.use();
+    } else if (way == "exit-3") {
+        auto &cl = *new objects;
+        cl.make();
+        cl.use();
+        std::exit(3);
+    } else if (way == "platform-alone") {
+        cl_platform_id platform = nullptr;
+        check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
+    } else {
+        std::fprintf(stderr, "UNEXPECTED: no way to end is called \"%s\"\n", way.c_str());
+        return 9;
+    }
+    return 0;
+}

@@ -1,0 +1,106 @@
+/// What tests of the cluster platform need. They are plain OpenCL, so that they run on any platform; on the cluster
+/// platform every process runs all of them, and what decides which calls they make must be alike in all.
+#pragma once
+
+#include <string>
+
+#include "opencl_handles.hpp"
+
+namespace cluster_test {
+
+using namespace cldist_test;
+
+/// Requires that a call is refused with this code.
+#define CL_FAILS(code, expression) CHECK((expression) == (code))
+/// The same for a call that returns a handle; `error` stands for where it puts its code.
+#define CL_FAILS_TO_MAKE(code, expression)    \
+    do {                                      \
+        cl_int error = CL_SUCCESS;            \
+        CHECK_FALSE((expression) != nullptr); \
+        CHECK(error == (code));               \
+    } while (false)
+
+/// The first platform, and its devices.
+cl_platform_id platform();
+const std::vector<cl_device_id> &devices();
+/// Whether it is the cluster platform. Only for what OpenCL leaves open, and for what another platform does wrong.
+bool is_cluster();
+
+/// A context of all devices, with an in-order queue for each.
+class setup {
+public:
+    explicit setup(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE);
+
+    queue_handle queue(std::size_t device, cl_command_queue_properties properties) const;
+    queue_handle out_of_order(std::size_t device) const {
+        return queue(device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
+    }
+    buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE, void *host_ptr = nullptr) const;
+    buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size, cl_mem_flags flags = 0) const;
+    event_handle user_event() const;
+    /// Built for all devices.
+    program_handle program(const std::string &source, const char *options = "") const;
+    kernel_handle kernel(cl_program program, const char *name) const;
+    /// Of the test program: `add(global uchar *data, uchar value)`, `copy(global uchar *to, const global uchar *from)`,
+    /// one work-item for each byte.
+    kernel_handle kernel(const char *name);
+
+    [[nodiscard]] std::size_t count() const { return queues.size(); }
+
+    context_handle context;
+    std::vector<queue_handle> queues;
+
+private:
+    program_handle program_;
+};
+
+/// Blocking.
+void write(cl_command_queue queue, cl_mem buffer, std::size_t offset, const bytes &data);
+bytes read(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size);
+/// Checks that all devices read these bytes.
+void expect(const setup &cl, cl_mem buffer, const bytes &wanted, std::size_t offset = 0);
+/// Checks for equality and names the first byte that differs.
+void check_equal(const bytes &found, const bytes &wanted);
+
+cl_int status_of(cl_event event);
+/// Waits, and checks that it is CL_COMPLETE.
+void complete(cl_event event);
+
+/// The answer of a clGet…Info to a question about `what...`.
+template <typename T, typename Get, typename... What>
+T info(Get get, cl_uint param, What... what) {
+    T value{};
+    std::size_t size = 0;
+    CHECK(get(what..., param, sizeof value, &value, &size) == CL_SUCCESS);
+    CHECK(size == sizeof value);
+    return value;
+}
+template <typename T, typename Get, typename... What>
+std::vector<T> info_list(Get get, cl_uint param, What... what) {
+    std::size_t size = 0;
+    CHECK(get(what..., param, 0, nullptr, &size) == CL_SUCCESS);
+    std::vector<T> values(size / sizeof(T));
+    CHECK(get(what..., param, size, values.data(), nullptr) == CL_SUCCESS);
+    return values;
+}
+template <typename Get, typename... What>
+std::string info_text(Get get, cl_uint param, What... what) {
+    const auto characters = info_list<char>(get, param, what...);
+    REQUIRE_FALSE(characters.empty());
+    CHECK(characters.back() == '\0');
+    return characters.data();
+}
+/// What every clGet…Info does about its last three arguments, for a parameter that has an answer.
+template <typename Get, typename... What>
+void check_info_arguments(Get get, cl_uint param, What... what) {
+    std::size_t size = 0;
+    CHECK(get(what..., param, 0, nullptr, nullptr) == CL_SUCCESS);
+    CHECK(get(what..., param, 0, nullptr, &size) == CL_SUCCESS);
+    REQUIRE(size > 0);
+    bytes value(size);
+    CHECK(get(what..., param, size - 1, value.data(), nullptr) == CL_INVALID_VALUE);
+    CHECK(get(what..., param, size, value.data(), nullptr) == CL_SUCCESS);
+    CHECK(get(what..., 0xffff, size, value.data(), nullptr) == CL_INVALID_VALUE);
+}
+
+}  // namespace cluster_test

@@ -1,0 +1,481 @@
+// Random commands on buffers and sub-buffers, compared with a model in host memory.
+//
+//     test_cluster_random [--sequences N] [--seed N]
+//
+// Every process runs the same commands: all that is random comes from the seed. A sequence that goes wrong is printed.
+#include <CL/cl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using bytes = std::vector<unsigned char>;
+
+constexpr std::size_t alignment = 128;
+constexpr unsigned stuck_seconds = 30;
+
+const char *const source = R"(
+kernel void add(global uchar *data, uchar value) { data[get_global_id(0)] += value; }
+kernel void copy(global uchar *to, const global uchar *from) { to[get_global_id(0)] = from[get_global_id(0)]; }
+kernel void every_third(global uchar *data, uchar value) { data[3 * get_global_id(0)] = value; }
+)";
+
+[[noreturn]] void give_up(const std::string &why) {
+    std::fprintf(stderr, "test_cluster_random: %s\n", why.c_str());
+    std::_Exit(1);
+}
+void check(cl_int code, const char *call) {
+    if (code != CL_SUCCESS) give_up(std::string(call) + " returned " + std::to_string(code));
+}
+
+// Of the sequence that runs, for who reads of its failure.
+unsigned long current_seed = 0;
+std::string *current_commands = nullptr;
+
+void tell_sequence(const std::string &what) {
+    std::fprintf(stderr, "test_cluster_random: %s, --seed %lu --sequences 1\n%s", what.c_str(), current_seed,
+                 current_commands->c_str());
+}
+void end_stuck(int) {
+    tell_sequence("stuck");
+    std::_Exit(1);
+}
+
+/// Places of commands that may be used at once by several: all but where one writes.
+struct access {
+    std::size_t buffer, begin, end;
+    bool writes;
+    [[nodiscard]] bool conflicts(const access &other) const {
+        return buffer == other.buffer && begin < other.end && other.begin < end && (writes || other.writes);
+    }
+};
+
+struct command {
+    cl_event event;
+    std::size_t queue;
+    std::vector<access> accesses;
+};
+
+/// A buffer, or a part of one.
+struct memory {
+    cl_mem handle;
+    std::size_t buffer;  ///< number of the model's
+    std::size_t origin, size;
+};
+
+class sequence {
+public:
+    sequence(cl_context context, const std::vector<cl_device_id> &devices, cl_program program, unsigned long seed)
+        : context_(context), random_(seed), seed_(seed) {
+        current_seed = seed;
+        current_commands = &text_;
+        make_queues(devices);
+        make_memory();
+        for (std::size_t k = 0; k < kernels_.size(); ++k) {
+            constexpr std::array names = {"add", "copy", "every_third"};
+            cl_int code = CL_SUCCESS;
+            kernels_[k] = clCreateKernel(program, names[k], &code);
+            check(code, "clCreateKernel");
+        }
+    }
+    sequence(const sequence &) = delete;
+    sequence &operator=(const sequence &) = delete;
+    ~sequence() {
+        for (const command &each : commands_) clReleaseEvent(each.event);
+        for (const cl_kernel kernel : kernels_) clReleaseKernel(kernel);
+        // Parts come behind their buffers.
+        for (auto at = memory_.rbegin(); at != memory_.rend(); ++at) clReleaseMemObject(at->handle);
+        for (const auto &queue : queues_) clReleaseCommandQueue(queue.handle);
+    }
+
+    /// Returns whether all that was read is right.
+    bool run() {
+        const std::size_t steps = 1 + any(30);
+        for (std::size_t n = 0; n < steps && well_; ++n) step();
+        for (const auto &queue : queues_) check(clFinish(queue.handle), "clFinish");
+        for (const pending_read &read : reads_) compare(*read.found, *read.wanted, read.what);
+        // All that is there, by any devices.
+        for (std::size_t m = 0; m < models_.size() && well_; ++m) {
+            const std::size_t queue = any(queues_.size());
+            bytes found(models_[m].size());
+            note("blocking read of all of buffer " + std::to_string(m), queue);
+            check(clEnqueueReadBuffer(queues_[queue].handle, memory_[m].handle, CL_TRUE, 0, found.size(), found.data(),
+                                      0, nullptr, nullptr),
+                  "clEnqueueReadBuffer");
+            compare(found, models_[m], "the last read");
+        }
+        return well_;
+    }
+
+private:
+    struct queue {
+        cl_command_queue handle;
+        bool in_order;
+    };
+    struct pending_read {
+        std::unique_ptr<bytes> found, wanted;
+        std::string what;
+    };
+
+    // The engine alone is the same everywhere; the library's distributions need not be.
+    std::size_t any(std::size_t below) { return random_() % below; }
+    bool one_in(std::size_t n) { return any(n) == 0; }
+    unsigned char any_byte() { return static_cast<unsigned char>(any(256)); }
+    bytes any_bytes(std::size_t size) {
+        bytes data(size);
+        for (unsigned char &byte : data) byte = any_byte();
+        return data;
+    }
+
+    void make_queues(const std::vector<cl_device_id> &devices) {
+        for (const cl_device_id device : devices) {
+            for (const bool in_order : {true, false}) {
+                if (!in_order && one_in(2)) continue;
+                cl_int code = CL_SUCCESS;
+                queues_.push_back({clCreateCommandQueue(context_, device,
+                                                        in_order ? 0 : CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &code),
+                                   in_order});
+                check(code, "clCreateCommandQueue");
+            }
+        }
+    }
+
+    void make_memory() {
+        const std::size_t buffers = 1 + any(3);
+        for (std::size_t n = 0; n < buffers; ++n) {
+            const std::size_t size = one_in(8) ? 100000 + any(200000) : 1 + any(3000);
+            models_.push_back(any_bytes(size));
+            cl_int code = CL_SUCCESS;
+            memory_.push_back(
+                {clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, models_.back().data(), &code),
+                 n, 0, size});
+            check(code, "clCreateBuffer");
+        }
+        for (std::size_t n = 0; n < buffers; ++n) {
+            for (std::size_t parts = any(3); parts > 0; --parts) {
+                const std::size_t size = models_[n].size();
+                const cl_buffer_region region{any((size - 1) / alignment + 1) * alignment, 0};
+                const std::size_t length = 1 + any(size - region.origin);
+                const cl_buffer_region whole{region.origin, length};
+                cl_int code = CL_SUCCESS;
+                memory_.push_back({clCreateSubBuffer(memory_[n].handle, 0, CL_BUFFER_CREATE_TYPE_REGION, &whole, &code),
+                                   n, region.origin, length});
+                check(code, "clCreateSubBuffer");
+            }
+        }
+        for (const memory &each : memory_)
+            text_ += "buffer " + std::to_string(each.buffer) + " from " + std::to_string(each.origin) + ", " +
+                     std::to_string(each.size) + " bytes\n";
+    }
+
+    /// A range of a memory object.
+    struct range {
+        std::size_t memory, begin, size;
+    };
+    range any_range() {
+        range r{any(memory_.size()), 0, 0};
+        const std::size_t size = memory_[r.memory].size;
+        r.begin = one_in(3) ? 0 : any(size);
+        r.size = one_in(3) ? size - r.begin : 1 + any(size - r.begin);
+        return r;
+    }
+    [[nodiscard]] access use(const range &r, bool writes) const {
+        const std::size_t begin = memory_[r.memory].origin + r.begin;
+        return {memory_[r.memory].buffer, begin, begin + r.size, writes};
+    }
+    unsigned char *model(const range &r) {
+        return models_[memory_[r.memory].buffer].data() + memory_[r.memory].origin + r.begin;
+    }
+    [[nodiscard]] std::string text(const range &r) const {
+        const access of = use(r, false);
+        return "buffer " + std::to_string(of.buffer) + " " + std::to_string(of.begin) + ".." + std::to_string(of.end);
+    }
+    void note(const std::string &what, std::size_t queue) {
+        text_ += what + ", queue " + std::to_string(queue) + (queues_[queue].in_order ? "" : " (out of order)") + "\n";
+    }
+
+    /// The events of earlier commands that a command must or may wait for.
+    std::vector<cl_event> waits_for(std::size_t queue, const std::vector<access> &accesses) {
+        std::vector<cl_event> waits;
+        for (const command &earlier : commands_) {
+            if (earlier.queue == queue && queues_[queue].in_order) continue;
+            bool conflicts = one_in(40);
+            for (const access &a : accesses)
+                for (const access &b : earlier.accesses) conflicts = conflicts || a.conflicts(b);
+            if (conflicts) waits.push_back(earlier.event);
+        }
+        for (const cl_event event : waits)
+            if (event == nullptr) give_up("a command without event is to be waited for");
+        return waits;
+    }
+
+    template <typename Enqueue>
+    void enqueue(const std::string &what, std::vector<access> accesses, Enqueue &&call) {
+        const std::size_t queue = any(queues_.size());
+        note(what, queue);
+        const auto waits = waits_for(queue, accesses);
+        // Others must be able to wait for it.
+        cl_event event = nullptr;
+        check(call(queues_[queue].handle, static_cast<cl_uint>(waits.size()), waits.empty() ? nullptr : waits.data(),
+                   &event),
+              what.c_str());
+        commands_.push_back({event, queue, std::move(accesses)});
+    }
+
+    bytes &kept(bytes data) {
+        host_.push_back(std::make_unique<bytes>(std::move(data)));
+        return *host_.back();
+    }
+
+    void step() {
+        switch (any(12)) {
+            case 0:
+            case 1: return write();
+            case 2:
+            case 3: return read();
+            case 4: return fill();
+            case 5: return copy();
+            case 6: return write_box();
+            case 7: return map();
+            case 8: return migrate();
+            case 9: return run_add();
+            case 10: return run_copy();
+            default: return run_every_third();
+        }
+    }
+
+    void write() {
+        const range r = any_range();
+        const bytes &data = kept(any_bytes(r.size));
+        const bool blocking = one_in(4);
+        std::copy(data.begin(), data.end(), model(r));
+        enqueue((blocking ? "blocking write of " : "write of ") + text(r), {use(r, true)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueWriteBuffer(q, memory_[r.memory].handle, blocking, r.begin, r.size, data.data(), n,
+                                                w, e);
+                });
+    }
+
+    void read() {
+        const range r = any_range();
+        const bool blocking = one_in(3);
+        pending_read read{std::make_unique<bytes>(r.size), std::make_unique<bytes>(model(r), model(r) + r.size),
+                          "read of " + text(r)};
+        enqueue((blocking ? "blocking " : "") + read.what, {use(r, false)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueReadBuffer(q, memory_[r.memory].handle, blocking, r.begin, r.size,
+                                               read.found->data(), n, w, e);
+                });
+        if (blocking)
+            compare(*read.found, *read.wanted, read.what);
+        else
+            reads_.push_back(std::move(read));
+    }
+
+    void fill() {
+        range r = any_range();
+        const std::size_t size = std::size_t{1} << any(5);
+        r.begin -= r.begin % size;
+        r.size -= r.size % size;
+        if (r.size == 0) return;
+        const bytes pattern = any_bytes(size);
+        for (std::size_t i = 0; i < r.size; ++i) model(r)[i] = pattern[i % size];
+        enqueue(
+            "fill of " + text(r), {use(r, true)}, [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                return clEnqueueFillBuffer(q, memory_[r.memory].handle, pattern.data(), size, r.begin, r.size, n, w, e);
+            });
+    }
+
+    void copy() {
+        range from = any_range();
+        range to = any_range();
+        from.size = to.size = std::min(from.size, to.size);
+        const access read = use(from, false);
+        const access write = use(to, true);
+        if (read.conflicts(write)) return;
+        // Natively, copies between two parts of a buffer are sometimes refused.
+        if (read.buffer == write.buffer && from.memory != to.memory) return;
+        std::memcpy(model(to), model(from), to.size);
+        enqueue("copy of " + text(from) + " to " + text(to), {read, write},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueCopyBuffer(q, memory_[from.memory].handle, memory_[to.memory].handle, from.begin,
+                                               to.begin, to.size, n, w, e);
+                });
+    }
+
+    void write_box() {
+        const range r = any_range();
+        // Rows with gaps.
+        const std::size_t width = 1 + any(std::min<std::size_t>(r.size, 50));
+        const std::size_t pitch = width + any(20);
+        const std::size_t rows = std::min<std::size_t>((r.size - width) / pitch + 1, 20);
+        const range box{r.memory, r.begin, (rows - 1) * pitch + width};
+        const bytes &data = kept(any_bytes(rows * width));
+        for (std::size_t y = 0; y < rows; ++y)
+            std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(y * width), width, model(box) + y * pitch);
+        const std::array<std::size_t, 3> origin = {box.begin % pitch, box.begin / pitch, 0};
+        const std::array<std::size_t, 3> zero = {0, 0, 0};
+        const std::array<std::size_t, 3> region = {width, rows, 1};
+        enqueue("write of rows to " + text(box), {use(box, true)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueWriteBufferRect(q, memory_[r.memory].handle, CL_FALSE, origin.data(), zero.data(),
+                                                    region.data(), pitch, 0, width, 0, data.data(), n, w, e);
+                });
+    }
+
+    void map() {
+        const range r = any_range();
+        const std::array<cl_map_flags, 3> kinds = {CL_MAP_READ, CL_MAP_READ | CL_MAP_WRITE,
+                                                   CL_MAP_WRITE_INVALIDATE_REGION};
+        const cl_map_flags flags = kinds[any(3)];
+        unsigned char *mapped = nullptr;
+        const bool writes = flags != CL_MAP_READ;
+        enqueue("map " + std::to_string(flags) + " of " + text(r), {use(r, writes)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    cl_int code = CL_SUCCESS;
+                    mapped = static_cast<unsigned char *>(clEnqueueMapBuffer(q, memory_[r.memory].handle, CL_TRUE,
+                                                                             flags, r.begin, r.size, n, w, e, &code));
+                    return code;
+                });
+        if ((flags & CL_MAP_READ) != 0)
+            compare(bytes(mapped, mapped + r.size), bytes(model(r), model(r) + r.size), "map");
+        if (writes) {
+            const bytes data = any_bytes(r.size);
+            std::copy(data.begin(), data.end(), mapped);
+            std::copy(data.begin(), data.end(), model(r));
+        }
+        enqueue("unmap", {use(r, writes)}, [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+            return clEnqueueUnmapMemObject(q, memory_[r.memory].handle, mapped, n, w, e);
+        });
+    }
+
+    void migrate() {
+        const std::size_t m = any(models_.size());
+        const range all{m, 0, memory_[m].size};
+        enqueue("migrate " + text(all), {use(all, false)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueMigrateMemObjects(q, 1, &memory_[m].handle, 0, n, w, e);
+                });
+    }
+
+    /// What a kernel may write counts as written: all of its argument.
+    [[nodiscard]] range whole(std::size_t m) const { return {m, 0, memory_[m].size}; }
+
+    template <typename... Arguments>
+    cl_int launch(std::size_t k, cl_command_queue q, std::size_t items, cl_uint n, const cl_event *w, cl_event *e,
+                  const Arguments &...arguments) {
+        cl_uint index = 0;
+        for (const cl_int code : {clSetKernelArg(kernels_[k], index++, sizeof arguments, &arguments)...})
+            check(code, "clSetKernelArg");
+        const std::size_t local = 1;  // PoCL compiles for each size
+        return clEnqueueNDRangeKernel(q, kernels_[k], 1, nullptr, &items, &local, n, w, e);
+    }
+
+    void run_add() {
+        const range all = whole(any(memory_.size()));
+        const unsigned char value = any_byte();
+        const std::size_t items = 1 + any(all.size);
+        for (std::size_t i = 0; i < items; ++i) model(all)[i] = static_cast<unsigned char>(model(all)[i] + value);
+        enqueue("add to " + std::to_string(items) + " of " + text(all), {use(all, true)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return launch(0, q, items, n, w, e, memory_[all.memory].handle, value);
+                });
+    }
+
+    void run_copy() {
+        const range to = whole(any(memory_.size()));
+        const range from = whole(any(memory_.size()));
+        if (use(to, true).conflicts(use(from, false))) return;
+        const std::size_t items = 1 + any(std::min(to.size, from.size));
+        std::memcpy(model(to), model(from), items);
+        enqueue("kernel that copies " + std::to_string(items) + " bytes of " + text(from) + " to " + text(to),
+                {use(to, true), use(from, false)}, [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return launch(1, q, items, n, w, e, memory_[to.memory].handle, memory_[from.memory].handle);
+                });
+    }
+
+    void run_every_third() {
+        const range all = whole(any(memory_.size()));
+        const unsigned char value = any_byte();
+        const std::size_t items = 1 + any((all.size - 1) / 3 + 1);
+        for (std::size_t i = 0; i < items; ++i) model(all)[3 * i] = value;
+        enqueue("every third byte, " + std::to_string(items) + ", of " + text(all), {use(all, true)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return launch(2, q, items, n, w, e, memory_[all.memory].handle, value);
+                });
+    }
+
+    void compare(const bytes &found, const bytes &wanted, const std::string &what) {
+        const auto [at, other] = std::mismatch(found.begin(), found.end(), wanted.begin());
+        if (at == found.end()) return;
+        well_ = false;
+        std::ostringstream stream;
+        stream << what << ": byte " << at - found.begin() << " of " << found.size() << " is " << +*at << ", not "
+               << +*other;
+        tell_sequence(stream.str());
+    }
+
+    const cl_context context_;
+    std::mt19937_64 random_;
+    const unsigned long seed_;
+    std::vector<queue> queues_;
+    std::vector<bytes> models_;
+    std::vector<memory> memory_;
+    std::array<cl_kernel, 3> kernels_{};
+    std::vector<command> commands_;
+    std::vector<std::unique_ptr<bytes>> host_;
+    std::vector<pending_read> reads_;
+    std::string text_;
+    bool well_ = true;
+};
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    unsigned long sequences = 300;
+    unsigned long seed = 1;
+    for (int i = 1; i < argc; i += 2) {
+        const std::string name = argv[i];
+        if (i + 1 == argc || (name != "--sequences" && name != "--seed")) give_up("[--sequences N] [--seed N]");
+        (name == "--seed" ? seed : sequences) = std::strtoul(argv[i + 1], nullptr, 10);
+    }
+    std::signal(SIGALRM, end_stuck);
+
+    cl_platform_id platform = nullptr;
+    check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
+    cl_uint count = 0;
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
+    std::vector<cl_device_id> devices(count);
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
+    cl_int code = CL_SUCCESS;
+    const cl_context context = clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
+    check(code, "clCreateContext");
+    const char *text = source;
+    const cl_program program = clCreateProgramWithSource(context, 1, &text, nullptr, &code);
+    check(code, "clCreateProgramWithSource");
+    check(clBuildProgram(program, 0, nullptr, "-cl-kernel-arg-info", nullptr, nullptr), "clBuildProgram");
+
+    for (unsigned long n = 0; n < sequences; ++n) {
+        alarm(stuck_seconds);
+        if (!sequence(context, devices, program, seed + n).run()) std::_Exit(1);
+        alarm(0);
+    }
+    clReleaseProgram(program);
+    clReleaseContext(context);
+    const char *const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    if (rank == nullptr || std::string(rank) == "0")
+        std::printf("%lu sequences on %u devices, from seed %lu\n", sequences, count, seed);
+    return 0;
+}
