@@ -236,17 +236,21 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
     return argument;
 }
 
-// Of the value, or of the object's number where it is an object.
+// Of the value, or of the object's number where it is an object. Values may have bytes that mean nothing, which differ
+// between processes: the padding of structures, the fourth part of a vector of three.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {
     const KernelObject *const object = KernelObject::from(kernel);
     if (value == nullptr || object == nullptr || index >= object->arguments.size()) return 0;
-    const ArgumentKind kind = kind_of(*object->info, index, size, value);
+    const KernelInfo &info = *object->info;
+    const ArgumentKind kind = kind_of(info, index, size, value);
     if (kind == ArgumentKind::memory && size == sizeof(cl_mem)) {
         cl_mem memory = nullptr;
         std::memcpy(&memory, value, sizeof memory);
         return recorded(memory);
     }
-    if (kind != ArgumentKind::value) return 0;
+    if (kind != ArgumentKind::value || info.arguments.empty()) return 0;
+    const std::string &type = info.arguments[index].type;
+    if (size_of_type(type) != size || type.back() == '3') return 0;
     return hash_of({static_cast<const char *>(value), size});
 }
 
