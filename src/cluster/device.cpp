@@ -152,10 +152,6 @@ DeviceObject::DeviceObject(Process process_in, Device memory_in, cl_device_id na
       infos(std::move(infos_in)),
       parent(std::move(parent_in)) {}
 
-DeviceObject::~DeviceObject() {
-    if (parent && native != nullptr) clReleaseDevice(native);
-}
-
 DeviceInfos device_infos(cl_device_id native) {
     DeviceInfos infos;
     for (const auto param : device_params) {

@@ -18,7 +18,6 @@ class DeviceObject final : public Object<DeviceObject, cl_device_id, Kind::devic
 public:
     DeviceObject(Process process_in, Device memory_in, cl_device_id native_in, DeviceInfos infos_in,
                  Ref<DeviceObject> parent_in = {});
-    ~DeviceObject();
 
     /// A value of fixed size; zero if the device has none.
     template <typename T>
@@ -30,8 +29,9 @@ public:
     }
 
     const Process process;
-    const Device memory;        ///< its number for the schedule
-    const cl_device_id native;  ///< null in other processes
+    const Device memory;  ///< its number for the schedule
+    /// Null in other processes. A sub-device is never released: PoCL 3.1 uses it when its last command is long over.
+    const cl_device_id native;
     const DeviceInfos infos;
     const Ref<DeviceObject> parent;  ///< of a sub-device
 };

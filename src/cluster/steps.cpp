@@ -76,7 +76,6 @@ CommandId Steps::forget_ended() {
     return over_;
 }
 
-// With what has ended, since some platforms want events to be gone before a sub-device is.
 void Steps::forget_queue(QueueObject &queue) {
     std::erase_if(entries_, [](const Entry &entry) { return has_ended(entry); });
     for (Entry &entry : entries_) {

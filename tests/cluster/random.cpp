@@ -78,7 +78,7 @@ struct memory {
 class sequence {
 public:
     sequence(cl_context context, const std::vector<cl_device_id> &devices, cl_program program, unsigned long seed)
-        : context_(context), random_(seed), seed_(seed) {
+        : context_(context), random_(seed) {
         current_seed = seed;
         current_commands = &text_;
         make_queues(devices);
@@ -216,8 +216,6 @@ private:
                 for (const access &b : earlier.accesses) conflicts = conflicts || a.conflicts(b);
             if (conflicts) waits.push_back(earlier.event);
         }
-        for (const cl_event event : waits)
-            if (event == nullptr) give_up("a command without event is to be waited for");
         return waits;
     }
 
@@ -429,7 +427,6 @@ private:
 
     const cl_context context_;
     std::mt19937_64 random_;
-    const unsigned long seed_;
     std::vector<queue> queues_;
     std::vector<bytes> models_;
     std::vector<memory> memory_;
