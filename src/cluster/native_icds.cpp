@@ -32,8 +32,8 @@ std::vector<cl_platform_id> open_library(const std::string &library) {
         log_info("the OpenCL driver {} is left out: {}", library, why != nullptr ? why : "it can't be opened");
         return {};
     }
-    const auto address_of = reinterpret_cast<decltype(cl_icd_dispatch::clGetExtensionFunctionAddress)>(
-        dlsym(opened, "clGetExtensionFunctionAddress"));
+    const auto address_of =
+        reinterpret_cast<void *(CL_API_CALL *)(const char *)>(dlsym(opened, "clGetExtensionFunctionAddress"));
     const auto get = address_of == nullptr
                          ? nullptr
                          : reinterpret_cast<cl_int(CL_API_CALL *)(cl_uint, cl_platform_id *, cl_uint *)>(

@@ -6,16 +6,12 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "cluster/device_choice.hpp"
 #include "cluster/native_icds.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
 namespace cldist::cluster {
 namespace {
-
-bool asked_alone() {
-    const char *const value = std::getenv("CLDIST_CLUSTER");
-    return value != nullptr && std::string_view(value) == "1";
-}
 
 MPI_Comm join_mpi() {
     // hwloc, in MPI, would ask this platform for its devices, which are not known yet.
@@ -67,10 +63,9 @@ cl_device_type type_of(cl_device_id device) {
 // The devices of each native platform that this process shall have. GPUs are shared out among the processes of a host; all
 // have its processor.
 std::vector<std::vector<cl_device_id>> choose_devices(const OnHost &place) {
-    const char *const places = std::getenv("CLDIST_NATIVE_ICDS");
     std::vector<std::vector<cl_device_id>> platforms;
     bool some_gpu = false;
-    for (const cl_platform_id platform : open_native_icds(places != nullptr ? places : "/etc/OpenCL/vendors")) {
+    for (const cl_platform_id platform : open_native_icds(config().native_icds)) {
         std::vector<cl_device_id> mine;
         std::vector<cl_device_id> others = devices_of(platform);
         for (const cl_device_id device : others)
@@ -109,7 +104,7 @@ std::mutex &api_mutex() {
 bool World::is_wanted() {
     for (const char *const name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
         if (std::getenv(name) != nullptr) return true;
-    return asked_alone();
+    return config().cluster == Switch::on;
 }
 
 World &World::get() {

@@ -17,7 +17,7 @@ namespace cldist::cluster {
 /// about devices to its end.
 class World {
 public:
-    /// Whether this process is one of an MPI job, or was told to be a cluster by itself (CLDIST_CLUSTER=1). Asks MPI
+    /// Whether this process is one of an MPI job, or was told to be a cluster by itself (CLDIST_CLUSTER=on). Asks MPI
     /// nothing: programs that load OpenCL, mpirun's own among them, must not be disturbed.
     static bool is_wanted();
     /// Joins the other processes at the first call; collective then. Throws an Error.
