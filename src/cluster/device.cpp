@@ -138,6 +138,14 @@ Blob blob_of(const std::string &text) {
     return {bytes.begin(), bytes.end()};
 }
 
+std::vector<std::size_t> list_of_sizes(const DeviceInfos &infos, cl_device_info param) {
+    const auto at = infos.find(param);
+    if (at == infos.end()) return {};
+    std::vector<std::size_t> list(at->second.size() / sizeof(std::size_t));
+    std::memcpy(list.data(), at->second.data(), list.size() * sizeof(std::size_t));
+    return list;
+}
+
 }  // namespace
 
 DeviceObject::DeviceObject(Process process_in, Device memory_in, cl_device_id native_in, DeviceInfos infos_in,
@@ -146,7 +154,9 @@ DeviceObject::DeviceObject(Process process_in, Device memory_in, cl_device_id na
       memory(memory_in),
       native(native_in),
       infos(std::move(infos_in)),
-      parent(std::move(parent_in)) {}
+      parent(std::move(parent_in)),
+      work_item_sizes(list_of_sizes(infos, CL_DEVICE_MAX_WORK_ITEM_SIZES)),
+      non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE) {}
 
 DeviceInfos device_infos(cl_device_id native) {
     DeviceInfos infos;

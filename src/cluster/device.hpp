@@ -34,6 +34,9 @@ public:
     const cl_device_id native;
     const DeviceInfos infos;
     const Ref<DeviceObject> parent;  ///< of a sub-device
+    // Of the infos, what every launch asks:
+    const std::vector<std::size_t> work_item_sizes;  ///< the largest, for each dimension
+    const bool non_uniform_groups;
 };
 
 /// What a native device answers, but for what would be wrong here: optional features that the platform lacks are absent.

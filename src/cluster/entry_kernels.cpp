@@ -265,7 +265,7 @@ bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *loca
 // In the order of the specification.
 void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint dimensions, const size_t *offset,
                  const size_t *global, const size_t *local) {
-    if (dimensions < 1 || dimensions > device.info<cl_uint>(CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS))
+    if (dimensions < 1 || dimensions > device.work_item_sizes.size())
         fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}", dimensions);
     require(global != nullptr, CL_INVALID_GLOBAL_WORK_SIZE, "global_work_size is NULL");
     for (cl_uint i = 0; offset != nullptr && i < dimensions; ++i)
@@ -278,11 +278,9 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
                 "the kernel requires a work-group size, but local_work_size is NULL");
         return;
     }
-    const auto &sizes = device.infos.at(CL_DEVICE_MAX_WORK_ITEM_SIZES);
     std::size_t items = 1;
     for (cl_uint i = 0; i < dimensions; ++i) {
-        std::size_t most = 0;
-        std::memcpy(&most, sizes.data() + i * sizeof most, sizeof most);
+        const std::size_t most = device.work_item_sizes[i];
         require(local[i] != 0, CL_INVALID_WORK_GROUP_SIZE, "a local_work_size is 0");
         if (local[i] > most)
             fail(CL_INVALID_WORK_ITEM_SIZE, "local_work_size[{}] is {}, but the device has at most {}", i, local[i],
@@ -296,9 +294,8 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
         fail(CL_INVALID_WORK_GROUP_SIZE,
              "a work-group of {} work-items is asked for, but the kernel has at most {} on the device", items,
              on.work_group_size);
-    require(divides_evenly(dimensions, global, local) ||
-                device.info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE,
-            CL_INVALID_WORK_GROUP_SIZE, "local_work_size does not divide global_work_size");
+    require(divides_evenly(dimensions, global, local) || device.non_uniform_groups, CL_INVALID_WORK_GROUP_SIZE,
+            "local_work_size does not divide global_work_size");
 }
 
 void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_command_type type, cl_uint dimensions,
