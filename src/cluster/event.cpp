@@ -24,7 +24,7 @@ cl_int EventObject::wait_here() const {
     return wait_for(native.get());
 }
 
-cl_event EventObject::native_in(Space &in) {
+cl_event EventObject::native_in(Space &in, std::vector<std::function<void()>> &once_enqueued) {
     if (native && space == &in) return native.get();
     for (const auto &[of, event] : stand_ins_)
         if (of == &in) return event.get();
@@ -34,9 +34,11 @@ cl_event EventObject::native_in(Space &in) {
     const cl_event event = stand_in.get();
     stand_ins_.emplace_back(&in, std::move(stand_in));
     clRetainEvent(event);
-    make_ending()->then([event](cl_int status) {
-        clSetUserEventStatus(event, status);
-        clReleaseEvent(event);
+    once_enqueued.emplace_back([event, ending = make_ending()] {
+        ending->then([event](cl_int status) {
+            clSetUserEventStatus(event, status);
+            clReleaseEvent(event);
+        });
     });
     return event;
 }

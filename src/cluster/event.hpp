@@ -35,8 +35,9 @@ public:
     [[nodiscard]] cl_int status_here() const;
     /// Waits until this process knows of its end. Not under the lock.
     cl_int wait_here() const;
-    /// What a command in that space has to wait for. The event is known here.
-    cl_event native_in(Space &in);
+    /// What a command in that space has to wait for. The event is known here. What is to be called once the command is
+    /// enqueued is added: PoCL 3.1 never ends what waits for an event that failed before.
+    cl_event native_in(Space &in, std::vector<std::function<void()>> &once_enqueued);
     /// Ends as the event does, in this process. The event is known here.
     const std::shared_ptr<Ending> &make_ending();
 

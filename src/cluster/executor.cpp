@@ -146,11 +146,19 @@ void Executor::prepare(const Enqueued &command) {
     Space &space = *command.queue.space;
     steps_.add_waits(decisions_->after, space, waits_);
     for (EventObject *const event : command.wait_list)
-        if (event->agreed != CL_COMPLETE) waits_.push_back(event->native_in(space));
+        if (event->agreed != CL_COMPLETE) waits_.push_back(event->native_in(space, once_enqueued_));
 }
 
 Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     const bool passes_result = decisions_->result.from.has_value() || !decisions_->result.to.empty();
+    for (const auto &call : std::exchange(once_enqueued_, {})) call();
+    // What failed meanwhile may have done so before the platform looked: the command may never end.
+    if (native_ && !poisoned_ && first_failure(waits_) < 0) {
+        poisoned_ = true;
+        std::vector<cldist::Event> remains;
+        remains.push_back(std::move(native_event_));
+        runtime_->engine().keep_remains(nullptr, std::move(remains));
+    }
     std::shared_ptr<Ending> failed;
     if (native_ && (poisoned_ || code_ != CL_SUCCESS)) {
         failed = std::make_shared<Ending>();
