@@ -203,6 +203,17 @@ void wait_for_result(EventObject &event);
 
 inline Executor &executor() { return World::get().executor(); }
 
+/// Enqueues a checked command, gives the program its event and, if it is blocking, waits for its result. `native` as in
+/// Executor::run(). Throws an Error as that does, or as wait_for_result().
+template <typename Native>
+void enqueue(Enqueued &&command, cl_event *event, Native &&native) {
+    const bool blocking = command.blocking;
+    const Ref<EventObject> enqueued =
+        executor().run(std::move(command), event != nullptr || blocking, std::forward<Native>(native));
+    give(enqueued, event);
+    if (blocking) wait_for_result(*enqueued);
+}
+
 inline void check_context(const QueueObject &queue, const MemObject &memory) {
     require(queue.context.get() == memory.context.get(), CL_INVALID_CONTEXT,
             "queue and memory object are not of one context");
@@ -218,6 +229,10 @@ void check_mem_flags(cl_mem_flags flags);
 void check_host_ptr(cl_mem_flags flags, const void *host_ptr);
 /// The flags of a part of a memory object, made with `flags`. Throws an Error.
 cl_mem_flags inherited_flags(const MemObject &parent, cl_mem_flags flags);
+/// The same, with what the kernels may do if they don't say it.
+cl_mem_flags with_device_access(cl_mem_flags flags);
+/// Throws an Error with CL_INVALID_OPERATION if no device has.
+void check_some_device_has_images(const ContextObject &context);
 
 /// Throws an Error unless the memory object is a buffer that has these bytes.
 void check_range(const MemObject &buffer, std::size_t offset, std::size_t size);

@@ -25,7 +25,7 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
     if (size == 0 || size > largest)
         fail(CL_INVALID_BUFFER_SIZE, "the size is {} bytes; from 1 to {} are possible", size, largest);
     check_host_ptr(flags, host_ptr);
-    if ((flags & device_access) == 0) flags |= CL_MEM_READ_WRITE;
+    flags = with_device_access(flags);
 
     auto object = std::make_unique<MemObject>(context, flags, size);
     object->host_ptr = host_ptr;
@@ -39,6 +39,10 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
 }
 
 }  // namespace
+
+cl_mem_flags with_device_access(cl_mem_flags flags) {
+    return (flags & device_access) != 0 ? flags : flags | CL_MEM_READ_WRITE;
+}
 
 void check_mem_flags(cl_mem_flags flags) {
     const bool known = (flags & ~(device_access | host_access | host_pointers)) == 0;

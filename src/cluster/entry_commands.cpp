@@ -34,12 +34,6 @@ struct Box {
     [[nodiscard]] std::size_t end() const {
         return begin() + (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
     }
-    [[nodiscard]] bool overlaps(const Box &other) const {
-        for (std::size_t i = 0; i < 3; ++i)
-            if (origin[i] + region[i] <= other.origin[i] || other.origin[i] + other.region[i] <= origin[i])
-                return false;
-        return true;
-    }
     /// Whether its bytes are all of those between its begin and its end.
     [[nodiscard]] bool is_whole() const {
         return (row_pitch == region[0] || (region[1] == 1 && region[2] == 1)) &&
@@ -89,14 +83,11 @@ cl_int CL_API_CALL enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buf
         check_alignment(queue, buffer);
         check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
         const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
-        const auto read = executor().run(
-            {queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE},
-            event != nullptr || blocking != CL_FALSE, [&](Enqueued &, const Waits &w) {
-                return clEnqueueReadBuffer(queue.native.get(), buffer.native(*queue.space), CL_FALSE, offset, size, ptr,
-                                           w.count, w.events, w.event);
-            });
-        give(read, event);
-        if (blocking != CL_FALSE) wait_for_result(*read);
+        enqueue({queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE}, event,
+                [&](Enqueued &, const Waits &w) {
+                    return clEnqueueReadBuffer(queue.native.get(), buffer.native(*queue.space), CL_FALSE, offset, size,
+                                               ptr, w.count, w.events, w.event);
+                });
     });
 }
 
@@ -116,15 +107,12 @@ cl_int CL_API_CALL enqueue_write_buffer(cl_command_queue queue_handle, cl_mem bu
         check_alignment(queue, buffer);
         check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
         const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
-        const auto write =
-            executor().run({queue, CL_COMMAND_WRITE_BUFFER, accesses, waits}, event != nullptr || blocking != CL_FALSE,
-                           [&](Enqueued &, const Waits &w) {
-                               return clEnqueueWriteBuffer(queue.native.get(), buffer.native(*queue.space), CL_FALSE,
-                                                           offset, size, ptr, w.count, w.events, w.event);
-                           });
-        give(write, event);
         // Only the device's process needs the program's memory.
-        if (blocking != CL_FALSE) wait_for_result(*write);
+        enqueue({queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE}, event,
+                [&](Enqueued &, const Waits &w) {
+                    return clEnqueueWriteBuffer(queue.native.get(), buffer.native(*queue.space), CL_FALSE, offset, size,
+                                                ptr, w.count, w.events, w.event);
+                });
     });
 }
 
@@ -149,19 +137,16 @@ cl_int CL_API_CALL enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_me
         check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
         const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
         const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch, target.slice_pitch};
-        const auto read =
-            executor().run({queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits, result_in(host), blocking != CL_FALSE},
-                           event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
-                               const bool packed = command.result.arrived != nullptr;
-                               const std::array<std::size_t, 3> start{};
-                               return clEnqueueReadBufferRect(
-                                   queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
-                                   packed ? start.data() : host_origin, region, buffer_row_pitch, buffer_slice_pitch,
-                                   packed ? 0 : host_row_pitch, packed ? 0 : host_slice_pitch,
-                                   packed ? command.result.data : ptr, w.count, w.events, w.event);
-                           });
-        give(read, event);
-        if (blocking != CL_FALSE) wait_for_result(*read);
+        enqueue({queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits, result_in(host), blocking != CL_FALSE}, event,
+                [&](Enqueued &command, const Waits &w) {
+                    const bool packed = command.result.arrived != nullptr;
+                    const std::array<std::size_t, 3> start{};
+                    return clEnqueueReadBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE,
+                                                   buffer_origin, packed ? start.data() : host_origin, region,
+                                                   buffer_row_pitch, buffer_slice_pitch, packed ? 0 : host_row_pitch,
+                                                   packed ? 0 : host_slice_pitch, packed ? command.result.data : ptr,
+                                                   w.count, w.events, w.event);
+                });
     });
 }
 
@@ -185,16 +170,13 @@ cl_int CL_API_CALL enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_m
         check_alignment(queue, buffer);
         check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
         const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
-        const auto write =
-            executor().run({queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits},
-                           event != nullptr || blocking != CL_FALSE, [&](Enqueued &, const Waits &w) {
-                               return clEnqueueWriteBufferRect(queue.native.get(), buffer.native(*queue.space),
-                                                               CL_FALSE, buffer_origin, host_origin, region,
-                                                               buffer_row_pitch, buffer_slice_pitch, host_row_pitch,
-                                                               host_slice_pitch, ptr, w.count, w.events, w.event);
-                           });
-        give(write, event);
-        if (blocking != CL_FALSE) wait_for_result(*write);
+        enqueue({queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE}, event,
+                [&](Enqueued &, const Waits &w) {
+                    return clEnqueueWriteBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE,
+                                                    buffer_origin, host_origin, region, buffer_row_pitch,
+                                                    buffer_slice_pitch, host_row_pitch, host_slice_pitch, ptr, w.count,
+                                                    w.events, w.event);
+                });
     });
 }
 
@@ -219,12 +201,10 @@ cl_int CL_API_CALL enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buf
         const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
         check_alignment(queue, buffer);
         const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
-        const auto fill = executor().run(
-            {queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event != nullptr, [&](Enqueued &, const Waits &w) {
-                return clEnqueueFillBuffer(queue.native.get(), buffer.native(*queue.space), pattern, pattern_size,
-                                           offset, size, w.count, w.events, w.event);
-            });
-        give(fill, event);
+        enqueue({queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            return clEnqueueFillBuffer(queue.native.get(), buffer.native(*queue.space), pattern, pattern_size, offset,
+                                       size, w.count, w.events, w.event);
+        });
     });
 }
 
@@ -251,12 +231,10 @@ cl_int CL_API_CALL enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem sou
         require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin, CL_MEM_COPY_OVERLAP,
                 "the ranges overlap");
         const std::array accesses{read, write};
-        const auto copy = executor().run(
-            {queue, CL_COMMAND_COPY_BUFFER, accesses, waits}, event != nullptr, [&](Enqueued &, const Waits &w) {
-                return clEnqueueCopyBuffer(queue.native.get(), source.native(*queue.space), target.native(*queue.space),
-                                           source_offset, target_offset, size, w.count, w.events, w.event);
-            });
-        give(copy, event);
+        enqueue({queue, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            return clEnqueueCopyBuffer(queue.native.get(), source.native(*queue.space), target.native(*queue.space),
+                                       source_offset, target_offset, size, w.count, w.events, w.event);
+        });
     });
 }
 
@@ -285,17 +263,15 @@ cl_int CL_API_CALL enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_me
         const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
         check_alignment(queue, source);
         check_alignment(queue, target);
-        require(&source != &target || !from.overlaps(to), CL_MEM_COPY_OVERLAP, "the regions overlap");
+        require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region),
+                CL_MEM_COPY_OVERLAP, "the regions overlap");
         const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
                                   target.access(to.begin(), to.end(), written(to))};
-        const auto copy = executor().run(
-            {queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event != nullptr, [&](Enqueued &, const Waits &w) {
-                return clEnqueueCopyBufferRect(queue.native.get(), source.native(*queue.space),
-                                               target.native(*queue.space), source_origin, target_origin, region,
-                                               source_row_pitch, source_slice_pitch, target_row_pitch,
-                                               target_slice_pitch, w.count, w.events, w.event);
-            });
-        give(copy, event);
+        enqueue({queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            return clEnqueueCopyBufferRect(queue.native.get(), source.native(*queue.space), target.native(*queue.space),
+                                           source_origin, target_origin, region, source_row_pitch, source_slice_pitch,
+                                           target_row_pitch, target_slice_pitch, w.count, w.events, w.event);
+        });
     });
 }
 
@@ -389,15 +365,13 @@ cl_int CL_API_CALL enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_me
                   "clEnqueueUnmapMemObject");
             clFlush(native);
         }
-        const auto unmap = executor().run(
-            {queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits}, event != nullptr, [&](Enqueued &, const Waits &w) {
-                const cl_mem native = object.native(*queue.space);
-                if (mapped.is_native && same_memory)
-                    return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
-                if (!was_written) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
-                return write_back(queue, object, native, mapped, w);
-            });
-        give(unmap, event);
+        enqueue({queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            const cl_mem native = object.native(*queue.space);
+            if (mapped.is_native && same_memory)
+                return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
+            if (!was_written) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+            return write_back(queue, object, native, mapped, w);
+        });
     });
 }
 
@@ -423,16 +397,12 @@ cl_int CL_API_CALL enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl
                  ~cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED}) == 0,
                 CL_INVALID_VALUE, "flags has bits that mean nothing");
         const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-        const auto migrate =
-            executor().run({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event != nullptr,
-                           [&](Enqueued &, const Waits &w) {
-                               std::vector<cl_mem> natives;
-                               for (cl_uint i = 0; i < count; ++i)
-                                   natives.push_back(memory_of(list[i]).native(*queue.space));
-                               return clEnqueueMigrateMemObjects(queue.native.get(), count, natives.data(), flags,
-                                                                 w.count, w.events, w.event);
-                           });
-        give(migrate, event);
+        enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            std::vector<cl_mem> natives;
+            for (cl_uint i = 0; i < count; ++i) natives.push_back(memory_of(list[i]).native(*queue.space));
+            return clEnqueueMigrateMemObjects(queue.native.get(), count, natives.data(), flags, w.count, w.events,
+                                              w.event);
+        });
     });
 }
 

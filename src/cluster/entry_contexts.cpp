@@ -41,9 +41,7 @@ cl_sampler make_sampler(ContextObject &context, cl_bool normalized, cl_addressin
     require(addressing >= CL_ADDRESS_NONE && addressing <= CL_ADDRESS_MIRRORED_REPEAT, CL_INVALID_VALUE,
             "addressing_mode is not one");
     require(filter == CL_FILTER_NEAREST || filter == CL_FILTER_LINEAR, CL_INVALID_VALUE, "filter_mode is not one");
-    require(std::any_of(context.devices.begin(), context.devices.end(),
-                        [](const auto &d) { return d->template info<cl_bool>(CL_DEVICE_IMAGE_SUPPORT) == CL_TRUE; }),
-            CL_INVALID_OPERATION, "no device of the context has images");
+    check_some_device_has_images(context);
     SamplerObject *const sampler = make<SamplerObject>(context);
     sampler->normalized = normalized;
     sampler->addressing = addressing;

@@ -61,10 +61,8 @@ void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const Wai
                   cl_int(CL_API_CALL *native)(cl_command_queue, cl_uint, const cl_event *, cl_event *)) {
     QueueObject &queue = queue_of(queue_handle);
     const auto waits = wait_list_of(list, *queue.context);
-    const auto event = World::get().executor().run(
-        {queue, type, {}, waits}, list.event != nullptr,
-        [&](Enqueued &, const Waits &w) { return native(queue.native.get(), w.count, w.events, w.event); });
-    give(event, list.event);
+    enqueue({queue, type, {}, waits}, list.event,
+            [&](Enqueued &, const Waits &w) { return native(queue.native.get(), w.count, w.events, w.event); });
 }
 
 }  // namespace

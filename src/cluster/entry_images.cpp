@@ -14,12 +14,6 @@ bool operator==(const cl_image_format &a, const cl_image_format &b) {
     return a.image_channel_order == b.image_channel_order && a.image_channel_data_type == b.image_channel_data_type;
 }
 
-void check_some_device_has_images(const ContextObject &context) {
-    require(std::any_of(context.devices.begin(), context.devices.end(),
-                        [](const auto &device) { return has_images(*device); }),
-            CL_INVALID_OPERATION, "no device of the context has images");
-}
-
 bool makes_images_of_buffers(const DeviceObject &device) {
     const auto at = device.infos.find(CL_DEVICE_EXTENSIONS);
     if (at == device.infos.end()) return false;
@@ -124,7 +118,7 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     }
     check_host_ptr(flags, host_ptr);
     if (parent) flags = inherited_flags(*parent, flags);
-    if ((flags & (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY)) == 0) flags |= CL_MEM_READ_WRITE;
+    flags = with_device_access(flags);
 
     auto image = std::make_unique<MemObject>(context, flags, size);
     image->type = type;
@@ -281,6 +275,12 @@ cl_int copy_part(const QueueObject &queue, const Place &source, const Place &tar
 
 }  // namespace
 
+void check_some_device_has_images(const ContextObject &context) {
+    require(std::any_of(context.devices.begin(), context.devices.end(),
+                        [](const auto &device) { return has_images(*device); }),
+            CL_INVALID_OPERATION, "no device of the context has images");
+}
+
 cl_mem CL_API_CALL create_image(cl_context context, cl_mem_flags flags, const cl_image_format *format,
                                 const cl_image_desc *desc, void *host_ptr, cl_int *errcode_ret) {
     return creating_entry("clCreateImage", errcode_ret, [&] {
@@ -400,14 +400,11 @@ cl_int CL_API_CALL enqueue_read_image(cl_command_queue queue_handle, cl_mem imag
         check_device(queue, image);
         check_host_access(image, CL_MEM_HOST_WRITE_ONLY);
         const std::array accesses{image.whole(AccessMode::read)};
-        const auto read =
-            executor().run({queue, CL_COMMAND_READ_IMAGE, accesses, waits,
-                            result_in(host_region(image, part, pitches, ptr)), blocking != CL_FALSE},
-                           event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
-                               return read_part(queue, image, part, pitches, ptr, command.result, w);
-                           });
-        give(read, event);
-        if (blocking != CL_FALSE) wait_for_result(*read);
+        enqueue({queue, CL_COMMAND_READ_IMAGE, accesses, waits, result_in(host_region(image, part, pitches, ptr)),
+                 blocking != CL_FALSE},
+                event, [&](Enqueued &command, const Waits &w) {
+                    return read_part(queue, image, part, pitches, ptr, command.result, w);
+                });
     });
 }
 
@@ -429,16 +426,13 @@ cl_int CL_API_CALL enqueue_write_image(cl_command_queue queue_handle, cl_mem ima
         check_device(queue, image);
         check_host_access(image, CL_MEM_HOST_READ_ONLY);
         const std::array accesses{written(image, part)};
-        const auto write = executor().run({queue, CL_COMMAND_WRITE_IMAGE, accesses, waits},
-                                          event != nullptr || blocking != CL_FALSE, [&](Enqueued &, const Waits &w) {
-                                              return clEnqueueWriteImage(
-                                                  queue.native.get(), image.native(*queue.space), CL_FALSE,
-                                                  part.origin.data(), part.region.data(), pitches.row,
-                                                  pitches.native_slice(image.type), ptr, w.count, w.events, w.event);
-                                          });
-        give(write, event);
         // Only the device's process needs the program's memory.
-        if (blocking != CL_FALSE) wait_for_result(*write);
+        enqueue({queue, CL_COMMAND_WRITE_IMAGE, accesses, waits, {}, blocking != CL_FALSE}, event,
+                [&](Enqueued &, const Waits &w) {
+                    return clEnqueueWriteImage(queue.native.get(), image.native(*queue.space), CL_FALSE,
+                                               part.origin.data(), part.region.data(), pitches.row,
+                                               pitches.native_slice(image.type), ptr, w.count, w.events, w.event);
+                });
     });
 }
 
@@ -459,12 +453,10 @@ cl_int CL_API_CALL enqueue_fill_image(cl_command_queue queue_handle, cl_mem imag
         const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
         check_device(queue, image);
         const std::array accesses{written(image, part)};
-        const auto fill = executor().run(
-            {queue, CL_COMMAND_FILL_IMAGE, accesses, waits}, event != nullptr, [&](Enqueued &, const Waits &w) {
-                return clEnqueueFillImage(queue.native.get(), image.native(*queue.space), color, part.origin.data(),
-                                          part.region.data(), w.count, w.events, w.event);
-            });
-        give(fill, event);
+        enqueue({queue, CL_COMMAND_FILL_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            return clEnqueueFillImage(queue.native.get(), image.native(*queue.space), color, part.origin.data(),
+                                      part.region.data(), w.count, w.events, w.event);
+        });
     });
 }
 
@@ -488,18 +480,13 @@ cl_int CL_API_CALL enqueue_copy_image(cl_command_queue queue_handle, cl_mem sour
         const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
         check_device(queue, source);
         check_device(queue, target);
-        const auto overlap = [&](std::size_t i) {
-            return from.origin[i] < to.origin[i] + to.region[i] && to.origin[i] < from.origin[i] + from.region[i];
-        };
-        require(&source != &target || !overlap(0) || !overlap(1) || !overlap(2), CL_MEM_COPY_OVERLAP,
-                "the regions overlap");
+        require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region),
+                CL_MEM_COPY_OVERLAP, "the regions overlap");
         const std::array accesses{source.whole(AccessMode::read), written(target, to)};
-        const auto copy = executor().run({queue, CL_COMMAND_COPY_IMAGE, accesses, waits}, event != nullptr,
-                                         [&](Enqueued &, const Waits &w) {
-                                             return copy_part(queue, {&source, 0, from.origin}, {&target, 0, to.origin},
-                                                              to.region, bytes_of(source, from), w);
-                                         });
-        give(copy, event);
+        enqueue({queue, CL_COMMAND_COPY_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            return copy_part(queue, {&source, 0, from.origin}, {&target, 0, to.origin}, to.region,
+                             bytes_of(source, from), w);
+        });
     });
 }
 
@@ -526,12 +513,9 @@ cl_int CL_API_CALL enqueue_copy_image_to_buffer(cl_command_queue queue_handle, c
         check_device(queue, source);
         const std::array accesses{source.whole(AccessMode::read),
                                   target.access(offset, offset + size, AccessMode::write)};
-        const auto copy = executor().run(
-            {queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, accesses, waits}, event != nullptr,
-            [&](Enqueued &, const Waits &w) {
-                return copy_part(queue, {&source, 0, part.origin}, {&target, offset, {}}, part.region, size, w);
-            });
-        give(copy, event);
+        enqueue({queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            return copy_part(queue, {&source, 0, part.origin}, {&target, offset, {}}, part.region, size, w);
+        });
     });
 }
 
@@ -557,12 +541,9 @@ cl_int CL_API_CALL enqueue_copy_buffer_to_image(cl_command_queue queue_handle, c
         check_alignment(queue, source);
         check_device(queue, target);
         const std::array accesses{source.access(offset, offset + size, AccessMode::read), written(target, part)};
-        const auto copy = executor().run(
-            {queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, accesses, waits}, event != nullptr,
-            [&](Enqueued &, const Waits &w) {
-                return copy_part(queue, {&source, offset, {}}, {&target, 0, part.origin}, part.region, size, w);
-            });
-        give(copy, event);
+        enqueue({queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            return copy_part(queue, {&source, offset, {}}, {&target, 0, part.origin}, part.region, size, w);
+        });
     });
 }
 

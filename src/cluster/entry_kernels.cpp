@@ -317,12 +317,10 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
     static std::vector<Access> accesses;
     accesses.clear();
     kernel.add_accesses(accesses);
-    const auto event = World::get().executor().run(
-        {queue, type, accesses, waits}, list.event != nullptr, [&](Enqueued &, const Waits &w) {
-            return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
-                                          local, w.count, w.events, w.event);
-        });
-    give(event, list.event);
+    enqueue({queue, type, accesses, waits}, list.event, [&](Enqueued &, const Waits &w) {
+        return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
+                                      local, w.count, w.events, w.event);
+    });
 }
 
 }  // namespace

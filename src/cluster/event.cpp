@@ -10,6 +10,14 @@ cl_int wait_for(cl_event event) {
     return execution_status(event);
 }
 
+void end_alike(Ending &ending, cl_event user_event) {
+    clRetainEvent(user_event);
+    ending.then([user_event](cl_int status) {
+        clSetUserEventStatus(user_event, status);
+        clReleaseEvent(user_event);
+    });
+}
+
 cl_int EventObject::status_here() const {
     if (agreed) return *agreed;
     if (ending != nullptr && (!native || ending->over())) return ending->status();
@@ -24,7 +32,7 @@ cl_int EventObject::wait_here() const {
     return wait_for(native.get());
 }
 
-cl_event EventObject::native_in(Space &in, std::vector<std::function<void()>> &once_enqueued) {
+cl_event EventObject::native_in(Space &in, std::vector<StandIn> &once_enqueued) {
     if (native && space == &in) return native.get();
     for (const auto &[of, event] : stand_ins_)
         if (of == &in) return event.get();
@@ -33,13 +41,7 @@ cl_event EventObject::native_in(Space &in, std::vector<std::function<void()>> &o
     check(code, "clCreateUserEvent");
     const cl_event event = stand_in.get();
     stand_ins_.emplace_back(&in, std::move(stand_in));
-    clRetainEvent(event);
-    once_enqueued.emplace_back([event, ending = make_ending()] {
-        ending->then([event](cl_int status) {
-            clSetUserEventStatus(event, status);
-            clReleaseEvent(event);
-        });
-    });
+    once_enqueued.push_back({make_ending(), cldist::Event::share(event)});
     return event;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,6 +14,15 @@ namespace cldist::cluster {
 
 /// Waits for a native event, whose queue is flushed, and returns its status. Not under the lock.
 cl_int wait_for(cl_event event);
+
+/// Has a user event end as `ending` does.
+void end_alike(Ending &ending, cl_event user_event);
+
+/// A user event that stands for what has no native event in a space.
+struct StandIn {
+    std::shared_ptr<Ending> ending;
+    cldist::Event event;
+};
 
 /// An event of the program's. Of a command of this process there is a native one; of what else this process gets to know
 /// the end there is an Ending; of some commands of other processes there is neither.
@@ -35,9 +43,9 @@ public:
     [[nodiscard]] cl_int status_here() const;
     /// Waits until this process knows of its end. Not under the lock.
     cl_int wait_here() const;
-    /// What a command in that space has to wait for. The event is known here. What is to be called once the command is
+    /// What a command in that space has to wait for. The event is known here. What is to end_alike() once the command is
     /// enqueued is added: PoCL 3.1 never ends what waits for an event that failed before.
-    cl_event native_in(Space &in, std::vector<std::function<void()>> &once_enqueued);
+    cl_event native_in(Space &in, std::vector<StandIn> &once_enqueued);
     /// Ends as the event does, in this process. The event is known here.
     const std::shared_ptr<Ending> &make_ending();
 

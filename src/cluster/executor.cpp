@@ -111,8 +111,8 @@ void Executor::keep_back(QueueObject &queue) {
 }
 
 void Executor::prepare(const Enqueued &command) {
-    if (until_forgetting_++ == forget_every) {
-        until_forgetting_ = 0;
+    if (since_forgetting_++ == forget_every) {
+        since_forgetting_ = 0;
         schedule_.over(steps_.forget_ended());
     }
     scheduled_.clear();
@@ -151,7 +151,7 @@ void Executor::prepare(const Enqueued &command) {
 
 Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     const bool passes_result = decisions_->result.from.has_value() || !decisions_->result.to.empty();
-    for (const auto &call : std::exchange(once_enqueued_, {})) call();
+    for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) end_alike(*stand_in.ending, stand_in.event.get());
     // What failed meanwhile may have done so before the platform looked: the command may never end.
     if (native_ && !poisoned_ && first_failure(waits_) < 0) {
         poisoned_ = true;
@@ -212,12 +212,10 @@ void Executor::pass_result(Enqueued &command, EventObject &event) {
 
 void Executor::send_completion(EventObject &event, const Message &message) {
     auto operation = make_status_send(wire(message), runtime_->engine_driver());
-    if (event.native) {
-        flush_producer(event.native.get());
+    if (event.native)
         submit(std::move(operation), event.native.get());
-        return;
-    }
-    submit_now(std::move(operation), event.status_here());  // it has failed already
+    else
+        submit_now(std::move(operation), event.status_here());  // it has failed already
 }
 
 void Executor::tell_all(EventObject &event) {
@@ -242,7 +240,6 @@ void Executor::tell_all(EventObject &event) {
 }
 
 void Executor::end_with(cl_event native, std::shared_ptr<Ending> ending) {
-    flush_producer(native);
     submit(make_notice(std::move(ending)), native);
 }
 
@@ -349,11 +346,9 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     cldist::Event arrived = cldist::Event::adopt(clCreateUserEvent(target.context.get(), &code));
     check(code, "clCreateUserEvent");
     auto ending = std::make_shared<Ending>();
-    const cl_event user = arrived.get();
-    clRetainEvent(user);
     waits.clear();
     steps_.add_waits(transfer.after, target, waits);
-    waits.push_back(user);
+    waits.push_back(arrived.get());
     cldist::Event written;
     count = static_cast<cl_uint>(waits.size());
     check(object.is_image()
@@ -363,10 +358,7 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
                                      size, memory.get(), count, waits.data(), written.out()),
           "writing for another platform's device");
     clFlush(target.transfer_queue().queue);
-    ending->then([user](cl_int status) {
-        clSetUserEventStatus(user, status);
-        clReleaseEvent(user);
-    });
+    end_alike(*ending, arrived.get());
     end_with(read.get(), std::move(ending));
     // The memory goes when both are over; the callback does nothing else.
     clSetEventCallback(

@@ -104,10 +104,10 @@ private:
     bool poisoned_ = false;  // something that it waits for has failed already
     cl_int code_ = CL_SUCCESS;
     std::vector<cl_event> waits_;
-    std::vector<std::function<void()>> once_enqueued_;
+    std::vector<StandIn> once_enqueued_;
     std::vector<cluster::Event *> scheduled_;
     cldist::Event native_event_;
-    unsigned until_forgetting_ = 0;
+    unsigned since_forgetting_ = 0;
 };
 
 }  // namespace cldist::cluster

@@ -11,6 +11,13 @@ bool HostRegion::has_gaps() const {
            (slice_pitch != region[0] * region[1] && region[2] > 1);
 }
 
+bool boxes_overlap(const std::array<std::size_t, 3> &origin_a, const std::array<std::size_t, 3> &region_a,
+                   const std::array<std::size_t, 3> &origin_b, const std::array<std::size_t, 3> &region_b) {
+    for (std::size_t i = 0; i < 3; ++i)
+        if (origin_a[i] + region_a[i] <= origin_b[i] || origin_b[i] + region_b[i] <= origin_a[i]) return false;
+    return true;
+}
+
 Result result_in(const HostRegion &host) {
     if (World::get().alone() || !host.has_gaps()) return {host.begin, host.size(), {}};
     std::shared_ptr<std::byte[]> packed = own_memory(host.size());

@@ -21,6 +21,10 @@ struct HostRegion {
     [[nodiscard]] bool has_gaps() const;
 };
 
+/// Whether two boxes have a place in common.
+bool boxes_overlap(const std::array<std::size_t, 3> &origin_a, const std::array<std::size_t, 3> &region_a,
+                   const std::array<std::size_t, 3> &origin_b, const std::array<std::size_t, 3> &region_b);
+
 /// The result of a command that reads into `host`. With several processes and gaps, which are the program's, it first comes
 /// without gaps: then there is something to be done once it has `arrived`.
 Result result_in(const HostRegion &host);

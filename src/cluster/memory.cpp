@@ -9,12 +9,6 @@
 namespace cldist::cluster {
 namespace {
 
-bool has_images(const Space &space) {
-    return std::any_of(space.devices.begin(), space.devices.end(), [](cl_device_id device) {
-        return query<cl_bool>(device, CL_DEVICE_IMAGE_SUPPORT).value_or(CL_FALSE) == CL_TRUE;
-    });
-}
-
 std::unordered_set<const void *> &all_handles() {
     static auto &all = *new std::unordered_set<const void *>;
     return all;
@@ -45,8 +39,12 @@ cl_mem MemObject::native(Space &space) {
 }
 
 void MemObject::make_natives() {
+    const auto has_some_with_images = [this](const Space &space) {
+        return std::any_of(context->devices.begin(), context->devices.end(),
+                           [&](const auto &device) { return device->memory == space.memory && has_images(*device); });
+    };
     for (const auto &space : context->spaces)
-        if (!is_image() || has_images(*space)) native(*space);
+        if (!is_image() || has_some_with_images(*space)) native(*space);
 }
 
 Mem MemObject::make_native(Space &space) {

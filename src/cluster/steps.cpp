@@ -23,18 +23,18 @@ cl_event marker_behind(QueueObject &queue, CommandId command) {
 
 }  // namespace
 
-void Steps::add(Step step, Space &space, cldist::Event event) {
-    // A command comes behind its transfers, but is its part 0.
+// A command comes behind its transfers, but is its part 0.
+void Steps::insert(Entry entry) {
     auto at = entries_.end();
-    while (at != entries_.begin() && step < std::prev(at)->step) --at;
-    entries_.insert(at, Entry{step, &space, nullptr, std::move(event)});
+    while (at != entries_.begin() && entry.step < std::prev(at)->step) --at;
+    entries_.insert(at, std::move(entry));
 }
+
+void Steps::add(Step step, Space &space, cldist::Event event) { insert({step, &space, nullptr, std::move(event)}); }
 
 void Steps::add(Step step, QueueObject &queue) {
     queue.last = step.command;
-    auto at = entries_.end();
-    while (at != entries_.begin() && step < std::prev(at)->step) --at;
-    entries_.insert(at, Entry{step, queue.space, &queue, {}});
+    insert({step, queue.space, &queue, {}});
 }
 
 cl_event Steps::event_of(const Entry &entry) {

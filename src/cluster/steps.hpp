@@ -38,6 +38,7 @@ private:
         cldist::Event event;
     };
 
+    void insert(Entry entry);
     /// Well or not.
     [[nodiscard]] static bool has_ended(const Entry &entry);
     [[nodiscard]] static cl_event event_of(const Entry &entry);

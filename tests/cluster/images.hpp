@@ -17,44 +17,19 @@
 #include <utility>
 #include <vector>
 
-#include <CL/cl.h>
-#include <doctest/doctest.h>
-
-#define CL_OK(expression) REQUIRE((expression) == CL_SUCCESS)
+#include "opencl_handles.hpp"
 
 namespace images_test {
 
-using bytes = std::vector<unsigned char>;
+using cldist_test::bytes;
+using cldist_test::event_handle;
+using cldist_test::kernel_handle;
+using cldist_test::sampler_handle;
 using box = std::array<std::size_t, 3>;
 
 // ---- The host's OpenCL ---------------------------------------------------------------------------------------------
 
-template <typename Handle, cl_int(CL_API_CALL *release)(Handle)>
-class owned {
-public:
-    owned() = default;
-    explicit owned(Handle handle_in) : handle(handle_in) {}
-    owned(owned &&other) noexcept : handle(std::exchange(other.handle, nullptr)) {}
-    owned &operator=(owned &&other) noexcept {
-        std::swap(handle, other.handle);
-        return *this;
-    }
-    ~owned() {
-        if (handle != nullptr) release(handle);
-    }
-    operator Handle() const { return handle; }  // NOLINT: handles are passed to C calls
-    Handle *out() {
-        *this = owned();
-        return &handle;
-    }
-
-private:
-    Handle handle = nullptr;
-};
-using memory_handle = owned<cl_mem, clReleaseMemObject>;
-using event_handle = owned<cl_event, clReleaseEvent>;
-using kernel_handle = owned<cl_kernel, clReleaseKernel>;
-using sampler_handle = owned<cl_sampler, clReleaseSampler>;
+using memory_handle = cldist_test::owned<cl_mem, clReleaseMemObject>;
 
 inline std::string text_of(cl_device_id device, cl_device_info param) {
     std::size_t size = 0;
