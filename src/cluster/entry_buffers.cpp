@@ -125,6 +125,7 @@ cl_mem CL_API_CALL create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffe
         object->parent = Ref<MemObject>(&parent);
         object->origin = region.origin;
         if (parent.host_ptr != nullptr) object->host_ptr = at(parent.host_ptr, region.origin);
+        parent.add_sub_buffer(*object);
         return object->handle();
     });
 }

@@ -85,8 +85,8 @@ cl_int CL_API_CALL enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buf
         const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
         enqueue({queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE}, event,
                 [&](Enqueued &, const Waits &w) {
-                    return clEnqueueReadBuffer(queue.native.get(), buffer.native(*queue.space), CL_FALSE, offset, size,
-                                               ptr, w.count, w.events, w.event);
+                    return clEnqueueReadBuffer(queue.native.get(), buffer.root().native(*queue.space), CL_FALSE,
+                                               buffer.origin + offset, size, ptr, w.count, w.events, w.event);
                 });
     });
 }
@@ -110,8 +110,8 @@ cl_int CL_API_CALL enqueue_write_buffer(cl_command_queue queue_handle, cl_mem bu
         // Only the device's process needs the program's memory.
         enqueue({queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE}, event,
                 [&](Enqueued &, const Waits &w) {
-                    return clEnqueueWriteBuffer(queue.native.get(), buffer.native(*queue.space), CL_FALSE, offset, size,
-                                                ptr, w.count, w.events, w.event);
+                    return clEnqueueWriteBuffer(queue.native.get(), buffer.root().native(*queue.space), CL_FALSE,
+                                                buffer.origin + offset, size, ptr, w.count, w.events, w.event);
                 });
     });
 }
@@ -202,8 +202,8 @@ cl_int CL_API_CALL enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buf
         check_alignment(queue, buffer);
         const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
         enqueue({queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-            return clEnqueueFillBuffer(queue.native.get(), buffer.native(*queue.space), pattern, pattern_size, offset,
-                                       size, w.count, w.events, w.event);
+            return clEnqueueFillBuffer(queue.native.get(), buffer.root().native(*queue.space), pattern, pattern_size,
+                                       buffer.origin + offset, size, w.count, w.events, w.event);
         });
     });
 }
@@ -232,8 +232,9 @@ cl_int CL_API_CALL enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem sou
                 "the ranges overlap");
         const std::array accesses{read, write};
         enqueue({queue, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-            return clEnqueueCopyBuffer(queue.native.get(), source.native(*queue.space), target.native(*queue.space),
-                                       source_offset, target_offset, size, w.count, w.events, w.event);
+            return clEnqueueCopyBuffer(queue.native.get(), source.root().native(*queue.space),
+                                       target.root().native(*queue.space), source.origin + source_offset,
+                                       target.origin + target_offset, size, w.count, w.events, w.event);
         });
     });
 }
@@ -316,14 +317,15 @@ void *CL_API_CALL enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffe
         const auto map =
             executor().run({queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
                            event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
-                               const cl_mem native = buffer.native(*queue.space);
+                               const cl_mem native = buffer.root().native(*queue.space);
+                               const std::size_t at_root = buffer.origin + offset;
                                cl_int code = CL_SUCCESS;
                                if (mapped.is_native) {
                                    mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags,
-                                                                      offset, size, w.count, w.events, w.event, &code);
+                                                                      at_root, size, w.count, w.events, w.event, &code);
                                    command.result.data = at(mapped.memory, 0);
                                } else if (needs_contents) {
-                                   code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, offset, size,
+                                   code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size,
                                                               mapped.memory, w.count, w.events, w.event);
                                } else {
                                    code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
@@ -361,12 +363,12 @@ cl_int CL_API_CALL enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_me
         if (mapped.is_native && !same_memory) {
             Space &space = *queue.context->space(mapped.device_memory);
             const cl_command_queue native = space.transfer_queue().queue;
-            check(clEnqueueUnmapMemObject(native, object.native(space), pointer, 0, nullptr, nullptr),
+            check(clEnqueueUnmapMemObject(native, object.root().native(space), pointer, 0, nullptr, nullptr),
                   "clEnqueueUnmapMemObject");
             clFlush(native);
         }
         enqueue({queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-            const cl_mem native = object.native(*queue.space);
+            const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
             if (mapped.is_native && same_memory)
                 return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
             if (!was_written) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
@@ -398,6 +400,8 @@ cl_int CL_API_CALL enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl
                 CL_INVALID_VALUE, "flags has bits that mean nothing");
         const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
         enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            // NVIDIA's driver (580) crashes in a thread of its own when a migration waits for something.
+            if (w.count != 0) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
             std::vector<cl_mem> natives;
             for (cl_uint i = 0; i < count; ++i) natives.push_back(memory_of(list[i]).native(*queue.space));
             return clEnqueueMigrateMemObjects(queue.native.get(), count, natives.data(), flags, w.count, w.events,

@@ -408,6 +408,8 @@ cl_int CL_API_CALL get_program_build_info(cl_program program, cl_device_id devic
             if (clGetProgramBuildInfo(object.native(*space), of.native, param, 0, nullptr, &bytes) == CL_SUCCESS) {
                 mine.resize(bytes);
                 clGetProgramBuildInfo(object.native(*space), of.native, param, bytes, mine.data(), nullptr);
+                // A size_t; NVIDIA's driver (580) answers with four bytes.
+                if (param == CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE) mine.resize(sizeof(std::size_t));
             }
         }
         const Blob told = World::get().agreement().from(of.process, std::move(mine));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "cluster/host_region.hpp"
 #include "cluster/world.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/plan.hpp"
@@ -20,13 +21,6 @@ constexpr unsigned milestone = 32;
 constexpr std::size_t most_milestones = 2;
 // Of an image that is moved as a whole.
 constexpr std::array<std::size_t, 3> no_offset{};
-
-Mem staging_buffer(const Space &space, std::size_t size) {
-    cl_int code = CL_SUCCESS;
-    Mem buffer = Mem::adopt(clCreateBuffer(space.context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
-    check(code, "clCreateBuffer");
-    return buffer;
-}
 
 void flush_producer(cl_event event) {
     const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
@@ -259,12 +253,29 @@ void Executor::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
                               status < 0 ? Status::failure(status, "a command that was waited for failed") : Status{});
 }
 
+// A transfer that this process can't begin, for want of memory say, fails at both ends, and so does the command that it is
+// for; the peer must not wait for it.
 void Executor::start(const Transfer &transfer) {
     MemObject &object = *objects_[transfer.buffer];
-    if (transfer.kind == Transfer::Kind::copy)
-        start_copy(transfer, object);
-    else
-        start_message(transfer, object);
+    try {
+        if (transfer.kind == Transfer::Kind::copy)
+            start_copy(transfer, object);
+        else if (object.is_image())
+            start_image_message(transfer, object);
+        else
+            start_message(transfer, object);
+    } catch (const Error &error) {
+        log_error("{} bytes can't be moved: {} ({})", transfer.end - transfer.begin, error.status().message,
+                  error.status().code);
+        const bool sends = transfer.kind == Transfer::Kind::send;
+        if (!sends) poisoned_ = true;
+        if (transfer.kind == Transfer::Kind::copy) return;
+        DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
+        runtime_->engine().submit(
+            command_of(make_channel_transfer(std::move(nothing), sends ? Direction::send : Direction::recv,
+                                             wire(transfer.message), link(transfer), runtime_->engine_driver())),
+            error.status());
+    }
 }
 
 void Executor::start_message(const Transfer &transfer, MemObject &object) {
@@ -276,23 +287,7 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
 
-    // An image travels as the bytes of a buffer, which lives as long as the transfer and the copy.
-    std::vector<cl_event> image_waits;
-    cldist::Event image_copied;
-    DeviceRange range{
-        resources,      object.is_image() ? staging_buffer(space, size) : Mem::share(object.native(space)),
-        transfer.begin, size,
-        nullptr,        {}};
-    if (object.is_image() && !sends) {
-        image_waits.swap(waits);
-    } else if (object.is_image()) {
-        const auto extent = extents(object.desc);
-        check(clEnqueueCopyImageToBuffer(queue.queue, object.native(space), range.buffer.get(), no_offset.data(),
-                                         extent.data(), 0, static_cast<cl_uint>(waits.size()),
-                                         waits.empty() ? nullptr : waits.data(), image_copied.out()),
-              "clEnqueueCopyImageToBuffer");
-        waits = {image_copied.get()};
-    }
+    DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
     std::vector<Mapping> mappings;
     if (plan_mapping(resources->host_memory(), size, nullptr, config()))
         mappings.push_back(
@@ -300,26 +295,58 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     auto bridge = mappings.empty() ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
                                    : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
-    if (object.is_image() && !sends) {
-        image_waits.push_back(bridge->user_visible_event());
-        const auto extent = extents(object.desc);
-        check(clEnqueueCopyBufferToImage(queue.queue, range.buffer.get(), object.native(space), 0, no_offset.data(),
-                                         extent.data(), static_cast<cl_uint>(image_waits.size()), image_waits.data(),
-                                         image_copied.out()),
-              "clEnqueueCopyBufferToImage");
-        clFlush(queue.queue);
-    }
-    steps_.add(transfer.step, space,
-               image_copied ? std::move(image_copied) : cldist::Event::share(bridge->user_visible_event()));
+    steps_.add(transfer.step, space, cldist::Event::share(bridge->user_visible_event()));
+    start_channel(transfer, std::move(range), std::move(bridge), queue.device,
+                  {nullptr, !waits.empty(), !resources->processor()});
+}
 
+// An image travels as the bytes of host memory: NVIDIA's driver has no copies between buffers and arrays of 1D images.
+void Executor::start_image_message(const Transfer &transfer, MemObject &image) {
+    const bool sends = transfer.kind == Transfer::Kind::send;
+    Space &space = *image.context->space(sends ? transfer.source : transfer.target);
+    const std::size_t size = transfer.end - transfer.begin;
+    const QueueInfo &queue = space.transfer_queue();
+    const auto extent = extents(image.desc);
+    const std::shared_ptr<std::byte[]> memory = own_memory(size);
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, space, waits);
+
+    cldist::Event copied;
+    std::unique_ptr<Bridge> bridge;
+    if (sends) {
+        check(clEnqueueReadImage(queue.queue, image.native(space), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
+                                 memory.get(), static_cast<cl_uint>(waits.size()),
+                                 waits.empty() ? nullptr : waits.data(), copied.out()),
+              "clEnqueueReadImage");
+        const cl_event after = copied.get();
+        bridge = std::make_unique<Bridge>(queue.context, start_behind(queue, {&after, 1}));
+        keep_until(bridge->user_visible_event(), memory);
+        steps_.add(transfer.step, space, std::move(copied));
+    } else {
+        bridge = std::make_unique<Bridge>(queue.context);
+        waits.push_back(bridge->user_visible_event());
+        check(clEnqueueWriteImage(queue.queue, image.native(space), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
+                                  memory.get(), static_cast<cl_uint>(waits.size()), waits.data(), copied.out()),
+              "clEnqueueWriteImage");
+        keep_until(copied.get(), memory);
+        clFlush(queue.queue);
+        steps_.add(transfer.step, space, std::move(copied));
+    }
+    start_channel(transfer, {nullptr, {}, 0, size, memory.get(), {}}, std::move(bridge), queue.device,
+                  {nullptr, sends, !space.resources()->processor()});
+}
+
+void Executor::start_channel(const Transfer &transfer, DeviceRange range, std::unique_ptr<Bridge> bridge,
+                             cl_device_id device, const Engine::StartRule &rule) {
+    const Direction direction = transfer.kind == Transfer::Kind::send ? Direction::send : Direction::recv;
     const bool starts_now = bridge->start().gate == nullptr;
-    auto command = command_of(make_channel_transfer(std::move(range), sends ? Direction::send : Direction::recv,
-                                                    wire(transfer.message), link(transfer), runtime_->engine_driver()),
-                              std::move(bridge), queue.device);
+    auto command = command_of(make_channel_transfer(std::move(range), direction, wire(transfer.message), link(transfer),
+                                                    runtime_->engine_driver()),
+                              std::move(bridge), device);
     if (starts_now)
         runtime_->engine().submit(std::move(command), {});
     else
-        runtime_->engine().start_when_ready(std::move(command), {nullptr, !waits.empty(), !resources->processor()});
+        runtime_->engine().start_when_ready(std::move(command), rule);
 }
 
 // Between two native platforms of this process, through host memory.
@@ -329,7 +356,7 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     const std::size_t size = transfer.end - transfer.begin;
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, source, waits);
-    auto memory = std::make_unique_for_overwrite<std::byte[]>(size);
+    const std::shared_ptr<std::byte[]> memory = own_memory(size);
     cldist::Event read;
     const auto extent = extents(object.desc);
     auto count = static_cast<cl_uint>(waits.size());
@@ -360,10 +387,7 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     clFlush(target.transfer_queue().queue);
     end_alike(*ending, arrived.get());
     end_with(read.get(), std::move(ending));
-    // The memory goes when both are over; the callback does nothing else.
-    clSetEventCallback(
-        written.get(), CL_COMPLETE, [](cl_event, cl_int, void *data) { delete[] static_cast<std::byte *>(data); },
-        memory.release());
+    keep_until(written.get(), memory);
     steps_.add(transfer.step, source, std::move(read));
     steps_.add(transfer.step, target, std::move(written));
 }

@@ -78,6 +78,9 @@ private:
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
     void start_message(const Transfer &transfer, MemObject &object);
+    void start_image_message(const Transfer &transfer, MemObject &image);
+    void start_channel(const Transfer &transfer, DeviceRange range, std::unique_ptr<Bridge> bridge, cl_device_id device,
+                       const Engine::StartRule &rule);
     void start_copy(const Transfer &transfer, MemObject &object);
     void send_completion(EventObject &event, const Message &message);
     void pass_result(Enqueued &command, EventObject &event);

@@ -36,6 +36,13 @@ std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
     return {memory, [](std::byte *m) { operator delete[](m, alignment); }};
 }
 
+void keep_until(cl_event event, std::shared_ptr<std::byte[]> memory) {
+    auto *const keeper = new std::shared_ptr<std::byte[]>(std::move(memory));
+    clSetEventCallback(
+        event, CL_COMPLETE,
+        [](cl_event, cl_int, void *data) { delete static_cast<std::shared_ptr<std::byte[]> *>(data); }, keeper);
+}
+
 void check_map_flags(const MemObject &object, cl_map_flags flags) {
     constexpr cl_map_flags keeping = CL_MAP_READ | CL_MAP_WRITE;
     const bool invalidates = (flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0;
@@ -54,14 +61,11 @@ cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem nati
             ? clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(),
                                   mapped.pitches.row, mapped.pitches.native_slice(object.type), mapped.memory,
                                   waits.count, waits.events, event)
-            : clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, mapped.begin, mapped.end - mapped.begin,
-                                   mapped.memory, waits.count, waits.events, event);
+            : clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
+                                   mapped.end - mapped.begin, mapped.memory, waits.count, waits.events, event);
     if (code != CL_SUCCESS || mapped.own == nullptr) return code;
-    // The memory stays until it was read; the callback does nothing else.
-    auto *const keeper = new std::shared_ptr<std::byte[]>(mapped.own);
-    return clSetEventCallback(
-        *event, CL_COMPLETE,
-        [](cl_event, cl_int, void *data) { delete static_cast<std::shared_ptr<std::byte[]> *>(data); }, keeper);
+    keep_until(*event, mapped.own);
+    return CL_SUCCESS;
 }
 
 }  // namespace cldist::cluster

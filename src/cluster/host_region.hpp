@@ -31,6 +31,8 @@ Result result_in(const HostRegion &host);
 
 /// Aligned for any of OpenCL's types.
 std::shared_ptr<std::byte[]> own_memory(std::size_t size);
+/// Keeps the memory until the event has ended.
+void keep_until(cl_event event, std::shared_ptr<std::byte[]> memory);
 
 /// Throws an Error unless they go together and the object allows the host that access.
 void check_map_flags(const MemObject &object, cl_map_flags flags);

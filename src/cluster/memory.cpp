@@ -26,6 +26,7 @@ bool is_memory_object(const void *handle) { return all_handles().count(handle) !
 MemObject::~MemObject() {
     all_handles().erase(handle());
     if (!parent) World::get().executor().forget(*this);
+    if (parent) std::erase(parent->sub_buffers_, this);
     natives_.clear();
     for (auto at = destructor_callbacks.rbegin(); at != destructor_callbacks.rend(); ++at)
         call_later([call = *at, self = handle()] { call.first(self, call.second); });
@@ -35,7 +36,13 @@ cl_mem MemObject::native(Space &space) {
     for (const auto &[of, mem] : natives_)
         if (of == &space) return mem.get();
     natives_.emplace_back(&space, make_native(space));
+    for (MemObject *const part : sub_buffers_) part->native(space);
     return natives_.back().second.get();
+}
+
+void MemObject::add_sub_buffer(MemObject &part) {
+    for (const auto &[space, mem] : natives_) part.native(*space);
+    sub_buffers_.push_back(&part);
 }
 
 void MemObject::make_natives() {

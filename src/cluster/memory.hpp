@@ -27,7 +27,9 @@ struct Mapped {
     Pitches pitches;
 };
 
-/// A buffer, a sub-buffer or an image. Natively there is one for each space that uses it, made at its first use there.
+/// A buffer, a sub-buffer or an image. Natively there is one for each space that uses it, made at its first use there, and
+/// parts with what they are parts of: NVIDIA's driver (580) crashes at the release of a sub-buffer if one that it overlaps
+/// was used before it was made. Commands that can do without native sub-buffers use ranges of the root.
 class MemObject final : public Object<MemObject, cl_mem, Kind::memory> {
 public:
     MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in);
@@ -35,6 +37,8 @@ public:
 
     /// Throws an Error if the native runtime refuses.
     cl_mem native(Space &space);
+    /// This is one of its sub-buffers from now on. Throws an Error if a native runtime refuses.
+    void add_sub_buffer(MemObject &part);
     /// Makes it with what the program gave as its contents; an image wherever there are images.
     void make_natives();
 
@@ -72,6 +76,7 @@ private:
     [[nodiscard]] Mem make_native(Space &space);
 
     std::vector<std::pair<Space *, Mem>> natives_;
+    std::vector<MemObject *> sub_buffers_;
 };
 
 /// Whether that is the handle of a memory object; of whatever may be none. Under the lock.

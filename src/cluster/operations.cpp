@@ -56,8 +56,10 @@ private:
         const bool maps = plan_mapping(link_.sender_host_memory, range_.size, nullptr, config());
         const std::size_t block =
             plan_send(range_.size, {link_.sender_host_memory, maps, link_.same_host}, config()).block;
-        return plan_recv(range_.size, block, {range_.host_memory(), range_.mapped != nullptr, link_.same_host},
-                         config());
+        Plan plan =
+            plan_recv(range_.size, block, {range_.host_memory(), range_.mapped != nullptr, link_.same_host}, config());
+        if (range_.resources == nullptr) plan.path = Path::mapped;  // host memory is where it has to be
+        return plan;
     }
 
     const DeviceRange range_;

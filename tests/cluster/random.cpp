@@ -23,7 +23,6 @@ namespace {
 
 using bytes = std::vector<unsigned char>;
 
-constexpr std::size_t alignment = 128;
 constexpr unsigned stuck_seconds = 30;
 
 const char *const source = R"(
@@ -82,7 +81,7 @@ public:
         current_seed = seed;
         current_commands = &text_;
         make_queues(devices);
-        make_memory();
+        make_memory(devices);
         for (std::size_t k = 0; k < kernels_.size(); ++k) {
             constexpr std::array names = {"add", "copy", "every_third"};
             cl_int code = CL_SUCCESS;
@@ -152,7 +151,13 @@ private:
         }
     }
 
-    void make_memory() {
+    void make_memory(const std::vector<cl_device_id> &devices) {
+        std::size_t alignment = 1;
+        for (const cl_device_id device : devices) {
+            cl_uint bits = 0;
+            clGetDeviceInfo(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, nullptr);
+            alignment = std::max<std::size_t>(alignment, bits / 8);
+        }
         const std::size_t buffers = 1 + any(3);
         for (std::size_t n = 0; n < buffers; ++n) {
             const std::size_t size = one_in(8) ? 100000 + any(200000) : 1 + any(3000);

@@ -1,0 +1,80 @@
+// A device's own platform refuses memory for bytes that come from another process: the command that needs them fails, in all
+// processes, and everything else goes on. Plain OpenCL; only the refusing clCreateBuffer stands before the loader's.
+#include <CL/cl.h>
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace {
+
+bool refuses = false;
+
+void expect(bool right, const char *what, int code = 0) {
+    if (right) return;
+    std::fprintf(stderr, "UNEXPECTED: %s (%d)\n", what, code);
+    std::_Exit(9);
+}
+
+}  // namespace
+
+// The platform's calls come here, too.
+extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size,
+                                                          void *host, cl_int *code) {
+    if (refuses) {
+        if (code != nullptr) *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        return nullptr;
+    }
+    decltype(&clCreateBuffer) next = nullptr;
+    void *const symbol = dlsym(RTLD_NEXT, "clCreateBuffer");
+    std::memcpy(&next, &symbol, sizeof next);
+    return next(context, flags, size, host, code);
+}
+
+int main() {
+    constexpr std::size_t size = 3'000'000;
+    cl_platform_id platform = nullptr;
+    expect(clGetPlatformIDs(1, &platform, nullptr) == CL_SUCCESS, "clGetPlatformIDs");
+    cl_uint count = 0;
+    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count);
+    std::vector<cl_device_id> devices(count);
+    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr);
+    expect(count > 1, "one device", static_cast<int>(count));
+    cl_int code = CL_SUCCESS;
+    const cl_context context = clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
+    const cl_command_queue first = clCreateCommandQueue(context, devices.front(), 0, &code);
+    const cl_command_queue last = clCreateCommandQueue(context, devices.back(), 0, &code);
+    const cl_mem refused = clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code);
+    const cl_mem other = clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code);
+    expect(code == CL_SUCCESS, "clCreateBuffer", code);
+    const std::vector<char> data(size, 'x');
+    std::vector<char> found(size);
+    const auto is_read = [&](cl_command_queue queue, cl_mem buffer) {
+        found.assign(size, 0);
+        code = clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr);
+        return code == CL_SUCCESS && found == data;
+    };
+
+    const auto write = [&](cl_mem buffer) {
+        code = clEnqueueWriteBuffer(first, buffer, CL_TRUE, 0, size, data.data(), 0, nullptr, nullptr);
+        expect(code == CL_SUCCESS, "clEnqueueWriteBuffer", code);
+    };
+    write(refused);
+    write(other);
+    // What the library makes once for its transfers is there then.
+    expect(is_read(last, other), "a read of another process's bytes", code);
+    refuses = true;
+    is_read(last, refused);
+    expect(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "the read without memory", code);
+    refuses = false;
+    write(other);
+    expect(is_read(last, other), "the read of another buffer", code);
+    expect(is_read(first, refused), "the read where the bytes are", code);
+    expect(clFinish(first) == CL_SUCCESS && clFinish(last) == CL_SUCCESS, "clFinish");
+    for (const cl_mem buffer : {refused, other}) clReleaseMemObject(buffer);
+    for (const cl_command_queue queue : {first, last}) clReleaseCommandQueue(queue);
+    clReleaseContext(context);
+    std::printf("well\n");
+}
