@@ -69,9 +69,13 @@ StagingPool::Lease StagingPool::lease(std::size_t size) {
     const std::size_t piece = size <= huge_page ? std::bit_ceil(std::max(size, smallest_piece))
                                                 : (size + huge_page - 1) / huge_page * huge_page;
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(slabs_.begin(), slabs_.end(),
-                                    [&](const auto &s) { return s->piece == piece && !s->free.empty(); });
-    Slab &slab = found != slabs_.end() ? **found : make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
+    // The smallest that does, but none of which more than half would lie idle.
+    Slab *best = nullptr;
+    for (const auto &slab : slabs_)
+        if (!slab->free.empty() && slab->piece >= piece && slab->piece / 2 <= piece &&
+            (best == nullptr || slab->piece < best->piece))
+            best = slab.get();
+    Slab &slab = best != nullptr ? *best : make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
     if (slab.unused()) unused_ -= slab.size;
     std::byte *data = slab.free.back();
     slab.free.pop_back();
