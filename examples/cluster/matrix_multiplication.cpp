@@ -1,9 +1,21 @@
-// C = A B for square matrices in single precision: each device has some rows of A and C; all share B.
+// C = A B for square matrices in single precision: each device has some rows of A and C, and all of B. Rows go to the device
+// and come back in blocks, B in panels, by a queue of their own, so that copies lie under computation.
+
+#include <algorithm>
 
 #include "common.hpp"
 #include "matrix_multiplication_cl.hpp"
 
 using namespace cluster;
+
+static std::vector<Range> pieces(const Range &rows, std::size_t count) {
+    std::vector<Range> all;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t first = rows.count * i / count;
+        all.push_back({rows.first + first, rows.count * (i + 1) / count - first});
+    }
+    return all;
+}
 
 static Result multiply(const Options &options) {
     const auto n = std::size_t(number(options.size.c_str(), 1));
@@ -17,35 +29,75 @@ static Result multiply(const Options &options) {
     std::size_t tile = 16;
     while (tile * tile > devices.group_size(tile * tile)) tile /= 2;
     const Program program = devices.build(matrix_multiplication_source, fmt::format("-DTILE={}", tile));
-    const Buffer b_buffer = devices.buffer(n * n * sizeof(float), CL_MEM_READ_ONLY);
-    struct Slice {
+    // Up to eight, of no less than 512 rows if there are more than one.
+    const std::size_t panels = std::clamp<std::size_t>(n / 512, 1, 8);
+    const std::size_t blocks = std::clamp<std::size_t>(n / std::size_t(devices.count()) / 512, 1, 8);
+    struct Block {
         Range rows;
         Buffer a, c;
-        Kernel kernel;
+        Events computed;
     };
-    std::vector<Slice> slices;
+    struct Panel {
+        Range rows;
+        Buffer b;
+    };
+    struct Device {
+        cl_command_queue queue;
+        Queue copies;
+        Kernel kernel;
+        std::vector<Block> blocks;
+        std::vector<Panel> panels;
+    };
+    std::vector<Device> parts;
     for (int device = 0; device < devices.count(); ++device) {
-        const Range rows = devices.share(n, device);
-        const std::size_t bytes = rows.count * n * sizeof(float);
-        slices.push_back({rows, devices.buffer(bytes, CL_MEM_READ_ONLY), devices.buffer(bytes, CL_MEM_WRITE_ONLY),
-                          make_kernel(program, "matrix_multiplication")});
-        const Slice &slice = slices.back();
-        set_arguments(slice.kernel, slice.a, b_buffer, slice.c, cl_uint(rows.count), cl_uint(n));
+        Device &part = parts.emplace_back(Device{
+            devices.queue(device), devices.make_queue(device), make_kernel(program, "matrix_multiplication"), {}, {}});
+        for (const Range &rows : pieces(devices.share(n, device), blocks))
+            part.blocks.push_back({rows,
+                                   devices.buffer(rows.count * n * sizeof(float), CL_MEM_READ_ONLY),
+                                   devices.buffer(rows.count * n * sizeof(float)),
+                                   {}});
+        for (const Range &rows : pieces({0, n}, panels))
+            part.panels.push_back({rows, devices.buffer(rows.count * n * sizeof(float), CL_MEM_READ_ONLY)});
     }
-
-    const double seconds = measure(devices, options.repeat, [&] {
-        // The host writes B once; how it gets to the other devices is the platform's business.
-        Events b_written;
-        write(devices.queue(0), b_buffer, std::span<const float>(b), b_written.put());
-        flush(devices.queue(0));
-        for (int device = 0; device < devices.count(); ++device) {
-            const auto &[rows, a_slice, c_slice, kernel] = slices[std::size_t(device)];
-            const cl_command_queue queue = devices.queue(device);
-            write(queue, a_slice, std::span<const float>(a).subspan(rows.first * n, rows.count * n));
-            launch(queue, kernel, {round_up(n, tile), round_up(rows.count, tile)}, {tile, tile}, b_written);
-            read(queue, c_slice, CL_FALSE, std::span(c).subspan(rows.first * n, rows.count * n));
-            flush(queue);
+    const auto rows_of = [n](auto &matrix, const Range &rows) {
+        return std::span(matrix).subspan(rows.first * n, rows.count * n);
+    };
+    const auto compute = [&](Device &part, Block &block) {
+        const bool is_first = &block == &part.blocks.front();
+        Events written;
+        write<float>(part.copies.get(), block.a, rows_of(a, block.rows), written.put());
+        block.computed.clear();
+        for (Panel &panel : part.panels) {
+            if (is_first) {
+                written.clear();
+                write<float>(part.copies.get(), panel.b, rows_of(b, panel.rows), written.put());
+            }
+            flush(part.copies.get());
+            set_arguments(part.kernel, block.a, panel.b, block.c, cl_uint(block.rows.count), cl_uint(n),
+                          cl_uint(panel.rows.first), cl_uint(panel.rows.count));
+            const bool is_last = &panel == &part.panels.back();
+            // What was written before that is there, too: the copies are in order.
+            launch(part.queue, part.kernel, {round_up(n, tile), round_up(block.rows.count, tile)}, {tile, tile},
+                   written, is_last ? block.computed.put() : nullptr);
+            flush(part.queue);
         }
+    };
+    const auto fetch = [&](Device &part, Block &block) {
+        const auto rows = rows_of(c, block.rows);
+        check(clEnqueueReadBuffer(part.copies.get(), block.c.get(), CL_FALSE, 0, rows.size_bytes(), rows.data(),
+                                  block.computed.count(), block.computed.data(), nullptr),
+              "clEnqueueReadBuffer");
+        flush(part.copies.get());
+    };
+    const double seconds = measure(devices, options.repeat, [&] {
+        // A block is fetched once the next one is on its way: some drivers wait in a read until it is done.
+        for (std::size_t i = 0; i <= blocks; ++i)
+            for (Device &part : parts) {
+                if (i < blocks) compute(part, part.blocks[i]);
+                if (i > 0) fetch(part, part.blocks[i - 1]);
+            }
+        for (const Device &part : parts) check(clFinish(part.copies.get()), "clFinish");
     });
 
     if (options.check)
