@@ -22,6 +22,9 @@ constexpr std::array<RouteNames, route_count> route_names{{{"same-host", "device
 // Of the first class that is a quarter of an octave.
 constexpr unsigned first_octave = 10;
 
+// What is faster by less is so by noise.
+constexpr double clearly = 1.03;
+
 bool is_for(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
     // One block is what path mapped has for messages smaller than a block.
@@ -79,6 +82,12 @@ Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
         ranking.best = &curve;
         best = *seconds;
     }
+    // A message in one piece has the least to do; where it is hardly slower, that was noise.
+    for (const Curve &curve : curves) {
+        const auto seconds = expected_seconds(curve);
+        if (seconds && curve.way.whole && ranking.best->way.maps == curve.way.maps && *seconds <= clearly * best)
+            ranking.best = &curve;
+    }
     double second = 0;
     const auto kind = [](const Way &way) { return std::tuple(way.path, way.maps, way.whole); };
     for (const bool other_kind : {true, false}) {
@@ -109,8 +118,7 @@ std::size_t smallest_of_class(std::size_t size_class) {
 }
 
 Advice::Advice(const std::vector<Curve> &curves) {
-    // What serves the sizes below serves these, too, unless another way is clearly faster: the rest is noise.
-    constexpr double clearly = 1.03;
+    // What serves the sizes below serves these, too, unless another way is clearly faster.
     const Curve *before = nullptr;
     for (std::size_t i = 0; i < ways_.size(); ++i) {
         const std::size_t size = smallest_of_class(i);

@@ -64,8 +64,9 @@ struct Curve {
 /// The largest message that travels with its envelope because a profile says so.
 inline constexpr std::size_t largest_whole = std::size_t{1} << 20U;
 
-/// The curve that expects the shortest time for `size` bytes, and the best of those on another path or (if there is none)
-/// of any other; null where no curve is for this size. A curve that ends before others do is not asked beyond its end.
+/// The curve that expects the shortest time for `size` bytes (that of messages in one piece, if it expects hardly longer), and
+/// the best of those on another path or (if there is none) of any other; null where no curve is for this size. A curve that
+/// ends before others do is not asked beyond its end.
 struct Ranking {
     const Curve *best = nullptr;
     const Curve *runner_up = nullptr;

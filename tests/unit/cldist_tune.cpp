@@ -154,9 +154,11 @@ TEST_CASE("routes share the time, messages get more of it, and what one leaves t
 }
 
 TEST_CASE("of depths within two per cent the smallest is taken") {
-    CHECK(smallest_good_depth({{2, 1.5}, {3, 1.019}, {4, 1.0}, {8, 1.001}}) == 3);
-    CHECK(smallest_good_depth({{2, 1.5}, {3, 1.021}, {4, 1.0}}) == 4);
-    CHECK(smallest_good_depth({{5, 1}}) == 5);
+    CHECK(good_depth({{2, 1.5}, {3, 1.019}, {4, 1.0}, {8, 1.001}}, 12) == 3);
+    CHECK(good_depth({{2, 1.5}, {3, 1.021}, {4, 1.0}}, 12) == 4);
+    CHECK(good_depth({{5, 1}}, 3) == 5);
+    CHECK(good_depth({{2, 1.5}, {3, 1.049}, {4, 1.0}, {8, 1.001}}, 3) == 3);
+    CHECK(good_depth({{2, 1.5}, {3, 1.051}, {4, 1.0}}, 3) == 4);
     CHECK(median({3, 1, 2}) == 2);
     CHECK(median({1, 2, 3, 10}) == 2.5);
 }

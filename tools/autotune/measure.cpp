@@ -130,7 +130,7 @@ private:
             const std::vector<double> medians = race_until(task_.now() + rest / 3, ways, point.size);
             std::vector<std::pair<unsigned, double>> times;
             for (std::size_t i = 0; i < ways.size(); ++i) times.emplace_back(ways[i].depth, medians[i]);
-            const unsigned depth = smallest_good_depth(times);
+            const unsigned depth = good_depth(times, best->way.depth);
             for (Curve &curve : curves_)
                 if (curve.way.path == path && curve.way.maps == maps && !curve.way.whole) curve.way.depth = depth;
         }

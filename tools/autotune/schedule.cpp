@@ -9,6 +9,8 @@ namespace {
 
 constexpr unsigned most_repetitions = 2000;
 constexpr double good_enough = 1.02;
+// Less is no reason to leave what is built in.
+constexpr double noise = 1.05;
 // A message's route has more sizes and ways than a file's, and comes and goes in each turn.
 double weight_of(Route route) { return route == Route::same_host || route == Route::other_host ? 2 : 1; }
 // Start, ceilings, and what can't be planned.
@@ -71,12 +73,14 @@ double Budget::share_of(Route route, double now) {
     return share;
 }
 
-unsigned smallest_good_depth(const std::vector<std::pair<unsigned, double>> &times) {
+unsigned good_depth(const std::vector<std::pair<unsigned, double>> &times, unsigned usual) {
     const auto faster = [](const auto &a, const auto &b) { return a.second < b.second; };
     const double best = std::min_element(times.begin(), times.end(), faster)->second;
     unsigned smallest = std::numeric_limits<unsigned>::max();
-    for (const auto &[depth, seconds] : times)
+    for (const auto &[depth, seconds] : times) {
+        if (depth == usual && seconds <= noise * best) return usual;
         if (seconds <= good_enough * best) smallest = std::min(smallest, depth);
+    }
     return smallest;
 }
 
