@@ -157,8 +157,8 @@ TEST_CASE("of depths within two per cent the smallest is taken") {
     CHECK(good_depth({{2, 1.5}, {3, 1.019}, {4, 1.0}, {8, 1.001}}, 12) == 3);
     CHECK(good_depth({{2, 1.5}, {3, 1.021}, {4, 1.0}}, 12) == 4);
     CHECK(good_depth({{5, 1}}, 3) == 5);
-    CHECK(good_depth({{2, 1.5}, {3, 1.049}, {4, 1.0}, {8, 1.001}}, 3) == 3);
-    CHECK(good_depth({{2, 1.5}, {3, 1.051}, {4, 1.0}}, 3) == 4);
+    CHECK(good_depth({{2, 1.5}, {3, 1.099}, {4, 1.0}, {8, 1.001}}, 3) == 3);
+    CHECK(good_depth({{2, 1.5}, {3, 1.101}, {4, 1.0}}, 3) == 4);
     CHECK(median({3, 1, 2}) == 2);
     CHECK(median({1, 2, 3, 10}) == 2.5);
 }

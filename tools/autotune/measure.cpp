@@ -19,6 +19,9 @@ constexpr double most_of_rest = 0.7;
 constexpr std::size_t depth_size = std::size_t{16} << 20U;
 // With fewer blocks the depth does not matter.
 constexpr std::size_t enough_blocks = 4;
+constexpr std::size_t remeasured_min = std::size_t{4} << 20U;
+
+bool smaller(const Curve::Point &a, const Curve::Point &b) { return a.size < b.size; }
 
 class Measuring {
 public:
@@ -31,11 +34,11 @@ public:
         for (std::size_t i = 0; i < sizes.size(); ++i) {
             const double done = static_cast<double>(i) / static_cast<double>(sizes.size());
             task_.progress(sizes[i], std::max(done, elapsed() / task_.budget) * (1 - depth_part));
-            const auto best = one_size(sizes[i], sizes.size() - i);
+            const auto best = one_size(sizes[i], left(), sizes.size() - i);
             if (!best || *best > longest_transfer) break;
         }
         task_.progress(depth_size, 1 - depth_part);
-        choose_depths();
+        if (choose_depths()) measure_again();
         std::erase_if(curves_, [](const Curve &curve) { return curve.points.empty(); });
         return std::move(curves_);
     }
@@ -79,17 +82,18 @@ private:
         return race(transfers_, task_, ways, size, {least_rounds, most_rounds, end, true});
     }
 
-    // The best time; nothing if there was no time to measure.
-    std::optional<double> one_size(std::size_t size, std::size_t sizes_left) {
+    // The best time; nothing if there was no time to measure. `rest`: seconds for this size and those that come after it,
+    // `sizes_left` in all.
+    std::optional<double> one_size(std::size_t size, double rest, std::size_t sizes_left) {
         std::vector<Way> ways = different_ways(size);
         std::vector<double> guesses;
         for (const Way &way : ways) guesses.push_back(expected(way, size));
         std::vector<Way> chosen;
-        for (const std::size_t i : affordable(guesses, task_.loop_seconds, left() * most_of_rest))
+        for (const std::size_t i : affordable(guesses, task_.loop_seconds, rest * most_of_rest))
             chosen.push_back(ways[i]);
         if (chosen.empty()) return {};
         const std::vector<double> medians =
-            race_until(task_.now() + left() / static_cast<double>(sizes_left), chosen, size);
+            race_until(task_.now() + rest / static_cast<double>(sizes_left), chosen, size);
         for (Curve &curve : curves_) {
             if (!is_measured(curve.way, size)) continue;
             for (std::size_t i = 0; i < chosen.size(); ++i)
@@ -98,8 +102,27 @@ private:
         return *std::min_element(medians.begin(), medians.end());
     }
 
-    // For each kind of way in blocks, the depth of its best block serves all blocks.
-    void choose_depths() {
+    // With other depths than they had, the sizes that have many blocks take other times.
+    void measure_again() {
+        std::vector<std::size_t> sizes;
+        for (const std::size_t size : sizes_of(task_.route, task_.largest))
+            if (size >= remeasured_min && std::any_of(curves_.begin(), curves_.end(), [size](const Curve &curve) {
+                    return !curve.points.empty() && curve.points.back().size >= size;
+                }))
+                sizes.push_back(size);
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            std::vector<Curve> before = curves_;
+            for (Curve &curve : curves_)
+                std::erase_if(curve.points, [&](const auto &point) { return point.size == sizes[i]; });
+            const double rest = start_ + task_.budget - task_.now();
+            if (!one_size(sizes[i], rest, sizes.size() - i)) curves_ = std::move(before);
+            for (Curve &curve : curves_) std::sort(curve.points.begin(), curve.points.end(), smaller);
+        }
+    }
+
+    // For each kind of way in blocks, the depth of its best block serves all blocks. Whether one is new.
+    bool choose_depths() {
+        bool changed = false;
         const double end = start_ + task_.budget;
         for (const auto &[path, maps] :
              {std::pair{Path::mapped, true}, std::pair{Path::pipelined, true}, std::pair{Path::pipelined, false}}) {
@@ -131,9 +154,11 @@ private:
             std::vector<std::pair<unsigned, double>> times;
             for (std::size_t i = 0; i < ways.size(); ++i) times.emplace_back(ways[i].depth, medians[i]);
             const unsigned depth = good_depth(times, best->way.depth);
+            changed = changed || depth != best->way.depth;
             for (Curve &curve : curves_)
                 if (curve.way.path == path && curve.way.maps == maps && !curve.way.whole) curve.way.depth = depth;
         }
+        return changed;
     }
 
     Transfers &transfers_;

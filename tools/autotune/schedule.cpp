@@ -10,7 +10,7 @@ namespace {
 constexpr unsigned most_repetitions = 2000;
 constexpr double good_enough = 1.02;
 // Less is no reason to leave what is built in.
-constexpr double noise = 1.05;
+constexpr double noise = 1.1;
 // A message's route has more sizes and ways than a file's, and comes and goes in each turn.
 double weight_of(Route route) { return route == Route::same_host || route == Route::other_host ? 2 : 1; }
 // Start, ceilings, and what can't be planned.

@@ -49,7 +49,7 @@ private:
     double rest_ = 0;
 };
 
-/// The `usual` depth, if its time is within 5 % of the best; else the smallest within 2 %. `times` is not empty.
+/// The `usual` depth, if its time is within 10 % of the best; else the smallest within 2 %. `times` is not empty.
 [[nodiscard]] unsigned good_depth(const std::vector<std::pair<unsigned, double>> &times, unsigned usual);
 
 }  // namespace cldist::tool

@@ -44,9 +44,13 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
             ways.push_back(pipelined(block, false, host_memory));
         }
     } else {
-        for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib}) ways.push_back(mapped(block));
+        // Files are written by one thread, for which blocks are the same as all at once.
+        for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib})
+            if (route == Route::from_file || block == 64 * mib) ways.push_back(mapped(block));
+        // Staging that does not stay in the processor's caches would be slower there.
+        const unsigned depth = host_memory ? pipelined_depth(true) : file_depth;
         for (std::size_t block = 256 * kib; block <= 8 * mib; block *= 2)
-            ways.push_back({Path::pipelined, false, false, block, file_depth});
+            ways.push_back({Path::pipelined, false, false, block, depth});
     }
     ways.push_back(pinned);
     return ways;
