@@ -105,24 +105,36 @@ void Executor::keep_back(QueueObject &queue) {
 }
 
 void Executor::prepare(const Enqueued &command) {
+    code_ = CL_SUCCESS;
+    waits_.clear();
+    native_event_.reset();
+    command.queue.used = true;
+    poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
+                            [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
+    // With one memory and no other process nothing has to move, and commands that the program left unordered may stay so.
+    if (schedule_.topology().processes() == 1 && command.queue.context->spaces.size() == 1) {
+        decisions_ = nullptr;
+        native_ = true;
+    } else {
+        decide(command);
+    }
+    if (!native_) return;
+    for (EventObject *const event : command.wait_list)
+        if (event->agreed != CL_COMPLETE) waits_.push_back(event->native_in(*command.queue.space, once_enqueued_));
+}
+
+void Executor::decide(const Enqueued &command) {
     if (since_forgetting_++ == forget_every) {
         since_forgetting_ = 0;
         schedule_.over(steps_.forget_ended());
     }
     scheduled_.clear();
-    poisoned_ = false;
-    for (EventObject *const event : command.wait_list) {
-        if (event->known_here() && event->status_here() < 0) poisoned_ = true;
+    for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
-    }
     const Command wanted{command.queue.device->memory, command.queue.id, command.accesses, scheduled_,
                          command.result.size > 0};
     decisions_ = &schedule_.decide(wanted);
     native_ = decisions_->actual;
-    code_ = CL_SUCCESS;
-    waits_.clear();
-    native_event_.reset();
-    command.queue.used = true;
 
     const auto event_of = [&](CommandId id) -> EventObject & {
         return **std::find_if(command.wait_list.begin(), command.wait_list.end(),
@@ -136,15 +148,12 @@ void Executor::prepare(const Enqueued &command) {
         submit_now(make_status_receive(wire(completion.message), event.ending, runtime_->engine_driver()), CL_COMPLETE);
     }
     for (const Transfer &transfer : decisions_->transfers) start(transfer);
-    if (!native_) return;
-    Space &space = *command.queue.space;
-    steps_.add_waits(decisions_->after, space, waits_);
-    for (EventObject *const event : command.wait_list)
-        if (event->agreed != CL_COMPLETE) waits_.push_back(event->native_in(space, once_enqueued_));
+    if (native_) steps_.add_waits(decisions_->after, *command.queue.space, waits_);
 }
 
 Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
-    const bool passes_result = decisions_->result.from.has_value() || !decisions_->result.to.empty();
+    const bool passes_result =
+        decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty());
     for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) end_alike(*stand_in.ending, stand_in.event.get());
     // What failed meanwhile may have done so before the platform looked: the command may never end.
     if (native_ && !poisoned_ && first_failure(waits_) < 0) {
@@ -163,7 +172,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
             log_error("a command ends with {}: the device's own platform refused it", code_);
         }
     }
-    if (native_ && failed == nullptr) {
+    if (native_ && failed == nullptr && decisions_ != nullptr) {
         const Step step{decisions_->event.command, 0};
         if (native_event_)
             steps_.add(step, *command.queue.space, cldist::Event::share(native_event_.get()));
@@ -175,8 +184,10 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     EventObject *const event = new EventObject(*command.queue.context, &command.queue, command.type);
     Ref<EventObject> held(event);
     event->release();  // the program has it once it is given to it
-    event->scheduled = decisions_->event;
-    event->number = decisions_->event.command;
+    if (decisions_ != nullptr) {
+        event->scheduled = decisions_->event;
+        event->number = decisions_->event.command;
+    }
     event->ending = failed;
     if (native_ && failed == nullptr) {
         event->native = std::move(native_event_);
@@ -213,6 +224,7 @@ void Executor::send_completion(EventObject &event, const Message &message) {
 }
 
 void Executor::tell_all(EventObject &event) {
+    if (schedule_.topology().processes() == 1) return;
     if (event.agreed) {
         if (event.known_here()) return;
         event.ending = std::make_shared<Ending>();

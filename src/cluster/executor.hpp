@@ -75,6 +75,7 @@ public:
 private:
     void keep_back(QueueObject &queue);
     void prepare(const Enqueued &command);
+    void decide(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
     void start_message(const Transfer &transfer, MemObject &object);
@@ -87,7 +88,7 @@ private:
     void submit(std::unique_ptr<Operation> operation, cl_event after);
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
-        return event_wanted || !command.queue.in_order() || !decisions_->result.to.empty();
+        return event_wanted || (decisions_ != nullptr && (!command.queue.in_order() || !decisions_->result.to.empty()));
     }
     [[nodiscard]] Wire wire(const Message &message) const;
     [[nodiscard]] Link link(const Transfer &transfer) const;
@@ -102,7 +103,7 @@ private:
     Steps steps_;
 
     // Of the command that is being enqueued.
-    const Decisions *decisions_ = nullptr;
+    const Decisions *decisions_ = nullptr;  // null if there is nothing to decide
     bool native_ = false;
     bool poisoned_ = false;  // something that it waits for has failed already
     cl_int code_ = CL_SUCCESS;
