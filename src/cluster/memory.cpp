@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/log.hpp"
 #include "cluster/world.hpp"
 #include "ocl/query.hpp"
 
@@ -36,13 +37,23 @@ cl_mem MemObject::native(Space &space) {
     for (const auto &[of, mem] : natives_)
         if (of == &space) return mem.get();
     natives_.emplace_back(&space, make_native(space));
-    for (MemObject *const part : sub_buffers_) part->native(space);
-    return natives_.back().second.get();
+    const cl_mem mem = natives_.back().second.get();
+    for (MemObject *const part : sub_buffers_) part->make_early(space);
+    return mem;
 }
 
 void MemObject::add_sub_buffer(MemObject &part) {
-    for (const auto &[space, mem] : natives_) part.native(*space);
+    for (const auto &[space, mem] : natives_) part.make_early(*space);
     sub_buffers_.push_back(&part);
+}
+
+// It may be aligned for another space's devices alone: then whoever uses it here gets the error.
+void MemObject::make_early(Space &space) {
+    try {
+        native(space);
+    } catch (const Error &error) {
+        log_debug("{}", error.status().message);
+    }
 }
 
 void MemObject::make_natives() {

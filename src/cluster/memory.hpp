@@ -37,7 +37,7 @@ public:
 
     /// Throws an Error if the native runtime refuses.
     cl_mem native(Space &space);
-    /// This is one of its sub-buffers from now on. Throws an Error if a native runtime refuses.
+    /// This is one of its sub-buffers from now on.
     void add_sub_buffer(MemObject &part);
     /// Makes it with what the program gave as its contents; an image wherever there are images.
     void make_natives();
@@ -74,6 +74,7 @@ public:
 
 private:
     [[nodiscard]] Mem make_native(Space &space);
+    void make_early(Space &space);
 
     std::vector<std::pair<Space *, Mem>> natives_;
     std::vector<MemObject *> sub_buffers_;
