@@ -332,7 +332,6 @@ void Executor::start_image_message(const Transfer &transfer, MemObject &image) {
               "clEnqueueReadImage");
         const cl_event after = copied.get();
         bridge = std::make_unique<Bridge>(queue.context, start_behind(queue, {&after, 1}));
-        keep_until(bridge->user_visible_event(), memory);
         steps_.add(transfer.step, space, std::move(copied));
     } else {
         bridge = std::make_unique<Bridge>(queue.context);
@@ -344,6 +343,8 @@ void Executor::start_image_message(const Transfer &transfer, MemObject &image) {
         clFlush(queue.queue);
         steps_.add(transfer.step, space, std::move(copied));
     }
+    // Also where the image's command has failed before the message has come.
+    keep_until(bridge->user_visible_event(), memory);
     start_channel(transfer, {nullptr, {}, 0, size, memory.get(), {}}, std::move(bridge), queue.device,
                   {nullptr, sends, !space.resources()->processor()});
 }
