@@ -1,5 +1,4 @@
 // Images of all types, on all devices.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
