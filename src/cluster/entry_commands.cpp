@@ -400,7 +400,7 @@ cl_int CL_API_CALL enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl
                 CL_INVALID_VALUE, "flags has bits that mean nothing");
         const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
         enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-            // NVIDIA's driver (580) crashes in a thread of its own when a migration waits for something.
+            // Where migrations waited for transfers, NVIDIA's driver (580) crashed in a thread of its own.
             if (w.count != 0) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
             std::vector<cl_mem> natives;
             for (cl_uint i = 0; i < count; ++i) natives.push_back(memory_of(list[i]).native(*queue.space));

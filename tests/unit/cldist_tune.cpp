@@ -153,7 +153,7 @@ TEST_CASE("routes share the time, messages get more of it, and what one leaves t
     CHECK(Budget(1, 0, {Route::to_file}).share_of(Route::to_file, 5) == 0);
 }
 
-TEST_CASE("of depths within two per cent the smallest is taken") {
+TEST_CASE("the usual depth is taken if it is within ten per cent of the best, else the smallest within two") {
     CHECK(good_depth({{2, 1.5}, {3, 1.019}, {4, 1.0}, {8, 1.001}}, 12) == 3);
     CHECK(good_depth({{2, 1.5}, {3, 1.021}, {4, 1.0}}, 12) == 4);
     CHECK(good_depth({{5, 1}}, 3) == 5);
