@@ -112,7 +112,7 @@ void Executor::prepare(const Enqueued &command) {
     poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
                             [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
     // With one memory and no other process nothing has to move, and commands that the program left unordered may stay so.
-    if (schedule_.topology().processes() == 1 && command.queue.context->spaces.size() == 1) {
+    if (alone() && command.queue.context->spaces.size() == 1) {
         decisions_ = nullptr;
         native_ = true;
     } else {
@@ -167,8 +167,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         failed = std::make_shared<Ending>();
         failed->set(poisoned_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : code_);
         if (!poisoned_) {
-            if (schedule_.topology().processes() == 1)
-                throw Error(code_, "the device's own platform refused the command");
+            if (alone()) throw Error(code_, "the device's own platform refused the command");
             log_error("a command ends with {}: the device's own platform refused it", code_);
         }
     }
@@ -224,7 +223,7 @@ void Executor::send_completion(EventObject &event, const Message &message) {
 }
 
 void Executor::tell_all(EventObject &event) {
-    if (schedule_.topology().processes() == 1) return;
+    if (alone()) return;
     if (event.agreed) {
         if (event.known_here()) return;
         event.ending = std::make_shared<Ending>();

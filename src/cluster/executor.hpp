@@ -90,6 +90,8 @@ private:
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
         return event_wanted || (decisions_ != nullptr && (!command.queue.in_order() || !decisions_->result.to.empty()));
     }
+    /// No other process is there.
+    [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
     [[nodiscard]] Wire wire(const Message &message) const;
     [[nodiscard]] Link link(const Transfer &transfer) const;
 
