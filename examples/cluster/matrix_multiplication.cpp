@@ -1,5 +1,6 @@
 // C = A B for square matrices in single precision: each device has some rows of A and C, and all of B. Rows go to the device
-// and come back in blocks, B in panels, by a queue of their own, so that copies lie under computation.
+// and come back in blocks, B in panels, by a queue of their own, so that copies lie under computation: the first block is
+// large, as B comes under it, the last one small, as nothing is computed any more while it is fetched.
 
 #include <algorithm>
 
@@ -17,6 +18,17 @@ static std::vector<Range> pieces(const Range &rows, std::size_t count) {
     return all;
 }
 
+// Each a quarter of what is left, but no smaller than `least`, if there are more than one.
+static std::vector<Range> shrinking_pieces(const Range &rows, std::size_t least) {
+    std::vector<Range> all;
+    for (Range left = rows; left.count != 0;) {
+        const std::size_t count = left.count < 2 * least ? left.count : std::max(left.count / 4, least);
+        all.push_back({left.first, count});
+        left = {left.first + count, left.count - count};
+    }
+    return all;
+}
+
 static Result multiply(const Options &options) {
     const auto n = std::size_t(number(options.size.c_str(), 1));
     std::vector<float> a(n * n), b(n * n), c(n * n);
@@ -29,9 +41,8 @@ static Result multiply(const Options &options) {
     std::size_t tile = 16;
     while (tile * tile > devices.group_size(tile * tile)) tile /= 2;
     const Program program = devices.build(matrix_multiplication_source, fmt::format("-DTILE={}", tile));
-    // Up to eight, of no less than 512 rows if there are more than one.
-    const std::size_t panels = std::clamp<std::size_t>(n / 512, 1, 8);
-    const std::size_t blocks = std::clamp<std::size_t>(n / std::size_t(devices.count()) / 512, 1, 8);
+    constexpr std::size_t least = 512;
+    const std::size_t panels = std::clamp<std::size_t>(n / least, 1, 16);
     struct Block {
         Range rows;
         Buffer a, c;
@@ -49,16 +60,18 @@ static Result multiply(const Options &options) {
         std::vector<Panel> panels;
     };
     std::vector<Device> parts;
+    std::size_t most_blocks = 0;
     for (int device = 0; device < devices.count(); ++device) {
         Device &part = parts.emplace_back(Device{
             devices.queue(device), devices.make_queue(device), make_kernel(program, "matrix_multiplication"), {}, {}});
-        for (const Range &rows : pieces(devices.share(n, device), blocks))
+        for (const Range &rows : shrinking_pieces(devices.share(n, device), least))
             part.blocks.push_back({rows,
                                    devices.buffer(rows.count * n * sizeof(float), CL_MEM_READ_ONLY),
                                    devices.buffer(rows.count * n * sizeof(float)),
                                    {}});
         for (const Range &rows : pieces({0, n}, panels))
             part.panels.push_back({rows, devices.buffer(rows.count * n * sizeof(float), CL_MEM_READ_ONLY)});
+        most_blocks = std::max(most_blocks, part.blocks.size());
     }
     const auto rows_of = [n](auto &matrix, const Range &rows) {
         return std::span(matrix).subspan(rows.first * n, rows.count * n);
@@ -92,10 +105,10 @@ static Result multiply(const Options &options) {
     };
     const double seconds = measure(devices, options.repeat, [&] {
         // A block is fetched once the next one is on its way: some drivers wait in a read until it is done.
-        for (std::size_t i = 0; i <= blocks; ++i)
+        for (std::size_t i = 0; i <= most_blocks; ++i)
             for (Device &part : parts) {
-                if (i < blocks) compute(part, part.blocks[i]);
-                if (i > 0) fetch(part, part.blocks[i - 1]);
+                if (i < part.blocks.size()) compute(part, part.blocks[i]);
+                if (i > 0 && i <= part.blocks.size()) fetch(part, part.blocks[i - 1]);
             }
         for (const Device &part : parts) check(clFinish(part.copies.get()), "clFinish");
     });
