@@ -60,15 +60,15 @@ Status gate_of(cl_int start_status) {
                                        start_status));
 }
 
-// How often to look whether something stalls, and after the house.
+// How often to look whether something stalls, and after what failed commands left behind.
 std::chrono::duration<double> tick_of(double stall_seconds) {
     return std::chrono::duration<double>(stall_seconds > 0 ? std::clamp(stall_seconds / 4, 0.05, 5.0) : 5.0);
 }
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeeping, double stall_seconds)
-    : poller_(std::move(poller)), housekeeping_(std::move(housekeeping)), stall_seconds_(stall_seconds) {
+Engine::Engine(std::unique_ptr<Poller> poller, double stall_seconds)
+    : poller_(std::move(poller)), stall_seconds_(stall_seconds) {
     {
         const std::lock_guard lock(callback_inboxes().mutex);
         next_id_ = (Id{callback_inboxes().of_engine.size()} << id_bits) + 1;
@@ -82,14 +82,16 @@ Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was
 
 void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     const Id id = rule.id != 0 ? rule.id : new_id();
-    // The command may start, end and go before clSetEventCallback returns; the event must not.
     const Event start = Event::share(command->bridge()->start().gate);
     if (rule.polled) patient_ = true;
     bool look_now = false;
     {
         const std::lock_guard lock(mutex_);
         waiting_.emplace(id, Waiting{std::move(command), rule, {}});
-        if (rule.ordered_by != nullptr) order_[rule.ordered_by].push_back(id);
+        if (rule.ordered_by != nullptr)
+            order_[rule.ordered_by].push_back(id);
+        else
+            unordered_.insert(id);
         look_now = commands_++ == 0;
         // Looking may have been put off while none was there for which it is worth it.
         if (rule.polled && polled_++ == 0) look_now = true;
@@ -100,7 +102,9 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule 
         inbox_->look = true;
         inbox_->filled.notify_one();
     }
-    // If this fails the engine finds the event by looking.
+    if (rule.polled) return;
+    // If this fails the engine finds the event by looking. The command may start, end and go before it returns; the event
+    // must not.
     clSetEventCallback(start.get(), CL_COMPLETE, &Engine::on_start_event, reinterpret_cast<void *>(id));
 }
 
@@ -244,7 +248,6 @@ void Engine::run() {
         if (const std::uint64_t now = now_ns(); now >= next_tick) {
             next_tick = now + static_cast<std::uint64_t>(tick.count() * 1e9);
             release_remains();
-            housekeeping_();
         }
         round.unlock();
         if (moved || active_.empty()) {
@@ -272,6 +275,7 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
             started.push_back({std::move(it->second.command), std::move(*it->second.gate), it->first});
             if (it->second.rule.has_wait_list) --wait_lists_;
             if (it->second.rule.polled) --polled_;
+            unordered_.erase(it->first);
             waiting_.erase(it);
         };
         for (const Id id : ready) {
@@ -330,26 +334,31 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
     {
         const std::lock_guard lock(mutex_);
         polled = polled_ != 0;
-        const auto look_at = [&](const auto &entry) {
-            if (!entry.second.gate && entry.second.command->bridge()->start_status() <= CL_COMPLETE)
-                ready.push_back(entry.first);
+        const auto is_ready = [&](Id id) {
+            const Waiting &waiting = waiting_.at(id);
+            if (waiting.gate) return true;
+            if (waiting.command->bridge()->start_status() > CL_COMPLETE) return false;
+            ready.push_back(id);
+            return true;
         };
+        // Of those that start in order no more than the first one that can't.
+        for (const auto &[queue, order] : order_) static_cast<void>(std::all_of(order.begin(), order.end(), is_ready));
         if (!polled) {
-            std::for_each(waiting_.begin(), waiting_.end(), look_at);
+            std::for_each(unordered_.begin(), unordered_.end(), is_ready);
         } else {
             // The oldest ones, which start first as a rule, and some of the others in turn.
-            auto at = waiting_.begin();
-            for (std::size_t i = 0; i < looked_at && at != waiting_.end(); ++i) look_at(*at++);
-            if (at != waiting_.end() && looked_up_to_ > at->first) at = waiting_.upper_bound(looked_up_to_);
-            for (std::size_t i = 0; i < looked_at && at != waiting_.end(); ++i) look_at(*at++);
-            looked_up_to_ = at != waiting_.end() ? std::prev(at)->first : 0;
+            auto at = unordered_.begin();
+            for (std::size_t i = 0; i < looked_at && at != unordered_.end(); ++i) is_ready(*at++);
+            if (at != unordered_.end() && looked_up_to_ > *at) at = unordered_.upper_bound(looked_up_to_);
+            for (std::size_t i = 0; i < looked_at && at != unordered_.end(); ++i) is_ready(*at++);
+            looked_up_to_ = at != unordered_.end() ? *std::prev(at) : 0;
         }
     }
     if (!polled) return look;
     if (ready.size() != before) start_backoff_.reset();
-    // Looking shall take a tenth of the time at most.
+    // The platform may be asked by one thread at a time; others want to enqueue.
     const std::chrono::nanoseconds cost(now_ns() - begin);
-    return std::clamp<std::chrono::nanoseconds>(start_backoff_.pause(false), cost * 10, look);
+    return std::clamp<std::chrono::nanoseconds>(start_backoff_.pause(false), cost * 2, look);
 }
 
 bool Engine::poll_commands() {
@@ -411,6 +420,7 @@ void Engine::abandon_all(const std::optional<Status> &status) {
     for (auto &[id, command] : asleep_) all.push_back(std::move(command));
     waiting_.clear();
     order_.clear();
+    unordered_.clear();
     active_.clear();
     asleep_.clear();
     for (auto &command : all) {

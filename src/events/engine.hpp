@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -34,8 +35,8 @@ public:
 /// to its inbox.
 class Engine {
 public:
-    /// `poller`, which may be null, and `housekeeping` (called every few seconds) are used on the engine's thread alone.
-    Engine(std::unique_ptr<Poller> poller, std::function<void()> housekeeping, double stall_seconds);
+    /// `poller`, which may be null, is used on the engine's thread alone.
+    Engine(std::unique_ptr<Poller> poller, double stall_seconds);
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
     /// Like stop().
@@ -47,8 +48,8 @@ public:
     struct StartRule {
         cl_command_queue ordered_by;  ///< commands of one such queue start in the order of the calls; null: in any
         bool has_wait_list;
-        /// The start event is asked often, because the platform's callbacks come late, and polling is patient: the
-        /// device does not need the host's cores.
+        /// The start event is asked often instead of calling back, which takes NVIDIA's driver 20 ms, and polling is patient:
+        /// the device does not need the host's cores.
         bool polled;
         Id id = 0;  ///< of new_id(), for a command that is woken by it
     };
@@ -141,7 +142,6 @@ private:
     void abandon_all(const std::optional<Status> &status);
 
     const std::unique_ptr<Poller> poller_;
-    const std::function<void()> housekeeping_;
     const double stall_seconds_;
     const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
     std::atomic<Id> next_id_;  ///< the high bits of an id tell its engine
@@ -151,6 +151,7 @@ private:
     std::condition_variable changed_;
     std::map<Id, Waiting> waiting_;
     std::map<cl_command_queue, std::deque<Id>> order_;
+    std::set<Id> unordered_;
     std::atomic<std::size_t> commands_ = 0;    ///< waiting or active
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
     std::size_t polled_ = 0;                   ///< waiting commands of that rule
@@ -164,7 +165,7 @@ private:
     std::vector<Active> active_;
     std::map<Id, std::unique_ptr<Command>> asleep_;  ///< those that will be woken
     Backoff start_backoff_{patience};
-    Id looked_up_to_ = 0;  ///< in the round of find_starts() through the waiting commands
+    Id looked_up_to_ = 0;  ///< in the round of find_starts() through the unordered commands
 
     std::thread thread_;
     /// Reports stalls: the engine itself may be stuck in a call of MPI's.

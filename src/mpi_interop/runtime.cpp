@@ -16,15 +16,13 @@
 #include "mpi_interop/failure.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/probed_messages.hpp"
-#include "pipeline/device_resources.hpp"
 #include "pipeline/file_operation.hpp"
+#include "pipeline/house.hpp"
 
 MPI_Datatype cldist_mpi_cl_mem = MPI_DATATYPE_NULL;
 
 namespace cldist {
 namespace {
-
-constexpr double idle_seconds = 10;
 
 std::mutex runtime_mutex;
 
@@ -93,8 +91,8 @@ Runtime::Runtime()
     Command::failure_policy = &failure_policy;
     auto driver = std::make_unique<MessageDriver>();
     driver_ = driver.get();
-    engine_ = std::make_unique<Engine>(
-        std::move(driver), [] { DeviceResources::release_idle(idle_seconds); }, config().stall_seconds);
+    engine_ = std::make_unique<Engine>(std::move(driver), config().stall_seconds);
+    keep_house();
 }
 
 Runtime::~Runtime() = default;
@@ -145,7 +143,7 @@ void Runtime::finish() {
     probed_messages().end();
     runtime->trace_clock_.finish();
     trace::write(runtime->rank());
-    DeviceResources::release_idle(0);
+    clear_house();
 }
 
 std::shared_ptr<Runtime> Runtime::find() {

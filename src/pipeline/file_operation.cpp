@@ -10,11 +10,10 @@
 #include "base/log.hpp"
 #include "base/trace.hpp"
 #include "pipeline/block_trial.hpp"
+#include "pipeline/house.hpp"
 
 namespace cldist {
 namespace {
-
-constexpr double idle_seconds = 10;
 
 class FileTransfer final : public Operation {
 public:
@@ -88,13 +87,8 @@ void at_exit() {
 }
 
 Engine *make_engine() {
-    auto *made = new Engine(
-        nullptr,
-        [] {
-            DeviceResources::release_idle(idle_seconds);
-            FileLane::release_idle(idle_seconds);
-        },
-        config().stall_seconds);
+    keep_house();
+    auto *made = new Engine(nullptr, config().stall_seconds);
     std::atexit(&at_exit);
     return engine = made;
 }

@@ -8,10 +8,14 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <sstream>
 #include <thread>
 #include <vector>
 
+#include <execinfo.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 namespace cldist_test {
@@ -72,6 +76,30 @@ std::string pending_waits() {
     return text.empty() ? "\n    no wait of the harness is pending: it hangs in a call" : text;
 }
 
+// ---- where the main thread is ----------------------------------------------------------------------------------------
+
+std::binary_semaphore stack_printed{0};
+
+void print_stack(int) {
+    void *frames[64];
+    backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+    stack_printed.release();
+}
+
+/// To be made by the main thread.
+class stack_printer {
+public:
+    stack_printer() : main_thread(pthread_self()) { std::signal(SIGUSR2, print_stack); }
+
+    void print() const {
+        pthread_kill(main_thread, SIGUSR2);
+        static_cast<void>(stack_printed.try_acquire_for(std::chrono::seconds(1)));
+    }
+
+private:
+    pthread_t main_thread;
+};
+
 // ---- watchdog --------------------------------------------------------------------------------------------------------
 
 /// Aborts the job when a case takes too long.
@@ -118,6 +146,7 @@ private:
         std::fprintf(stderr, "[rank %d] TIME-OUT after %lld s in case: %s%s\n", the_session().rank,
                      static_cast<long long>(limit().count()), case_name.c_str(), pending_waits().c_str());
         std::fflush(nullptr);
+        main_stack.print();
         ::alarm(5);  // in case that MPI_Abort hangs, too
         if (the_session().mpi_runs) {
             MPI_Abort(MPI_COMM_WORLD, 3);
@@ -129,6 +158,7 @@ private:
     std::condition_variable_any changed;
     std::string case_name;
     std::optional<clock::time_point> deadline;
+    stack_printer main_stack;
     std::jthread thread;  // last: it uses the others
 };
 

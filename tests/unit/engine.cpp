@@ -78,7 +78,7 @@ std::unique_ptr<Command> command(Journal &journal, int name, int polls) {
 struct Fixture {
     std::atomic<int> polls{0};
     Journal journal;
-    Engine engine{std::make_unique<CountingPoller>(polls), [] {}, 0};
+    Engine engine{std::make_unique<CountingPoller>(polls), 0};
 };
 
 const Status abandoned = Status::failure(CL_TRANSFER_ABANDONED, "stopped");

@@ -1,0 +1,60 @@
+// A platform that never returns when a context is released by another thread than the main one, as NVIDIA's driver does now and
+// then: this program's clReleaseContext stands before the platform's. The program ends all the same.
+#include <CL/cl_ext_dist.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace {
+
+std::atomic<bool> is_stuck = false;
+const std::thread::id main_thread = std::this_thread::get_id();
+
+void expect(cl_int code, const char *call) {
+    if (code == CL_SUCCESS) return;
+    std::fprintf(stderr, "UNEXPECTED: %s returned %d\n", call, code);
+    std::_Exit(9);
+}
+
+}  // namespace
+
+extern "C" CL_API_ENTRY cl_int CL_API_CALL clReleaseContext(cl_context context) {
+    if (std::this_thread::get_id() != main_thread) {
+        is_stuck = true;
+        for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+    decltype(&clReleaseContext) next = nullptr;
+    void *const symbol = dlsym(RTLD_NEXT, "clReleaseContext");
+    std::memcpy(&next, &symbol, sizeof next);
+    return next(context);
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    cl_device_id device = nullptr;
+    expect(clDistLocalDevice(MPI_COMM_WORLD, nullptr, CL_DEVICE_TYPE_ALL, &device), "clDistLocalDevice");
+    cl_int code = CL_SUCCESS;
+    cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
+    expect(code, "clCreateContext");
+    cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
+    expect(code, "clCreateCommandQueue");
+    std::array<int, 100> data{};
+    cl_mem buffer = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof data, data.data(), &code);
+    expect(code, "clCreateBuffer");
+    expect(clEnqueueSendrecvBuffer(queue, buffer, CL_TRUE, 0, 100, 0, 1, buffer, 200, 100, 0, 1, MPI_COMM_SELF, 0,
+                                   nullptr, nullptr),
+           "clEnqueueSendrecvBuffer");
+    clReleaseMemObject(buffer);
+    clReleaseCommandQueue(queue);
+    clReleaseContext(context);
+    MPI_Finalize();
+    if (!is_stuck) std::fprintf(stderr, "UNEXPECTED: nothing was released by another thread\n");
+    std::fprintf(stderr, "came out of MPI_Finalize\n");
+    return 0;
+}

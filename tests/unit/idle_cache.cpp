@@ -1,0 +1,45 @@
+#include "base/idle_cache.hpp"
+
+#include <semaphore>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+using namespace cldist;
+
+namespace {
+
+// Ends once it is told to.
+struct Slow {
+    std::binary_semaphore &ending, &may_end;
+    ~Slow() {
+        ending.release();
+        may_end.acquire();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("what is used stays, what is idle is let go and made anew") {
+    IdleCache<int, int> cache;
+    int made = 0;
+    const auto make = [&] { return std::make_shared<int>(++made); };
+    const std::shared_ptr<int> used = cache.get(1, make);
+    CHECK(*cache.get(2, make) == 2);
+    cache.release_idle(60);
+    CHECK(*cache.get(2, make) == 2);
+    cache.release_idle(0);
+    CHECK(*cache.get(1, make) == 1);
+    CHECK(*cache.get(2, make) == 3);
+}
+
+TEST_CASE("who asks does not wait for the end of what is let go") {
+    std::binary_semaphore ending{0}, may_end{0};
+    IdleCache<int, Slow> cache;
+    cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });
+    std::jthread house([&] { cache.release_idle(0); });
+    ending.acquire();
+    const std::shared_ptr<Slow> again = cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });
+    CHECK(again != nullptr);
+    may_end.release(2);
+}
