@@ -471,7 +471,7 @@ typedef cl_uint cl_transfer_info;
 
 #define CL_STAGE_WAIT 0    /**< from the call until the wait list and the queue let the command start */
 #define CL_STAGE_MATCH 1   /**< a receive waiting for its message */
-#define CL_STAGE_DEVICE 2  /**< copies between device and host memory; none for a large message on the mapped path */
+#define CL_STAGE_DEVICE 2  /**< copies of the library's own queues; else the command's queue copies, before and after */
 #define CL_STAGE_MESSAGE 3 /**< MPI moving bytes */
 #define CL_STAGE_FILE 4    /**< reading or writing the file */
 

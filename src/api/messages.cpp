@@ -44,6 +44,21 @@ bool may_map(const Call &call, const Part &part) {
     return rank != MPI_PROC_NULL && may_map(part.range, *call.resources, advice);
 }
 
+// Whether the queue shall copy the range to or from memory of the library's. As much of that as is kept anyway may wait.
+bool may_copy(const Call &call, const Part &part) {
+    const RangeArgument &range = part.range;
+    const DeviceResources &resources = *call.resources;
+    if (part.peer.rank == MPI_PROC_NULL || range.strided || may_map(call, part)) return false;
+    const bool same_host = part.peer.rank >= 0 && call.comm->same_host(part.peer.rank);
+    if (!plan_copying(resources.host_memory(), same_host, range.size, resources.advice(message_route(same_host)),
+                      config()))
+        return false;
+    // What a message leaves of its receive is read back.
+    const cl_mem_flags flags = query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(CL_MEM_HOST_WRITE_ONLY);
+    if (range.direction == Direction::recv && (flags & CL_MEM_HOST_WRITE_ONLY) != 0) return false;
+    return resources.staging().bytes_lent() + range.size <= config().staging_keep.value;
+}
+
 // The mappings of a command's parts, those of the parts that want one.
 class Mappings {
 public:
@@ -60,12 +75,26 @@ public:
         }
     }
 
+    /// Adds copies to memory of the library's.
+    void add_copies(const Call &call) {
+        for (const Part &part : call.parts) {
+            if (!may_copy(call, part)) continue;
+            const auto [buffer, offset] = held(part.range, *call.resources);
+            const bool send = part.range.direction == Direction::send;
+            all_.push_back({buffer, offset, part.range.size,
+                            static_cast<cl_map_flags>(send ? CL_MAP_READ : CL_MAP_WRITE), nullptr,
+                            memory_behind_envelope(*call.resources, part.range.size)});
+            parts_.push_back(&part);
+        }
+    }
+
     [[nodiscard]] std::span<Mapping> all() { return all_; }
-    [[nodiscard]] std::byte *of(const Part &part) const {
+    /// Null if the part has none, or the platform refused it.
+    [[nodiscard]] const Mapping *of(const Part &part) const {
         const auto at = std::find(parts_.begin(), parts_.end(), &part);
-        return at == parts_.end()
-                   ? nullptr
-                   : static_cast<std::byte *>(all_[static_cast<std::size_t>(at - parts_.begin())].memory);
+        if (at == parts_.end()) return nullptr;
+        const Mapping &mapping = all_[static_cast<std::size_t>(at - parts_.begin())];
+        return mapping.memory != nullptr ? &mapping : nullptr;
     }
 
 private:
@@ -82,9 +111,15 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
     Operations operations;
     for (const Part &part : call.parts) {
         const auto [buffer, offset] = held(part.range, *call.resources);
-        DeviceRange range{call.resources,    Mem::share(buffer), offset,
-                          part.range.size,   mappings.of(part),  Queue::share(caller_queue),
-                          part.range.strided};
+        const Mapping *const mapping = mappings.of(part);
+        DeviceRange range{call.resources,
+                          Mem::share(buffer),
+                          offset,
+                          part.range.size,
+                          mapping != nullptr ? static_cast<std::byte *>(mapping->memory) : nullptr,
+                          Queue::share(caller_queue),
+                          part.range.strided,
+                          mapping != nullptr && mapping->staging != nullptr};
         operations.push_back(part.range.direction == Direction::send
                                  ? make_send(std::move(range), peer_of(call, part), driver, call.runtime->channels())
                                  : make_recv(std::move(range), peer_of(call, part), driver, found));
@@ -120,6 +155,7 @@ void enqueue_nothing(const Call &call) {
 
 void enqueue(const Call &call) {
     Mappings mappings(call, 0);
+    mappings.add_copies(call);
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
     Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
@@ -152,9 +188,9 @@ bool needs_gate(const Call &call) {
 // Whether the message can go the short way.
 bool is_small(const Call &call) {
     const Part &part = call.parts.front();
-    return call.queue.in_order && call.comm->wire() == Wire::cldist && call.resources->processor() &&
-           call.parts.size() == 1 && !part.range.strided && part.range.size <= largest_small &&
-           config().path == Path::automatic && !trace::enabled() && !needs_gate(call);
+    return call.queue.in_order && call.comm->wire() == Wire::cldist && call.parts.size() == 1 && !part.range.strided &&
+           part.range.size <= largest_small && config().path == Path::automatic && !trace::enabled() &&
+           !needs_gate(call);
 }
 
 SmallMessage small_message(const Call &call) {
@@ -162,18 +198,18 @@ SmallMessage small_message(const Call &call) {
     return {call.queue.queue, part.range.buffer, part.range.offset, part.range.size, peer_of(call, part)};
 }
 
-void run_small_send(const Call &call) {
-    if (const Status status = send_small(small_message(call)); !status.ok()) throw Error(status);
-}
-
 // The calling thread does the work, its queue the copies: nothing is handed to another thread.
 void run_without_event(const Call &call) {
-    const bool small = is_small(call);
     const bool receives = call.parts.back().range.direction == Direction::recv;
-    if (small && !receives) return run_small_send(call);
-    // Reading a small range takes one command, mapping and unmapping it two. But a receive is mapped while its message
-    // is on the way.
-    Mappings mappings(call, small ? 0 : largest_inlined(call.resources->host_memory(), config()));
+    std::optional<MatchedMessage> found;
+    if (is_small(call)) {
+        const SmallMessage message = small_message(call);
+        if (const Status status = receives ? recv_small(message, found) : send_small(message); !status.ok())
+            throw Error(status);
+        if (!found) return;
+    }
+    // Reading a small range takes one command, mapping and unmapping it two.
+    Mappings mappings(call, largest_copied(call.resources->host_memory(), config()));
     if (!mappings.all().empty() || needs_gate(call)) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings.all());
         if (!wait_at_gate(call, start)) {
@@ -181,23 +217,17 @@ void run_without_event(const Call &call) {
             fail_at_gate(call, mappings, nullptr);
         }
     }
-    Status status;
-    std::optional<MatchedMessage> found;
-    std::byte *const memory = small ? mappings.of(call.parts.front()) : nullptr;
-    if (memory != nullptr) status = recv_small(small_message(call), memory, found);
-    if (memory == nullptr || found) {
-        Command command(make_operations(call, mappings, caller_driver(), call.queue.queue, found), nullptr,
-                        call.queue.device);
-        command.start({});
-        drive(command, caller_driver());
-        status = command.status();
-    }
+    Command command(make_operations(call, mappings, caller_driver(), call.queue.queue, found), nullptr,
+                    call.queue.device);
+    command.start({});
+    drive(command, caller_driver());
     end_mappings(call.queue, mappings.all(), receives);
-    if (!status.ok()) throw Error(status);
+    if (!command.status().ok()) throw Error(command.status());
 }
 
 void run_with_event(const Call &call) {
     Mappings mappings(call, 0);
+    mappings.add_copies(call);
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
     if (!wait_at_gate(call, bridge->start())) fail_at_gate(call, mappings, std::move(bridge));

@@ -67,15 +67,31 @@ void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int co
         log_info("clEnqueueMapBuffer returned {}: the bytes are copied instead (said once)", code);
 }
 
+// Makes the memory of a mapping available, behind `waits`; the event stays empty if nothing has to be done for that.
+cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> waits, Event &event) {
+    const auto count = static_cast<cl_uint>(waits.size());
+    const cl_event *const list = waits.empty() ? nullptr : waits.data();
+    cl_int code = CL_SUCCESS;
+    if (m.staging == nullptr) {
+        m.memory = clEnqueueMapBuffer(info.queue, m.buffer, CL_FALSE, m.flags, m.offset, m.size, count, list,
+                                      event.out(), &code);
+        return code;
+    }
+    m.memory = m.staging.get();
+    if (m.flags == CL_MAP_READ)
+        code =
+            clEnqueueReadBuffer(info.queue, m.buffer, CL_FALSE, m.offset, m.size, m.memory, count, list, event.out());
+    return code;
+}
+
 Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     Event event;
     check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()), "clEnqueueBarrierWithWaitList");
     return event;
 }
 
-}  // namespace
-
-Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
+// As enqueue_start(), but flushes nothing.
+Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
     Start start;
     // PoCL 3.1 never ends what waits for an event that failed before: let it wait for one that fails behind it.
     Event failing = first_failure(wait_list) < 0 ? user_event(info.context) : Event();
@@ -84,15 +100,12 @@ Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, 
     std::span<const cl_event> waits = wait_list;
     for (Mapping &m : mappings) {
         Event event;
-        cl_int code = CL_SUCCESS;
-        m.memory = clEnqueueMapBuffer(info.queue, m.buffer, CL_FALSE, m.flags, m.offset, m.size,
-                                      static_cast<cl_uint>(waits.size()), waits.empty() ? nullptr : waits.data(),
-                                      event.out(), &code);
-        if (code != CL_SUCCESS) {
+        if (const cl_int code = enqueue_map(info, m, waits, event); code != CL_SUCCESS) {
             m.memory = nullptr;
             refused(info, mappings, code);
             continue;
         }
+        if (!event) continue;
         last = event.get();
         waits = {&last, 1};
         start.events.push_back(std::move(event));
@@ -102,8 +115,8 @@ Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, 
     start.gate = info.processor ? start.events.front().get() : start.events.back().get();
     start.last = start.events.back().get();
     flush_producers(wait_list, info.queue);
-    check(clFlush(info.queue), "clFlush");
     if (failing) {
+        check(clFlush(info.queue), "clFlush");
         clSetUserEventStatus(failing.get(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         start.events.insert(start.events.begin(), std::move(failing));
     } else {
@@ -112,28 +125,48 @@ Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, 
     return start;
 }
 
+}  // namespace
+
+Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
+    Start start = begin(info, wait_list, mappings);
+    check(clFlush(info.queue), "clFlush");
+    return start;
+}
+
 std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::span<const Mapping> mappings) {
     std::vector<Event> events;
     for (const Mapping &m : mappings) {
         if (m.memory == nullptr) continue;
+        if (m.staging != nullptr && m.flags == CL_MAP_READ) continue;
         Event event;
-        check(clEnqueueUnmapMemObject(info.queue, m.buffer, m.memory, after != nullptr ? 1 : 0,
-                                      after != nullptr ? &after : nullptr, event.out()),
-              "clEnqueueUnmapMemObject");
+        const cl_uint count = after != nullptr ? 1 : 0;
+        const cl_event *const waits = after != nullptr ? &after : nullptr;
+        if (m.staging == nullptr)
+            check(clEnqueueUnmapMemObject(info.queue, m.buffer, m.memory, count, waits, event.out()),
+                  "clEnqueueUnmapMemObject");
+        else
+            check(clEnqueueWriteBuffer(info.queue, m.buffer, CL_FALSE, m.offset, m.size, m.memory, count, waits,
+                                       event.out()),
+                  "clEnqueueWriteBuffer");
         after = event.get();
         events.push_back(std::move(event));
     }
-    check(clFlush(info.queue), "clFlush");
+    if (!events.empty()) check(clFlush(info.queue), "clFlush");
     return events;
 }
 
 Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings)
     : context_(Context::share(info.context)),
       queue_(Queue::share(info.queue)),
-      start_(enqueue_start(info, wait_list, mappings)),
+      start_(begin(info, wait_list, mappings)),
       done_(user_event(info.context)) {
     const cl_event done = done_.get();
     end_ = enqueue_unmap(info, done, mappings);
+    for (const Mapping &m : mappings) {
+        if (m.staging == nullptr) continue;
+        staging_.push_back(m.staging);
+        copies_back_ = copies_back_ || m.flags == CL_MAP_WRITE;
+    }
     if (!end_.empty()) return;
     end_.push_back(info.in_order ? enqueue_barrier(info, done) : enqueue_stand_in(info, {&done, 1}));
     check(clFlush(info.queue), "clFlush");

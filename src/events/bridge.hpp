@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Mapping {
     std::size_t size;        ///< bytes, at least 1
     cl_map_flags flags;      ///< CL_MAP_READ or CL_MAP_WRITE
     void *memory = nullptr;  ///< where; null if the platform refused
+    /// If not null, memory of the library's that the range is copied to (CL_MAP_READ) or from (CL_MAP_WRITE) instead. What
+    /// is to be written lies there as a whole: copying back leaves nothing out.
+    std::shared_ptr<std::byte> staging = nullptr;
 };
 
 /// What tells when a command may start.
@@ -42,8 +46,8 @@ struct Start {
 /// Enqueues and flushes the mappings, or, if there are none, a command that does nothing.
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings);
 
-/// Enqueues and flushes the unmapping of all mappings that have memory, behind `after` if it is not null. None, one or
-/// two events; the last is complete when all are unmapped.
+/// Enqueues and flushes the unmapping of all mappings that have memory, or the copies back, behind `after` if it is not
+/// null. None, one or two events; the last is complete when all are unmapped.
 std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::span<const Mapping> mappings);
 
 /// Stands for one command in the user's queue: an event that tells when the command may start, and one, the user's,
@@ -55,7 +59,8 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
 /// says.
 ///
 /// Mappings are made in the start's place and undone in the end's, in the user's queue: the engine needs no command of
-/// the device for them, which on a device that computes and copies with the same cores would wait for kernels.
+/// the device for them, which on a device that computes and copies with the same cores would wait for kernels, and on
+/// others takes two more turns of the driver.
 ///
 /// All events are retained until the status has passed through: PoCL 3.1 aborts if a failing command's event has no
 /// reference left but its own.
@@ -84,6 +89,8 @@ public:
     void complete(cl_int code);
     /// Whether the status has passed through, so that the events may be let go.
     [[nodiscard]] bool settled() const;
+    /// Whether complete() makes the queue read memory of the library's, which is in use until the bridge has settled.
+    [[nodiscard]] bool copies_back() const { return copies_back_; }
 
 private:
     Context context_;
@@ -91,6 +98,8 @@ private:
     Start start_;
     Event done_;
     std::vector<Event> end_;
+    std::vector<std::shared_ptr<std::byte>> staging_;
+    bool copies_back_ = false;
     bool completed_ = false;
 };
 

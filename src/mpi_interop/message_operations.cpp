@@ -50,13 +50,18 @@ protected:
                 range_.mapped != nullptr,
                 same_host,
                 range_.strided.has_value(),
-                range_.resources == nullptr,
+                range_.resources == nullptr || range_.copied,
                 range_.resources == nullptr ? nullptr : range_.resources->advice(message_route(same_host))};
     }
     /// Whether the payload can lie where the range does.
     [[nodiscard]] bool in_place() const { return range_.mapped != nullptr && !range_.strided; }
+    /// Of a message in one piece.
+    [[nodiscard]] Path path_of_whole() const {
+        return range_.mapped != nullptr && !range_.copied ? Path::mapped : Path::pinned;
+    }
     /// Memory for a message of `size` bytes; page-locked if its payload is copied to or from a device.
     std::byte *message_memory(std::size_t size) {
+        if (range_.copied) return range_.mapped - envelope_size;
         if (range_.mapped != nullptr) {
             memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
             return memory_.get();
@@ -165,6 +170,12 @@ private:
     }
 
     void start_with_envelope() {
+        if (range_.copied) {
+            record()->chosen(Path::pinned, range_.size, 1);
+            whole_ = message_memory(envelope_size + range_.size);
+            send_inlined();
+            return;
+        }
         plan_ = plan_send(range_.size, situation(peer_.rank), config());
         if (!plan_.inlined) trial_.refine(plan_, range_, message_route(peer_.comm->same_host(peer_.rank)));
         record()->chosen(plan_.path, plan_.block, plan_.depth);
@@ -192,8 +203,7 @@ private:
     }
 
     void start_plain() {
-        record()->chosen(range_.mapped != nullptr ? Path::mapped : Path::pinned, std::max<std::size_t>(range_.size, 1),
-                         1);
+        record()->chosen(path_of_whole(), std::max<std::size_t>(range_.size, 1), 1);
         if (range_.size == 0 || in_place()) {
             send_message(range_.mapped, range_.size);
             return;
@@ -353,11 +363,11 @@ public:
     [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing && step_ != Step::match; }
 
 private:
-    enum class Step { nothing, match, message, write, blocks };
+    enum class Step { nothing, match, message, write, blocks, rest };
 
     bool step() override {
         switch (step_) {
-            case Step::nothing: return end();
+            case Step::nothing: return end_or_read_rest();
             case Step::match:
                 if (!match_.done) return false;
                 take_match();
@@ -378,10 +388,24 @@ private:
                 const Progress progress = blocks_->poll();
                 if (progress != Progress::done) return progress == Progress::moved;
                 note(blocks_->status());
+                return end_or_read_rest();
+            }
+            case Step::rest: {
+                const Outcome outcome = rest_.ended();
+                if (!outcome) return false;
+                note(*outcome);
                 return end();
             }
         }
         return false;
+    }
+
+    // A message may be shorter than its receive, but all of the staging memory is copied back.
+    bool end_or_read_rest() {
+        if (!range_.copied || size_ >= range_.size || !status().ok()) return end();
+        start_read(rest_, range_, size_, range_.size - size_, range_.mapped + size_, false);
+        step_ = Step::rest;
+        return true;
     }
 
     void take_match() {
@@ -461,7 +485,7 @@ private:
     }
 
     void take_payload(const std::byte *payload) {
-        record()->chosen(range_.mapped != nullptr ? Path::mapped : Path::pinned, std::max<std::size_t>(size_, 1), 1);
+        record()->chosen(path_of_whole(), std::max<std::size_t>(size_, 1), 1);
         if (!status().ok() || size_ == 0) return;
         if (range_.mapped != nullptr) {
             const std::uint64_t start = now_ns();
@@ -478,7 +502,7 @@ private:
 
     void start_blocks(const Envelope &envelope, int source) {
         const Plan plan = plan_recv(size_, envelope.block, situation(source), config());
-        record()->chosen(plan.path, plan.block, plan.depth);
+        record()->chosen(range_.copied ? Path::pinned : plan.path, plan.block, plan.depth);
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(source),
                              static_cast<int>(envelope.channel)};
         blocks_.emplace(range_, Direction::recv, size_, plan, message_end(Direction::recv, peer, plan), record(),
@@ -494,6 +518,7 @@ private:
     std::unique_ptr<std::byte[]> other_memory_;
     std::size_t size_ = 0;
     DeviceCommand write_;
+    DeviceCommand rest_;
     std::optional<BlockTransfer> blocks_;
 };
 
@@ -511,6 +536,11 @@ std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, Messag
     auto record = make_record(Direction::recv, range.size, peer);
     return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer), driver,
                                            std::move(found));
+}
+
+std::shared_ptr<std::byte> memory_behind_envelope(const DeviceResources &resources, std::size_t size) {
+    const auto lease = std::make_shared<StagingPool::Lease>(resources.staging().lease(envelope_size + size));
+    return {lease, lease->data() + envelope_size};
 }
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer) {

@@ -24,6 +24,9 @@ std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, Messag
 std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver,
                                      std::optional<MatchedMessage> found = {});
 
+/// Page-locked memory for `size` bytes, with room for an envelope before it. Throws an Error if there is none.
+std::shared_ptr<std::byte> memory_behind_envelope(const DeviceResources &resources, std::size_t size);
+
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer);
 
 /// The failure of a receive that met a message no cldist command sent.

@@ -76,7 +76,7 @@ Status send_small(const SmallMessage &message) {
     return read ? status : Status::failure(code, fmt::format("clEnqueueReadBuffer returned {}", code));
 }
 
-Status recv_small(const SmallMessage &message, std::byte *memory, std::optional<MatchedMessage> &left) {
+Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &left) {
     const MessagePeer &peer = message.peer;
     const MessagePattern pattern{peer.comm, peer.rank, peer.tag};
     Wait wait(Direction::recv, message);
@@ -96,8 +96,9 @@ Status recv_small(const SmallMessage &message, std::byte *memory, std::optional<
     if (!status.ok()) return status;
     const auto envelope = decode(std::span(whole, bytes));
     if (!envelope) return not_recognized(found);
-    std::memcpy(memory, whole + envelope_size, envelope->size);
-    return {};
+    const cl_int code = clEnqueueWriteBuffer(message.queue, message.buffer, CL_TRUE, message.offset, envelope->size,
+                                             whole + envelope_size, 0, nullptr, nullptr);
+    return code == CL_SUCCESS ? Status{} : Status::failure(code, fmt::format("clEnqueueWriteBuffer returned {}", code));
 }
 
 }  // namespace cldist

@@ -27,6 +27,9 @@ struct DeviceRange {
     Queue caller_queue;
     /// How the bytes lie from `offset` on, unless they are contiguous.
     std::optional<RectRegion> strided = std::nullopt;
+    /// `mapped` is staging memory that the user's queue copies the range to or from, as a whole, with room for an envelope
+    /// before it.
+    bool copied = false;
 
     [[nodiscard]] bool host_memory() const { return resources == nullptr || resources->host_memory(); }
     /// Whether single copies are waited for at once. On the processor polling would take the cores that are to copy;

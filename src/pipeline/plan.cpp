@@ -40,6 +40,18 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
+// The largest payload that is copied to or from a device with memory of its own as a whole: the copy takes less time than
+// driver and engine need to hand each other blocks.
+constexpr std::size_t most_copied_whole = 4 * mib;
+std::size_t largest_copied_whole(bool same_host) { return same_host ? most_copied_whole : largest_pinned_inlined; }
+
+// The largest payload that travels with its envelope, unless a path is forced.
+std::size_t largest_inlined(const Situation &situation, const Config &requested) {
+    if (situation.host_memory || situation.mapped || requested.pinned_max.value != 0)
+        return largest_copied(situation.host_memory, requested);
+    return largest_copied_whole(situation.same_host);
+}
+
 // What a profile says, where it has a say: the range is a device's and in one piece, and the user forces nothing.
 const Way *advised(std::size_t size, const Situation &situation, const Config &requested) {
     if (situation.advice == nullptr || requested.path != Path::automatic || situation.no_device || situation.strided)
@@ -72,7 +84,16 @@ bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, cons
     return advice->way(size)->maps;
 }
 
-std::size_t largest_inlined(bool host_memory, const Config &requested) {
+bool plan_copying(bool host_memory, bool same_host, std::size_t size, const Advice *advice, const Config &requested) {
+    const std::size_t most =
+        requested.pinned_max.value != 0 ? requested.pinned_max.value : largest_copied_whole(same_host);
+    if (size == 0 || size > std::min(most, most_copied_whole)) return false;
+    if (requested.path != Path::automatic) return requested.path == Path::pinned;
+    const std::optional<Way> &way = advice != nullptr ? advice->way(size) : std::nullopt;
+    return way ? !way->maps && (way->whole || way->path == Path::pinned) : !host_memory;
+}
+
+std::size_t largest_copied(bool host_memory, const Config &requested) {
     if (requested.pinned_max.value != 0) return requested.pinned_max.value;
     return host_memory ? pinned_max_host_memory : pinned_max_device_memory;
 }
@@ -81,7 +102,7 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
     if (size == 0) return {Path::pinned, 1, 1, true};
     const Way *const way = requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
     const bool insists_on_blocks = requested.path == Path::pipelined && !situation.no_device;
-    if (way != nullptr ? way->whole : !insists_on_blocks && size <= largest_inlined(situation.host_memory, requested))
+    if (way != nullptr ? way->whole : !insists_on_blocks && size <= largest_inlined(situation, requested))
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
     if (way != nullptr) {
         const Path path = path_of(*way, situation);

@@ -27,8 +27,12 @@ inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 /// for `size` bytes ask for mapping.
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested);
 
-/// The largest payload that travels with its envelope, unless a path is forced.
-std::size_t largest_inlined(bool host_memory, const Config &requested);
+/// Whether the queue of a command that returns before it has run shall copy `size` bytes between the device and page-locked
+/// memory as a whole, rather than the engine in pieces.
+bool plan_copying(bool host_memory, bool same_host, std::size_t size, const Advice *advice, const Config &requested);
+
+/// The largest payload for which a copy is better than a mapping, unless a path is forced.
+std::size_t largest_copied(bool host_memory, const Config &requested);
 
 /// What a choice depends on besides the size.
 struct Situation {

@@ -79,12 +79,14 @@ StagingPool::Lease StagingPool::lease(std::size_t size) {
     if (slab.unused()) unused_ -= slab.size;
     std::byte *data = slab.free.back();
     slab.free.pop_back();
+    lent_ += slab.piece;
     return {shared_from_this(), &slab, data};
 }
 
 void StagingPool::give_back(Slab *slab, std::byte *data) {
     const std::lock_guard lock(mutex_);
     slab->free.push_back(data);
+    lent_ -= slab->piece;
     if (!slab->unused()) return;
     unused_ += slab->size;
     // The one that just came back is kept whatever its size: page-locking it again would cost more than the transfer.
@@ -120,6 +122,11 @@ StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces)
     unused_ += size;
     slabs_.push_back(std::move(slab));
     return *slabs_.back();
+}
+
+std::size_t StagingPool::bytes_lent() const {
+    const std::lock_guard lock(mutex_);
+    return lent_;
 }
 
 void StagingPool::destroy(Slab &slab) {

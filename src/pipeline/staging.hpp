@@ -51,6 +51,7 @@ public:
     Lease lease(std::size_t size);
 
     [[nodiscard]] std::size_t bytes_allocated() const;
+    [[nodiscard]] std::size_t bytes_lent() const;
 
 private:
     void give_back(Slab *slab, std::byte *data);
@@ -63,6 +64,7 @@ private:
     mutable std::mutex mutex_;
     std::vector<std::unique_ptr<Slab>> slabs_;
     std::size_t unused_ = 0;  ///< bytes of slabs of which no piece is lent
+    std::size_t lent_ = 0;    ///< bytes of pieces
 };
 
 }  // namespace cldist

@@ -16,6 +16,7 @@ constexpr Situation cpu{true, true, false};
 constexpr Situation cpu_same_host{true, true, true};
 constexpr Situation cpu_unmapped{true, false, false};
 constexpr Situation gpu{false, false, false};
+constexpr Situation gpu_same_host{false, false, true};
 
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
@@ -43,14 +44,34 @@ TEST_CASE("small messages go whole with their envelope, large ones in place or i
     for (const Row &row :
          {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::pinned, true}, Row{mib, cpu, Path::mapped, false},
           Row{100 * kib, cpu_same_host, Path::mapped, false}, Row{mib, cpu_same_host, Path::pipelined, false},
-          Row{mib, gpu, Path::pipelined, false}, Row{6 * gib, cpu, Path::mapped, false},
-          Row{6 * gib, cpu_same_host, Path::pipelined, false}, Row{6 * gib, gpu, Path::pipelined, false}}) {
+          Row{mib, gpu, Path::pipelined, false}, Row{256 * kib, gpu, Path::pinned, true},
+          Row{4 * mib, gpu_same_host, Path::pinned, true}, Row{4 * mib + 1, gpu_same_host, Path::pipelined, false},
+          Row{6 * gib, cpu, Path::mapped, false}, Row{6 * gib, cpu_same_host, Path::pipelined, false},
+          Row{6 * gib, gpu, Path::pipelined, false}}) {
         CAPTURE(row.size);
         CAPTURE(row.situation.mapped);
         const Plan plan = plan_send(row.size, row.situation, {});
         CHECK(plan.path == row.path);
         CHECK(plan.inlined == row.inlined);
     }
+}
+
+TEST_CASE("a queue copies messages of a device with memory of its own as a whole, up to what is worth it") {
+    CHECK(plan_copying(false, true, 1, nullptr, {}));
+    CHECK(plan_copying(false, true, 4 * mib, nullptr, {}));
+    CHECK_FALSE(plan_copying(false, true, 4 * mib + 1, nullptr, {}));
+    CHECK(plan_copying(false, false, 256 * kib, nullptr, {}));
+    CHECK_FALSE(plan_copying(false, false, 256 * kib + 1, nullptr, {}));
+    for (const bool host_memory : {true, false}) {
+        CHECK_FALSE(plan_copying(host_memory, true, 0, nullptr, forced(Path::pinned)));
+        CHECK(plan_copying(host_memory, true, mib, nullptr, forced(Path::pinned)));
+        CHECK_FALSE(plan_copying(host_memory, true, mib, nullptr, forced(Path::mapped)));
+        CHECK_FALSE(plan_copying(host_memory, true, mib, nullptr, forced(Path::pipelined)));
+    }
+    CHECK_FALSE(plan_copying(true, true, mib, nullptr, {}));
+    Config config;
+    config.pinned_max.value = 4 * kib;
+    CHECK_FALSE(plan_copying(false, true, 4 * kib + 1, nullptr, config));
 }
 
 TEST_CASE("what lies apart can't be moved in place") {
