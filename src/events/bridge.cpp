@@ -102,7 +102,8 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
         Event event;
         if (const cl_int code = enqueue_map(info, m, waits, event); code != CL_SUCCESS) {
             m.memory = nullptr;
-            refused(info, mappings, code);
+            // A copy is tried again by the engine, whose failure says what it was.
+            if (m.staging == nullptr) refused(info, mappings, code);
             continue;
         }
         if (!event) continue;
