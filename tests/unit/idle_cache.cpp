@@ -11,7 +11,8 @@ namespace {
 
 // Ends once it is told to.
 struct Slow {
-    std::binary_semaphore &ending, &may_end;
+    std::counting_semaphore<2> &ending, &may_end;
+    Slow(std::counting_semaphore<2> &e, std::counting_semaphore<2> &m) : ending(e), may_end(m) {}
     ~Slow() {
         ending.release();
         may_end.acquire();
@@ -34,7 +35,7 @@ TEST_CASE("what is used stays, what is idle is let go and made anew") {
 }
 
 TEST_CASE("who asks does not wait for the end of what is let go") {
-    std::binary_semaphore ending{0}, may_end{0};
+    std::counting_semaphore<2> ending{0}, may_end{0};
     IdleCache<int, Slow> cache;
     cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });
     std::jthread house([&] { cache.release_idle(0); });
