@@ -48,14 +48,16 @@ bool may_map(const Call &call, const Part &part) {
 bool may_copy(const Call &call, const Part &part) {
     const RangeArgument &range = part.range;
     const DeviceResources &resources = *call.resources;
-    if (part.peer.rank == MPI_PROC_NULL || range.strided || may_map(call, part)) return false;
+    if (part.peer.rank == MPI_PROC_NULL || range.strided) return false;
     const bool same_host = part.peer.rank >= 0 && call.comm->same_host(part.peer.rank);
     if (!plan_copying(resources.host_memory(), same_host, range.size, resources.advice(message_route(same_host)),
                       config()))
         return false;
     // What a message leaves of its receive is read back.
-    const cl_mem_flags flags = query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(CL_MEM_HOST_WRITE_ONLY);
-    if (range.direction == Direction::recv && (flags & CL_MEM_HOST_WRITE_ONLY) != 0) return false;
+    if (range.direction == Direction::recv &&
+        (query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(CL_MEM_HOST_WRITE_ONLY) & CL_MEM_HOST_WRITE_ONLY) !=
+            0)
+        return false;
     return resources.staging().bytes_lent() + range.size <= config().staging_keep.value;
 }
 
@@ -75,10 +77,10 @@ public:
         }
     }
 
-    /// Adds copies to memory of the library's.
+    /// Adds copies to memory of the library's, of the parts that have no mapping.
     void add_copies(const Call &call) {
         for (const Part &part : call.parts) {
-            if (!may_copy(call, part)) continue;
+            if (std::find(parts_.begin(), parts_.end(), &part) != parts_.end() || !may_copy(call, part)) continue;
             const auto [buffer, offset] = held(part.range, *call.resources);
             const bool send = part.range.direction == Direction::send;
             all_.push_back({buffer, offset, part.range.size,

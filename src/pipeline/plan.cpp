@@ -12,6 +12,8 @@ constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t pinned_max_host_memory = 16 * kib;
 constexpr std::size_t pinned_max_device_memory = 64 * kib;
 constexpr std::size_t largest_pinned_inlined = 256 * kib;
+// A copy of so much, as a whole, takes less time than driver and engine need to hand each other its blocks.
+constexpr std::size_t most_copied_whole = 4 * mib;
 constexpr std::size_t mapped_block = 16 * mib;
 constexpr unsigned mapped_depth = 16;
 
@@ -40,16 +42,11 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
-// The largest payload that is copied to or from a device with memory of its own as a whole: the copy takes less time than
-// driver and engine need to hand each other blocks.
-constexpr std::size_t most_copied_whole = 4 * mib;
-std::size_t largest_copied_whole(bool same_host) { return same_host ? most_copied_whole : largest_pinned_inlined; }
-
 // The largest payload that travels with its envelope, unless a path is forced.
 std::size_t largest_inlined(const Situation &situation, const Config &requested) {
     if (situation.host_memory || situation.mapped || requested.pinned_max.value != 0)
         return largest_copied(situation.host_memory, requested);
-    return largest_copied_whole(situation.same_host);
+    return situation.same_host ? most_copied_whole : largest_pinned_inlined;
 }
 
 // What a profile says, where it has a say: the range is a device's and in one piece, and the user forces nothing.
@@ -85,9 +82,8 @@ bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, cons
 }
 
 bool plan_copying(bool host_memory, bool same_host, std::size_t size, const Advice *advice, const Config &requested) {
-    const std::size_t most =
-        requested.pinned_max.value != 0 ? requested.pinned_max.value : largest_copied_whole(same_host);
-    if (size == 0 || size > std::min(most, most_copied_whole)) return false;
+    const Situation device_memory{false, false, same_host};
+    if (size == 0 || size > std::min(largest_inlined(device_memory, requested), most_copied_whole)) return false;
     if (requested.path != Path::automatic) return requested.path == Path::pinned;
     const std::optional<Way> &way = advice != nullptr ? advice->way(size) : std::nullopt;
     return way ? !way->maps && (way->whole || way->path == Path::pinned) : !host_memory;

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +12,6 @@
 
 namespace {
 
-std::atomic<bool> is_stuck = false;
 const std::thread::id main_thread = std::this_thread::get_id();
 
 void expect(cl_int code, const char *call) {
@@ -25,10 +23,7 @@ void expect(cl_int code, const char *call) {
 }  // namespace
 
 extern "C" CL_API_ENTRY cl_int CL_API_CALL clReleaseContext(cl_context context) {
-    if (std::this_thread::get_id() != main_thread) {
-        is_stuck = true;
-        for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
-    }
+    while (std::this_thread::get_id() != main_thread) std::this_thread::sleep_for(std::chrono::hours(1));
     decltype(&clReleaseContext) next = nullptr;
     void *const symbol = dlsym(RTLD_NEXT, "clReleaseContext");
     std::memcpy(&next, &symbol, sizeof next);
@@ -54,7 +49,6 @@ int main(int argc, char **argv) {
     clReleaseCommandQueue(queue);
     clReleaseContext(context);
     MPI_Finalize();
-    if (!is_stuck) std::fprintf(stderr, "UNEXPECTED: nothing was released by another thread\n");
     std::fprintf(stderr, "came out of MPI_Finalize\n");
     return 0;
 }
