@@ -354,6 +354,8 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
             looked_up_to_ = at != unordered_.end() ? *std::prev(at) : 0;
         }
     }
+    // Those that were called first start first, as other processes may expect of collective ones.
+    std::sort(ready.begin() + static_cast<std::ptrdiff_t>(before), ready.end());
     if (!polled) return look;
     if (ready.size() != before) start_backoff_.reset();
     // The platform may be asked by one thread at a time; others want to enqueue.
