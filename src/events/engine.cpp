@@ -83,7 +83,6 @@ Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was
 void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     const Id id = rule.id != 0 ? rule.id : new_id();
     const Event start = Event::share(command->bridge()->start().gate);
-    if (rule.polled) patient_ = true;
     bool look_now = false;
     {
         const std::lock_guard lock(mutex_);
@@ -217,7 +216,6 @@ void Engine::run() {
     std::uint64_t next_look = 0;
     std::chrono::nanoseconds rest = look;
     Backoff backoff;
-    Backoff patient_backoff(patience);
     std::vector<Id> ready;
     std::vector<Submitted> submitted;
     std::vector<Id> woken;
@@ -252,12 +250,11 @@ void Engine::run() {
         round.unlock();
         if (moved || active_.empty()) {
             backoff.reset();
-            patient_backoff.reset();
             continue;
         }
         const bool bytes =
             std::any_of(active_.begin(), active_.end(), [](const Active &a) { return a.command->bytes_in_flight(); });
-        if (auto sleep = (patient_ ? patient_backoff : backoff).pause(bytes); sleep.count() > 0) {
+        if (auto sleep = backoff.pause(bytes); sleep.count() > 0) {
             if (some_wait()) sleep = std::min(sleep, rest);
             std::unique_lock lock(inbox_->mutex);
             inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
@@ -440,7 +437,7 @@ void Engine::abandon_all(const std::optional<Status> &status) {
 }
 
 void drive(Command &command, Poller &poller) {
-    Backoff backoff(caller_patience);
+    Backoff backoff;
     for (;;) {
         const Progress progress = command.poll();
         if (progress == Progress::done) return;

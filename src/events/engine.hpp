@@ -48,8 +48,7 @@ public:
     struct StartRule {
         cl_command_queue ordered_by;  ///< commands of one such queue start in the order of the calls; null: in any
         bool has_wait_list;
-        /// The start event is asked often instead of calling back, which takes NVIDIA's driver 20 ms, and polling is patient:
-        /// the device does not need the host's cores.
+        /// The start event is asked often instead of calling back, which takes NVIDIA's driver 20 ms.
         bool polled;
         Id id = 0;  ///< of new_id(), for a command that is woken by it
     };
@@ -125,9 +124,6 @@ private:
         std::uint64_t since_ns;
     };
 
-    /// Of polling for devices other than processors.
-    static constexpr unsigned patience = 200;
-
     static CallbackInboxes &callback_inboxes();
     static void CL_CALLBACK on_start_event(cl_event event, cl_int status, void *data);
     void run();
@@ -155,7 +151,6 @@ private:
     std::atomic<std::size_t> commands_ = 0;    ///< waiting or active
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
     std::size_t polled_ = 0;                   ///< waiting commands of that rule
-    std::atomic<bool> patient_ = false;        ///< some command was polled
 
     std::vector<Remains> remains_;
 
@@ -164,7 +159,7 @@ private:
     // The engine's own.
     std::vector<Active> active_;
     std::map<Id, std::unique_ptr<Command>> asleep_;  ///< those that will be woken
-    Backoff start_backoff_{patience};
+    Backoff start_backoff_;
     Id looked_up_to_ = 0;  ///< in the round of find_starts() through the unordered commands
 
     std::thread thread_;

@@ -45,7 +45,7 @@ public:
 private:
     const Direction direction_;
     const SmallMessage &message_;
-    Backoff backoff_{caller_patience};
+    Backoff backoff_;
     std::shared_ptr<Record> record_;
 };
 
