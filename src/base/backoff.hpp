@@ -15,15 +15,18 @@ namespace cldist {
 /// that yields is in its way less than one that sleeps for microseconds: the end of each sleep preempts a computing thread.
 class Backoff {
 public:
+    /// Where each turn of the loop calls what yields already, it `yields` no second time.
+    explicit Backoff(bool yields = true) : yields_(yields) {}
+
     /// Something moved: begin anew.
     void reset() { since_ = 0; }
 
-    /// How long to sleep now; zero means the processor was yielded instead.
+    /// How long to sleep now; zero means not at all.
     std::chrono::nanoseconds pause(bool bytes_in_flight) {
         const std::uint64_t now = now_ns();
         if (since_ == 0) since_ = now;
         const auto sleep = sleep_after(now - since_, bytes_in_flight);
-        if (sleep.count() == 0) sched_yield();
+        if (sleep.count() == 0 && yields_) sched_yield();
         return sleep;
     }
 
@@ -37,6 +40,7 @@ public:
     }
 
 private:
+    bool yields_;
     std::uint64_t since_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "mpi_interop/small_message.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -18,6 +19,21 @@ namespace {
 std::byte *message_memory() {
     static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(envelope_size + largest_small);
     return memory.get();
+}
+
+// Whether MPI's calls that find nothing yield the processor. Open MPI's mpirun tells its processes; a yes that is told in
+// another way is not known here, and costs a microsecond.
+bool ask_whether_mpi_yields() {
+#ifdef OPEN_MPI
+    for (const char *const name : {"OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_mpi_oversubscribe"})
+        if (const char *const value = std::getenv(name)) return *value == '1' || *value == 't' || *value == 'y';
+#endif
+    return false;
+}
+
+bool mpi_yields() {
+    static const bool yields = ask_whether_mpi_yields();
+    return yields;
 }
 
 // How the calling thread waits. What takes longer than a moment becomes known to the stall report.
@@ -45,7 +61,7 @@ public:
 private:
     const Direction direction_;
     const SmallMessage &message_;
-    Backoff backoff_;
+    Backoff backoff_{!mpi_yields()};
     std::shared_ptr<Record> record_;
 };
 
