@@ -192,7 +192,7 @@ struct ProbeArguments {
 bool quiet(int source) { return message_order().quiet() || source == MPI_PROC_NULL; }
 
 std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
-    Backoff backoff;
+    Backoff backoff(caller_patience);
     for (;;) {
         auto found = probe.matched ? message_order().take(pattern) : message_order().look(pattern);
         if (found || !probe.wait) return found;

@@ -35,7 +35,7 @@ void Agreement::end() { PMPI_Comm_free(&comm_); }
 // Not MPI_Wait, which would take a core from the devices meanwhile.
 void Agreement::wait(MPI_Request request) const {
     int done = 0;
-    for (Backoff backoff;;) {
+    for (Backoff backoff(caller_patience);;) {
         check_mpi(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
         if (done != 0) return;
         if (const auto sleep = backoff.pause(true); sleep.count() > 0) std::this_thread::sleep_for(sleep);

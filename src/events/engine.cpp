@@ -68,7 +68,7 @@ std::chrono::duration<double> tick_of(double stall_seconds) {
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Poller> poller, double stall_seconds)
-    : poller_(std::move(poller)), stall_seconds_(stall_seconds) {
+    : poller_(std::move(poller)), stall_seconds_(stall_seconds), patient_(poller_ != nullptr && poller_->patient()) {
     {
         const std::lock_guard lock(callback_inboxes().mutex);
         next_id_ = (Id{callback_inboxes().of_engine.size()} << id_bits) + 1;
@@ -83,6 +83,7 @@ Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was
 void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     const Id id = rule.id != 0 ? rule.id : new_id();
     const Event start = Event::share(command->bridge()->start().gate);
+    if (rule.polled) patient_ = true;
     bool look_now = false;
     {
         const std::lock_guard lock(mutex_);
@@ -216,6 +217,7 @@ void Engine::run() {
     std::uint64_t next_look = 0;
     std::chrono::nanoseconds rest = look;
     Backoff backoff;
+    Backoff patient_backoff(patience);
     std::vector<Id> ready;
     std::vector<Submitted> submitted;
     std::vector<Id> woken;
@@ -250,11 +252,12 @@ void Engine::run() {
         round.unlock();
         if (moved || active_.empty()) {
             backoff.reset();
+            patient_backoff.reset();
             continue;
         }
         const bool bytes =
             std::any_of(active_.begin(), active_.end(), [](const Active &a) { return a.command->bytes_in_flight(); });
-        if (auto sleep = backoff.pause(bytes); sleep.count() > 0) {
+        if (auto sleep = (patient_ ? patient_backoff : backoff).pause(bytes); sleep.count() > 0) {
             if (some_wait()) sleep = std::min(sleep, rest);
             std::unique_lock lock(inbox_->mutex);
             inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
@@ -437,7 +440,7 @@ void Engine::abandon_all(const std::optional<Status> &status) {
 }
 
 void drive(Command &command, Poller &poller) {
-    Backoff backoff;
+    Backoff backoff(caller_patience);
     for (;;) {
         const Progress progress = command.poll();
         if (progress == Progress::done) return;

@@ -28,6 +28,8 @@ public:
     virtual ~Poller() = default;
     /// Whether anything moved.
     virtual bool poll() = 0;
+    /// Whether to yield for long before sleeping. Not where threads that poll keep each other from a lock.
+    [[nodiscard]] virtual bool patient() const { return false; }
 };
 
 /// The only thread that drives commands, but for blocking ones, which their callers drive. It polls while commands are
@@ -48,7 +50,8 @@ public:
     struct StartRule {
         cl_command_queue ordered_by;  ///< commands of one such queue start in the order of the calls; null: in any
         bool has_wait_list;
-        /// The start event is asked often instead of calling back, which takes NVIDIA's driver 20 ms.
+        /// The start event is asked often instead of calling back, which takes NVIDIA's driver 20 ms, and polling is
+        /// patient: the device does not need the host's cores.
         bool polled;
         Id id = 0;  ///< of new_id(), for a command that is woken by it
     };
@@ -124,6 +127,9 @@ private:
         std::uint64_t since_ns;
     };
 
+    /// Where polling is patient.
+    static constexpr unsigned patience = 200;
+
     static CallbackInboxes &callback_inboxes();
     static void CL_CALLBACK on_start_event(cl_event event, cl_int status, void *data);
     void run();
@@ -151,6 +157,7 @@ private:
     std::atomic<std::size_t> commands_ = 0;    ///< waiting or active
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
     std::size_t polled_ = 0;                   ///< waiting commands of that rule
+    std::atomic<bool> patient_;                ///< the poller is, or some command was polled
 
     std::vector<Remains> remains_;
 
@@ -159,7 +166,7 @@ private:
     // The engine's own.
     std::vector<Active> active_;
     std::map<Id, std::unique_ptr<Command>> asleep_;  ///< those that will be woken
-    Backoff start_backoff_;
+    Backoff start_backoff_{patience};
     Id looked_up_to_ = 0;  ///< in the round of find_starts() through the unordered commands
 
     std::thread thread_;

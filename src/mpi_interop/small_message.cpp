@@ -61,7 +61,7 @@ public:
 private:
     const Direction direction_;
     const SmallMessage &message_;
-    Backoff backoff_{!mpi_yields()};
+    Backoff backoff_{caller_patience, !mpi_yields()};
     std::shared_ptr<Record> record_;
 };
 
