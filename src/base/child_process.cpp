@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -28,11 +29,15 @@ const std::string platforms_at_start = [] {
     return value != nullptr ? fmt::format("{}={}", platforms, value) : std::string();
 }();
 
-// This process's environment, with the list whole. `list` is its memory.
-std::vector<char *> environment(std::string &list) {
+// This process's environment, with the list whole. `list` and `variables` are its memory.
+std::vector<char *> environment(std::string &list, std::vector<std::string> &variables) {
     std::vector<char *> result;
+    for (std::string &variable : variables) result.push_back(variable.data());
     for (char **entry = environ; *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
+        const std::string_view name = text.substr(0, text.find('=') + 1);
+        if (std::any_of(variables.begin(), variables.end(), [&](const auto &v) { return v.starts_with(name); }))
+            continue;
         const bool cut = text.size() < list.size() && list[text.size()] == ':' && list.starts_with(text);
         result.push_back(cut ? list.data() : *entry);
     }
@@ -41,7 +46,7 @@ std::vector<char *> environment(std::string &list) {
 }
 
 // In a process group of its own, so that its children can be killed with it. Gives errno.
-int start(std::vector<std::string> &arguments, int out, pid_t &child) {
+int start(std::vector<std::string> &arguments, std::vector<std::string> &variables, int out, pid_t &child) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -58,7 +63,7 @@ int start(std::vector<std::string> &arguments, int out, pid_t &child) {
     pointers.push_back(nullptr);
     std::string list = platforms_at_start;
     const int error =
-        posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environment(list).data());
+        posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environment(list, variables).data());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
@@ -76,7 +81,8 @@ bool take_output(int in, std::string &output, int wait_ms) {
 
 }  // namespace
 
-ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds limit) {
+ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds limit,
+                   std::vector<std::string> variables) {
     ChildEnd end;
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -84,7 +90,7 @@ ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds
         return end;
     }
     pid_t child = 0;
-    end.error = start(arguments, ends[1], child);
+    end.error = start(arguments, variables, ends[1], child);
     close(ends[1]);
     bool open = end.error == 0;
     const auto deadline = Clock::now() + limit;

@@ -18,7 +18,9 @@ struct ChildEnd {
 };
 
 /// Runs a program, given with its path, and waits for its end; kills it and its own children after `limit`. Its standard
-/// error goes nowhere, its standard input is empty. For what may crash or hang: drivers that are asked for their manners.
-ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds limit);
+/// error goes nowhere, its standard input is empty. `variables` ("NAME=VALUE") take the place of those of its environment. For
+/// what may crash or hang: drivers that are asked for their manners.
+ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds limit,
+                   std::vector<std::string> variables = {});
 
 }  // namespace cldist

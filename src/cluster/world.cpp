@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "cluster/device_choice.hpp"
 #include "cluster/native_icds.hpp"
+#include "events/failure_probe.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
 namespace cldist::cluster {
@@ -65,7 +66,9 @@ cl_device_type type_of(cl_device_id device) {
 std::vector<std::vector<cl_device_id>> choose_devices(const OnHost &place) {
     std::vector<std::vector<cl_device_id>> platforms;
     bool some_gpu = false;
-    for (const cl_platform_id platform : open_native_icds(config().native_icds)) {
+    const std::string &places = config().native_icds;
+    probe_drivers(places.substr(0, places.find(':')), native_libraries(places));
+    for (const cl_platform_id platform : open_native_icds(places)) {
         std::vector<cl_device_id> mine;
         std::vector<cl_device_id> others = devices_of(platform);
         for (const cl_device_id device : others)

@@ -7,6 +7,9 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "base/child_process.hpp"
 #include "base/log.hpp"
@@ -30,6 +33,12 @@ std::string probe_program() {
 // For a platform that hangs where it is not expected to; where it is, the program has a limit of its own.
 constexpr std::chrono::seconds time_limit{20};
 
+// See probe_drivers().
+std::vector<std::string> &variables_of_probe() {
+    static std::vector<std::string> variables;
+    return variables;
+}
+
 bool probe(const std::string &driver) {
     std::string program = probe_program();
     if (program.empty()) {
@@ -39,12 +48,17 @@ bool probe(const std::string &driver) {
             driver);
         return false;
     }
-    const bool survived = run_child({std::move(program), driver}, time_limit).well();
+    const bool survived = run_child({std::move(program), driver}, time_limit, variables_of_probe()).well();
     log_info("{} {} failed events", driver, survived ? "survives" : "does not survive");
     return survived;
 }
 
 }  // namespace
+
+void probe_drivers(const std::string &place, const std::vector<std::string> &libraries) {
+    // Some loaders know only the one, some want a colon-separated list in the other.
+    variables_of_probe() = {"OCL_ICD_VENDORS=" + place, fmt::format("OCL_ICD_FILENAMES={}", fmt::join(libraries, ":"))};
+}
 
 bool survives_failed_events(cl_device_id device) {
     static std::mutex mutex;
