@@ -69,6 +69,11 @@ Space *ContextObject::space(Device memory) const {
     return nullptr;
 }
 
+bool ContextObject::has_one_memory() const {
+    return std::all_of(devices.begin(), devices.end(),
+                       [&](const auto &device) { return device->memory == devices.front()->memory; });
+}
+
 std::vector<Process> ContextObject::processes() const {
     std::vector<Process> all;
     for (const auto &device : devices) all.push_back(device->process);

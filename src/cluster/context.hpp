@@ -41,6 +41,8 @@ public:
     [[nodiscard]] bool has(const DeviceObject &device) const;
     /// Null if the memory is not this process's.
     [[nodiscard]] Space *space(Device memory) const;
+    /// Whether all its devices, of all processes, share one memory.
+    [[nodiscard]] bool has_one_memory() const;
     /// The processes that have a device of it, in order, each once.
     [[nodiscard]] std::vector<Process> processes() const;
 

@@ -299,9 +299,13 @@ void *CL_API_CALL enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffe
         mapped.begin = offset;
         mapped.end = offset + size;
         mapped.flags = flags;
-        // The native runtime's memory, if it can be the one that the program is to get.
+        // The native runtime's memory, if it can be the one that the program is to get. Not where unmapping moves bytes, if
+        // another device may be the one that unmaps; NVIDIA's driver (580) also ends a map whose contents nobody wants before
+        // the reads before it have ended.
         const bool is_here = queue.space != nullptr;
-        mapped.is_native = is_here && (buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1);
+        const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
+        mapped.is_native =
+            is_here && may_be_native && (queue.context->has_one_memory() || queue.space->resources()->processor());
         if (!mapped.is_native) {
             mapped.memory = buffer.host_memory(offset);
             if (mapped.memory == nullptr) {
@@ -400,8 +404,11 @@ cl_int CL_API_CALL enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl
                 CL_INVALID_VALUE, "flags has bits that mean nothing");
         const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
         enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-            // Where migrations waited for transfers, NVIDIA's driver (580) crashed in a thread of its own.
-            if (w.count != 0) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+            // Where migrations waited for transfers, also those of commands before them in the queue, NVIDIA's driver (580)
+            // crashed in a thread of its own.
+            const bool moves_nothing = queue.space->devices.size() == 1 && !queue.space->resources()->processor();
+            if (moves_nothing || w.count != 0)
+                return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
             std::vector<cl_mem> natives;
             for (cl_uint i = 0; i < count; ++i) natives.push_back(memory_of(list[i]).native(*queue.space));
             return clEnqueueMigrateMemObjects(queue.native.get(), count, natives.data(), flags, w.count, w.events,

@@ -80,6 +80,9 @@ public:
         : context_(context), random_(seed) {
         current_seed = seed;
         current_commands = &text_;
+        std::array<char, 128> vendor{};
+        clGetDeviceInfo(devices.front(), CL_DEVICE_VENDOR, vendor.size(), vendor.data(), nullptr);
+        nvidia_ = std::string(vendor.data()).find("NVIDIA") != std::string::npos;
         make_queues(devices);
         make_memory(devices);
         for (std::size_t k = 0; k < kernels_.size(); ++k) {
@@ -174,6 +177,13 @@ private:
                 const cl_buffer_region region{any((size - 1) / alignment + 1) * alignment, 0};
                 const std::size_t length = 1 + any(size - region.origin);
                 const cl_buffer_region whole{region.origin, length};
+                // Of overlapping parts NVIDIA's driver (580) loses track, also natively.
+                const auto overlaps = [&](const memory &other) {
+                    return other.buffer == n && region.origin < other.origin + other.size &&
+                           other.origin < region.origin + length;
+                };
+                const auto first_part = memory_.begin() + static_cast<std::ptrdiff_t>(buffers);
+                if (nvidia_ && std::any_of(first_part, memory_.end(), overlaps)) continue;
                 cl_int code = CL_SUCCESS;
                 memory_.push_back({clCreateSubBuffer(memory_[n].handle, 0, CL_BUFFER_CREATE_TYPE_REGION, &whole, &code),
                                    n, region.origin, length});
@@ -321,9 +331,17 @@ private:
     void write_box() {
         const range r = any_range();
         // Rows with gaps.
-        const std::size_t width = 1 + any(std::min<std::size_t>(r.size, 50));
+        std::size_t width = 1 + any(std::min<std::size_t>(r.size, 50));
         const std::size_t pitch = width + any(20);
-        const std::size_t rows = std::min<std::size_t>((r.size - width) / pitch + 1, 20);
+        std::size_t rows = std::min<std::size_t>((r.size - width) / pitch + 1, 20);
+        if (nvidia_) {
+            // Its driver wants the buffer to have all of every row, and no row of the box to go on in the next.
+            const std::size_t first_row = r.begin / pitch;
+            const std::size_t whole_rows = memory_[r.memory].size / pitch;
+            if (whole_rows <= first_row) return;
+            width = std::min(width, pitch - r.begin % pitch);
+            rows = std::min(rows, whole_rows - first_row);
+        }
         const range box{r.memory, r.begin, (rows - 1) * pitch + width};
         const bytes &data = kept(any_bytes(rows * width));
         for (std::size_t y = 0; y < rows; ++y)
@@ -431,6 +449,7 @@ private:
     }
 
     const cl_context context_;
+    bool nvidia_ = false;
     std::mt19937_64 random_;
     std::vector<queue> queues_;
     std::vector<bytes> models_;
