@@ -68,7 +68,7 @@ std::chrono::duration<double> tick_of(double stall_seconds) {
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Poller> poller, double stall_seconds)
-    : poller_(std::move(poller)), stall_seconds_(stall_seconds), patient_(poller_ != nullptr && poller_->patient()) {
+    : poller_(std::move(poller)), stall_seconds_(stall_seconds), patient_(poller_ != nullptr) {
     {
         const std::lock_guard lock(callback_inboxes().mutex);
         next_id_ = (Id{callback_inboxes().of_engine.size()} << id_bits) + 1;

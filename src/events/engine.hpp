@@ -28,8 +28,6 @@ public:
     virtual ~Poller() = default;
     /// Whether anything moved.
     virtual bool poll() = 0;
-    /// Whether to yield for long before sleeping. Not where threads that poll keep each other from a lock.
-    [[nodiscard]] virtual bool patient() const { return false; }
 };
 
 /// The only thread that drives commands, but for blocking ones, which their callers drive. It polls while commands are
@@ -127,7 +125,7 @@ private:
         std::uint64_t since_ns;
     };
 
-    /// Where polling is patient.
+    /// Where MPI or a device that leaves the host its cores is polled (docs/decisions/0024-yield-before-sleeping.md).
     static constexpr unsigned patience = 200;
 
     static CallbackInboxes &callback_inboxes();
@@ -157,7 +155,7 @@ private:
     std::atomic<std::size_t> commands_ = 0;    ///< waiting or active
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
     std::size_t polled_ = 0;                   ///< waiting commands of that rule
-    std::atomic<bool> patient_;                ///< the poller is, or some command was polled
+    std::atomic<bool> patient_;                ///< there is a poller, or some command was polled
 
     std::vector<Remains> remains_;
 

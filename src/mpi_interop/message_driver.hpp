@@ -29,16 +29,6 @@ public:
     /// Looks for the receive's message, behind all receives announced before. Any thread.
     void match(PendingMatch &pending) { message_order().announce(pending, watches_); }
 
-    /// A thread that yields disturbs computing ones less than one that sleeps for microseconds. But under MPICH's one lock
-    /// it can starve a thread of the user's that polls, too.
-    [[nodiscard]] bool patient() const override {
-#ifdef OPEN_MPI
-        return true;
-#else
-        return false;
-#endif
-    }
-
     /// Requests of the user's, asked about with the rest.
     AdoptedRequests &adopted() { return adopted_; }
 
