@@ -11,6 +11,7 @@
 #include "api/event_table.hpp"
 #include "api/starting.hpp"
 #include "base/trace.hpp"
+#include "events/host_addresses.hpp"
 #include "mpi_interop/message_operations.hpp"
 #include "mpi_interop/small_message.hpp"
 #include "ocl/query.hpp"
@@ -129,13 +130,15 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
     return operations;
 }
 
-// The stall report names the command meanwhile.
-bool wait_at_gate(const Call &call, const Start &start) {
+// What the stall report names a command by that waits for its turn.
+std::vector<std::shared_ptr<Record>> records_of(const Call &call) {
     std::vector<std::shared_ptr<Record>> records;
     for (const Part &part : call.parts)
         records.push_back(make_record(part.range.direction, part.range.size, peer_of(call, part)));
-    return wait_for_start(start, records);
+    return records;
 }
+
+bool wait_at_gate(const Call &call, const Start &start) { return wait_for_start(start, records_of(call)); }
 
 // With nobody at the other end there is nothing to do but to come in its turn.
 void enqueue_nothing(const Call &call) {
@@ -197,7 +200,14 @@ bool is_small(const Call &call) {
 
 SmallMessage small_message(const Call &call) {
     const Part &part = call.parts.front();
-    return {call.queue.queue, part.range.buffer, part.range.offset, part.range.size, peer_of(call, part)};
+    const RangeArgument &range = part.range;
+    SmallMessage message{call.queue.queue, range.buffer, range.offset, range.size, peer_of(call, part), nullptr};
+    if (call.queue.addresses_last) {
+        const cl_map_flags flags = range.direction == Direction::send ? CL_MAP_READ : CL_MAP_WRITE;
+        std::byte *const first = host_addresses().find_or_map(call.queue.queue, range.buffer, flags);
+        if (first != nullptr) message.address = first + range.offset;
+    }
+    return message;
 }
 
 // The calling thread does the work, its queue the copies: nothing is handed to another thread.
@@ -212,7 +222,10 @@ void run_without_event(const Call &call) {
     }
     // Reading a small range takes one command, mapping and unmapping it two.
     Mappings mappings(call, largest_copied(call.resources->host_memory(), config()));
-    if (!mappings.all().empty() || needs_gate(call)) {
+    const bool gated = needs_gate(call);
+    if (!gated && call.queue.in_order && !mappings.all().empty() && find_lasting(call.queue, mappings.all())) {
+        if (!finish_named(call.queue.queue, records_of(call))) throw Error(CL_OUT_OF_RESOURCES, "clFinish failed");
+    } else if (gated || !mappings.all().empty()) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings.all());
         if (!wait_at_gate(call, start)) {
             call.runtime->engine().keep_remains(nullptr, std::move(start.events));

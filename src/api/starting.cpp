@@ -11,6 +11,7 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue) {
     std::shared_ptr<DeviceResources> resources = DeviceResources::of(queue.context, queue.device);
     queue.placeholder = resources->placeholder();
     queue.processor = resources->processor();
+    queue.addresses_last = resources->addresses_last();
     return resources;
 }
 
@@ -30,14 +31,37 @@ cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &comm
     return queue.in_order || command.num_events == 0 ? queue.queue : nullptr;
 }
 
+namespace {
+
+// Known to the stall report.
+class Named {
+public:
+    explicit Named(std::span<const std::shared_ptr<Record>> records) : records_(records) {
+        for (const auto &record : records_) pending_records().add(record);
+    }
+    Named(const Named &) = delete;
+    Named &operator=(const Named &) = delete;
+    ~Named() {
+        for (const auto &record : records_) pending_records().remove(*record);
+    }
+
+private:
+    const std::span<const std::shared_ptr<Record>> records_;
+};
+
+}  // namespace
+
 bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS; }
 
 bool wait_for_start(const Start &start, std::span<const std::shared_ptr<Record>> records) {
     if (start.failed) return false;
-    for (const auto &record : records) pending_records().add(record);
-    const bool well = wait_for(start.last);
-    for (const auto &record : records) pending_records().remove(*record);
-    return well;
+    const Named named(records);
+    return wait_for(start.last);
+}
+
+bool finish_named(cl_command_queue queue, std::span<const std::shared_ptr<Record>> records) {
+    const Named named(records);
+    return clFinish(queue) == CL_SUCCESS;
 }
 
 Error failed_wait() {

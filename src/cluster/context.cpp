@@ -41,7 +41,8 @@ const QueueInfo &Space::transfer_queue() {
              devices.front(),
              properties == 0,
              resources()->placeholder(),
-             resources()->processor()};
+             resources()->processor(),
+             resources()->addresses_last()};
     return info_;
 }
 

@@ -303,8 +303,9 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     if (plan_mapping(resources->host_memory(), size, nullptr, config()))
         mappings.push_back(
             {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
-    auto bridge = mappings.empty() ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
-                                   : std::make_unique<Bridge>(queue, waits, mappings);
+    auto bridge = find_lasting(queue, mappings) || mappings.empty()
+                      ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
+                      : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
     steps_.add(transfer.step, space, cldist::Event::share(bridge->user_visible_event()));
     start_channel(transfer, std::move(range), std::move(bridge), queue.device,

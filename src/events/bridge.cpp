@@ -7,6 +7,7 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "events/host_addresses.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -73,8 +74,11 @@ cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> 
     const cl_event *const list = waits.empty() ? nullptr : waits.data();
     cl_int code = CL_SUCCESS;
     if (m.staging == nullptr) {
+        if (find_lasting(info, {&m, 1})) return CL_SUCCESS;
         m.memory = clEnqueueMapBuffer(info.queue, m.buffer, CL_FALSE, m.flags, m.offset, m.size, count, list,
                                       event.out(), &code);
+        if (info.addresses_last && code == CL_SUCCESS)
+            host_addresses().learn(m.buffer, static_cast<std::byte *>(m.memory) - m.offset);
         return code;
     }
     m.memory = m.staging.get();
@@ -128,6 +132,18 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
 
 }  // namespace
 
+bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings) {
+    if (!info.addresses_last) return false;
+    for (Mapping &m : mappings) {
+        if (m.staging != nullptr) return false;
+        std::byte *const address = host_addresses().find(m.buffer);
+        if (address == nullptr) return false;
+        m.memory = address + m.offset;
+        m.lasting = true;
+    }
+    return true;
+}
+
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
     Start start = begin(info, wait_list, mappings);
     check(clFlush(info.queue), "clFlush");
@@ -137,7 +153,7 @@ Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, 
 std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::span<const Mapping> mappings) {
     std::vector<Event> events;
     for (const Mapping &m : mappings) {
-        if (m.memory == nullptr) continue;
+        if (m.memory == nullptr || m.lasting) continue;
         if (m.staging != nullptr && m.flags == CL_MAP_READ) continue;
         Event event;
         const cl_uint count = after != nullptr ? 1 : 0;

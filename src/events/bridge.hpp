@@ -20,6 +20,8 @@ struct QueueInfo {
     cl_mem placeholder = nullptr;
     /// The device is the host's processor: mapping moves nothing.
     bool processor = false;
+    /// See HostAddresses::last().
+    bool addresses_last = false;
 };
 
 /// A range of a buffer that is to lie in host memory while a command runs.
@@ -32,6 +34,8 @@ struct Mapping {
     /// If not null, memory of the library's that the range is copied to (CL_MAP_READ) or from (CL_MAP_WRITE) instead. What
     /// is to be written lies there as a whole: copying back leaves nothing out.
     std::shared_ptr<std::byte> staging = nullptr;
+    /// `memory` is the buffer's lasting address: no command maps or unmaps it.
+    bool lasting = false;
 };
 
 /// What tells when a command may start.
@@ -42,6 +46,9 @@ struct Start {
     /// An event of the wait list failed while the command was enqueued: the gate may never end.
     bool failed = false;
 };
+
+/// Fills the mappings' memory from lasting addresses. Whether all are known.
+bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings);
 
 /// Enqueues and flushes the mappings, or, if there are none, a command that does nothing.
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings);

@@ -23,16 +23,14 @@ std::byte *message_memory() {
 
 // Whether MPI's calls that find nothing yield the processor. Open MPI's mpirun tells its processes; a yes that is told in
 // another way is not known here, and costs a microsecond.
-bool ask_whether_mpi_yields() {
-#ifdef OPEN_MPI
-    for (const char *const name : {"OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_mpi_oversubscribe"})
-        if (const char *const value = std::getenv(name)) return *value == '1' || *value == 't' || *value == 'y';
-#endif
-    return false;
-}
-
 bool mpi_yields() {
-    static const bool yields = ask_whether_mpi_yields();
+    static const bool yields = [] {
+#ifdef OPEN_MPI
+        for (const char *const name : {"OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_mpi_oversubscribe"})
+            if (const char *const value = std::getenv(name)) return *value == '1' || *value == 't' || *value == 'y';
+#endif
+        return false;
+    }();
     return yields;
 }
 
@@ -75,12 +73,29 @@ Status finish(int code, MPI_Request request, const char *call, Wait &wait) {
     return code == MPI_SUCCESS ? Status{} : mpi_failure(code, call);
 }
 
+// Both wait for the commands before them in the queue, and are waited for.
+cl_int read_range(const SmallMessage &message, std::byte *to) {
+    if (message.address == nullptr)
+        return clEnqueueReadBuffer(message.queue, message.buffer, CL_TRUE, message.offset, message.size, to, 0, nullptr,
+                                   nullptr);
+    const cl_int code = clFinish(message.queue);
+    if (code == CL_SUCCESS) std::memcpy(to, message.address, message.size);
+    return code;
+}
+cl_int write_range(const SmallMessage &message, const std::byte *from, std::size_t size) {
+    if (message.address == nullptr)
+        return clEnqueueWriteBuffer(message.queue, message.buffer, CL_TRUE, message.offset, size, from, 0, nullptr,
+                                    nullptr);
+    const cl_int code = clFinish(message.queue);
+    if (code == CL_SUCCESS) std::memcpy(message.address, from, size);
+    return code;
+}
+
 }  // namespace
 
 Status send_small(const SmallMessage &message) {
     std::byte *const memory = message_memory();
-    const cl_int code = clEnqueueReadBuffer(message.queue, message.buffer, CL_TRUE, message.offset, message.size,
-                                            memory + envelope_size, 0, nullptr, nullptr);
+    const cl_int code = read_range(message, memory + envelope_size);
     const bool read = code == CL_SUCCESS;
     encode({read ? message.size : 0, 0, 0, code}, memory);
     const MessagePeer &peer = message.peer;
@@ -89,7 +104,7 @@ Status send_small(const SmallMessage &message) {
     const int sent = PMPI_Isend(memory, static_cast<int>(envelope_size + (read ? message.size : 0)), MPI_BYTE,
                                 peer.rank, peer.tag, peer.comm->handle(), &request);
     const Status status = finish(sent, request, "MPI_Isend", wait);
-    return read ? status : Status::failure(code, fmt::format("clEnqueueReadBuffer returned {}", code));
+    return read ? status : Status::failure(code, fmt::format("reading the buffer returned {}", code));
 }
 
 Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &left) {
@@ -112,9 +127,8 @@ Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &le
     if (!status.ok()) return status;
     const auto envelope = decode(std::span(whole, bytes));
     if (!envelope) return not_recognized(found);
-    const cl_int code = clEnqueueWriteBuffer(message.queue, message.buffer, CL_TRUE, message.offset, envelope->size,
-                                             whole + envelope_size, 0, nullptr, nullptr);
-    return code == CL_SUCCESS ? Status{} : Status::failure(code, fmt::format("clEnqueueWriteBuffer returned {}", code));
+    const cl_int code = write_range(message, whole + envelope_size, envelope->size);
+    return code == CL_SUCCESS ? Status{} : Status::failure(code, fmt::format("writing the buffer returned {}", code));
 }
 
 }  // namespace cldist

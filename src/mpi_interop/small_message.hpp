@@ -17,6 +17,7 @@ struct SmallMessage {
     std::size_t offset;  ///< bytes
     std::size_t size;    ///< bytes, from 1 to largest_small
     MessagePeer peer;
+    std::byte *address;  ///< where the range lies, if that lasts (HostAddresses); else null
 };
 
 inline constexpr std::size_t largest_small = std::size_t{16} << 10U;

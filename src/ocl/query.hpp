@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -50,6 +51,13 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
     if (clGetDeviceInfo(device, param, size, text.data(), nullptr) != CL_SUCCESS) return {};
     text.resize(size - 1);
     return text;
+}
+
+[[nodiscard]] inline bool is_pocl(cl_device_id device) {
+    const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
+    char name[64] = "";
+    clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, nullptr);
+    return std::string_view(name) == "Portable Computing Language";
 }
 
 }  // namespace cldist

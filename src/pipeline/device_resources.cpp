@@ -1,10 +1,10 @@
 #include "pipeline/device_resources.hpp"
 
-#include <string_view>
 #include <utility>
 
 #include "base/config.hpp"
 #include "base/idle_cache.hpp"
+#include "events/host_addresses.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/profile_file.hpp"
 
@@ -25,13 +25,6 @@ Queue make_queue(cl_context context, cl_device_id device) {
     Queue queue = Queue::adopt(clCreateCommandQueue(context, device, 0, &code));
     check(code, "clCreateCommandQueue");
     return queue;
-}
-
-bool is_pocl(cl_device_id device) {
-    const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
-    char name[64] = "";
-    clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, nullptr);
-    return std::string_view(name) == "Portable Computing Language";
 }
 
 // See QueueInfo::placeholder.
@@ -58,6 +51,7 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
       processor_((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0),
+      addresses_last_(HostAddresses::last(context)),
       advice_(advice_for(device)) {}
 
 RectKernels &DeviceResources::rect_kernels() {

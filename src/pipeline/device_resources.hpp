@@ -36,6 +36,8 @@ public:
 
     /// Whether the device is the host's processor itself, which needs no unmapping to see what the host wrote.
     [[nodiscard]] bool processor() const { return processor_; }
+    /// See HostAddresses::last().
+    [[nodiscard]] bool addresses_last() const { return addresses_last_; }
     /// What the device's profile says of a route; null if there is none.
     [[nodiscard]] const Advice *advice(Route route) const {
         const auto &advice = advice_.at(static_cast<std::size_t>(route));
@@ -55,6 +57,7 @@ private:
     std::unique_ptr<RectKernels> rect_kernels_;
     bool host_memory_;
     bool processor_;
+    bool addresses_last_;
     AdviceForRoutes advice_;
     Refinements refinements_;
 };

@@ -33,12 +33,13 @@ MPI_CASE("a forced path that can't be taken fails at the call, and the automatic
     const bool forced = path != nullptr && std::string_view(path) == "mapped";
     constexpr std::size_t size = 3 << 20;
     const queue_handle queue = cl.in_order_queue();
-    const buffer_handle out = cl.filled(size, 1);
-    const buffer_handle in = cl.filled(size, 2);
     for (const int before : {0, 1}) {
         CAPTURE(before);
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             CAPTURE(blocking);
+            // New ones: where the others lie may be known.
+            const buffer_handle out = cl.filled(size, 1);
+            const buffer_handle in = cl.filled(size, 2);
             refusals_in = before;
             event_handle event;
             const cl_int code = clEnqueueSendrecvBuffer(queue, out, blocking, 0, size, 0, 1, in, 0, size, 0, 1,
@@ -57,6 +58,8 @@ MPI_CASE("a forced path that can't be taken fails at the call, and the automatic
         }
     }
     // Nothing was sent or is left behind: the next ones meet each other.
+    const buffer_handle out = cl.filled(size, 1);
+    const buffer_handle in = cl.filled(size, 2);
     expect_received(
         [&] {
             event_handle event;

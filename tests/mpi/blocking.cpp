@@ -44,6 +44,43 @@ MPI_CASE("blocking messages of all small sizes go back and forth on in-order and
     }
 }
 
+MPI_CASE("buffers that come and go, and parts of them, are sent and received where they are", 2) {
+    const opencl cl;
+    if (mpi.rank > 1) {
+        return;
+    }
+    const queue_handle queue = cl.in_order_queue();
+    const std::size_t unit = sub_buffer_alignment(cl.device);
+    for (std::uint64_t turn = 0; turn < 100; ++turn) {
+        CAPTURE(turn);
+        constexpr std::array<std::size_t, 4> sizes{8, 4 * KiB, 64 * KiB, 1 * MiB};
+        const std::size_t size = sizes.at(turn % sizes.size());
+        const std::size_t origin = turn % 3 * unit;
+        // Handles and places of those of earlier turns come again.
+        const buffer_handle whole = cl.filled(origin + size, 2 * turn + (mpi.rank == 0 ? 0 : 1));
+        const buffer_handle part = cl.sub_buffer(whole, origin, size);
+        const cl_mem used = turn % 2 == 0 ? cl_mem(part) : cl_mem(whole);
+        const std::size_t offset = turn % 2 == 0 ? 0 : origin;
+        const bool waits = turn % 5 == 0;  // else nothing but the call
+        event_handle event;
+        cl_event *const wanted = waits ? event.out() : nullptr;
+        const cl_bool blocking = waits ? CL_FALSE : CL_TRUE;
+        if (mpi.rank == 0) {
+            CL_OK(clEnqueueSendBuffer(queue, used, blocking, offset, size, 1, 7, mpi.comm, 0, nullptr, wanted));
+        } else {
+            CL_OK(clEnqueueRecvBuffer(queue, used, blocking, offset, size, 0, 7, mpi.comm, 0, nullptr, wanted));
+        }
+        if (waits) {
+            const cl_event ended = event;
+            CL_OK(clWaitForEvents(1, &ended));
+        }
+        if (mpi.rank == 1) {
+            cl.expect(whole, origin, size, 2 * turn, origin);
+            cl.expect(whole, 0, origin, 2 * turn + 1);
+        }
+    }
+}
+
 MPI_CASE("a small blocking call comes after the kernels before it and before those behind it", 2) {
     const opencl cl;
     if (mpi.rank > 1) {

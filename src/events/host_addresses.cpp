@@ -1,0 +1,63 @@
+#include "events/host_addresses.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "ocl/query.hpp"
+
+namespace cldist {
+namespace {
+
+bool addresses_last(cl_device_id device) {
+    constexpr cl_device_svm_capabilities shared = CL_DEVICE_SVM_FINE_GRAIN_BUFFER;
+    return is_pocl(device) && (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0 &&
+           (query<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES).value_or(0) & shared) != 0;
+}
+
+}  // namespace
+
+bool HostAddresses::last(cl_context context) {
+    std::vector<cl_device_id> devices(query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES).value_or(0));
+    if (devices.empty() || clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
+                                            devices.data(), nullptr) != CL_SUCCESS)
+        return false;
+    // Where one device has memory of its own, a buffer moves.
+    return std::all_of(devices.begin(), devices.end(), addresses_last);
+}
+
+std::byte *HostAddresses::find(cl_mem buffer) const {
+    const std::lock_guard lock(mutex_);
+    const auto at = of_buffer_.find(buffer);
+    return at == of_buffer_.end() ? nullptr : at->second;
+}
+
+void HostAddresses::learn(cl_mem buffer, std::byte *address) {
+    const std::lock_guard lock(mutex_);
+    if (!of_buffer_.emplace(buffer, address).second) return;
+    if (clSetMemObjectDestructorCallback(buffer, on_destroyed, this) != CL_SUCCESS) of_buffer_.erase(buffer);
+}
+
+std::byte *HostAddresses::find_or_map(cl_command_queue queue, cl_mem buffer, cl_map_flags flags) {
+    if (std::byte *const known = find(buffer)) return known;
+    cl_int code = CL_SUCCESS;
+    void *const mapped = clEnqueueMapBuffer(queue, buffer, CL_TRUE, flags, 0, 1, 0, nullptr, nullptr, &code);
+    if (code != CL_SUCCESS) return nullptr;
+    clEnqueueUnmapMemObject(queue, buffer, mapped, 0, nullptr, nullptr);
+    learn(buffer, static_cast<std::byte *>(mapped));
+    return find(buffer);
+}
+
+void CL_CALLBACK HostAddresses::on_destroyed(cl_mem buffer, void *data) {
+    auto &self = *static_cast<HostAddresses *>(data);
+    const std::lock_guard lock(self.mutex_);
+    self.of_buffer_.erase(buffer);
+}
+
+HostAddresses &host_addresses() {
+    // Never destroyed: buffers may be destroyed at exit.
+    static auto &instance = *new HostAddresses;
+    return instance;
+}
+
+}  // namespace cldist
