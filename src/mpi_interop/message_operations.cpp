@@ -176,7 +176,10 @@ private:
             send_inlined();
             return;
         }
-        plan_ = plan_send(range_.size, situation(peer_.rank), config());
+        Situation with_peer = situation(peer_.rank);
+        with_peer.in_place = trial_.chooses_place(range_, with_peer);
+        plan_ = plan_send(range_.size, with_peer, config());
+        in_place_ = with_peer.in_place;
         if (!plan_.inlined) trial_.refine(plan_, range_, message_route(peer_.comm->same_host(peer_.rank)));
         record()->chosen(plan_.path, plan_.block, plan_.depth);
         if (plan_.inlined)
@@ -225,7 +228,8 @@ private:
 
     void start_blocks() {
         channel_ = channels_.acquire();
-        encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS}, envelope_.data());
+        encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS, in_place_ ? 1U : 0U},
+               envelope_.data());
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(peer_.rank), *channel_};
         blocks_.emplace(range_, Direction::send, range_.size, plan_, message_end(Direction::send, peer, plan_),
                         record());
@@ -302,6 +306,7 @@ private:
     const bool synchronous_;
     Plan plan_;
     BlockTrial trial_;
+    bool in_place_ = false;
     Step step_ = Step::nothing;
     std::optional<int> channel_;
     std::array<std::byte, envelope_size> envelope_{};
@@ -501,7 +506,9 @@ private:
     }
 
     void start_blocks(const Envelope &envelope, int source) {
-        const Plan plan = plan_recv(size_, envelope.block, situation(source), config());
+        Situation with_peer = situation(source);
+        with_peer.in_place = envelope.in_place != 0;
+        const Plan plan = plan_recv(size_, envelope.block, with_peer, config());
         record()->chosen(range_.copied ? Path::pinned : plan.path, plan.block, plan.depth);
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(source),
                              static_cast<int>(envelope.channel)};

@@ -7,7 +7,7 @@ namespace {
 
 struct Header {
     std::uint32_t magic = 0x54534443;  // "CDST"
-    std::uint16_t version = 1;
+    std::uint16_t version = 2;
     std::uint16_t bytes = envelope_size;
     Envelope envelope;
 };

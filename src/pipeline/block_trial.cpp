@@ -14,11 +14,20 @@ constexpr double waited = 8;
 
 }  // namespace
 
+bool BlockTrial::chooses_place(const DeviceRange &range, const Situation &situation) {
+    if (config().refine == Switch::off || range.resources == nullptr || !may_stage(range.size, situation, config()))
+        return false;
+    chose_way_ = true;
+    in_place_ = range.resources->refinements().next_in_place(range.size);
+    return in_place_;
+}
+
 void BlockTrial::refine(Plan &plan, const DeviceRange &range, Route route, std::size_t granularity) {
     if (config().refine == Switch::off || config().block_size.value != 0 || plan.path == Path::pinned ||
         range.resources == nullptr || range.strided || plan.block >= range.size)
         return;
-    const int shift = range.resources->refinements().next(route, plan.block, range.size);
+    // In place the size of blocks does not matter.
+    const int shift = in_place_ ? 0 : range.resources->refinements().next(route, plan.block, range.size);
     const std::size_t block = shifted(plan.block, shift);
     if (block % granularity != 0) return;
     resources_ = range.resources;
@@ -39,7 +48,9 @@ void BlockTrial::ended(const BlockTransfer &transfer) {
     const auto others = static_cast<double>(end - transfer.first_moved_ns());
     const auto blocks = static_cast<double>((size_ + block_ - 1) / block_);
     if (blocks > 1 && first > waited * others / (blocks - 1)) return;
-    resources_->refinements().took(route_, size_, shift_, (first + others) * 1e-9);
+    const double seconds = (first + others) * 1e-9;
+    if (!in_place_) resources_->refinements().took(route_, size_, shift_, seconds);
+    if (chose_way_) resources_->refinements().took(size_, in_place_, seconds);
 }
 
 }  // namespace cldist

@@ -15,6 +15,8 @@ constexpr std::size_t largest_pinned_inlined = 256 * kib;
 // A copy of so much, as a whole, takes less time than driver and engine need to hand each other its blocks.
 constexpr std::size_t most_copied_whole = 4 * mib;
 constexpr std::size_t mapped_block = 16 * mib;
+// In place on one host: enough blocks to see when the far end began.
+constexpr std::size_t smallest_mapped_block_on_host = 128 * kib;
 constexpr unsigned mapped_depth = 16;
 
 // Between processes of one host MPI copies from one's memory to the other's. Through staging blocks that stay in the
@@ -70,10 +72,16 @@ Path path_in_blocks(std::size_t size, const Situation &situation, const Config &
     if (requested.path == Path::pinned) return Path::pinned;
     if (!situation.mapped || situation.strided) return Path::pipelined;
     if (requested.path == Path::mapped) return Path::mapped;
-    return situation.same_host && size >= staged_on_host_min ? Path::pipelined : Path::mapped;
+    return !situation.in_place && situation.same_host && size >= staged_on_host_min ? Path::pipelined : Path::mapped;
 }
 
 }  // namespace
+
+bool may_stage(std::size_t size, const Situation &situation, const Config &requested) {
+    return requested.path == Path::automatic && requested.block_size.value == 0 && situation.mapped &&
+           advised(size, situation, requested) == nullptr && !situation.strided && !situation.no_device &&
+           path_in_blocks(size, situation, requested) == Path::pipelined;
+}
 
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested) {
     if (requested.path != Path::automatic) return requested.path == Path::mapped;
@@ -108,7 +116,10 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
         case Path::mapped: {
             // From host memory the bytes may be on their way to a device that takes them block by block, on this host
             // perhaps the processor.
-            const std::size_t block = situation.no_device ? pipelined_block(size, situation.same_host) : mapped_block;
+            const std::size_t block = situation.no_device ? pipelined_block(size, situation.same_host)
+                                      : situation.in_place
+                                          ? std::clamp(size / 8, smallest_mapped_block_on_host, mapped_block)
+                                          : mapped_block;
             return in_blocks(Path::mapped, size, block, mapped_depth, requested);
         }
         case Path::pinned:

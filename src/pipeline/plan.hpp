@@ -42,7 +42,12 @@ struct Situation {
     bool strided = false;            ///< the bytes lie apart, so that they can't be sent or received in place
     bool no_device = false;          ///< the range is host memory, not a device's buffer
     const Advice *advice = nullptr;  ///< of a profile, for this route; null: the built-in choice
+    /// Blocks are not staged where they could be (may_stage()).
+    bool in_place = false;
 };
+
+/// Whether a message of `size` bytes may go either way: through staging blocks, which is what is planned, or in place.
+bool may_stage(std::size_t size, const Situation &situation, const Config &requested);
 
 /// What the sender does with `size` bytes.
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested);

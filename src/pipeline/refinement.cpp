@@ -1,6 +1,7 @@
 #include "pipeline/refinement.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace cldist {
 namespace {
@@ -15,6 +16,11 @@ constexpr unsigned enough_samples = 4;
 constexpr double clearly = 0.97;
 // The best time counts for more each time it is not met again, so that what holds no longer is forgotten.
 constexpr double forgetting = 1.01;
+// Two ways differ more than two block sizes, and so does what a trial costs.
+constexpr unsigned enough_of_way = 2;
+constexpr double clearly_other_way = 0.9;
+constexpr unsigned first_period_of_way = 2;
+constexpr unsigned last_period_of_way = 64;
 
 }  // namespace
 
@@ -55,6 +61,30 @@ void Refinement::took(int shift, double seconds_per_byte) {
     period_ = first_period;
 }
 
+bool WayRefinement::next() {
+    if (++since_trial_ < period_) return in_use_;
+    since_trial_ = 0;
+    return !in_use_;
+}
+
+void WayRefinement::took(bool other, double seconds_per_byte) {
+    Way &way = ways_.at(other ? 1 : 0);
+    way.last.at(way.samples++ % way.last.size()) = seconds_per_byte;
+    const auto &[planned, second] = ways_;
+    if (planned.samples < enough_of_way || second.samples < enough_of_way) return;
+    const double used = (in_use_ ? second : planned).shortest();
+    if ((in_use_ ? planned : second).shortest() < used * clearly_other_way) {
+        in_use_ = !in_use_;
+        period_ = first_period_of_way;
+    } else if (other != in_use_) {
+        period_ = std::min(period_ * 2, last_period_of_way);
+    }
+}
+
+double WayRefinement::Way::shortest() const {
+    return *std::min_element(last.begin(), last.begin() + std::min<std::ptrdiff_t>(samples, last.size()));
+}
+
 int Refinements::next(Route route, std::size_t planned, std::size_t size) {
     const std::lock_guard lock(mutex_);
     return of(route, size).next(planned, size);
@@ -63,6 +93,16 @@ int Refinements::next(Route route, std::size_t planned, std::size_t size) {
 void Refinements::took(Route route, std::size_t size, int shift, double seconds) {
     const std::lock_guard lock(mutex_);
     of(route, size).took(shift, seconds / static_cast<double>(size));
+}
+
+bool Refinements::next_in_place(std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    return in_place_.at(size_class(size)).next();
+}
+
+void Refinements::took(std::size_t size, bool in_place, double seconds) {
+    const std::lock_guard lock(mutex_);
+    in_place_.at(size_class(size)).took(in_place, seconds / static_cast<double>(size));
 }
 
 }  // namespace cldist

@@ -33,6 +33,31 @@ private:
     bool tries_larger_ = false;
 };
 
+/// Takes the other one of two ways now and then, and from then on where that is clearly faster, until it is so no longer. Pure;
+/// one for each size class.
+///
+/// Which of the ways is faster may change while the program runs, with the cores that it gets: the shortest of the last times
+/// of each counts.
+class WayRefinement {
+public:
+    /// Whether the next transfer goes the other way than the planned one.
+    [[nodiscard]] bool next();
+    /// A transfer that went so took so long for each byte.
+    void took(bool other, double seconds_per_byte);
+
+private:
+    struct Way {
+        std::array<double, 4> last{};  ///< seconds per byte
+        unsigned samples = 0;
+        [[nodiscard]] double shortest() const;
+    };
+
+    std::array<Way, 2> ways_{};
+    bool in_use_ = false;
+    unsigned since_trial_ = 0;  ///< transfers
+    unsigned period_ = 2;       ///< transfers between trials
+};
+
 /// `planned` times two to the power of `shift`.
 [[nodiscard]] constexpr std::size_t shifted(std::size_t planned, int shift) {
     return shift < 0 ? planned >> -shift : planned << shift;
@@ -43,6 +68,9 @@ class Refinements {
 public:
     [[nodiscard]] int next(Route route, std::size_t planned, std::size_t size);
     void took(Route route, std::size_t size, int shift, double seconds);
+    /// Of messages that may be staged: whether the next one goes in place.
+    [[nodiscard]] bool next_in_place(std::size_t size);
+    void took(std::size_t size, bool in_place, double seconds);
 
 private:
     [[nodiscard]] Refinement &of(Route route, std::size_t size) {
@@ -51,6 +79,7 @@ private:
 
     std::mutex mutex_;
     std::array<std::array<Refinement, size_class_count>, route_count> refinements_{};
+    std::array<WayRefinement, size_class_count> in_place_{};
 };
 
 }  // namespace cldist

@@ -81,6 +81,30 @@ MPI_CASE("buffers that come and go, and parts of them, are sent and received whe
     }
 }
 
+MPI_CASE("one large message after another arrives, whether it is staged or goes in place", 2) {
+    const opencl cl;
+    if (mpi.rank > 1) {
+        return;
+    }
+    const queue_handle queue = cl.in_order_queue();
+    constexpr std::size_t skip = 100;
+    for (const std::size_t size : {512 * KiB, 3 * MiB + 13}) {
+        for (std::uint64_t turn = 0; turn < 20; ++turn) {
+            CAPTURE(size);
+            CAPTURE(turn);
+            const buffer_handle buffer = cl.filled(size + 2 * skip, 2 * turn + static_cast<std::uint64_t>(mpi.rank));
+            if (mpi.rank == 0) {
+                CL_OK(send_now(queue, buffer, skip, size, mpi));
+            } else {
+                CL_OK(receive_now(queue, buffer, skip, size, mpi));
+                cl.expect(buffer, skip, size, 2 * turn, skip);
+                cl.expect(buffer, 0, skip, 2 * turn + 1);
+                cl.expect(buffer, skip + size, skip, 2 * turn + 1, skip + size);
+            }
+        }
+    }
+}
+
 MPI_CASE("a small blocking call comes after the kernels before it and before those behind it", 2) {
     const opencl cl;
     if (mpi.rank > 1) {

@@ -232,3 +232,24 @@ TEST_CASE("every plan of a file covers it with blocks that are multiples of what
         }
     }
 }
+
+TEST_CASE("on one host a mapped range may be staged or go in place, and both ends do the same") {
+    const Config nothing{};
+    for (const std::size_t size : {512 * kib, 3 * mib + 1, 64 * mib, 1024 * mib}) {
+        CAPTURE(size);
+        REQUIRE(may_stage(size, cpu_same_host, nothing));
+        CHECK(plan_send(size, cpu_same_host, nothing).path == Path::pipelined);
+        Situation in_place = cpu_same_host;
+        in_place.in_place = true;
+        const Plan sent = plan_send(size, in_place, nothing);
+        CHECK(sent.path == Path::mapped);
+        CHECK(sent.block <= 16 * mib);
+        CHECK(plan_recv(size, sent.block, in_place, nothing).path == Path::mapped);
+    }
+    CHECK_FALSE(may_stage(64 * mib, cpu, nothing));
+    CHECK_FALSE(may_stage(64 * mib, gpu_same_host, nothing));
+    CHECK_FALSE(may_stage(64 * mib, cpu_unmapped, nothing));
+    CHECK_FALSE(may_stage(256 * kib, cpu_same_host, nothing));
+    CHECK_FALSE(may_stage(64 * mib, cpu_same_host, forced(Path::mapped)));
+    CHECK_FALSE(may_stage(64 * mib, cpu_same_host, forced(Path::pipelined)));
+}

@@ -17,8 +17,8 @@ std::vector<std::byte> message(const Envelope &envelope, std::size_t payload) {
 }  // namespace
 
 TEST_CASE("what was encoded is decoded") {
-    for (const Envelope &envelope :
-         {Envelope{}, Envelope{1, 0, 0, 0}, Envelope{5'000'000'000, 4096, 77, 0}, Envelope{0, 0, 0, -14}}) {
+    for (const Envelope &envelope : {Envelope{}, Envelope{1, 0, 0, 0}, Envelope{5'000'000'000, 4096, 77, 0},
+                                     Envelope{0, 0, 0, -14}, Envelope{1 << 20, 4096, 3, 0, 1}}) {
         const std::size_t payload = envelope.block == 0 && envelope.failure == 0 ? envelope.size : 0;
         CHECK(decode(message(envelope, payload)) == envelope);
     }
