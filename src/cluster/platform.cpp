@@ -84,7 +84,7 @@ cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info p
             case CL_PLATFORM_PROFILE: answer.text("FULL_PROFILE"); break;
             case CL_PLATFORM_VERSION: answer.text("OpenCL 3.0 cldist " CLDIST_VERSION); break;
             case CL_PLATFORM_NUMERIC_VERSION: answer.give(cl_version{CL_MAKE_VERSION(3, 0, 0)}); break;
-            case CL_PLATFORM_NAME: answer.text("cldist"); break;
+            case CL_PLATFORM_NAME:
             case CL_PLATFORM_VENDOR: answer.text("cldist"); break;
             case CL_PLATFORM_EXTENSIONS: answer.text("cl_khr_icd"); break;
             case CL_PLATFORM_EXTENSIONS_WITH_VERSION:

@@ -46,8 +46,8 @@ void BlockTrial::ended(const BlockTransfer &transfer) {
     const std::uint64_t end = now_ns();
     const auto first = static_cast<double>(transfer.first_moved_ns() - start_ns_);
     const auto others = static_cast<double>(end - transfer.first_moved_ns());
-    const auto blocks = static_cast<double>((size_ + block_ - 1) / block_);
-    if (blocks > 1 && first > waited * others / (blocks - 1)) return;
+    const std::size_t blocks = (size_ + block_ - 1) / block_;
+    if (blocks > 1 && first > waited * others / static_cast<double>(blocks - 1)) return;
     const double seconds = (first + others) * 1e-9;
     if (!in_place_) resources_->refinements().took(route_, size_, shift_, seconds);
     if (chose_way_) resources_->refinements().took(size_, in_place_, seconds);

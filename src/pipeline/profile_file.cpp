@@ -166,7 +166,7 @@ std::string mpi_version() {
     std::string version(text, static_cast<std::size_t>(std::max(length, 0)));
     version = version.substr(0, version.find_first_of(",\n"));
     std::replace(version.begin(), version.end(), '\t', ' ');
-    return version.c_str();  // up to the first zero
+    return version.substr(0, version.find('\0'));
 }
 
 std::string file_name_of(const std::string &text) {

@@ -44,8 +44,8 @@ void Refinement::took(int shift, double seconds_per_byte) {
     ++met.samples;
     auto &[smaller, used, larger] = candidates_;
     if (used.samples < enough_samples) return;
-    const auto better = [&](const Candidate &other) {
-        return other.samples >= enough_samples && other.best < used.best * clearly;
+    const auto better = [most = used.best * clearly](const Candidate &other) {
+        return other.samples >= enough_samples && other.best < most;
     };
     if (better(smaller)) {
         --shift_;
@@ -82,7 +82,7 @@ void WayRefinement::took(bool other, double seconds_per_byte) {
 }
 
 double WayRefinement::Way::shortest() const {
-    return *std::min_element(last.begin(), last.begin() + std::min<std::ptrdiff_t>(samples, last.size()));
+    return *std::min_element(last.begin(), samples < last.size() ? last.begin() + samples : last.end());
 }
 
 int Refinements::next(Route route, std::size_t planned, std::size_t size) {
