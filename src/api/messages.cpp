@@ -224,7 +224,7 @@ void run_without_event(const Call &call) {
     Mappings mappings(call, largest_copied(call.resources->host_memory(), config()));
     const bool gated = needs_gate(call);
     if (!gated && call.queue.in_order && !mappings.all().empty() && find_lasting(call.queue, mappings.all())) {
-        if (!finish_named(call.queue.queue, records_of(call))) throw Error(CL_OUT_OF_RESOURCES, "clFinish failed");
+        check(finish_named(call.queue.queue, records_of(call)), "clFinish");
     } else if (gated || !mappings.all().empty()) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings.all());
         if (!wait_at_gate(call, start)) {

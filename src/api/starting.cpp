@@ -59,9 +59,9 @@ bool wait_for_start(const Start &start, std::span<const std::shared_ptr<Record>>
     return wait_for(start.last);
 }
 
-bool finish_named(cl_command_queue queue, std::span<const std::shared_ptr<Record>> records) {
+cl_int finish_named(cl_command_queue queue, std::span<const std::shared_ptr<Record>> records) {
     const Named named(records);
-    return clFinish(queue) == CL_SUCCESS;
+    return clFinish(queue);
 }
 
 Error failed_wait() {

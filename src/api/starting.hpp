@@ -32,8 +32,8 @@ bool wait_for_start(const Start &start, std::span<const std::shared_ptr<Record>>
 /// What is thrown if that failed.
 Error failed_wait();
 
-/// Waits until all that is in the queue has ended; as wait_for_start(). How that ended is not known.
-bool finish_named(cl_command_queue queue, std::span<const std::shared_ptr<Record>> records);
+/// clFinish, named by the stall report as in wait_for_start(). How what was in the queue ended is not known.
+cl_int finish_named(cl_command_queue queue, std::span<const std::shared_ptr<Record>> records);
 
 /// Ends a blocking command's mappings, `written` those of a command that writes the buffer.
 void end_mappings(const QueueInfo &queue, std::span<const Mapping> mappings, bool written);

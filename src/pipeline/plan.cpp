@@ -79,7 +79,7 @@ Path path_in_blocks(std::size_t size, const Situation &situation, const Config &
 
 bool may_stage(std::size_t size, const Situation &situation, const Config &requested) {
     return requested.path == Path::automatic && requested.block_size.value == 0 && situation.mapped &&
-           advised(size, situation, requested) == nullptr && !situation.strided && !situation.no_device &&
+           !situation.strided && advised(size, situation, requested) == nullptr &&
            path_in_blocks(size, situation, requested) == Path::pipelined;
 }
 

@@ -178,9 +178,9 @@ private:
                 const std::size_t length = 1 + any(size - region.origin);
                 const cl_buffer_region whole{region.origin, length};
                 // Of overlapping parts NVIDIA's driver (580) loses track, also natively.
+                const access wanted{n, region.origin, region.origin + length, true};
                 const auto overlaps = [&](const memory &other) {
-                    return other.buffer == n && region.origin < other.origin + other.size &&
-                           other.origin < region.origin + length;
+                    return wanted.conflicts({other.buffer, other.origin, other.origin + other.size, true});
                 };
                 const auto first_part = memory_.begin() + static_cast<std::ptrdiff_t>(buffers);
                 if (nvidia_ && std::any_of(first_part, memory_.end(), overlaps)) continue;
