@@ -23,6 +23,8 @@ using namespace std::chrono_literals;
 
 // PoCL 3.1 does not call back for an event that failed, so start events are looked at as well, at least this often.
 constexpr std::chrono::nanoseconds look = 20ms;
+// For so long after the last command it wakes that often without one, so that it need not be woken for the next.
+constexpr std::uint64_t wakeful_ns = 200'000'000;
 // So many waiting commands are asked at once where they are polled: each question costs the platform a microsecond.
 constexpr std::size_t looked_at = 4;
 
@@ -97,11 +99,7 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule 
         if (rule.polled && polled_++ == 0) look_now = true;
         if (rule.has_wait_list) ++wait_lists_;
     }
-    if (look_now) {
-        const std::lock_guard lock(inbox_->mutex);
-        inbox_->look = true;
-        inbox_->filled.notify_one();
-    }
+    if (look_now) inbox_->fill([&](Inbox &inbox) { return inbox.look = inbox.look || rule.polled || inbox.dozing; });
     if (rule.polled) return;
     // If this fails the engine finds the event by looking. The command may start, end and go before it returns; the event
     // must not.
@@ -122,9 +120,10 @@ void CL_CALLBACK Engine::on_start_event(cl_event, cl_int, void *data) {
         inbox = callback_inboxes().of_engine.at(id >> id_bits).lock();
     }
     if (inbox == nullptr) return;
-    const std::lock_guard lock(inbox->mutex);
-    inbox->ready.push_back(id);
-    inbox->filled.notify_one();
+    inbox->fill([&](Inbox &i) {
+        i.ready.push_back(id);
+        return true;
+    });
 }
 
 void Engine::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events) {
@@ -146,9 +145,10 @@ void Engine::note_failures() {
                 if (status >= CL_COMPLETE) break;
                 waiting.gate = gate_of(status);
                 waiting.command->announce_failure(*waiting.gate);
-                const std::lock_guard inbox_lock(inbox_->mutex);
-                inbox_->ready.push_back(id);
-                inbox_->filled.notify_one();
+                inbox_->fill([&](Inbox &inbox) {
+                    inbox.ready.push_back(id);
+                    return true;
+                });
             }
             before_failed = !waiting.gate->ok();
         }
@@ -160,18 +160,20 @@ void Engine::submit(std::unique_ptr<Command> command, Status gate) {
         const std::lock_guard lock(mutex_);
         ++commands_;
     }
-    const std::lock_guard lock(inbox_->mutex);
-    inbox_->submitted.push_back({std::move(command), std::move(gate)});
-    inbox_->filled.notify_one();
+    inbox_->fill([&](Inbox &inbox) {
+        inbox.submitted.push_back({std::move(command), std::move(gate)});
+        return true;
+    });
 }
 
 std::function<void()> Engine::waker(Id id) const {
     return [weak = std::weak_ptr(inbox_), id] {
         const std::shared_ptr<Inbox> inbox = weak.lock();
         if (inbox == nullptr) return;
-        const std::lock_guard lock(inbox->mutex);
-        inbox->woken.push_back(id);
-        inbox->filled.notify_one();
+        inbox->fill([&](Inbox &i) {
+            i.woken.push_back(id);
+            return true;
+        });
     };
 }
 
@@ -200,12 +202,10 @@ void Engine::stop(const std::optional<Status> &status) {
         stopped_.notify_one();
     }
     watcher_.join();
-    {
-        const std::lock_guard lock(inbox_->mutex);
-        inbox_->stop = true;
-        inbox_->stop_status = status;
-        inbox_->filled.notify_one();
-    }
+    inbox_->fill([&](Inbox &inbox) {
+        inbox.stop_status = status;
+        return inbox.stop = true;
+    });
     thread_.join();
 }
 
@@ -215,6 +215,7 @@ void Engine::run() {
     const Seconds tick = tick_of(stall_seconds_);
     std::uint64_t next_tick = 0;
     std::uint64_t next_look = 0;
+    std::uint64_t busy = 0;  // when there was a command last
     std::chrono::nanoseconds rest = look;
     Backoff backoff;
     Backoff patient_backoff(patience);
@@ -225,7 +226,11 @@ void Engine::run() {
         {
             std::unique_lock lock(inbox_->mutex);
             if (active_.empty() && inbox_->empty()) {
-                inbox_->filled.wait_for(lock, some_wait() ? Seconds(rest) : tick, [&] { return !inbox_->empty(); });
+                const bool soon = some_wait();
+                inbox_->dozing = !soon && now_ns() - busy > wakeful_ns;
+                inbox_->filled.wait_for(lock, inbox_->dozing ? tick : Seconds(soon ? rest : look),
+                                        [&] { return !inbox_->empty(); });
+                inbox_->dozing = false;
             }
             if (inbox_->stop) break;
             if (std::exchange(inbox_->look, false)) next_look = 0;
@@ -234,6 +239,7 @@ void Engine::run() {
             woken.swap(inbox_->woken);
         }
         std::unique_lock round(round_);
+        if (commands_ != 0) busy = now_ns();
         if (some_wait() && now_ns() >= next_look) {
             rest = find_starts(ready);
             next_look = now_ns() + static_cast<std::uint64_t>(rest.count());

@@ -105,12 +105,23 @@ private:
         std::vector<Id> ready;
         std::vector<Submitted> submitted;
         std::vector<Id> woken;
-        bool look = false;  ///< the first command is waiting for its start event
+        bool look = false;    ///< the first command is waiting for its start event
+        bool dozing = false;  ///< the engine sleeps longer than such a command may wait
         bool stop = false;
         std::optional<Status> stop_status;
 
         [[nodiscard]] bool empty() const {
             return ready.empty() && submitted.empty() && woken.empty() && !look && !stop;
+        }
+        /// Wakes the engine if `write` says that it wrote something; not before the mutex is free, or the engine would run
+        /// into it and sleep once more.
+        template <typename Write>
+        void fill(Write &&write) {
+            {
+                const std::lock_guard lock(mutex);
+                if (!write(*this)) return;
+            }
+            filled.notify_one();
         }
     };
     /// Where callbacks find the inbox of their engine. Some never come, so they own nothing.
