@@ -3,81 +3,65 @@
 namespace himeno {
 namespace {
 
-/// One half of the slab, its in-order queue, and the exchange of its face through page-locked memory, by persistent
-/// requests.
+/// One half of the slab, its in-order queue, and the exchange of its face through page-locked memory.
 class HalfByHand {
 public:
     HalfByHand(Slab &slab, const Half &half, int first_pinned_face)
         : slab_(slab),
-          part_(half.part),
-          face_(half.face),
+          half_(half),
           queue_(slab.make_queue()),
           edge_(slab.pinned_face(first_pinned_face)),
-          halo_{slab.pinned_face(first_pinned_face + 1), slab.pinned_face(first_pinned_face + 2)} {
-        const int size = int(face_.size);
-        MPI_Send_init(edge_, size, MPI_BYTE, face_.neighbour, Slab::tag, slab.comm(), &send_);
-        for (const int n : {0, 1})
-            MPI_Recv_init(halo_[n], size, MPI_BYTE, face_.neighbour, Slab::tag, slab.comm(), &receive_[n]);
-    }
-    ~HalfByHand() {
-        for (MPI_Request *request : {&send_, &receive_[0], &receive_[1]}) MPI_Request_free(request);
-    }
-    HalfByHand(const HalfByHand &) = delete;
+          halo_(slab.pinned_face(first_pinned_face + 1)) {}
 
-    /// Enqueues the kernel, once `turn` is complete, and the read of the plane that the neighbour waits for. The receive
-    /// is posted long before its message, into the one of two buffers from which no write can be in flight.
-    void compute(int iteration, const Event &turn) {
-        kernel_ = slab_.enqueue_jacobi(queue_.get(), part_, iteration, {turn.get()});
-        if (alone()) return;
-        MPI_Start(&receive_[iteration % 2]);
-        check(clEnqueueReadBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, face_.edge, face_.size, edge_,
-                                  0, nullptr, read_.put()),
-              "reading an edge");
+    /// Enqueues the kernel and, behind it, the read of the plane that the neighbour waits for.
+    void compute(int iteration) {
+        slab_.enqueue_jacobi(queue_.get(), half_.part, iteration, {});
+        if (!alone())
+            check(clEnqueueReadBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, half_.face.edge,
+                                      half_.face.size, edge_, 0, nullptr, nullptr),
+                  "reading an edge");
         check(clFlush(queue_.get()), "clFlush");
     }
 
-    /// Exchanges the planes and enqueues the write of the one received; the next kernel follows it in the queue.
+    /// Exchanges the planes and enqueues the write of the one received; the next kernel follows it in the queue. After
+    /// finish(), so that the edge has been read, and the halo before written.
     void exchange(int iteration) {
         if (alone()) return;
-        wait(read_);
-        MPI_Start(&send_);
-        MPI_Wait(&receive_[iteration % 2], MPI_STATUS_IGNORE);
-        check(clEnqueueWriteBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, face_.halo, face_.size,
-                                   halo_[iteration % 2], 0, nullptr, nullptr),
+        const int size = int(half_.face.size), neighbour = half_.face.neighbour;
+        MPI_Request requests[2];
+        MPI_Irecv(halo_, size, MPI_BYTE, neighbour, Slab::tag, slab_.comm(), &requests[0]);
+        MPI_Isend(edge_, size, MPI_BYTE, neighbour, Slab::tag, slab_.comm(), &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        check(clEnqueueWriteBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, half_.face.halo,
+                                   half_.face.size, halo_, 0, nullptr, nullptr),
               "writing a halo");
         check(clFlush(queue_.get()), "clFlush");
-        MPI_Wait(&send_, MPI_STATUS_IGNORE);
     }
-
-    /// When the other half's kernel may run. A device that copies with the cores it computes on must have read the edge
-    /// before, or the exchange would have to wait for that kernel.
-    const Event &turn() const { return alone() || slab_.copies_beside_kernels() ? kernel_ : read_; }
 
     void finish() { check(clFinish(queue_.get()), "clFinish"); }
 
 private:
-    bool alone() const { return face_.neighbour == MPI_PROC_NULL; }
+    bool alone() const { return half_.face.neighbour == MPI_PROC_NULL; }
 
     Slab &slab_;
-    Part part_;
-    Face face_;
+    const Half half_;
     Queue queue_;
-    std::byte *edge_, *halo_[2];
-    MPI_Request send_, receive_[2];
-    Event kernel_, read_;
+    std::byte *edge_, *halo_;
 };
 
 }  // namespace
 
 void run_hand_optimised(Slab &slab, int iterations) {
     HalfByHand first(slab, slab.first(), 0);
-    HalfByHand second(slab, slab.second(), 3);
+    HalfByHand second(slab, slab.second(), 2);
 
     for (int n = 0; n < iterations; ++n) {
-        first.compute(n, second.turn());
+        first.compute(n);
         if (n > 0) second.exchange(n - 1);
-        second.compute(n, first.turn());
+        first.finish();
+        second.compute(n);
         first.exchange(n);
+        second.finish();
     }
     second.exchange(iterations - 1);
     first.finish();
