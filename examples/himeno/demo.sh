@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: demo.sh BUILD_DIR
 #
-# Runs the Himeno benchmark on two processes, all four host programs checked against the sequential reference, then
+# Runs the Himeno benchmark on two processes, all host programs checked against the sequential reference, then
 # draws the time line of a few iterations to BUILD_DIR/demo/timeline.png. Exits with 1 if a check failed.
 # CLDIST_MPIRUN and CLDIST_PYTHON name the commands to start processes and Python.
 set -euo pipefail
