@@ -50,7 +50,7 @@ cl_event event_from_request(cl_context context, MPI_Request *request) {
 // Whether the platform calls back late, as in start_when_ready().
 bool late_callbacks(cl_command_queue queue) {
     const auto device = queue == nullptr ? std::nullopt : query<cl_device_id>(queue, CL_QUEUE_DEVICE);
-    return device && (query<cl_device_type>(*device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) == 0;
+    return device && !is_processor(*device);
 }
 
 void request_from_event(cl_event event, MPI_Request *request) {

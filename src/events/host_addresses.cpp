@@ -11,7 +11,7 @@ namespace {
 
 bool addresses_last(cl_device_id device) {
     constexpr cl_device_svm_capabilities shared = CL_DEVICE_SVM_FINE_GRAIN_BUFFER;
-    return is_pocl(device) && (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0 &&
+    return is_pocl(device) && is_processor(device) &&
            (query<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES).value_or(0) & shared) != 0;
 }
 

@@ -53,6 +53,11 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
     return text;
 }
 
+/// Whether the device computes with the host's cores.
+[[nodiscard]] inline bool is_processor(cl_device_id device) {
+    return (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0;
+}
+
 [[nodiscard]] inline bool is_pocl(cl_device_id device) {
     const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
     char name[64] = "";

@@ -50,7 +50,7 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
       scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
-      processor_((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0),
+      processor_(is_processor(device)),
       addresses_last_(HostAddresses::last(context)),
       advice_(advice_for(device)) {}
 
