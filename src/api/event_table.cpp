@@ -13,7 +13,7 @@ constexpr int looks = 2;
 constexpr std::size_t most_entries = 65536;
 
 bool ended(const EventTable::Records &records) {
-    return std::all_of(records.begin(), records.end(), [](const auto &r) { return r->state().phase == CL_COMPLETE; });
+    return std::all_of(records.begin(), records.end(), [](const auto &r) { return r->ended(); });
 }
 
 }  // namespace

@@ -127,6 +127,11 @@ Record::State Record::state() const {
     return state_;
 }
 
+bool Record::ended() const {
+    const std::lock_guard lock(mutex_);
+    return state_.phase == CL_COMPLETE;
+}
+
 std::string describe(const Record &record, std::uint64_t now) {
     const Record::State s = record.state();
     const double seconds = static_cast<double>(now - record.created_ns) * 1e-9;

@@ -85,6 +85,8 @@ public:
     void finished(const Status &status);
 
     [[nodiscard]] State state() const;
+    /// Whether its phase is CL_COMPLETE.
+    [[nodiscard]] bool ended() const;
 
 private:
     mutable std::mutex mutex_;

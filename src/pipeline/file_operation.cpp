@@ -78,11 +78,13 @@ private:
 };
 
 std::atomic<Engine *> engine{nullptr};
+std::atomic<void (*)()> give_up_at_end{nullptr};
 
 void at_exit() {
     if (!file_engine().wait_idle(config().stall_seconds))
         log_error("the program ends; these commands have not ended:{}", pending_records().account(true));
     file_engine().stop(std::nullopt);
+    if (void (*const give_up)() = give_up_at_end) give_up();
     trace::write();
 }
 
@@ -101,6 +103,8 @@ Engine &file_engine() {
 }
 
 Engine *find_file_engine() { return engine; }
+
+void at_end_of_files(void (*give_up)()) { give_up_at_end = give_up; }
 
 std::unique_ptr<Operation> make_file_transfer(DeviceRange range, Direction direction,
                                               std::shared_ptr<FileAccess> access, FileDriver driver) {

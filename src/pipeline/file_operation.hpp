@@ -25,6 +25,10 @@ Engine &file_engine();
 /// That one if there is one, else null.
 Engine *find_file_engine();
 
+/// When the program ends, `give_up` is called once the commands that had not ended were named: what calls on files still
+/// wait for will not come. For one caller.
+void at_end_of_files(void (*give_up)());
+
 /// Moves `range` to or from a file.
 std::unique_ptr<Operation> make_file_transfer(DeviceRange range, Direction direction,
                                               std::shared_ptr<FileAccess> access, FileDriver driver);

@@ -1,18 +1,66 @@
 #include "stdio/stream_access.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include <fmt/format.h>
 
+#include "pipeline/file_operation.hpp"
 #include "stdio/file_failure.hpp"
 #include "stdio/file_signals.hpp"
 
 namespace cldist {
 namespace {
 
+// Readable once the program ends; negative if the system refused it.
+int end_of_program() {
+    static const int descriptor = [] {
+        const int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (made >= 0) at_end_of_files([] { eventfd_write(end_of_program(), 1); });
+        return made;
+    }();
+    return descriptor;
+}
+
+// exit() wants the locks of all streams: glibc 2.39 waits for one that is held by a thread in fread. So bytes that may
+// never come, those of pipes, sockets and terminals, are waited for outside.
+bool may_wait(std::FILE *stream) {
+#ifdef __GLIBC__
+    struct stat status {};
+    const int descriptor = fileno(stream);
+    if (descriptor < 0 || fstat(descriptor, &status) != 0 || (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0)
+        return false;
+    return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || S_ISCHR(status.st_mode);
+#else
+    return stream == nullptr;  // what the stream itself holds can't be asked
+#endif
+}
+
+// Waits until fread has something to give, and says how much it gives at once; 0: the program ends.
+std::size_t wait_for_bytes(std::FILE *stream, std::size_t wanted) {
+#ifdef __GLIBC__
+    if (const auto held = stream->_IO_read_end - stream->_IO_read_ptr; held > 0)
+        return std::min(wanted, static_cast<std::size_t>(held));
+#endif
+    std::array<pollfd, 2> polled{{{fileno(stream), POLLIN, 0}, {end_of_program(), POLLIN, 0}}};
+    while (poll(polled.data(), polled.size(), -1) < 0 && errno == EINTR) continue;
+    if (polled[0].revents == 0 && polled[1].revents != 0) return 0;
+    int there = 0;
+    if (ioctl(fileno(stream), FIONREAD, &there) != 0 || there <= 0) return wanted;  // its end, or an error
+    return std::min(wanted, static_cast<std::size_t>(there));
+}
+
 class StreamAccess final : public FileAccess {
 public:
-    explicit StreamAccess(std::FILE *stream) : stream_(stream), lane_(FileLane::of(stream)) {}
+    explicit StreamAccess(std::FILE *stream)
+        : stream_(stream), may_wait_(may_wait(stream) && end_of_program() >= 0), lane_(FileLane::of(stream)) {}
 
     [[nodiscard]] std::string name() const override { return fmt::format("stream {}", fmt::ptr(stream_)); }
     [[nodiscard]] std::shared_ptr<FileLane> lane() const override { return lane_; }
@@ -25,9 +73,18 @@ public:
 
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         const FileSignalsHeld held;  // reading may first write what the stream still holds
-        errno = 0;
-        const std::size_t moved = std::fread(to, 1, size, stream_);
-        const int error = errno;
+        std::size_t moved = 0;
+        int error = 0;
+        while (moved < size) {
+            const std::size_t wanted = may_wait_ ? wait_for_bytes(stream_, size - moved) : size - moved;
+            if (wanted == 0)
+                return {moved, Status::failure(CL_TRANSFER_ABANDONED, "the program ended before the bytes came")};
+            errno = 0;
+            const std::size_t got = std::fread(to + moved, 1, wanted, stream_);
+            error = errno;
+            moved += got;
+            if (got < wanted) break;
+        }
         if (moved == size) return {moved, {}};
         // The indicators may be older than this call.
         const bool failed = std::ferror(stream_) != 0 && (error != 0 || std::feof(stream_) == 0);
@@ -46,6 +103,7 @@ public:
 
 private:
     std::FILE *const stream_;
+    const bool may_wait_;  ///< for bytes that may never come
     const std::shared_ptr<FileLane> lane_;
 };
 
