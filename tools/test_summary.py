@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Sums up test runs: counts test cases, names what failed and what was skipped.
 
-Usage: test_summary.py [--filter TEXT] RUN=STATUS[=LOG]...
+Usage: test_summary.py [--filter TEXT] [--skipped RUN=WHAT]... RUN=STATUS[=LOG]...
 
 RUN is the name of a run, STATUS the exit status of its build and tests, LOG the log that Meson wrote (left out where the
 build failed), BUILD_FOLDER/meson-logs/*.json. A doctest program counts with its cases, another test as one. In a log
 named filtered.json programs chose their cases by the filter, and tests that have no cases don't count unless they
-failed. The last line is "N passed, N failed"; the exit status is 0 only if something passed and nothing failed.
+failed. --skipped names what a run left out. The last line is "N passed, N failed"; the exit status is 0 only if something passed and nothing failed.
 """
 
 import argparse
@@ -107,10 +107,14 @@ def read_log(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="")
+    parser.add_argument("--skipped", action="append", default=[], metavar="RUN=WHAT")
     parser.add_argument("runs", nargs="*", metavar="RUN=STATUS[=LOG]")
     arguments = parser.parse_args()
 
     result = Sum()
+    for text in arguments.skipped:
+        run, what = text.split("=", 1)
+        result.add_skip(what, run)
     for text in arguments.runs:
         run, status, *log = text.split("=", 2)
         result.add_run(run, int(status), pathlib.Path(log[0]) if log else None)
