@@ -6,7 +6,8 @@ Usage: test_summary.py [--filter TEXT] [--skipped RUN=WHAT]... RUN=STATUS[=LOG].
 RUN is the name of a run, STATUS the exit status of its build and tests, LOG the log that Meson wrote (left out where the
 build failed), BUILD_FOLDER/meson-logs/*.json. A doctest program counts with its cases, another test as one. In a log
 named filtered.json programs chose their cases by the filter, and tests that have no cases don't count unless they
-failed. --skipped names what a run left out. The last line is "N passed, N failed"; the exit status is 0 only if something passed and nothing failed.
+failed. --skipped names what a run left out. The last line is "N passed, N failed"; the exit status is 0 only if
+something passed and nothing failed.
 """
 
 import argparse
