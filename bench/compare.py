@@ -16,7 +16,7 @@ def ratios_of(result):
     if "variants" in result:  # Himeno
         speed = {variant["name"]: variant["mflops"] for variant in result["variants"]}
         return {f"himeno {result['size']}, {name} : {by}": (speed[name] / speed[by], True)
-                for name in speed for by in ("serial", "handopt") if by in speed and name != by}
+                for name in speed for by in ("serial", "handopt", "handtuned") if by in speed and name != by}
     return {ratio["name"]: (ratio["value"], ratio["better"] == "higher") for ratio in result["ratios"]}
 
 

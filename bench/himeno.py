@@ -38,7 +38,8 @@ def rows(link, result):
     for variant in result["variants"]:
         yield (f"| {link} | {result['size']} | {variant['name']} | {variant['mflops']:.0f} "
                f"| {variant['mflops'] / speed['serial']:.3f} | {variant['mflops'] / speed['handopt']:.3f} "
-               f"| {variant['mflops'] / speed['handtuned']:.3f} | {variant['computing'] * 1e3:.3f} ms | {variant['exposed'] * 1e3:.3f} ms |")
+               f"| {variant['mflops'] / speed['handtuned']:.3f} "
+               f"| {variant['computing'] * 1e3:.3f} ms | {variant['exposed'] * 1e3:.3f} ms |")
 
 
 def main():

@@ -99,7 +99,7 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule 
         if (rule.polled && polled_++ == 0) look_now = true;
         if (rule.has_wait_list) ++wait_lists_;
     }
-    if (look_now) inbox_->fill([&](Inbox &inbox) { return inbox.look = inbox.look || rule.polled || inbox.dozing; });
+    if (look_now) inbox_->fill([&](Inbox &inbox) { inbox.look |= rule.polled || inbox.dozing; });
     if (rule.polled) return;
     // If this fails the engine finds the event by looking. The command may start, end and go before it returns; the event
     // must not.
@@ -120,10 +120,7 @@ void CL_CALLBACK Engine::on_start_event(cl_event, cl_int, void *data) {
         inbox = callback_inboxes().of_engine.at(id >> id_bits).lock();
     }
     if (inbox == nullptr) return;
-    inbox->fill([&](Inbox &i) {
-        i.ready.push_back(id);
-        return true;
-    });
+    inbox->fill([&](Inbox &i) { i.ready.push_back(id); });
 }
 
 void Engine::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events) {
@@ -145,10 +142,7 @@ void Engine::note_failures() {
                 if (status >= CL_COMPLETE) break;
                 waiting.gate = gate_of(status);
                 waiting.command->announce_failure(*waiting.gate);
-                inbox_->fill([&](Inbox &inbox) {
-                    inbox.ready.push_back(id);
-                    return true;
-                });
+                inbox_->fill([&](Inbox &inbox) { inbox.ready.push_back(id); });
             }
             before_failed = !waiting.gate->ok();
         }
@@ -160,20 +154,14 @@ void Engine::submit(std::unique_ptr<Command> command, Status gate) {
         const std::lock_guard lock(mutex_);
         ++commands_;
     }
-    inbox_->fill([&](Inbox &inbox) {
-        inbox.submitted.push_back({std::move(command), std::move(gate)});
-        return true;
-    });
+    inbox_->fill([&](Inbox &inbox) { inbox.submitted.push_back({std::move(command), std::move(gate)}); });
 }
 
 std::function<void()> Engine::waker(Id id) const {
     return [weak = std::weak_ptr(inbox_), id] {
         const std::shared_ptr<Inbox> inbox = weak.lock();
         if (inbox == nullptr) return;
-        inbox->fill([&](Inbox &i) {
-            i.woken.push_back(id);
-            return true;
-        });
+        inbox->fill([&](Inbox &i) { i.woken.push_back(id); });
     };
 }
 
@@ -204,7 +192,7 @@ void Engine::stop(const std::optional<Status> &status) {
     watcher_.join();
     inbox_->fill([&](Inbox &inbox) {
         inbox.stop_status = status;
-        return inbox.stop = true;
+        inbox.stop = true;
     });
     thread_.join();
 }
@@ -239,8 +227,9 @@ void Engine::run() {
             woken.swap(inbox_->woken);
         }
         std::unique_lock round(round_);
-        if (commands_ != 0) busy = now_ns();
-        if (some_wait() && now_ns() >= next_look) {
+        const std::uint64_t now = now_ns();
+        if (commands_ != 0) busy = now;
+        if (some_wait() && now >= next_look) {
             rest = find_starts(ready);
             next_look = now_ns() + static_cast<std::uint64_t>(rest.count());
         }
@@ -251,7 +240,7 @@ void Engine::run() {
             if (poller_ != nullptr) moved |= poller_->poll();
             moved |= poll_commands();
         }
-        if (const std::uint64_t now = now_ns(); now >= next_tick) {
+        if (now >= next_tick) {
             next_tick = now + static_cast<std::uint64_t>(tick.count() * 1e9);
             release_remains();
         }

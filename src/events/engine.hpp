@@ -113,13 +113,14 @@ private:
         [[nodiscard]] bool empty() const {
             return ready.empty() && submitted.empty() && woken.empty() && !look && !stop;
         }
-        /// Wakes the engine if `write` says that it wrote something; not before the mutex is free, or the engine would run
-        /// into it and sleep once more.
+        /// Wakes the engine if `write` left something; not before the mutex is free, or the engine would run into it and
+        /// sleep once more.
         template <typename Write>
         void fill(Write &&write) {
             {
                 const std::lock_guard lock(mutex);
-                if (!write(*this)) return;
+                write(*this);
+                if (empty()) return;
             }
             filled.notify_one();
         }

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -29,26 +31,29 @@ int end_of_program() {
     return descriptor;
 }
 
-// exit() wants the locks of all streams: glibc 2.39 waits for one that is held by a thread in fread. So bytes that may
-// never come, those of pipes, sockets and terminals, are waited for outside.
-bool may_wait(std::FILE *stream) {
+// Bytes that the stream itself holds; only glibc tells.
+std::optional<std::size_t> bytes_held(std::FILE *stream) {
 #ifdef __GLIBC__
+    return std::max<std::ptrdiff_t>(stream->_IO_read_end - stream->_IO_read_ptr, 0);
+#else
+    static_cast<void>(stream);
+    return std::nullopt;
+#endif
+}
+
+// exit() wants the locks of all streams: glibc 2.39 waits for one that is held by a thread in fread. So bytes that may
+// never come, those of pipes, sockets and terminals, are waited for before fread, where that can be given up.
+bool may_wait(std::FILE *stream) {
     struct stat status {};
     const int descriptor = fileno(stream);
-    if (descriptor < 0 || fstat(descriptor, &status) != 0 || (fcntl(descriptor, F_GETFL) & O_NONBLOCK) != 0)
-        return false;
-    return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || S_ISCHR(status.st_mode);
-#else
-    return stream == nullptr;  // what the stream itself holds can't be asked
-#endif
+    if (descriptor < 0 || fstat(descriptor, &status) != 0) return false;
+    if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode) && !S_ISCHR(status.st_mode)) return false;
+    return (fcntl(descriptor, F_GETFL) & O_NONBLOCK) == 0 && bytes_held(stream) && end_of_program() >= 0;
 }
 
 // Waits until fread has something to give, and says how much it gives at once; 0: the program ends.
 std::size_t wait_for_bytes(std::FILE *stream, std::size_t wanted) {
-#ifdef __GLIBC__
-    if (const auto held = stream->_IO_read_end - stream->_IO_read_ptr; held > 0)
-        return std::min(wanted, static_cast<std::size_t>(held));
-#endif
+    if (const std::size_t held = bytes_held(stream).value_or(0); held != 0) return std::min(wanted, held);
     std::array<pollfd, 2> polled{{{fileno(stream), POLLIN, 0}, {end_of_program(), POLLIN, 0}}};
     while (poll(polled.data(), polled.size(), -1) < 0 && errno == EINTR) continue;
     if (polled[0].revents == 0 && polled[1].revents != 0) return 0;
@@ -59,8 +64,7 @@ std::size_t wait_for_bytes(std::FILE *stream, std::size_t wanted) {
 
 class StreamAccess final : public FileAccess {
 public:
-    explicit StreamAccess(std::FILE *stream)
-        : stream_(stream), may_wait_(may_wait(stream) && end_of_program() >= 0), lane_(FileLane::of(stream)) {}
+    explicit StreamAccess(std::FILE *stream) : stream_(stream), lane_(FileLane::of(stream)) {}
 
     [[nodiscard]] std::string name() const override { return fmt::format("stream {}", fmt::ptr(stream_)); }
     [[nodiscard]] std::shared_ptr<FileLane> lane() const override { return lane_; }
@@ -73,10 +77,11 @@ public:
 
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         const FileSignalsHeld held;  // reading may first write what the stream still holds
+        const bool waits = may_wait(stream_);
         std::size_t moved = 0;
         int error = 0;
         while (moved < size) {
-            const std::size_t wanted = may_wait_ ? wait_for_bytes(stream_, size - moved) : size - moved;
+            const std::size_t wanted = waits ? wait_for_bytes(stream_, size - moved) : size - moved;
             if (wanted == 0)
                 return {moved, Status::failure(CL_TRANSFER_ABANDONED, "the program ended before the bytes came")};
             errno = 0;
@@ -103,7 +108,6 @@ public:
 
 private:
     std::FILE *const stream_;
-    const bool may_wait_;  ///< for bytes that may never come
     const std::shared_ptr<FileLane> lane_;
 };
 
