@@ -253,7 +253,7 @@ public:
         fmt::print(
             "{} of {} scores compared with the reference ({:.1f} %), {} wrong; {} of {} runs with the scores of the "
             "first\n",
-            chosen.size(), database_.size(), 100.0 * double(chosen.size()) / double(database_.size()), wrong,
+            chosen.size(), database_.size(), 100.0 * double(chosen.size()) / double(database_.size()), wrong.load(),
             runs_ - different_, runs_);
         return wrong == 0 && different_ == 0;
     }
