@@ -198,6 +198,7 @@ def check_environment():
     vendors = Path(CLDIST).parent / "vendors"
     found = variables("-n", 2, "--devices", "gpu:2")
     expect(Path(found["OCL_ICD_VENDORS"]) == vendors, "the platform's folder is found", found["OCL_ICD_VENDORS"])
+    expect(found["OCL_ICD_VENDORS"].endswith("/"), "its name ends as CUDA's loader wants it", found["OCL_ICD_VENDORS"])
     drivers = list(vendors.glob("*.icd"))
     expect([file.name for file in drivers] == ["cldist-cluster.icd"], "it has one driver", drivers)
     driver = Path(drivers[0].read_text().strip())

@@ -53,11 +53,11 @@ Environment this_environment() {
 }
 
 // The folder with nothing but cldist-cluster.icd: beside this program where it was built, in share/ where it was
-// installed.
+// installed. Its name ends in a slash, without which the loader of CUDA finds nothing in it.
 std::string vendors() {
     const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
     for (const char *relative : {"vendors", CLDIST_VENDORS})
-        if (fs::exists(folder / relative / "cldist-cluster.icd")) return fs::canonical(folder / relative).string();
+        if (fs::exists(folder / relative / "cldist-cluster.icd")) return fs::canonical(folder / relative) / "";
     throw std::runtime_error(fmt::format("cldist-cluster.icd is not where it was installed, {}",
                                          (folder / CLDIST_VENDORS).lexically_normal().string()));
 }
