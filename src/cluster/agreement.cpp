@@ -20,8 +20,7 @@ struct Short {
 
 }  // namespace
 
-Agreement::Agreement(MPI_Comm comm) {
-    check_mpi(PMPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+Agreement::Agreement(MPI_Comm comm) : comm_(duplicate(comm)) {
     int rank = 0;
     int size = 1;
     PMPI_Comm_rank(comm_, &rank);

@@ -32,9 +32,7 @@ std::vector<T> values_in(std::string_view bytes) {
 
 }  // namespace
 
-DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log) : log_(log) {
-    check_mpi(PMPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
-    check_mpi(PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log) : log_(log), comm_(duplicate(comm)) {
     int size = 0;
     check_mpi(PMPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check_mpi(PMPI_Comm_size(comm_, &size), "MPI_Comm_size");

@@ -120,11 +120,7 @@ World::World()
     : agreement_(join_mpi()),
       found_(find_devices(agreement_)),
       schedule_(Topology(found_.hosts, found_.memories), agreement_.self()),
-      comm_([] {
-          MPI_Comm comm = MPI_COMM_NULL;
-          check_mpi(PMPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
-          return comm;
-      }()),
+      comm_(duplicate(MPI_COMM_WORLD)),
       executor_(schedule_, Runtime::current(), comm_, found_.host_memory) {
     if (!alone()) watch_ = std::make_unique<DivergenceWatch>(comm_, calls_);
     std::atexit([] { World::get().end(); });

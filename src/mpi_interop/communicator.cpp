@@ -28,13 +28,6 @@ private:
     MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
 };
 
-MPI_Comm duplicate(MPI_Comm comm) {
-    MPI_Comm copy = MPI_COMM_NULL;
-    check_mpi(PMPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
-    PMPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-    return copy;
-}
-
 Error freed(const char *what) { return {CL_INVALID_COMMUNICATOR, what}; }
 
 // Open MPI's handles are pointers, of a freed communicator a dangling one, and most calls follow it into a crash. The

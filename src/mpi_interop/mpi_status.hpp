@@ -23,6 +23,15 @@ inline void check_mpi(int code, const char *call) {
     if (code != MPI_SUCCESS) throw Error(mpi_failure(code, call));
 }
 
+/// A duplicate of `comm` for messages of the library's own: errors in these are returned, and end nobody's program.
+/// Throws an Error. Collective as MPI_Comm_dup.
+inline MPI_Comm duplicate(MPI_Comm comm) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    check_mpi(PMPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+    PMPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+    return copy;
+}
+
 /// The error that an MPI call with MPI_CL_MEM gives for `status`.
 int mpi_code_of(const Status &status);
 

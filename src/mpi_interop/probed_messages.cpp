@@ -84,9 +84,7 @@ MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
 }
 
 void ProbedMessages::begin() {
-    MPI_Comm copy = MPI_COMM_NULL;
-    check_mpi(PMPI_Comm_dup(MPI_COMM_SELF, &copy), "MPI_Comm_dup");
-    PMPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+    const MPI_Comm copy = duplicate(MPI_COMM_SELF);
     const std::lock_guard lock(mutex_);
     self_ = copy;
 }

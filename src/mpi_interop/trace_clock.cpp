@@ -49,7 +49,7 @@ TraceClock::TraceClock() {
                 "on to other hosts: -x CLDIST_TRACE with Open MPI, -genvlist CLDIST_TRACE with MPICH)");
         return;
     }
-    check_mpi(PMPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    comm_ = duplicate(MPI_COMM_WORLD);
     measure();
 }
 
