@@ -46,6 +46,17 @@ const QueueInfo &Space::transfer_queue() {
     return info_;
 }
 
+bool Space::always_tells_of_arguments() {
+    if (tells_) return *tells_;
+    const char *source = "kernel void nothing() {}";
+    cl_int code = CL_SUCCESS;
+    const Program trial = Program::adopt(clCreateProgramWithSource(context.get(), 1, &source, nullptr, &code));
+    check(code, "clCreateProgramWithSource");
+    tells_ = clBuildProgram(trial.get(), static_cast<cl_uint>(devices.size()), devices.data(), "-cl-kernel-arg-info",
+                            nullptr, nullptr) == CL_SUCCESS;
+    return *tells_;
+}
+
 ContextObject::ContextObject(std::vector<Ref<DeviceObject>> devices_in,
                              std::vector<cl_context_properties> properties_in)
     : devices(std::move(devices_in)), properties(std::move(properties_in)) {

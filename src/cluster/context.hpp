@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -25,11 +26,15 @@ public:
     [[nodiscard]] const std::shared_ptr<DeviceResources> &resources();
     /// A queue in which no command waits for another without need.
     [[nodiscard]] const QueueInfo &transfer_queue();
+    /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's compiler (580) fails then
+    /// at kernels without arguments.
+    [[nodiscard]] bool always_tells_of_arguments();
 
 private:
     std::shared_ptr<DeviceResources> resources_;
     Queue queue_;
     QueueInfo info_;
+    std::optional<bool> tells_;
 };
 
 class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
@@ -56,8 +61,11 @@ public:
 /// A sampler is the same everywhere; natively there is one for each space.
 class SamplerObject final : public Object<SamplerObject, cl_sampler, Kind::sampler> {
 public:
-    explicit SamplerObject(ContextObject &context_in) : context(&context_in) {}
+    explicit SamplerObject(ContextObject &context_in) : context(&context_in) {
+        argument_objects().emplace(handle(), Kind::sampler);
+    }
     ~SamplerObject() {
+        argument_objects().erase(handle());
         for (const auto &[space, native] : natives) clReleaseSampler(native);
     }
 

@@ -9,6 +9,8 @@
 namespace cldist::cluster {
 namespace {
 
+constexpr cl_uint nvidia = 0x10de;  // as CL_DEVICE_VENDOR_ID
+
 // All that OpenCL 3.0 asks of a device, but for what is a handle.
 constexpr std::array device_params = {
     CL_DEVICE_TYPE,
@@ -156,7 +158,9 @@ DeviceObject::DeviceObject(Process process_in, Device memory_in, cl_device_id na
       infos(std::move(infos_in)),
       parent(std::move(parent_in)),
       work_item_sizes(list_of_sizes(infos, CL_DEVICE_MAX_WORK_ITEM_SIZES)),
-      non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE) {}
+      non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE),
+      enforces_limits(info<cl_uint>(CL_DEVICE_VENDOR_ID) != nvidia),
+      sub_buffer_alignment(enforces_limits ? std::max(info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1U) : 1) {}
 
 DeviceInfos device_infos(cl_device_id native) {
     DeviceInfos infos;

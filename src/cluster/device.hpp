@@ -37,6 +37,12 @@ public:
     // Of the infos, what every launch asks:
     const std::vector<std::size_t> work_item_sizes;  ///< the largest, for each dimension
     const bool non_uniform_groups;
+    /// Whether it keeps to what it says of kernels' work-groups and of sub-buffers' alignment. NVIDIA's driver (580) says
+    /// 256 of every kernel, also of those that require 512, and runs them with 1024; it takes a sub-buffer of any origin.
+    /// Programs rely on both.
+    const bool enforces_limits;
+    /// What the origin of a sub-buffer must be a multiple of, in bytes.
+    const std::size_t sub_buffer_alignment;
 };
 
 /// What a native device answers, but for what would be wrong here: optional features that the platform lacks are absent.

@@ -115,11 +115,8 @@ cl_mem CL_API_CALL create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffe
             fail(CL_INVALID_VALUE, "the region from byte {} has {} bytes, but the buffer ends at {}", region.origin,
                  region.size, parent.size);
         const auto &devices = parent.context->devices;
-        require(std::any_of(
-                    devices.begin(), devices.end(),
-                    [&](const auto &device) {
-                        return region.origin % (device->template info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8) == 0;
-                    }),
+        require(std::any_of(devices.begin(), devices.end(),
+                            [&](const auto &device) { return region.origin % device->sub_buffer_alignment == 0; }),
                 CL_MISALIGNED_SUB_BUFFER_OFFSET, "the origin is aligned for no device of the context");
         MemObject *const object = make<MemObject>(*parent.context, all_flags, region.size);
         object->parent = Ref<MemObject>(&parent);

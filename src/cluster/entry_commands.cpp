@@ -60,8 +60,7 @@ void check_range(const MemObject &buffer, std::size_t offset, std::size_t size) 
 
 void check_alignment(const QueueObject &queue, const MemObject &memory) {
     if (!memory.parent || memory.is_image()) return;
-    const std::size_t alignment = queue.device->info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-    require(alignment == 0 || memory.origin % alignment == 0, CL_MISALIGNED_SUB_BUFFER_OFFSET,
+    require(memory.origin % queue.device->sub_buffer_alignment == 0, CL_MISALIGNED_SUB_BUFFER_OFFSET,
             "the sub-buffer is not aligned for the queue's device");
 }
 

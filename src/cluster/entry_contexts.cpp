@@ -1,5 +1,6 @@
 // Contexts, samplers and command queues.
 #include <algorithm>
+#include <set>
 
 #include "cluster/entry.hpp"
 #include "cluster/entry_points.hpp"
@@ -19,7 +20,9 @@ std::vector<Property> list_of(const Property *properties) {
 
 std::vector<cl_context_properties> checked_properties(const cl_context_properties *properties) {
     auto list = list_of(properties);
+    std::set<cl_context_properties> seen;
     for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
+        if (!seen.insert(list[i]).second) fail(CL_INVALID_PROPERTY, "context property {:#x} is there twice", list[i]);
         if (list[i] == CL_CONTEXT_PLATFORM) {
             const auto platform = reinterpret_cast<cl_platform_id>(list[i + 1]);
             require(platform != nullptr && platform->kind == Kind::platform, CL_INVALID_PLATFORM,

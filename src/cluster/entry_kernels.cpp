@@ -158,7 +158,9 @@ ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, co
     if (size != sizeof(void *)) return ArgumentKind::value;
     void *pointer = nullptr;
     std::memcpy(&pointer, value, sizeof pointer);
-    return is_memory_object(pointer) ? ArgumentKind::memory : ArgumentKind::value;
+    const auto object = argument_objects().find(pointer);
+    if (object == argument_objects().end()) return ArgumentKind::value;
+    return object->second == Kind::memory ? ArgumentKind::memory : ArgumentKind::sampler;
 }
 
 // Bytes of a value of OpenCL C's own types; 0 for others.
@@ -290,7 +292,8 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
                  required[i]);
         items *= local[i];
     }
-    if (items > on.work_group_size)
+    if (items > on.work_group_size &&
+        (device.enforces_limits || items > device.info<std::size_t>(CL_DEVICE_MAX_WORK_GROUP_SIZE)))
         fail(CL_INVALID_WORK_GROUP_SIZE,
              "a work-group of {} work-items is asked for, but the kernel has at most {} on the device", items,
              on.work_group_size);

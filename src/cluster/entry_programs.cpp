@@ -43,10 +43,13 @@ void call_back(BuildCallback notify, ProgramObject &program, void *user_data) {
 }
 
 // The platform asks which arguments are only read.
-std::string native_options(const char *options) {
-    std::string all = options != nullptr ? options : "";
-    if (all.find("-cl-kernel-arg-info") == std::string::npos) all += " -cl-kernel-arg-info";
-    return all;
+std::string with_argument_info(std::string options) {
+    return options.find("-cl-kernel-arg-info") == std::string::npos ? options + " -cl-kernel-arg-info" : options;
+}
+
+cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices, const std::string &options) {
+    return clBuildProgram(program, static_cast<cl_uint>(devices.size()), devices.data(), options.c_str(), nullptr,
+                          nullptr);
 }
 
 cl_int agreed(cl_int code) { return World::get().agreement().least(code); }
@@ -249,8 +252,11 @@ cl_int CL_API_CALL build_program(cl_program program, cl_uint num_devices, const 
         for (const auto &[space, native] : object.natives) {
             const auto natives = natives_in(*space, devices);
             if (natives.empty()) continue;
-            code = std::min(code, clBuildProgram(native.get(), static_cast<cl_uint>(natives.size()), natives.data(),
-                                                 native_options(options).c_str(), nullptr, nullptr));
+            const std::string given = options != nullptr ? options : "";
+            cl_int native_code = build_native(native.get(), natives, with_argument_info(given));
+            if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
+                native_code = build_native(native.get(), natives, given);
+            code = std::min(code, native_code);
         }
         code = agreed(code);
         for (const auto &device : devices) object.build_options[device.get()] = options != nullptr ? options : "";
@@ -279,10 +285,12 @@ cl_int CL_API_CALL compile_program(cl_program program, cl_uint num_devices, cons
             const auto natives = natives_in(*space, devices);
             const auto native_headers = natives_of({headers, num_headers}, *space);
             if (natives.empty()) continue;
-            code = std::min(code, clCompileProgram(native.get(), static_cast<cl_uint>(natives.size()), natives.data(),
-                                                   native_options(options).c_str(), num_headers,
-                                                   num_headers != 0 ? native_headers.data() : nullptr, header_names,
-                                                   nullptr, nullptr));
+            const std::string given = options != nullptr ? options : "";
+            const std::string all = space->always_tells_of_arguments() ? with_argument_info(given) : given;
+            code = std::min(
+                code, clCompileProgram(native.get(), static_cast<cl_uint>(natives.size()), natives.data(), all.c_str(),
+                                       num_headers, num_headers != 0 ? native_headers.data() : nullptr, header_names,
+                                       nullptr, nullptr));
         }
         code = agreed(code);
         for (const auto &device : devices) object.build_options[device.get()] = options != nullptr ? options : "";

@@ -1,31 +1,20 @@
 #include "cluster/memory.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "base/log.hpp"
 #include "cluster/world.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
-namespace {
-
-std::unordered_set<const void *> &all_handles() {
-    static auto &all = *new std::unordered_set<const void *>;
-    return all;
-}
-
-}  // namespace
 
 MemObject::MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in)
     : context(&context_in), flags(flags_in), size(size_in) {
-    all_handles().insert(handle());
+    argument_objects().emplace(handle(), Kind::memory);
 }
 
-bool is_memory_object(const void *handle) { return all_handles().count(handle) != 0; }
-
 MemObject::~MemObject() {
-    all_handles().erase(handle());
+    argument_objects().erase(handle());
     if (!parent) World::get().executor().forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);
     natives_.clear();

@@ -80,7 +80,4 @@ private:
     std::vector<MemObject *> sub_buffers_;
 };
 
-/// Whether that is the handle of a memory object; of whatever may be none. Under the lock.
-bool is_memory_object(const void *handle);
-
 }  // namespace cldist::cluster

@@ -54,6 +54,11 @@ void call_elsewhere(std::function<void()> callback) {
     thread.add(std::move(callback));
 }
 
+std::unordered_map<const void *, Kind> &argument_objects() {
+    static auto &all = *new std::unordered_map<const void *, Kind>;
+    return all;
+}
+
 void call_later(std::function<void()> callback) { callbacks().push_back(std::move(callback)); }
 
 void run_callbacks() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 
 #include <CL/cl.h>
@@ -88,6 +89,10 @@ private:
     std::atomic<cl_uint> references_ = 1;
     std::atomic<std::uint32_t> holders_ = 1;  // the program, while it has references, counts as one
 };
+
+/// The memory objects and samplers there are, by their handles: to tell them from other values of a kernel's arguments
+/// where the platform doesn't. Under the lock.
+std::unordered_map<const void *, Kind> &argument_objects();
 
 /// Has the program's callback called by this thread once it is without locks.
 void call_later(std::function<void()> callback);

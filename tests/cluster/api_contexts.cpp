@@ -67,6 +67,10 @@ TEST_CASE("clCreateContext refuses what makes no sense") {
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateContext(nullptr, 1, list, nullptr, &data, &error));
     const std::array<cl_context_properties, 3> unknown = {0x7777, 1, 0};
     CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, make_context(unknown.data(), 1, list, &error));
+    const auto self = reinterpret_cast<cl_context_properties>(platform());
+    const std::array<cl_context_properties, 5> twice = {CL_CONTEXT_PLATFORM, self, CL_CONTEXT_PLATFORM, self, 0};
+    if (is_cluster())  // PoCL 3.1 takes it
+        CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, make_context(twice.data(), 1, list, &error));
     CHECK(make_context(nullptr, 0, list, nullptr) == nullptr);
     CL_FAILS(CL_INVALID_CONTEXT, clRetainContext(nullptr));
     CL_FAILS(CL_INVALID_CONTEXT, clReleaseContext(nullptr));

@@ -298,6 +298,26 @@ TEST_CASE("a kernel with a required work-group size runs with it alone") {
     }
 }
 
+TEST_CASE("a kernel may require a work-group as large as a device has them") {
+    const setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        const auto items =
+            std::min(info<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_GROUP_SIZE, devices()[i]),
+                     info_list<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_SIZES, devices()[i]).front());
+        const program_handle program =
+            cl.program("kernel __attribute__((reqd_work_group_size(" + std::to_string(items) +
+                       ", 1, 1))) void number(global int *out) { out[get_global_id(0)] = get_local_id(0); }");
+        const kernel_handle kernel = cl.kernel(program, "number");
+        const buffer_handle out = cl.buffer(2 * items * sizeof(int));
+        CL_OK(set(kernel, 0, out));
+        CL_OK(run(cl.queues[i], kernel, {2 * items}, {items}));
+        std::vector<int> wanted;
+        for (std::size_t n = 0; n < 2 * items; ++n) wanted.push_back(static_cast<int>(n % items));
+        CHECK(values<int>(cl.queues[i], out, 2 * items) == wanted);
+        CL_FAILS(CL_INVALID_WORK_GROUP_SIZE, run(cl.queues[i], kernel, {2 * items}, {items / 2}));
+    }
+}
+
 TEST_CASE("all kernels of a program are made at once") {
     const kernels cl;
     cl_uint count = 0;

@@ -267,6 +267,26 @@ TEST_CASE("a program is compiled with headers and linked from parts") {
     check_first(cl, program, 23);
 }
 
+TEST_CASE("a program may have kernels without arguments, built or linked") {
+    const setup cl;
+    const char *const text = "kernel void nothing() {} kernel void first(global int *d) { d[get_global_id(0)] += 4; }";
+    const program_handle built = source_program(cl, text);
+    CL_OK(clBuildProgram(built, 0, nullptr, "", nullptr, nullptr));
+    const program_handle compiled = source_program(cl, text);
+    CL_OK(clCompileProgram(compiled, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
+    const cl_program part = compiled;
+    cl_int error = CL_INVALID_VALUE;
+    const program_handle linked(clLinkProgram(cl.context, 0, nullptr, nullptr, 1, &part, nullptr, nullptr, &error));
+    CL_OK(error);
+    for (const program_handle *program : {&built, &linked}) {
+        const kernel_handle nothing = cl.kernel(*program, "nothing");
+        const std::size_t one = 1;
+        for (const queue_handle &queue : cl.queues)
+            CL_OK(clEnqueueNDRangeKernel(queue, nothing, 1, nullptr, &one, nullptr, 0, nullptr, nullptr));
+        check_first(cl, *program, 4);
+    }
+}
+
 TEST_CASE("what can't be compiled or linked says so") {
     const setup cl;
     const program_handle broken = source_program(cl, "#include \"missing.h\"\nkernel void k() {}");
