@@ -417,7 +417,8 @@ cl_int CL_API_CALL get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kerne
     return entry("clGetKernelArgInfo", [&] {
         const KernelObject &object = kernel_of(kernel);
         require(index < object.info->count, CL_INVALID_ARG_INDEX, "arg_index is too large");
-        require(!object.info->arguments.empty(), CL_KERNEL_ARG_INFO_NOT_AVAILABLE, "the program was built without");
+        require(object.program->tells_of_arguments && !object.info->arguments.empty(), CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
+                "the program was not built from source with -cl-kernel-arg-info");
         const ArgumentInfo &argument = object.info->arguments[index];
         const Answer answer{size, value, size_ret};
         switch (param) {

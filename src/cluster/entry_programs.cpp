@@ -43,8 +43,9 @@ void call_back(BuildCallback notify, ProgramObject &program, void *user_data) {
 }
 
 // The platform asks which arguments are only read.
-std::string with_argument_info(std::string options) {
-    return options.find("-cl-kernel-arg-info") == std::string::npos ? options + " -cl-kernel-arg-info" : options;
+bool asks_for_arguments(const std::string &options) { return options.find("-cl-kernel-arg-info") != std::string::npos; }
+std::string asking_for_arguments(const std::string &options) {
+    return asks_for_arguments(options) ? options : options + " -cl-kernel-arg-info";
 }
 
 cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices, const std::string &options) {
@@ -127,6 +128,18 @@ std::vector<cl_program> natives_of(std::span<const cl_program> programs, const S
     return natives;
 }
 
+cl_int link_native(ProgramObject &program, Space &space, const std::vector<cl_device_id> &devices, const char *options,
+                   std::span<const cl_program> programs) {
+    const auto inputs = natives_of(programs, space);
+    if (std::find(inputs.begin(), inputs.end(), nullptr) != inputs.end()) return CL_INVALID_OPERATION;
+    cl_int code = CL_SUCCESS;
+    Program native =
+        Program::adopt(clLinkProgram(space.context.get(), static_cast<cl_uint>(devices.size()), devices.data(), options,
+                                     static_cast<cl_uint>(inputs.size()), inputs.data(), nullptr, nullptr, &code));
+    if (native) program.natives.emplace_back(&space, std::move(native));
+    return code;
+}
+
 }  // namespace
 
 cl_program CL_API_CALL create_program_with_source(cl_context context, cl_uint count, const char **strings,
@@ -146,15 +159,15 @@ cl_program CL_API_CALL create_program_with_source(cl_context context, cl_uint co
                 source.append(strings[i]);
         }
         ProgramObject *const program = make_program(object, object.devices);
-        program->source = std::move(source);
-        const char *const text = program->source.c_str();
-        const std::size_t length = program->source.size();
+        const char *const text = source.c_str();
+        const std::size_t length = source.size();
         for (const auto &space : object.spaces) {
             cl_int code = CL_SUCCESS;
             const cl_program native =
                 clCreateProgramWithSource(space->context.get(), 1, const_cast<const char **>(&text), &length, &code);
             add_native(*program, *space, native, code, "clCreateProgramWithSource");
         }
+        program->source = std::move(source);
         return program->handle();
     });
 }
@@ -209,6 +222,7 @@ cl_program CL_API_CALL create_program_with_binary(cl_context context, cl_uint nu
         }
         if (binary_status != nullptr) std::copy(statuses.begin(), statuses.end(), binary_status);
         check(result, "clCreateProgramWithBinary");
+        program->compiled = true;
         return program.release()->handle();
     });
 }
@@ -248,19 +262,20 @@ cl_int CL_API_CALL build_program(cl_program program, cl_uint num_devices, const 
         const auto devices = checked_devices(object.devices, num_devices, device_list);
         check_callback(notify, user_data);
         require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
+        const std::string given = options != nullptr ? options : "";
         cl_int code = CL_SUCCESS;
         for (const auto &[space, native] : object.natives) {
             const auto natives = natives_in(*space, devices);
             if (natives.empty()) continue;
-            const std::string given = options != nullptr ? options : "";
-            cl_int native_code = build_native(native.get(), natives, with_argument_info(given));
+            cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
             if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
                 native_code = build_native(native.get(), natives, given);
             code = std::min(code, native_code);
         }
         code = agreed(code);
-        for (const auto &device : devices) object.build_options[device.get()] = options != nullptr ? options : "";
+        for (const auto &device : devices) object.build_options[device.get()] = given;
         object.built = code == CL_SUCCESS;
+        object.tells_of_arguments = object.source && asks_for_arguments(given);
         call_back(notify, object, user_data);
         check(code, "clBuildProgram");
     });
@@ -279,22 +294,23 @@ cl_int CL_API_CALL compile_program(cl_program program, cl_uint num_devices, cons
                 CL_INVALID_VALUE, "num_input_headers, input_headers and header_include_names don't go together");
         check_callback(notify, user_data);
         require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
-        require(!object.source.empty(), CL_INVALID_OPERATION, "the program has no source");
+        require(object.source.has_value(), CL_INVALID_OPERATION, "the program has no source");
+        const std::string given = options != nullptr ? options : "";
         cl_int code = CL_SUCCESS;
         for (const auto &[space, native] : object.natives) {
             const auto natives = natives_in(*space, devices);
             const auto native_headers = natives_of({headers, num_headers}, *space);
             if (natives.empty()) continue;
-            const std::string given = options != nullptr ? options : "";
-            const std::string all = space->always_tells_of_arguments() ? with_argument_info(given) : given;
+            const std::string all = space->always_tells_of_arguments() ? asking_for_arguments(given) : given;
             code = std::min(
                 code, clCompileProgram(native.get(), static_cast<cl_uint>(natives.size()), natives.data(), all.c_str(),
                                        num_headers, num_headers != 0 ? native_headers.data() : nullptr, header_names,
                                        nullptr, nullptr));
         }
         code = agreed(code);
-        for (const auto &device : devices) object.build_options[device.get()] = options != nullptr ? options : "";
+        for (const auto &device : devices) object.build_options[device.get()] = given;
         object.compiled = code == CL_SUCCESS;
+        object.tells_of_arguments = asks_for_arguments(given);
         call_back(notify, object, user_data);
         check(code, "clCompileProgram");
     });
@@ -315,27 +331,26 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
         for (cl_uint i = 0; i < num_programs; ++i)
             require(program_of(programs[i]).context.get() == &object, CL_INVALID_PROGRAM,
                     "a program is of another context");
+        bool tells_of_arguments = false;
         for (cl_uint i = 0; i < num_programs; ++i) {
             const ProgramObject &input = program_of(programs[i]);
-            require(input.compiled || input.built || input.source.empty(), CL_INVALID_OPERATION,
-                    "a program has not been compiled");
+            require(input.compiled || input.built, CL_INVALID_OPERATION, "a program has not been compiled");
+            tells_of_arguments |= input.tells_of_arguments;
         }
         ProgramObject *const program = make_program(object, devices);
         cl_int code = CL_SUCCESS;
-        for (const auto &space : object.spaces) {
-            const auto natives = natives_in(*space, devices);
-            if (natives.empty()) continue;
-            const auto inputs = natives_of({programs, num_programs}, *space);
-            cl_int native_code = CL_SUCCESS;
-            Program native =
-                Program::adopt(clLinkProgram(space->context.get(), static_cast<cl_uint>(natives.size()), natives.data(),
-                                             options, num_programs, inputs.data(), nullptr, nullptr, &native_code));
-            code = std::min(code, native_code);
-            if (native) program->natives.emplace_back(space.get(), std::move(native));
-        }
+        // Not at the same time: PoCL 3.1 fails if another process puts the same result into its cache meanwhile.
+        World::get().in_turn([&] {
+            for (const auto &space : object.spaces) {
+                const auto natives = natives_in(*space, devices);
+                if (!natives.empty())
+                    code = std::min(code, link_native(*program, *space, natives, options, {programs, num_programs}));
+            }
+        });
         failure = agreed(code);
         for (const auto &device : devices) program->build_options[device.get()] = options != nullptr ? options : "";
-        program->built = failure == CL_SUCCESS;
+        program->built = program->compiled = failure == CL_SUCCESS;
+        program->tells_of_arguments = tells_of_arguments;
         call_back(notify, *program, user_data);
         return program->handle();
     });
@@ -361,7 +376,7 @@ cl_int CL_API_CALL get_program_info(cl_program program, cl_program_info param, s
                 for (const auto &device : object.devices) devices.push_back(device->handle());
                 return answer.list(devices);
             }
-            case CL_PROGRAM_SOURCE: return answer.text(object.source);
+            case CL_PROGRAM_SOURCE: return answer.text(object.source.value_or(""));
             case CL_PROGRAM_IL: return answer.bytes(nullptr, 0);
             case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
             case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT: return answer.give(cl_bool{CL_FALSE});

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,12 @@ public:
 
     const Ref<ContextObject> context;
     const std::vector<Ref<DeviceObject>> devices;
-    std::string source;
+    std::optional<std::string> source;  ///< of what clCreateProgramWithSource made
     std::vector<std::pair<Space *, Program>> natives;
     std::map<const DeviceObject *, std::string> build_options;  ///< as they were given
     bool built = false;                                         ///< there is an executable
     bool compiled = false;                                      ///< there is something to link
+    bool tells_of_arguments = false;                            ///< with clGetKernelArgInfo: it was built to
     unsigned kernels = 0;                                       ///< attached to it
     std::vector<std::pair<void(CL_CALLBACK *)(cl_program, void *), void *>> release_callbacks;
 };

@@ -252,6 +252,9 @@ TEST_CASE("a kernel tells its name, arguments and work-group sizes") {
         CHECK(info<cl_kernel_arg_access_qualifier>(clGetKernelArgInfo, CL_KERNEL_ARG_ACCESS_QUALIFIER, kernel.get(),
                                                    n) == CL_KERNEL_ARG_ACCESS_NONE);
     }
+    const program_handle silent = cl.program("kernel void one(global int *out) { out[0] = 1; }");
+    CL_FAILS(CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
+             clGetKernelArgInfo(cl.kernel(silent, "one"), 0, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_ARG_INDEX, clGetKernelArgInfo(kernel, 4, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_VALUE, clGetKernelArgInfo(kernel, 0, 0x7777, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_KERNEL, clGetKernelArgInfo(nullptr, 0, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));

@@ -297,7 +297,20 @@ TEST_CASE("what can't be compiled or linked says so") {
         const std::string log = info_text(clGetProgramBuildInfo, CL_PROGRAM_BUILD_LOG, broken.get(), device);
         if (!share_a_platform()) CHECK(log.find("missing.h") != std::string::npos);
     }
+    const program_handle empty = source_program(cl, "");
+    CL_OK(clCompileProgram(empty, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
     if (!is_cluster()) return;  // PoCL 3.1 dies of what follows
+    const program_handle calls =
+        source_program(cl, "int missing(int x); kernel void k(global int *d) { *d = missing(1); }");
+    CL_OK(clCompileProgram(calls, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
+    const cl_program part = calls;
+    cl_int failure = CL_SUCCESS;
+    const program_handle unlinked(
+        clLinkProgram(cl.context, 0, nullptr, "-invalid", 1, &part, nullptr, nullptr, &failure));
+    CHECK(failure != CL_SUCCESS);
+    if (const cl_program again = unlinked; again != nullptr)
+        CL_FAILS_TO_MAKE(CL_INVALID_OPERATION,
+                         clLinkProgram(cl.context, 0, nullptr, nullptr, 1, &again, nullptr, nullptr, &error));
     const program_handle sound = source_program(cl, two_kernels);
     const cl_program input = sound;
     const char *name = "x.h";
