@@ -1,5 +1,5 @@
-/* An OpenCL driver for tests: a second platform with the devices of another driver, CLDIST_TEST_DRIVER. A process that has
- * both has devices with memories of their own, between which everything goes through the host. */
+/* An OpenCL driver for tests, over another one, CLDIST_TEST_DRIVER. A driver includes this once and defines begin(), which
+ * is called when the other one is open and gives the platform to show; NULL if it can't. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <dlfcn.h>
 #include <stddef.h>
@@ -16,15 +16,7 @@ struct _cl_platform_id {
 typedef void *(*address_function)(const char *);
 typedef cl_int(CL_API_CALL *platforms_function)(cl_uint, cl_platform_id *, cl_uint *);
 
-static struct _cl_platform_id this_platform;
-static cl_platform_id other_platform;
-static cl_icd_dispatch table;
-
-static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint count,
-                                         cl_device_id *devices, cl_uint *number) {
-    (void)platform;
-    return other_platform->dispatch->clGetDeviceIDs(other_platform, type, count, devices, number);
-}
+static cl_platform_id begin(cl_platform_id other);
 
 static cl_int CL_API_CALL get_platform_ids(cl_uint count, cl_platform_id *platforms, cl_uint *number) {
     const char *const name = getenv("CLDIST_TEST_DRIVER");
@@ -36,10 +28,12 @@ static cl_int CL_API_CALL get_platform_ids(cl_uint count, cl_platform_id *platfo
     symbol = address_of("clIcdGetPlatformIDsKHR");
     platforms_function get;
     memcpy(&get, &symbol, sizeof symbol);
-    if (get(1, &other_platform, NULL) != CL_SUCCESS) return CL_INVALID_PLATFORM;
-    table.clGetDeviceIDs = get_device_ids;
-    this_platform.dispatch = &table;
-    if (platforms != NULL && count > 0) platforms[0] = &this_platform;
+    cl_platform_id other = NULL;
+    if (get(1, &other, NULL) != CL_SUCCESS) return CL_INVALID_PLATFORM;
+    static cl_platform_id shown;
+    if (shown == NULL) shown = begin(other);
+    if (shown == NULL) return CL_INVALID_PLATFORM;
+    if (platforms != NULL && count > 0) platforms[0] = shown;
     if (number != NULL) *number = 1;
     return CL_SUCCESS;
 }

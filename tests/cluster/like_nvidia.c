@@ -1,0 +1,96 @@
+/* Another driver's platform with what is special about NVIDIA's driver (580):
+ * - a program that has a kernel without arguments is not built, or not linked, if it was asked about arguments;
+ * - nothing is told of arguments without being asked;
+ * - it says 256 of every kernel's work-groups, and runs larger ones;
+ * - sub-buffers may begin anywhere.
+ * It changes the other driver's table of functions, which all its objects have. */
+#define _GNU_SOURCE
+#include "test_driver.h"
+
+#include <CL/cl_ext.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static cl_icd_dispatch native;
+
+static int contains(cl_program program, cl_program_info param, const char *what) {
+    char text[16384] = "";
+    native.clGetProgramInfo(program, param, sizeof text - 1, text, NULL);
+    return strstr(text, what) != NULL;
+}
+
+static int fails(cl_program program, const char *options) {
+    return options != NULL && strstr(options, "-cl-kernel-arg-info") != NULL &&
+           contains(program, CL_PROGRAM_SOURCE, "kernel void nothing()");
+}
+
+static int was_asked(cl_program program, cl_device_id device) {
+    char options[4096] = "";
+    native.clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options - 1, options, NULL);
+    return strstr(options, "-cl-kernel-arg-info") != NULL;
+}
+
+static cl_device_id device_of(cl_program program) {
+    cl_device_id devices[16] = {NULL};
+    native.clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof devices, devices, NULL);
+    return devices[0];
+}
+
+static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info param, size_t size, void *value,
+                                          size_t *size_ret) {
+    const cl_int code = native.clGetDeviceInfo(device, param, size, value, size_ret);
+    const cl_uint vendor = 0x10de;
+    if (code == CL_SUCCESS && param == CL_DEVICE_VENDOR_ID && value != NULL) memcpy(value, &vendor, sizeof vendor);
+    return code;
+}
+
+static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,
+                                        const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
+                                        void *data) {
+    if (fails(program, options)) return CL_BUILD_PROGRAM_FAILURE;
+    return native.clBuildProgram(program, count, devices, options, notify, data);
+}
+
+static cl_program CL_API_CALL link_program(cl_context context, cl_uint count, const cl_device_id *devices,
+                                           const char *options, cl_uint number, const cl_program *programs,
+                                           void(CL_CALLBACK *notify)(cl_program, void *), void *data, cl_int *code) {
+    for (cl_uint i = 0; i < number; ++i) {
+        if (!was_asked(programs[i], device_of(programs[i])) || !fails(programs[i], "-cl-kernel-arg-info")) continue;
+        if (code != NULL) *code = CL_LINK_PROGRAM_FAILURE;
+        return NULL;
+    }
+    return native.clLinkProgram(context, count, devices, options, number, programs, notify, data, code);
+}
+
+static cl_int CL_API_CALL get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t size,
+                                              void *value, size_t *size_ret) {
+    cl_program program = NULL;
+    native.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL);
+    if (!was_asked(program, device_of(program))) return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
+    return native.clGetKernelArgInfo(kernel, index, param, size, value, size_ret);
+}
+
+static cl_int CL_API_CALL get_kernel_work_group_info(cl_kernel kernel, cl_device_id device,
+                                                     cl_kernel_work_group_info param, size_t size, void *value,
+                                                     size_t *size_ret) {
+    const cl_int code = native.clGetKernelWorkGroupInfo(kernel, device, param, size, value, size_ret);
+    const size_t most = 256;
+    if (code == CL_SUCCESS && param == CL_KERNEL_WORK_GROUP_SIZE && value != NULL) memcpy(value, &most, sizeof most);
+    return code;
+}
+
+static cl_platform_id begin(cl_platform_id other) {
+    cl_icd_dispatch *const table = (cl_icd_dispatch *)(uintptr_t)other->dispatch;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = (uintptr_t)table / page * page;
+    if (mprotect((void *)from, (uintptr_t)(table + 1) - from, PROT_READ | PROT_WRITE) != 0) return NULL;
+    native = *table;
+    table->clGetDeviceInfo = get_device_info;
+    table->clBuildProgram = build_program;
+    table->clLinkProgram = link_program;
+    table->clGetKernelArgInfo = get_kernel_arg_info;
+    table->clGetKernelWorkGroupInfo = get_kernel_work_group_info;
+    return other;
+}
