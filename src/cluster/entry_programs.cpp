@@ -1,6 +1,7 @@
 // Programs. Each process builds for its own devices; all learn alike whether all went well.
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
 
 #include "cluster/entry.hpp"
@@ -53,7 +54,20 @@ cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices
                           nullptr);
 }
 
-cl_int agreed(cl_int code) { return World::get().agreement().least(code); }
+// The least code that `make` returns in a process. It is called at once in all; PoCL 3.1 then fails if another process puts
+// the same result into its cache meanwhile, which hosts may share. So if some failed and others didn't, those that failed
+// try once more, one after the other.
+cl_int made_by_all(const std::function<cl_int()> &make) {
+    Agreement &all = World::get().agreement();
+    cl_int code = make();
+    cl_int least = all.least(code);
+    if (least == CL_SUCCESS || all.least(-code) != CL_SUCCESS) return least;
+    for (Process turn = 0; turn < all.processes() && least != CL_SUCCESS; ++turn) {
+        if (turn == all.self() && code != CL_SUCCESS) code = make();
+        least = all.least(code);
+    }
+    return least;
+}
 
 ProgramObject *make_program(ContextObject &context, std::vector<Ref<DeviceObject>> devices) {
     return make<ProgramObject>(context, std::move(devices));
@@ -263,16 +277,18 @@ cl_int CL_API_CALL build_program(cl_program program, cl_uint num_devices, const 
         check_callback(notify, user_data);
         require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
         const std::string given = options != nullptr ? options : "";
-        cl_int code = CL_SUCCESS;
-        for (const auto &[space, native] : object.natives) {
-            const auto natives = natives_in(*space, devices);
-            if (natives.empty()) continue;
-            cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
-            if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
-                native_code = build_native(native.get(), natives, given);
-            code = std::min(code, native_code);
-        }
-        code = agreed(code);
+        const cl_int code = made_by_all([&] {
+            cl_int code = CL_SUCCESS;
+            for (const auto &[space, native] : object.natives) {
+                const auto natives = natives_in(*space, devices);
+                if (natives.empty()) continue;
+                cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
+                if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
+                    native_code = build_native(native.get(), natives, given);
+                code = std::min(code, native_code);
+            }
+            return code;
+        });
         for (const auto &device : devices) object.build_options[device.get()] = given;
         object.built = code == CL_SUCCESS;
         object.tells_of_arguments = object.source && asks_for_arguments(given);
@@ -296,18 +312,20 @@ cl_int CL_API_CALL compile_program(cl_program program, cl_uint num_devices, cons
         require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
         require(object.source.has_value(), CL_INVALID_OPERATION, "the program has no source");
         const std::string given = options != nullptr ? options : "";
-        cl_int code = CL_SUCCESS;
-        for (const auto &[space, native] : object.natives) {
-            const auto natives = natives_in(*space, devices);
-            const auto native_headers = natives_of({headers, num_headers}, *space);
-            if (natives.empty()) continue;
-            const std::string all = space->always_tells_of_arguments() ? asking_for_arguments(given) : given;
-            code = std::min(
-                code, clCompileProgram(native.get(), static_cast<cl_uint>(natives.size()), natives.data(), all.c_str(),
-                                       num_headers, num_headers != 0 ? native_headers.data() : nullptr, header_names,
-                                       nullptr, nullptr));
-        }
-        code = agreed(code);
+        const cl_int code = made_by_all([&] {
+            cl_int code = CL_SUCCESS;
+            for (const auto &[space, native] : object.natives) {
+                const auto natives = natives_in(*space, devices);
+                const auto native_headers = natives_of({headers, num_headers}, *space);
+                if (natives.empty()) continue;
+                const std::string all = space->always_tells_of_arguments() ? asking_for_arguments(given) : given;
+                code = std::min(
+                    code, clCompileProgram(native.get(), static_cast<cl_uint>(natives.size()), natives.data(),
+                                           all.c_str(), num_headers, num_headers != 0 ? native_headers.data() : nullptr,
+                                           header_names, nullptr, nullptr));
+            }
+            return code;
+        });
         for (const auto &device : devices) object.build_options[device.get()] = given;
         object.compiled = code == CL_SUCCESS;
         object.tells_of_arguments = asks_for_arguments(given);
@@ -338,16 +356,16 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
             tells_of_arguments |= input.tells_of_arguments;
         }
         ProgramObject *const program = make_program(object, devices);
-        cl_int code = CL_SUCCESS;
-        // Not at the same time: PoCL 3.1 fails if another process puts the same result into its cache meanwhile.
-        World::get().in_turn([&] {
+        failure = made_by_all([&] {
+            cl_int code = CL_SUCCESS;
+            program->natives.clear();
             for (const auto &space : object.spaces) {
                 const auto natives = natives_in(*space, devices);
                 if (!natives.empty())
                     code = std::min(code, link_native(*program, *space, natives, options, {programs, num_programs}));
             }
+            return code;
         });
-        failure = agreed(code);
         for (const auto &device : devices) program->build_options[device.get()] = options != nullptr ? options : "";
         program->built = program->compiled = failure == CL_SUCCESS;
         program->tells_of_arguments = tells_of_arguments;

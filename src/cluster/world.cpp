@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <map>
 
 #include "base/config.hpp"
 #include "base/log.hpp"
@@ -161,21 +160,6 @@ World::Found World::find_devices(Agreement &agreement) {
 }
 
 // What others still need of this process is done before MPI ends.
-void World::in_turn(const std::function<void()> &act) {
-    std::map<std::uint32_t, unsigned> counts;
-    unsigned mine = 0;
-    unsigned most = 0;
-    for (Process process = 0; process < found_.hosts.size(); ++process) {
-        const unsigned before = counts[found_.hosts[process]]++;
-        if (process == self()) mine = before;
-        most = std::max(most, before + 1);
-    }
-    for (unsigned turn = 0; turn < most; ++turn) {
-        if (turn != 0) agreement_.least(0);
-        if (turn == mine) act();
-    }
-}
-
 void World::end() {
     if (watch_ != nullptr) {
         calls_.record<program_end>();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -31,8 +30,6 @@ public:
     [[nodiscard]] Executor &executor() { return executor_; }
     [[nodiscard]] CallLog &calls() { return calls_; }
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
-    /// Calls `act` in the processes of each host one after the other; it may not throw. Collective.
-    void in_turn(const std::function<void()> &act);
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
     [[nodiscard]] QueueId next_queue() { return next_queue_++; }
 
