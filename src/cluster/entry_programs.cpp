@@ -43,8 +43,8 @@ void call_back(BuildCallback notify, ProgramObject &program, void *user_data) {
     if (notify != nullptr) call_later([notify, handle = program.handle(), user_data] { notify(handle, user_data); });
 }
 
-// The platform asks which arguments are only read.
 bool asks_for_arguments(const std::string &options) { return options.find("-cl-kernel-arg-info") != std::string::npos; }
+// The platform asks which arguments are only read.
 std::string asking_for_arguments(const std::string &options) {
     return asks_for_arguments(options) ? options : options + " -cl-kernel-arg-info";
 }
@@ -173,15 +173,15 @@ cl_program CL_API_CALL create_program_with_source(cl_context context, cl_uint co
                 source.append(strings[i]);
         }
         ProgramObject *const program = make_program(object, object.devices);
-        const char *const text = source.c_str();
-        const std::size_t length = source.size();
+        program->source = std::move(source);
+        const char *const text = program->source->c_str();
+        const std::size_t length = program->source->size();
         for (const auto &space : object.spaces) {
             cl_int code = CL_SUCCESS;
             const cl_program native =
                 clCreateProgramWithSource(space->context.get(), 1, const_cast<const char **>(&text), &length, &code);
             add_native(*program, *space, native, code, "clCreateProgramWithSource");
         }
-        program->source = std::move(source);
         return program->handle();
     });
 }
