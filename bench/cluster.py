@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The cluster platform against the device's own: the programs of examples/cluster natively and on 1, 2 and more processes,
-what it costs to enqueue commands, and small copies among devices.
+what it costs to enqueue commands, and copies among devices.
 
 All runs of a program take turns; medians. On one host the processes share its cores: each has one thread for its device,
 and so has the native run. Programs check their results.
@@ -93,29 +93,32 @@ def print_calls(times):
         print(f"| {call} | {native:.0f} | {one:.0f} | {statistics.median(b / a for a, b in zip(both[0], both[1])):.2f} |")
 
 
-def measure_copies(rounds, counts):
-    """Microseconds of a copy, by number of devices: in one native process (PoCL shown as often), and in as many processes."""
+def measure_copies(rounds, sizes):
+    """Microseconds of a copy, by (devices, bytes): in one native process (PoCL shown as often), and in as many processes."""
     times = {}
     for _ in range(rounds):
-        for count in counts:
+        for count, size in sizes:
+            program = ["bench/cluster_copies", "--size", str(size // 4), "--iterations", "100" if size < 1 << 20 else "20"]
             for processes in (0, count):
-                output = run(["bench/cluster_copies"], processes, POCL_DEVICES=" ".join(["pthread"] * count if not processes else ["pthread"]))
-                times.setdefault(count, {}).setdefault(processes, []).append(json.loads(output)["us_per_command"])
+                output = run(program, processes, POCL_DEVICES=" ".join(["pthread"] * count if not processes else ["pthread"]))
+                times.setdefault((count, size), {}).setdefault(processes, []).append(json.loads(output)["us_per_command"])
     return times
 
 
 def print_copies(times):
-    print("\n| devices | native, in one process: µs a copy | in as many processes: µs | commands a second |\n|---|---|---|---|")
-    for count, both in times.items():
+    print("\n| devices | bytes | native, in one process: µs a copy | in as many processes: µs | commands a second | GB/s |\n|---|---|---|---|---|---|")
+    for (count, size), both in times.items():
         native, spread = (statistics.median(both[processes]) for processes in (0, count))
-        print(f"| {count} | {native:.1f} | {spread:.1f} | {1e6 / spread:.0f} |")
+        print(f"| {count} | {size} | {native:.1f} | {spread:.1f} | {1e6 / spread:.0f} | {size / spread / 1e3:.3g} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="the first has to be 1")
-    parser.add_argument("--copies", type=int, nargs="*", default=[2, 4, 8], help="numbers of devices to copy among")
+    parser.add_argument("--copies", type=int, nargs="*", default=[2, 4, 8], help="numbers of devices to copy 16 bytes among")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1 << 18, 1 << 20, 1 << 24, 1 << 26], help="bytes to copy between two devices")
+    parser.add_argument("--no-programs", action="store_true", help="calls and copies only")
     parser.add_argument("--only", nargs="+", choices=PROGRAMS, help="of the programs, these")
     parser.add_argument("--gpu", action="store_true", help="sizes for GPUs")
     parser.add_argument("--no-calls", action="store_true", help="programs only")
@@ -123,14 +126,18 @@ def main():
     counts = arguments.processes
     load = os.getloadavg()[0]
 
-    results = {"programs": measure_programs(arguments, counts)}
+    results = {}
+    if not arguments.no_programs:
+        results["programs"] = measure_programs(arguments, counts)
     print(f"Load before: {load:.1f}. Medians of {arguments.rounds} rounds.\n")
-    print_programs(results["programs"], counts)
+    if not arguments.no_programs:
+        print_programs(results["programs"], counts)
     if not arguments.no_calls:
         results["calls"] = measure_calls(arguments.rounds)
         print_calls(results["calls"])
-        results["copies"] = measure_copies(arguments.rounds, arguments.copies)
-        print_copies(results["copies"])
+        copies = measure_copies(arguments.rounds, [(n, 16) for n in arguments.copies] + [(2, size) for size in arguments.sizes])
+        results["copies"] = [{"devices": n, "bytes": size, "us": both} for (n, size), both in copies.items()]
+        print_copies(copies)
     folder = BUILD / "bench-results"
     folder.mkdir(exist_ok=True)
     (folder / "cluster.json").write_text(json.dumps(results))

@@ -1,34 +1,37 @@
-/// How many small copies a second a context with many devices does.
+/// How long a copy takes in a context with many devices.
 ///
-/// Each of N devices has a buffer of 16 bytes. In a round, each device in turn copies its buffer to those of all others,
+/// Each of N devices has a buffer. In a round, each device in turn copies its buffer to those of all others,
 /// after the device before it has: N (N - 1) clEnqueueCopyBuffer, none of which waits on the host, then clFinish on all
 /// queues. So each device fetches what its buffer got from the device before it, and hands it on: after the first round
 /// all have what the first one had, and no copy may be left out or come too early for that.
 #include "common.hpp"
 
-#include <array>
+#include <algorithm>
 
 using namespace cluster;
 
 namespace {
 
-using Data = std::array<cl_uint, 4>;
+using Data = std::vector<cl_uint>;
 
 void copy_all_to_all(const Options &options) {
     const Devices devices(options.devices, std::size_t(-1));
     const int count = devices.count();
     if (count < 2) refuse("there must be at least two devices");
+    const std::size_t elements = std::size_t(number(options.size.c_str(), 1)), bytes = elements * sizeof(cl_uint);
     std::vector<Data> data;
     std::vector<Buffer> buffers;
     for (cl_uint device = 0; device < cl_uint(count); ++device) {
-        data.push_back({device + 1, 2 * device, 3 * device, ~device});
-        buffers.push_back(devices.buffer(sizeof(Data)));
+        data.emplace_back(elements);
+        std::generate(data.back().begin(), data.back().end(),
+                      [n = 0U, device]() mutable { return (device + 1) * ++n; });
+        buffers.push_back(devices.buffer(bytes));
     }
 
     const auto prepare = [&] {
         for (int device = 0; device < count; ++device)
             write(devices.queue(device), buffers[std::size_t(device)],
-                  std::span<const Data>(&data[std::size_t(device)], 1));
+                  std::span<const cl_uint>(data[std::size_t(device)]));
     };
     const double seconds = measure(devices, options.repeat, prepare, [&] {
         for (int round = 0; round < options.iterations; ++round) {
@@ -40,7 +43,7 @@ void copy_all_to_all(const Options &options) {
                     if (to == from) continue;
                     const bool last = --left == 0;
                     check(clEnqueueCopyBuffer(devices.queue(from), buffers[std::size_t(from)].get(),
-                                              buffers[std::size_t(to)].get(), 0, 0, sizeof(Data), before.count(),
+                                              buffers[std::size_t(to)].get(), 0, 0, bytes, before.count(),
                                               before.data(), last ? after.put() : nullptr),
                           "clEnqueueCopyBuffer");
                     before.clear();  // the rest of the queue comes after its first command
@@ -53,25 +56,26 @@ void copy_all_to_all(const Options &options) {
     });
 
     for (int device = 0; options.check && device < count; ++device) {
-        Data got;
-        read(devices.queue(device), buffers[std::size_t(device)], CL_TRUE, std::span(&got, 1));
+        Data got(elements);
+        read(devices.queue(device), buffers[std::size_t(device)], CL_TRUE, std::span(got));
         for (std::size_t n = 0; n < got.size(); ++n)
             expect_near(fmt::format("device {}'s buffer", device).c_str(), n, got[n], data[0][n], 0);
     }
     const double commands = double(options.iterations) * count * (count - 1);
     fmt::print(
-        "{{\"bench\": \"cluster_copies\", \"devices\": {}, \"commands\": {}, \"commands_per_second\": {:.0f}, "
+        "{{\"bench\": \"cluster_copies\", \"devices\": {}, \"bytes\": {}, \"commands\": {}, \"commands_per_second\": "
+        "{:.0f}, "
         "\"us_per_command\": {:.3f}}}\n",
-        count, commands, commands / seconds, seconds / commands * 1e6);
+        count, bytes, commands, commands / seconds, seconds / commands * 1e6);
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
     return run_program({"cluster_copies",
-                        "Counts the copies of 16 bytes between all devices of a context in a second.",
-                        nullptr,
+                        "Measures copies between all devices of a context.",
+                        "elements of 4 bytes in a copy",
                         "rounds",
-                        {.iterations = 100}},
+                        {.size = "4", .iterations = 100}},
                        argc, argv, copy_all_to_all);
 }

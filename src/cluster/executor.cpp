@@ -27,9 +27,9 @@ void flush_producer(cl_event event) {
     if (queue != nullptr) clFlush(queue);
 }
 
-bool has_discrete_device(const Topology &topology, int rank, const std::vector<bool> &host_memory) {
+bool has_discrete_device(const Topology &topology, int rank, const std::vector<MemoryTraits> &memories) {
     for (Device memory = 0; memory < topology.devices(); ++memory)
-        if (topology.process_of(memory) == static_cast<Process>(rank) && !host_memory[memory]) return true;
+        if (topology.process_of(memory) == static_cast<Process>(rank) && !memories[memory].host_memory) return true;
     return false;
 }
 
@@ -53,13 +53,14 @@ Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
 
 }  // namespace
 
-Executor::Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<bool> host_memory)
+Executor::Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm,
+                   std::vector<MemoryTraits> memories)
     : schedule_(schedule),
       runtime_(std::move(runtime)),
       comm_(comm),
       tags_(runtime_->max_tag()),
-      host_memory_(std::move(host_memory)),
-      polls_(has_discrete_device(schedule.topology(), runtime_->rank(), host_memory_)) {}
+      memories_(std::move(memories)),
+      polls_(has_discrete_device(schedule.topology(), runtime_->rank(), memories_)) {}
 
 void Executor::know(MemObject &object, Contents contents) {
     object.id = schedule_.create_buffer(object.size, contents);
@@ -81,7 +82,8 @@ Link Executor::link(const Transfer &transfer) const {
     const Topology &topology = schedule_.topology();
     return {topology.host_of(topology.process_of(transfer.source)) ==
                 topology.host_of(topology.process_of(transfer.target)),
-            host_memory_[transfer.source]};
+            memories_[transfer.source],
+            memories_[transfer.kind == Transfer::Kind::send ? transfer.source : transfer.target]};
 }
 
 // NVIDIA's driver takes about a thousand commands that wait; then enqueueing blocks, and with it every other call, those
@@ -300,7 +302,7 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
 
     DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
     std::vector<Mapping> mappings;
-    if (plan_mapping(resources->host_memory(), size, nullptr, config()))
+    if (plan_mapping(resources->host_memory(), size, link(transfer).advice_here(), config()))
         mappings.push_back(
             {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
     auto bridge = find_lasting(queue, mappings) || mappings.empty()

@@ -35,8 +35,7 @@ struct Waits {
 /// for, tells other processes. Under the lock.
 class Executor {
 public:
-    /// `host_memory` tells of each memory whether it is its host's.
-    Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<bool> host_memory);
+    Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<MemoryTraits> memories);
 
     /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code, and may set where the
     /// result is. Returns the command's event, null if nobody wants it. Throws an Error if the native platform refuses the
@@ -99,7 +98,7 @@ private:
     const std::shared_ptr<Runtime> runtime_;
     const MPI_Comm comm_;
     const int tags_;
-    const std::vector<bool> host_memory_;
+    const std::vector<MemoryTraits> memories_;
     const bool polls_;                  ///< some device here is not the processor: see Engine::StartRule
     std::vector<MemObject *> objects_;  // by id
     Steps steps_;

@@ -53,11 +53,16 @@ public:
 private:
     // The sender's choice, which the receiver can make, too; but where the sender's range could not be mapped, it copies.
     [[nodiscard]] Plan make_plan() const {
-        const bool maps = plan_mapping(link_.sender_host_memory, range_.size, nullptr, config());
-        const std::size_t block =
-            plan_send(range_.size, {link_.sender_host_memory, maps, link_.same_host}, config()).block;
-        Plan plan =
-            plan_recv(range_.size, block, {range_.host_memory(), range_.mapped != nullptr, link_.same_host}, config());
+        const bool host_memory = link_.sender.host_memory;
+        const Advice *const advice = link_.sender.messages(link_.same_host);
+        const bool maps = plan_mapping(host_memory, range_.size, advice, config());
+        const Situation sender{
+            .host_memory = host_memory, .mapped = maps, .same_host = link_.same_host, .advice = advice};
+        const Situation here{.host_memory = range_.host_memory(),
+                             .mapped = range_.mapped != nullptr,
+                             .same_host = link_.same_host,
+                             .advice = link_.advice_here()};
+        Plan plan = plan_recv(range_.size, plan_send(range_.size, sender, config()).block, here, config());
         if (range_.resources == nullptr) plan.path = Path::mapped;  // host memory is where it has to be
         return plan;
     }

@@ -20,10 +20,24 @@ struct Wire {
     int tag;
 };
 
-/// What both ends of a transfer know of each other, so that they cut it alike.
+/// What transfers from and to a memory are planned by; all processes know it of all memories.
+struct MemoryTraits {
+    bool host_memory;        ///< it is its host's
+    AdviceForRoutes advice;  ///< of its profile; only for messages if the memory is another process's
+
+    [[nodiscard]] const Advice *messages(bool same_host) const {
+        const auto &advised = advice.at(static_cast<std::size_t>(message_route(same_host)));
+        return advised ? &*advised : nullptr;
+    }
+};
+
+/// What both ends of a transfer know, so that they cut it alike, and what its own memory is like.
 struct Link {
     bool same_host;
-    bool sender_host_memory;  ///< of its device
+    const MemoryTraits &sender;
+    const MemoryTraits &here;
+
+    [[nodiscard]] const Advice *advice_here() const { return here.messages(same_host); }
 };
 
 /// Moves a range of a buffer from or to another process. A sender whose wait list failed tells the receiver.

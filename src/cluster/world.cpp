@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 
 #include "base/config.hpp"
 #include "base/log.hpp"
@@ -10,6 +11,7 @@
 #include "cluster/native_icds.hpp"
 #include "events/failure_probe.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "pipeline/profile_file.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -97,6 +99,24 @@ std::vector<std::vector<cl_device_id>> choose_devices(const OnHost &place) {
     return platforms;
 }
 
+// Messages' alone: for files no process asks another.
+constexpr std::array message_routes{Route::same_host, Route::other_host};
+
+void pack(Packer &packer, const AdviceForRoutes &advice) {
+    for (const Route route : message_routes) {
+        const std::optional<Advice> &advised = advice.at(static_cast<std::size_t>(route));
+        packer.put(advised.has_value());
+        if (advised) packer.put(advised->without_envelopes());
+    }
+}
+
+AdviceForRoutes unpack_advice(Unpacker &unpacker) {
+    AdviceForRoutes advice;
+    for (const Route route : message_routes)
+        if (unpacker.get<bool>()) advice.at(static_cast<std::size_t>(route)) = unpacker.get<Advice>();
+    return advice;
+}
+
 }  // namespace
 
 std::mutex &api_mutex() {
@@ -119,9 +139,9 @@ World &World::get() {
 World::World()
     : agreement_(join_mpi()),
       found_(find_devices(agreement_)),
-      schedule_(Topology(found_.hosts, found_.memories), agreement_.self()),
+      schedule_(Topology(found_.hosts, found_.processes), agreement_.self()),
       comm_(duplicate(MPI_COMM_WORLD)),
-      executor_(schedule_, Runtime::current(), comm_, found_.host_memory) {
+      executor_(schedule_, Runtime::current(), comm_, found_.memories) {
     if (!alone()) watch_ = std::make_unique<DivergenceWatch>(comm_, calls_);
     std::atexit([] { World::get().end(); });
 }
@@ -134,6 +154,7 @@ World::Found World::find_devices(Agreement &agreement) {
     for (const auto &devices : platforms) {
         mine.put(devices.size());
         for (const cl_device_id device : devices) pack(mine, device_infos(device));
+        pack(mine, find_advice(devices.front()));
     }
     Found found;
     Process process = 0;
@@ -143,16 +164,17 @@ World::Found World::find_devices(Agreement &agreement) {
         const auto count = theirs.get<std::size_t>();
         for (std::size_t p = 0; p < count; ++p) {
             const auto memory = static_cast<Device>(found.memories.size());
-            found.memories.push_back(process);
+            found.processes.push_back(process);
             const auto size = theirs.get<std::size_t>();
             for (std::size_t d = 0; d < size; ++d) {
                 const cl_device_id native = process == agreement.self() ? platforms[p][d] : nullptr;
                 auto *const device = new DeviceObject(process, memory, native, unpack_device_infos(theirs));
                 device->number = found.devices.size() + 1;
                 found.devices.emplace_back(device);
-                if (d == 0)
-                    found.host_memory.push_back(device->info<cl_bool>(CL_DEVICE_HOST_UNIFIED_MEMORY) == CL_TRUE);
             }
+            const DeviceObject &first = *found.devices[found.devices.size() - size];
+            found.memories.push_back(
+                {first.info<cl_bool>(CL_DEVICE_HOST_UNIFIED_MEMORY) == CL_TRUE, unpack_advice(theirs)});
         }
         ++process;
     }

@@ -36,8 +36,8 @@ public:
 private:
     struct Found {
         std::vector<std::uint32_t> hosts;  // of each process
-        std::vector<Process> memories;     // the process of each
-        std::vector<bool> host_memory;     // of each memory
+        std::vector<Process> processes;    // of each memory
+        std::vector<MemoryTraits> memories;
         std::vector<Ref<DeviceObject>> devices;
     };
 

@@ -36,11 +36,6 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
     return buffer;
 }
 
-AdviceForRoutes advice_for(cl_device_id device) {
-    const FoundProfile found = find_profile(device);
-    return found.profile != nullptr ? found.profile->advice() : AdviceForRoutes{};
-}
-
 }  // namespace
 
 DeviceResources::DeviceResources(cl_context context, cl_device_id device)
@@ -52,7 +47,7 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
       processor_(is_processor(device)),
       addresses_last_(HostAddresses::last(context)),
-      advice_(advice_for(device)) {}
+      advice_(find_advice(device)) {}
 
 RectKernels &DeviceResources::rect_kernels() {
     std::call_once(rect_kernels_once_, [&] {

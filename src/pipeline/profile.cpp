@@ -132,6 +132,13 @@ Advice::Advice(const std::vector<Curve> &curves) {
     }
 }
 
+Advice Advice::without_envelopes() const {
+    Advice rest = *this;
+    for (std::optional<Way> &way : rest.ways_)
+        if (way && way->whole) way.reset();
+    return rest;
+}
+
 Ceiling fit(std::string what, const std::vector<Curve::Point> &points) {
     // Least squares of (a + b x - y) / y.
     double w = 0;

@@ -82,6 +82,8 @@ inline constexpr std::size_t size_class_count = 128;
 /// Which way to take, looked up in a table.
 class Advice {
 public:
+    /// None.
+    Advice() = default;
     /// The same for all sizes.
     explicit Advice(const Way &way) { ways_.fill(way); }
     /// The best of each size class, or what serves the class below where that takes hardly longer.
@@ -89,6 +91,8 @@ public:
 
     /// Nothing: the built-in choice.
     [[nodiscard]] const std::optional<Way> &way(std::size_t size) const { return ways_.at(size_class(size)); }
+    /// For messages without envelope: the built-in choice in place of `whole`.
+    [[nodiscard]] Advice without_envelopes() const;
 
 private:
     std::array<std::optional<Way>, size_class_count> ways_{};

@@ -318,4 +318,9 @@ FoundProfile find_profile(cl_device_id device) {
     return result;
 }
 
+AdviceForRoutes find_advice(cl_device_id device) {
+    const FoundProfile found = find_profile(device);
+    return found.profile != nullptr ? found.profile->advice() : AdviceForRoutes{};
+}
+
 }  // namespace cldist

@@ -36,5 +36,7 @@ struct FoundProfile {
     std::string refused = {};                ///< why, if there is one that is damaged or of another system
 };
 [[nodiscard]] FoundProfile find_profile(cl_device_id device);
+/// What it says; nothing without one.
+[[nodiscard]] AdviceForRoutes find_advice(cl_device_id device);
 
 }  // namespace cldist

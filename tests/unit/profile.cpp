@@ -133,6 +133,13 @@ TEST_CASE("advice is the best way of each size, and plans follow it unless the u
     CHECK(plan_send(16 * mib, situation, {}) == plan_send(16 * mib, plain, {}));
 }
 
+TEST_CASE(
+    "advice for messages without envelope leaves those that would have travelled with it to the built-in choice") {
+    const Advice advice = Advice(curves).without_envelopes();
+    CHECK_FALSE(advice.way(4 * kib).has_value());
+    CHECK(advice.way(16 * mib) == staged);
+}
+
 TEST_CASE("a way that is hardly faster than the one of smaller sizes is not taken") {
     std::vector<Curve> close{{in_place, {{kib, 1e-5}, {mib, 1e-4}, {64 * mib, 1e-2}}},
                              {staged, {{mib, 1.1e-4}, {64 * mib, 0.98e-2}}}};
