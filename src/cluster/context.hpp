@@ -75,6 +75,7 @@ public:
     cl_filter_mode filter = CL_FILTER_NEAREST;
     std::vector<cl_sampler_properties> properties;
     std::vector<std::pair<Space *, cl_sampler>> natives;
+    const std::shared_ptr<const void> life = std::make_shared<char>();
 };
 
 }  // namespace cldist::cluster

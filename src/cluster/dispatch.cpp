@@ -45,7 +45,6 @@ cl_icd_dispatch make_table() {
 #include "cluster/entry_points.def"
 #undef CLDIST_ENTRY
     set_absent(table.clCreatePipe);
-    set_absent(table.clGetPipeInfo);
     set_absent(table.clSVMAlloc);
     set_absent(table.clSVMFree);
     set_absent(table.clEnqueueSVMFree);

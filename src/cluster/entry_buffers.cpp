@@ -158,12 +158,20 @@ cl_int CL_API_CALL get_mem_object_info(cl_mem memory, cl_mem_info param, size_t 
     });
 }
 
+// There are no pipes.
+cl_int CL_API_CALL get_pipe_info(cl_mem memory, cl_pipe_info, size_t, void *, size_t *) {
+    return entry("clGetPipeInfo", [&] {
+        memory_of(memory);
+        fail(CL_INVALID_MEM_OBJECT, "the memory object is no pipe");
+    });
+}
+
 cl_int CL_API_CALL set_mem_object_destructor_callback(cl_mem memory, void(CL_CALLBACK *notify)(cl_mem, void *),
                                                       void *user_data) {
     return entry("clSetMemObjectDestructorCallback", [&] {
         MemObject &object = memory_of(memory);
         require(notify != nullptr, CL_INVALID_VALUE, "pfn_notify is NULL");
-        object.destructor_callbacks.emplace_back(notify, user_data);
+        object.life->callbacks.emplace_back(notify, user_data);
     });
 }
 

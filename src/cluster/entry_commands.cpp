@@ -231,6 +231,8 @@ cl_int CL_API_CALL enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem sou
                 "the ranges overlap");
         const std::array accesses{read, write};
         enqueue({queue, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            // PoCL 3.1 refuses that, which OpenCL has allowed since 2.1.
+            if (size == 0) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
             return clEnqueueCopyBuffer(queue.native.get(), source.root().native(*queue.space),
                                        target.root().native(*queue.space), source.origin + source_offset,
                                        target.origin + target_offset, size, w.count, w.events, w.event);

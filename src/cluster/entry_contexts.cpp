@@ -27,7 +27,10 @@ std::vector<cl_context_properties> checked_properties(const cl_context_propertie
             const auto platform = reinterpret_cast<cl_platform_id>(list[i + 1]);
             require(platform != nullptr && platform->kind == Kind::platform, CL_INVALID_PLATFORM,
                     "CL_CONTEXT_PLATFORM is not this platform");
-        } else if (list[i] != CL_CONTEXT_INTEROP_USER_SYNC) {
+        } else if (list[i] == CL_CONTEXT_INTEROP_USER_SYNC) {
+            require(list[i + 1] == CL_TRUE || list[i + 1] == CL_FALSE, CL_INVALID_PROPERTY,
+                    "CL_CONTEXT_INTEROP_USER_SYNC is no boolean");
+        } else {
             fail(CL_INVALID_PROPERTY, "there is no context property {:#x}", list[i]);
         }
     }
@@ -283,12 +286,21 @@ cl_int CL_API_CALL get_command_queue_info(cl_command_queue queue, cl_command_que
 }
 
 // Gone since OpenCL 1.1.
-cl_int CL_API_CALL set_command_queue_property(cl_command_queue, cl_command_queue_properties, cl_bool,
+cl_int CL_API_CALL set_command_queue_property(cl_command_queue queue, cl_command_queue_properties, cl_bool,
                                               cl_command_queue_properties *) {
-    return CL_INVALID_OPERATION;
+    return entry("clSetCommandQueueProperty", [&] {
+        queue_of(queue);
+        fail(CL_INVALID_OPERATION, "a queue's properties can't be changed");
+    });
 }
-cl_int CL_API_CALL set_default_device_command_queue(cl_context, cl_device_id, cl_command_queue) {
-    return CL_INVALID_OPERATION;
+
+// No device has queues of its own.
+cl_int CL_API_CALL set_default_device_command_queue(cl_context context, cl_device_id device, cl_command_queue queue) {
+    return entry("clSetDefaultDeviceCommandQueue", [&] {
+        require(context_of(context).has(device_of(device)), CL_INVALID_DEVICE, "the device is not one of the context");
+        if (queue != nullptr) queue_of(queue);
+        fail(CL_INVALID_OPERATION, "the device has no queues of its own");
+    });
 }
 
 cl_int CL_API_CALL flush(cl_command_queue queue) {

@@ -29,7 +29,7 @@ MemObject &checked_buffer(const ContextObject &context, const cl_image_desc &des
     if (desc.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER) return *buffer;
     for (const auto &device : context.devices) {
         if (!has_images(*device)) continue;
-        require(makes_images_of_buffers(*device), CL_INVALID_IMAGE_DESCRIPTOR,
+        require(makes_images_of_buffers(*device), CL_INVALID_OPERATION,
                 "a device of the context can't make 2D images of buffers");
         const std::size_t row = device->info<cl_uint>(CL_DEVICE_IMAGE_PITCH_ALIGNMENT) * element;
         const std::size_t base = device->info<cl_uint>(CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT) * element;

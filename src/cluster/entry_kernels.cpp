@@ -216,7 +216,7 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
             cl_mem memory = nullptr;
             if (value != nullptr) std::memcpy(&memory, value, sizeof memory);
             argument.is_memory = true;
-            if (memory != nullptr) argument.memory = Ref<MemObject>(&memory_of(memory));
+            if (memory != nullptr) argument.memory = Weak<MemObject>(&memory_of(memory));
             if (!info.arguments.empty()) check_image_argument(info.arguments[index], argument.memory.get());
             return argument;
         }
@@ -225,7 +225,7 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
             require(value != nullptr, CL_INVALID_SAMPLER, "there is no sampler");
             cl_sampler sampler = nullptr;
             std::memcpy(&sampler, value, sizeof sampler);
-            argument.sampler = Ref<SamplerObject>(&sampler_of(sampler));
+            argument.sampler = Weak<SamplerObject>(&sampler_of(sampler));
             return argument;
         }
         default: break;
@@ -264,12 +264,13 @@ bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *loca
     return true;
 }
 
+constexpr cl_uint most_dimensions = 3;  // CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS of any device
+
 // In the order of the specification.
 void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint dimensions, const size_t *offset,
                  const size_t *global, const size_t *local) {
-    if (dimensions < 1 || dimensions > device.work_item_sizes.size())
+    if (dimensions < 1 || dimensions > std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()))
         fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}", dimensions);
-    require(global != nullptr, CL_INVALID_GLOBAL_WORK_SIZE, "global_work_size is NULL");
     for (cl_uint i = 0; offset != nullptr && i < dimensions; ++i)
         require(offset[i] <= ~std::size_t{0} - global[i], CL_INVALID_GLOBAL_OFFSET, "the offset is too large");
     const OnDevice &on = of_device(kernel, device);
@@ -287,10 +288,13 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
         if (local[i] > most)
             fail(CL_INVALID_WORK_ITEM_SIZE, "local_work_size[{}] is {}, but the device has at most {}", i, local[i],
                  most);
-        if (required[0] != 0 && local[i] != required[i])
-            fail(CL_INVALID_WORK_GROUP_SIZE, "local_work_size[{}] is {}, but the kernel requires {}", i, local[i],
-                 required[i]);
         items *= local[i];
+    }
+    for (cl_uint i = 0; required[0] != 0 && i < required.size(); ++i) {
+        const std::size_t given = i < dimensions ? local[i] : 1;
+        if (given != required[i])
+            fail(CL_INVALID_WORK_GROUP_SIZE, "local_work_size[{}] is {}, but the kernel requires {}", i, given,
+                 required[i]);
     }
     if (items > on.work_group_size &&
         (device.enforces_limits || items > device.info<std::size_t>(CL_DEVICE_MAX_WORK_GROUP_SIZE)))
@@ -307,15 +311,20 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
     KernelObject &kernel = kernel_of(kernel_handle);
     require(kernel.program->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
             "queue and kernel are not of one context");
-    require(kernel.program->built && kernel.program->has(*queue.device), CL_INVALID_PROGRAM_EXECUTABLE,
+    require(kernel.program->has_executable_for(*queue.device), CL_INVALID_PROGRAM_EXECUTABLE,
             "the kernel's program was not built for the queue's device");
-    for (cl_uint i = 0; i < kernel.arguments.size(); ++i)
-        if (!kernel.arguments[i].set) fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set", i);
+    for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
+        const KernelObject::Argument &argument = kernel.arguments[i];
+        if (!argument.set) fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set", i);
+        if (argument.memory.gone() || argument.sampler.gone())
+            fail(CL_INVALID_KERNEL_ARGS, "the memory object or sampler that argument {} was set to is gone", i);
+    }
     check_range(kernel, *queue.device, dimensions, offset, global, local);
     const auto waits = wait_list_of(list, *queue.context);
     for (const auto &argument : kernel.arguments)
-        require(!argument.memory || argument.memory->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
-                "an argument is of another context");
+        if (const MemObject *const memory = argument.memory.get(); memory != nullptr)
+            require(memory->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
+                    "an argument is of another context");
 
     static std::vector<Access> accesses;
     accesses.clear();
@@ -334,7 +343,7 @@ cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int
         record<site>(program, text(name));
 
         ProgramObject &object = program_of(program);
-        require(object.built, CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+        require(!object.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
         require(name != nullptr, CL_INVALID_VALUE, "kernel_name is NULL");
         return make_kernel(object, name)->handle();
     });
@@ -469,10 +478,13 @@ cl_int CL_API_CALL enqueue_nd_range_kernel(cl_command_queue queue, cl_kernel ker
     return entry("clEnqueueNDRangeKernel", [&] {
         static constexpr CallSite site{"clEnqueueNDRangeKernel",
                                        "queue, kernel, work_dim, global_size, local_size, events"};
-        record<site>(queue, kernel, dimensions, sizes(global, dimensions), sizes(local, dimensions), num_events);
+        const cl_uint right = dimensions <= most_dimensions ? dimensions : 0;
+        record<site>(queue, kernel, dimensions, sizes(global, right), sizes(local, right), num_events);
 
-        enqueue_kernel(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset, global, local,
-                       {num_events, wait_list, event});
+        // Since OpenCL 2.1 no sizes are sizes of 0: the command does nothing.
+        static constexpr std::array<std::size_t, most_dimensions> nothing{};
+        enqueue_kernel(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset,
+                       global != nullptr ? global : nothing.data(), local, {num_events, wait_list, event});
     });
 }
 

@@ -81,7 +81,7 @@ void add_native(ProgramObject &program, Space &space, cl_program native, cl_int 
 template <typename T>
 std::vector<T> native_list(cl_program program, cl_program_info param) {
     std::size_t size = 0;
-    clGetProgramInfo(program, param, 0, nullptr, &size);
+    if (clGetProgramInfo(program, param, 0, nullptr, &size) != CL_SUCCESS) return {};
     std::vector<T> list(size / sizeof(T));
     clGetProgramInfo(program, param, size, list.data(), nullptr);
     return list;
@@ -91,8 +91,11 @@ std::vector<T> native_list(cl_program program, cl_program_info param) {
 Blob pack_binaries(const ProgramObject &program) {
     Packer packer;
     for (const auto &[space, native] : program.natives) {
-        const auto devices = native_list<cl_device_id>(native.get(), CL_PROGRAM_DEVICES);
+        auto devices = native_list<cl_device_id>(native.get(), CL_PROGRAM_DEVICES);
         const auto sizes = native_list<std::size_t>(native.get(), CL_PROGRAM_BINARY_SIZES);
+        // PoCL 3.1 tells of those only that it has built for, and of none before.
+        if (sizes.size() != devices.size()) devices = natives_in(*space, program.executables);
+        if (sizes.size() != devices.size()) continue;
         std::vector<Blob> binaries;
         std::vector<std::byte *> pointers;
         for (const std::size_t size : sizes) binaries.emplace_back(size);
@@ -117,22 +120,20 @@ std::vector<Blob> binaries_of(const ProgramObject &program) {
     return binaries;
 }
 
-/// What the spokesman's native program answers.
-Blob from_spokesman(const ProgramObject &program, cl_program_info param) {
+/// What the first native program answers that can: those of other devices than it was built for can't.
+Blob from_any(const ProgramObject &program, cl_program_info param) {
     Blob mine;
-    if (!program.natives.empty() && program.spokesman() == World::get().self()) {
-        std::size_t size = 0;
-        const cl_program native = program.natives.front().second.get();
-        if (clGetProgramInfo(native, param, 0, nullptr, &size) == CL_SUCCESS) {
-            mine.resize(size);
-            clGetProgramInfo(native, param, size, mine.data(), nullptr);
-        }
+    for (const auto &[space, native] : program.natives) {
+        if (!natives_in(*space, program.executables).empty()) mine = native_list<std::byte>(native.get(), param);
+        if (!mine.empty()) break;
     }
-    return World::get().agreement().from(program.spokesman(), std::move(mine));
+    for (Blob &blob : World::get().agreement().of_all(mine))
+        if (!blob.empty()) return std::move(blob);
+    return {};
 }
 
 void require_built(const ProgramObject &program) {
-    require(program.built, CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+    require(!program.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
 }
 
 /// The native programs of `programs` in a space. Throws an Error if one is of another context.
@@ -290,7 +291,7 @@ cl_int CL_API_CALL build_program(cl_program program, cl_uint num_devices, const 
             return code;
         });
         for (const auto &device : devices) object.build_options[device.get()] = given;
-        object.built = code == CL_SUCCESS;
+        object.built_for(devices, code == CL_SUCCESS);
         object.tells_of_arguments = object.source && asks_for_arguments(given);
         call_back(notify, object, user_data);
         check(code, "clBuildProgram");
@@ -352,7 +353,8 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
         bool tells_of_arguments = false;
         for (cl_uint i = 0; i < num_programs; ++i) {
             const ProgramObject &input = program_of(programs[i]);
-            require(input.compiled || input.built, CL_INVALID_OPERATION, "a program has not been compiled");
+            require(input.compiled || !input.executables.empty(), CL_INVALID_OPERATION,
+                    "a program has not been compiled");
             tells_of_arguments |= input.tells_of_arguments;
         }
         ProgramObject *const program = make_program(object, devices);
@@ -367,7 +369,8 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
             return code;
         });
         for (const auto &device : devices) program->build_options[device.get()] = options != nullptr ? options : "";
-        program->built = program->compiled = failure == CL_SUCCESS;
+        program->built_for(devices, failure == CL_SUCCESS);
+        program->compiled = failure == CL_SUCCESS;
         program->tells_of_arguments = tells_of_arguments;
         call_back(notify, *program, user_data);
         return program->handle();
@@ -417,7 +420,7 @@ cl_int CL_API_CALL get_program_info(cl_program program, cl_program_info param, s
             case CL_PROGRAM_NUM_KERNELS:
             case CL_PROGRAM_KERNEL_NAMES: {
                 require_built(object);
-                const Blob told = from_spokesman(object, param);
+                const Blob told = from_any(object, param);
                 return answer.bytes(told.data(), told.size());
             }
             default: no_such_param(param);
@@ -454,6 +457,8 @@ cl_int CL_API_CALL get_program_build_info(cl_program program, cl_device_id devic
             }
         }
         const Blob told = World::get().agreement().from(of.process, std::move(mine));
+        if (told.empty() && param == CL_PROGRAM_BUILD_LOG)
+            return answer.text("");  // PoCL has none before the first build
         answer.bytes(told.data(), told.size());
     });
 }

@@ -7,6 +7,13 @@
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
+namespace {
+
+void CL_CALLBACK release_destruction(cl_mem, void *held) {
+    delete static_cast<std::shared_ptr<MemObject::Destruction> *>(held);
+}
+
+}  // namespace
 
 MemObject::MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in)
     : context(&context_in), flags(flags_in), size(size_in) {
@@ -17,9 +24,22 @@ MemObject::~MemObject() {
     argument_objects().erase(handle());
     if (!parent) World::get().executor().forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);
+    if (life->callbacks.empty()) return;
+    for (const auto &[space, mem] : natives_) {
+        auto held = std::make_unique<std::shared_ptr<Destruction>>(life);
+        if (clSetMemObjectDestructorCallback(mem.get(), release_destruction, held.get()) == CL_SUCCESS)
+            (void)held.release();
+    }
     natives_.clear();
-    for (auto at = destructor_callbacks.rbegin(); at != destructor_callbacks.rend(); ++at)
+    if (life.use_count() > 1) return;  // what still uses it
+    for (auto at = life->callbacks.rbegin(); at != life->callbacks.rend(); ++at)
         call_later([call = *at, self = handle()] { call.first(self, call.second); });
+    life->callbacks.clear();
+}
+
+MemObject::Destruction::~Destruction() {
+    for (auto at = callbacks.rbegin(); at != callbacks.rend(); ++at)
+        call_elsewhere([call = *at, self = memory] { call.first(self, call.second); });
 }
 
 cl_mem MemObject::native(Space &space) {

@@ -70,7 +70,19 @@ public:
     Pitches pitches;  ///< of the program's memory or the buffer, if it is made of such; else without gaps
 
     std::vector<Mapped> mappings;
-    std::vector<std::pair<void(CL_CALLBACK *)(cl_mem, void *), void *>> destructor_callbacks;
+
+    /// Has the program's callbacks called, in the reverse order, when it ends. Held by the object, and from its end on by
+    /// its native objects: commands may use them, and with them the program's own memory, for longer.
+    struct Destruction {
+        explicit Destruction(cl_mem memory_in) : memory(memory_in) {}
+        Destruction(const Destruction &) = delete;
+        Destruction &operator=(const Destruction &) = delete;
+        ~Destruction();
+
+        const cl_mem memory;
+        std::vector<std::pair<void(CL_CALLBACK *)(cl_mem, void *), void *>> callbacks;
+    };
+    const std::shared_ptr<Destruction> life = std::make_shared<Destruction>(handle());
 
 private:
     [[nodiscard]] Mem make_native(Space &space);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -126,6 +127,23 @@ public:
 
 private:
     T *object_ = nullptr;
+};
+
+/// Knows an object for as long as it lives, without holding it. Under the lock. T has `life`, a shared_ptr.
+template <typename T>
+class Weak {
+public:
+    Weak() = default;
+    explicit Weak(T *object) : object_(object) {
+        if (object_ != nullptr) life_ = object_->life;
+    }
+    /// Null if there was none, or it is gone.
+    [[nodiscard]] T *get() const { return gone() ? nullptr : object_; }
+    [[nodiscard]] bool gone() const { return object_ != nullptr && life_.expired(); }
+
+private:
+    T *object_ = nullptr;
+    std::weak_ptr<const void> life_;
 };
 
 }  // namespace cldist::cluster

@@ -195,7 +195,17 @@ cl_int CL_API_CALL unload_platform_compiler(cl_platform_id platform) {
 }
 
 // CL_PLATFORM_HOST_TIMER_RESOLUTION is 0: there are no such timers.
-cl_int CL_API_CALL get_device_and_host_timer(cl_device_id, cl_ulong *, cl_ulong *) { return CL_INVALID_OPERATION; }
-cl_int CL_API_CALL get_host_timer(cl_device_id, cl_ulong *) { return CL_INVALID_OPERATION; }
+cl_int CL_API_CALL get_device_and_host_timer(cl_device_id device, cl_ulong *, cl_ulong *) {
+    return entry("clGetDeviceAndHostTimer", [&] {
+        device_of(device);
+        fail(CL_INVALID_OPERATION, "there are no timers");
+    });
+}
+cl_int CL_API_CALL get_host_timer(cl_device_id device, cl_ulong *) {
+    return entry("clGetHostTimer", [&] {
+        device_of(device);
+        fail(CL_INVALID_OPERATION, "there are no timers");
+    });
+}
 
 }  // namespace cldist::cluster

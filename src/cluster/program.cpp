@@ -6,10 +6,13 @@
 
 namespace cldist::cluster {
 
-ProgramObject::~ProgramObject() {
-    for (auto at = release_callbacks.rbegin(); at != release_callbacks.rend(); ++at)
-        call_later([call = *at, self = handle()] { call.first(self, call.second); });
+namespace {
+
+bool contains(const std::vector<Ref<DeviceObject>> &devices, const DeviceObject &device) {
+    return std::any_of(devices.begin(), devices.end(), [&](const auto &d) { return d.get() == &device; });
 }
+
+}  // namespace
 
 cl_program ProgramObject::native(const Space &space) const {
     for (const auto &[of, program] : natives)
@@ -17,8 +20,13 @@ cl_program ProgramObject::native(const Space &space) const {
     return nullptr;
 }
 
-bool ProgramObject::has(const DeviceObject &device) const {
-    return std::any_of(devices.begin(), devices.end(), [&](const auto &d) { return d.get() == &device; });
+bool ProgramObject::has(const DeviceObject &device) const { return contains(devices, device); }
+
+bool ProgramObject::has_executable_for(const DeviceObject &device) const { return contains(executables, device); }
+
+void ProgramObject::built_for(const std::vector<Ref<DeviceObject>> &built, bool well) {
+    std::erase_if(executables, [&](const auto &device) { return contains(built, *device); });
+    if (well) executables.insert(executables.end(), built.begin(), built.end());
 }
 
 KernelObject::KernelObject(ProgramObject &program_in, std::shared_ptr<const KernelInfo> info_in)
@@ -28,20 +36,20 @@ KernelObject::KernelObject(ProgramObject &program_in, std::shared_ptr<const Kern
 
 KernelObject::~KernelObject() { --program->kernels; }
 
-bool KernelObject::reads_only(cl_uint index) const {
-    const Argument &argument = arguments[index];
-    if ((argument.memory->flags & CL_MEM_READ_ONLY) != 0) return true;
+bool KernelObject::reads_only(cl_uint index, const MemObject &memory) const {
+    if ((memory.flags & CL_MEM_READ_ONLY) != 0) return true;
     if (info->arguments.empty()) return false;
     const ArgumentInfo &known = info->arguments[index];
-    if (argument.memory->is_image()) return known.access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
+    if (memory.is_image()) return known.access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
     return known.address == CL_KERNEL_ARG_ADDRESS_CONSTANT || (known.type_qualifier & CL_KERNEL_ARG_TYPE_CONST) != 0;
 }
 
 void KernelObject::add_accesses(std::vector<Access> &accesses) const {
     for (cl_uint i = 0; i < arguments.size(); ++i) {
-        if (!arguments[i].memory) continue;
+        MemObject *const memory = arguments[i].memory.get();
+        if (memory == nullptr) continue;
         // It may leave some bytes as they were.
-        accesses.push_back(arguments[i].memory->whole(reads_only(i) ? AccessMode::read : AccessMode::read_write));
+        accesses.push_back(memory->whole(reads_only(i, *memory) ? AccessMode::read : AccessMode::read_write));
     }
 }
 
@@ -66,10 +74,11 @@ void KernelObject::set_native(Native &native, cl_uint index) {
     Argument &argument = arguments[index];
     cl_int code = CL_SUCCESS;
     if (argument.is_memory) {
-        const cl_mem memory = argument.memory ? argument.memory->native(*native.space) : nullptr;
+        MemObject *const object = argument.memory.get();
+        const cl_mem memory = object != nullptr ? object->native(*native.space) : nullptr;
         code = clSetKernelArg(native.kernel.get(), index, sizeof memory, &memory);
-    } else if (argument.sampler) {
-        const cl_sampler sampler = native_sampler(*argument.sampler, *native.space);
+    } else if (SamplerObject *const object = argument.sampler.get(); object != nullptr) {
+        const cl_sampler sampler = native_sampler(*object, *native.space);
         code = clSetKernelArg(native.kernel.get(), index, sizeof sampler, &sampler);
     } else {
         code = clSetKernelArg(native.kernel.get(), index, argument.size,

@@ -15,25 +15,24 @@ class ProgramObject final : public Object<ProgramObject, cl_program, Kind::progr
 public:
     ProgramObject(ContextObject &context_in, std::vector<Ref<DeviceObject>> devices_in)
         : context(&context_in), devices(std::move(devices_in)) {}
-    ~ProgramObject();
 
     /// The native program of a space; null if it has none there.
     [[nodiscard]] cl_program native(const Space &space) const;
     /// Whether it is for this device.
     [[nodiscard]] bool has(const DeviceObject &device) const;
-    /// The process that answers for all where any can: the first one that has a device of it.
-    [[nodiscard]] Process spokesman() const { return devices.front()->process; }
+    [[nodiscard]] bool has_executable_for(const DeviceObject &device) const;
+    /// These devices have been built for, `well` or not.
+    void built_for(const std::vector<Ref<DeviceObject>> &built, bool well);
 
     const Ref<ContextObject> context;
     const std::vector<Ref<DeviceObject>> devices;
     std::optional<std::string> source;  ///< of what clCreateProgramWithSource made
     std::vector<std::pair<Space *, Program>> natives;
     std::map<const DeviceObject *, std::string> build_options;  ///< as they were given
-    bool built = false;                                         ///< there is an executable
+    std::vector<Ref<DeviceObject>> executables;                 ///< the devices that have one, in the order built
     bool compiled = false;                                      ///< there is something to link
     bool tells_of_arguments = false;                            ///< with clGetKernelArgInfo: it was built to
     unsigned kernels = 0;                                       ///< attached to it
-    std::vector<std::pair<void(CL_CALLBACK *)(cl_program, void *), void *>> release_callbacks;
 };
 
 /// What is known of a kernel's argument.
@@ -72,8 +71,9 @@ public:
         bool set = false;
         std::vector<std::byte> value;  ///< if it is neither a memory object, a sampler nor local memory
         std::size_t size = 0;
-        Ref<MemObject> memory;  ///< may be null for a memory object: then the kernel gets a null pointer
-        Ref<SamplerObject> sampler;
+        // Not held: a program could not tell the kernel to let go (OpenCL 3.0, clSetKernelArg).
+        Weak<MemObject> memory;  ///< may be null for a memory object: then the kernel gets a null pointer
+        Weak<SamplerObject> sampler;
         bool is_memory = false;
         bool is_local = false;
         std::uint64_t version = 0;
@@ -83,7 +83,7 @@ public:
     cl_kernel native(Space &space);
     /// What the kernel does with memory objects.
     void add_accesses(std::vector<Access> &accesses) const;
-    [[nodiscard]] bool reads_only(cl_uint index) const;
+    [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
 
     const Ref<ProgramObject> program;
     const std::shared_ptr<const KernelInfo> info;

@@ -1,6 +1,7 @@
 // Buffers and sub-buffers as objects.
 #include <algorithm>
 #include <array>
+#include <future>
 
 #include "fixture.hpp"
 
@@ -204,6 +205,36 @@ TEST_CASE("callbacks at a buffer's end are called in reverse order, once the las
     CHECK(destroyed().empty());
     CL_OK(clReleaseMemObject(buffer));
     CHECK(destroyed() == std::vector<std::pair<cl_mem, int>>{{buffer, 3}, {buffer, 2}, {buffer, 1}});
+}
+
+TEST_CASE("a buffer's end comes after the commands that use it: then the program may have its memory back") {
+    const setup cl;
+    for (const queue_handle &queue : cl.queues) {
+        bytes memory = pattern(1, 4096);
+        const bytes replaced(memory.size(), 7);
+        std::promise<void> gone;
+        std::pair<bytes *, std::promise<void> *> both{&memory, &gone};
+        const event_handle go = cl.user_event();
+        {
+            const buffer_handle buffer = cl.buffer(memory.size(), CL_MEM_USE_HOST_PTR, memory.data());
+            CL_OK(clSetMemObjectDestructorCallback(
+                buffer,
+                [](cl_mem, void *of) {
+                    const auto &[data, promise] = *static_cast<decltype(both) *>(of);
+                    std::fill(data->begin(), data->end(), 7);
+                    promise->set_value();
+                },
+                &both));
+            const cl_event wait = go;
+            const cl_uchar zero = 0;
+            CL_OK(clEnqueueFillBuffer(queue, buffer, &zero, 1, 0, memory.size(), 1, &wait, nullptr));
+            CL_OK(clFlush(queue));
+        }
+        CL_OK(clSetUserEventStatus(go, CL_COMPLETE));
+        CL_OK(clFinish(queue));
+        gone.get_future().wait();
+        check_equal(memory, replaced);
+    }
 }
 
 TEST_CASE("a buffer is made with a list of properties that is empty") {

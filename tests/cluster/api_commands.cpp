@@ -139,6 +139,11 @@ TEST_CASE("a device copies what another wrote, and a third reads it") {
             CL_OK(clEnqueueCopyBuffer(cl.queues[j], target, target, 0, 5000, 4500, 0, nullptr, nullptr));
             CL_OK(clFinish(cl.queues[j]));
             std::copy_n(model.begin(), 4500, model.begin() + 5000);
+            if (is_cluster()) {  // PoCL 3.1 refuses a copy of nothing
+                event_handle nothing;
+                CL_OK(clEnqueueCopyBuffer(cl.queues[j], source, target, 9000, 1, 0, 0, nullptr, nothing.out()));
+                complete(nothing);
+            }
             expect(cl, target, model);
         }
     }

@@ -69,8 +69,11 @@ TEST_CASE("clCreateContext refuses what makes no sense") {
     CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, make_context(unknown.data(), 1, list, &error));
     const auto self = reinterpret_cast<cl_context_properties>(platform());
     const std::array<cl_context_properties, 5> twice = {CL_CONTEXT_PLATFORM, self, CL_CONTEXT_PLATFORM, self, 0};
-    if (is_cluster())  // PoCL 3.1 takes it
+    const std::array<cl_context_properties, 3> no_boolean = {CL_CONTEXT_INTEROP_USER_SYNC, 2, 0};
+    if (is_cluster()) {  // PoCL 3.1 takes them
         CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, make_context(twice.data(), 1, list, &error));
+        CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, make_context(no_boolean.data(), 1, list, &error));
+    }
     CHECK(make_context(nullptr, 0, list, nullptr) == nullptr);
     CL_FAILS(CL_INVALID_CONTEXT, clRetainContext(nullptr));
     CL_FAILS(CL_INVALID_CONTEXT, clReleaseContext(nullptr));

@@ -1,5 +1,6 @@
 // Kernels and their commands.
 #include <array>
+#include <future>
 
 #include "fixture.hpp"
 
@@ -298,7 +299,47 @@ TEST_CASE("a kernel with a required work-group size runs with it alone") {
         CHECK(values<int>(queue, out, 32) == wanted);
         CL_FAILS(CL_INVALID_WORK_GROUP_SIZE, run(queue, kernel, {8, 4}, {2, 2}));
         CL_FAILS(CL_INVALID_WORK_GROUP_SIZE, run(queue, kernel, {8, 4}, {8, 4}));
+        CL_FAILS(CL_INVALID_WORK_GROUP_SIZE, run(queue, kernel, {8}, {4}));
     }
+}
+
+TEST_CASE("a range without sizes, or with one that is 0, does nothing after what it waits for") {
+    const kernels cl;
+    const kernel_handle kernel = cl["set"];
+    for (const queue_handle &queue : cl.queues) {
+        const buffer_handle out = cl.buffer(sizeof(int));
+        CL_OK(set(kernel, 0, out));
+        CL_OK(set(kernel, 1, cl_int{3}));
+        CL_OK(run(queue, kernel, {1}));
+        CL_OK(set(kernel, 1, cl_int{4}));
+        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 2, nullptr, nullptr, nullptr, 0, nullptr, nullptr));
+        event_handle event;
+        const std::array<std::size_t, 2> none{1, 0};
+        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 2, nullptr, none.data(), nullptr, 0, nullptr, event.out()));
+        complete(event);
+        CHECK(values<int>(queue, out, 1) == std::vector<int>{3});
+    }
+}
+
+TEST_CASE("a kernel holds no argument, and runs again once a new one is set") {
+    const kernels cl;
+    const kernel_handle kernel = cl["set"];
+    CL_OK(set(kernel, 1, cl_int{5}));
+    std::promise<void> gone;
+    {
+        const buffer_handle out = cl.buffer(sizeof(int));
+        CL_OK(clSetMemObjectDestructorCallback(
+            out, [](cl_mem, void *promise) { static_cast<std::promise<void> *>(promise)->set_value(); }, &gone));
+        CL_OK(set(kernel, 0, out));
+        for (const queue_handle &queue : cl.queues) CL_OK(run(queue, kernel, {1}));
+    }
+    gone.get_future().wait();
+    // Elsewhere that is left open.
+    if (is_cluster()) CL_FAILS(CL_INVALID_KERNEL_ARGS, run(cl.queues.back(), kernel, {1}));
+    const buffer_handle out = cl.buffer(sizeof(int));
+    CL_OK(set(kernel, 0, out));
+    CL_OK(run(cl.queues.back(), kernel, {1}));
+    CHECK(values<int>(cl.queues.back(), out, 1) == std::vector<int>{5});
 }
 
 TEST_CASE("a kernel may require a work-group as large as a device has them") {
@@ -404,6 +445,8 @@ TEST_CASE("functions of kernels refuse what makes no sense") {
     CL_FAILS(CL_INVALID_COMMAND_QUEUE, run(nullptr, kernel, {1}));
     CL_FAILS(CL_INVALID_WORK_DIMENSION, run(queue, kernel, {1, 1, 1, 1}));
     const std::size_t one = 1;
+    CL_FAILS(CL_INVALID_WORK_DIMENSION,
+             clEnqueueNDRangeKernel(queue, kernel, ~0U, nullptr, &one, &one, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_WORK_DIMENSION,
              clEnqueueNDRangeKernel(queue, kernel, 0, nullptr, &one, nullptr, 0, nullptr, nullptr));
     if (!is_cluster()) return;  // PoCL 3.1 dies of some of these

@@ -297,6 +297,22 @@ TEST_CASE("unloading the compiler is allowed") {
     CL_OK(clUnloadCompiler());
 }
 
+TEST_CASE("functions of features that are absent say so, once their objects are checked") {
+    if (!is_cluster()) return;
+    const setup cl;
+    const cl_device_id device = devices().back();
+    cl_ulong time = 0;
+    CL_FAILS(CL_INVALID_OPERATION, clGetHostTimer(device, &time));
+    CL_FAILS(CL_INVALID_OPERATION, clGetDeviceAndHostTimer(device, &time, &time));
+    CL_FAILS(CL_INVALID_OPERATION, clSetDefaultDeviceCommandQueue(cl.context, device, nullptr));
+    CL_FAILS(CL_INVALID_OPERATION, clSetDefaultDeviceCommandQueue(cl.context, device, cl.queues.back()));
+    cl_uint packet = 0;
+    CL_FAILS(CL_INVALID_MEM_OBJECT, clGetPipeInfo(cl.buffer(16), CL_PIPE_PACKET_SIZE, sizeof packet, &packet, nullptr));
+    const auto no_device = reinterpret_cast<cl_device_id>(cl.context.get());
+    CL_FAILS(CL_INVALID_DEVICE, clGetHostTimer(no_device, &time));
+    CL_FAILS(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(cl.context, no_device, nullptr));
+}
+
 TEST_CASE("there are no functions of extensions that the platform has not") {
     CHECK(clGetExtensionFunctionAddressForPlatform(platform(), "clNoSuchFunctionKHR") == nullptr);
 }
