@@ -18,6 +18,8 @@ struct Short {
     std::array<std::byte, short_size> bytes;
 };
 
+constexpr std::uint64_t tags = 32768;  // as many as any MPI library has
+
 }  // namespace
 
 Agreement::Agreement(MPI_Comm comm) : comm_(duplicate(comm)) {
@@ -82,6 +84,26 @@ std::vector<Blob> Agreement::of_all(const Blob &mine) {
         each.emplace_back(begin, begin + sizes[i]);
     }
     return each;
+}
+
+// Down a binomial tree.
+void Agreement::tell(Process root, std::span<std::byte> data, Turn turn) const {
+    const auto tag = static_cast<int>(turn % tags);
+    const auto size = static_cast<int>(data.size());
+    const Process place = (self_ + processes_ - root) % processes_;
+    const auto rank_at = [&](Process at) { return static_cast<int>((at + root) % processes_); };
+    MPI_Request request = MPI_REQUEST_NULL;
+    Process step = 1;
+    while (step < processes_ && (place & step) == 0) step <<= 1U;
+    if (place != 0) {
+        check_mpi(PMPI_Irecv(data.data(), size, MPI_BYTE, rank_at(place - step), tag, comm_, &request), "MPI_Irecv");
+        wait(request);
+    }
+    for (step >>= 1U; step > 0; step >>= 1U) {
+        if (place + step >= processes_) continue;
+        check_mpi(PMPI_Isend(data.data(), size, MPI_BYTE, rank_at(place + step), tag, comm_, &request), "MPI_Isend");
+        wait(request);
+    }
 }
 
 int Agreement::least(int mine) {

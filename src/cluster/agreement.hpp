@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include <mpi.h>
@@ -10,7 +12,7 @@
 namespace cldist::cluster {
 
 /// What processes tell each other at one place of the program: all call the same function, in the same order, and wait
-/// for those who are late. One thread at a time. Throws an Error if MPI fails.
+/// for those who are late. One thread at a time, but for tell(). Throws an Error if MPI fails.
 class Agreement {
 public:
     /// Duplicates the communicator; collective.
@@ -29,6 +31,13 @@ public:
     /// The least of all.
     int least(int mine);
 
+    /// A number that names the place of the program. In the same order in all processes.
+    using Turn = std::uint64_t;
+    [[nodiscard]] Turn next_turn() { return ++turn_; }
+    /// Brings `data` from `root` to all others, which have room for as many bytes, at the same turn. Any threads at once:
+    /// who waits for a device before it tells of it must not keep others from what the device waits for.
+    void tell(Process root, std::span<std::byte> data, Turn turn) const;
+
     /// Collective; before MPI_Finalize.
     void end();
 
@@ -38,6 +47,7 @@ private:
     MPI_Comm comm_ = MPI_COMM_NULL;
     Process self_ = 0;
     Process processes_ = 1;
+    Turn turn_ = 0;
 };
 
 }  // namespace cldist::cluster

@@ -316,16 +316,25 @@ cl_int CL_API_CALL finish(cl_command_queue queue) {
         record<site>(queue);
 
         const Ref<QueueObject> held(&queue_of(queue));
-        if (!std::exchange(held->used, false)) return;
+        const auto before = held->finished;
+        if (!std::exchange(held->used, false)) {
+            const Unlocked unlocked;
+            if (before != nullptr) before->wait();  // another thread's
+            return;
+        }
+        const auto finished = held->finished = std::make_shared<Ending>();
         const auto results = std::exchange(held->results, {});
         const CommandId last = held->last;
+        Agreement &agreement = World::get().agreement();
+        const auto turn = agreement.next_turn();
         {
             const Unlocked unlocked;
             if (held->is_native()) clFinish(held->native.get());
             for (const auto &result : results) result->wait();
+            agreement.tell(held->device->process, {}, turn);
+            finished->set(CL_COMPLETE);
         }
         held->ended = std::max(held->ended, last);
-        World::get().agreement().from(held->device->process, {});
     });
 }
 

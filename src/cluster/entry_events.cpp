@@ -20,27 +20,38 @@ T told_by_owner(const EventObject &event, T mine) {
     return Unpacker(told).get<T>();
 }
 
-/// Waits until every process knows the ends of all, which then are agreed on.
+/// Waits until every process knows the ends of all, which then are agreed on. Of several threads that wait for one event
+/// the first one exchanges it with other processes.
 void agree_on_ends(std::span<const Ref<EventObject>> events) {
-    std::map<Process, std::vector<EventObject *>> open;
+    Agreement &agreement = World::get().agreement();
+    struct Open {
+        std::vector<EventObject *> events{};
+        Agreement::Turn turn = 0;
+    };
+    std::map<Process, Open> open;  // by owner
     for (const auto &event : events) {
-        if (event->agreed) continue;
         if (event->native) clFlush(event->queue->native.get());
-        if (!event->is_user()) open[owner_of(*event)].push_back(event.get());
+        if (event->is_user() || event->agreed || event->agreeing != nullptr) continue;
+        event->agreeing = std::make_shared<Ending>();
+        open[owner_of(*event)].events.push_back(event.get());
     }
+    for (auto &[owner, theirs] : open) theirs.turn = agreement.next_turn();
     {
         const Unlocked unlocked;
         for (const auto &event : events)
-            if (!event->agreed && event->known_here()) event->wait_here();
+            if (event->known_here()) event->wait_here();
+        for (const auto &[owner, theirs] : open) {
+            std::vector<cl_int> ends;
+            for (const EventObject *const event : theirs.events)
+                ends.push_back(event->known_here() ? event->status_here() : CL_COMPLETE);
+            agreement.tell(owner, std::as_writable_bytes(std::span(ends)), theirs.turn);
+            for (std::size_t i = 0; i < ends.size(); ++i) theirs.events[i]->agreeing->set(ends[i]);
+        }
+        for (const auto &event : events)
+            if (event->agreeing != nullptr) event->agreeing->wait();
     }
-    for (const auto &[owner, theirs] : open) {
-        Packer mine;
-        for (const EventObject *const event : theirs)
-            mine.put(event->known_here() ? event->status_here() : cl_int{CL_COMPLETE});
-        const Blob told = World::get().agreement().from(owner, mine.take());
-        Unpacker unpacker(told);
-        for (EventObject *const event : theirs) event->agreed = unpacker.get<cl_int>();
-    }
+    for (const auto &event : events)
+        if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
 }
 
 /// The status now, the same in all processes.
@@ -258,6 +269,8 @@ cl_int CL_API_CALL enqueue_barrier(cl_command_queue queue) {
 
 cl_int CL_API_CALL enqueue_wait_for_events(cl_command_queue queue, cl_uint num_events, const cl_event *list) {
     if (num_events == 0 || list == nullptr) return CL_INVALID_VALUE;
+    for (cl_uint i = 0; i < num_events; ++i)
+        if (EventObject::from(list[i]) == nullptr) return CL_INVALID_EVENT;
     return enqueue_barrier_with_wait_list(queue, num_events, list, nullptr);
 }
 

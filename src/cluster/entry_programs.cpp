@@ -312,6 +312,9 @@ cl_int CL_API_CALL compile_program(cl_program program, cl_uint num_devices, cons
         check_callback(notify, user_data);
         require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
         require(object.source.has_value(), CL_INVALID_OPERATION, "the program has no source");
+        for (cl_uint i = 0; i < num_headers; ++i)
+            require(program_of(headers[i]).context.get() == object.context.get(), CL_INVALID_PROGRAM,
+                    "a header is of another context");
         const std::string given = options != nullptr ? options : "";
         const cl_int code = made_by_all([&] {
             cl_int code = CL_SUCCESS;
@@ -357,7 +360,8 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
                     "a program has not been compiled");
             tells_of_arguments |= input.tells_of_arguments;
         }
-        ProgramObject *const program = make_program(object, devices);
+        Ref<ProgramObject> program(make_program(object, devices));
+        program->release();
         failure = made_by_all([&] {
             cl_int code = CL_SUCCESS;
             program->natives.clear();
@@ -369,9 +373,14 @@ cl_program CL_API_CALL link_program(cl_context context, cl_uint num_devices, con
             return code;
         });
         for (const auto &device : devices) program->build_options[device.get()] = options != nullptr ? options : "";
+        // Some drivers make a program that tells what was wrong, some make none.
+        const int some_made = program->natives.empty() ? 0 : -1;
+        if (failure != CL_SUCCESS && World::get().agreement().least(some_made) == 0)
+            fail(failure, "the programs can't be linked");
         program->built_for(devices, failure == CL_SUCCESS);
         program->compiled = failure == CL_SUCCESS;
         program->tells_of_arguments = tells_of_arguments;
+        program->retain();
         call_back(notify, *program, user_data);
         return program->handle();
     });
@@ -457,9 +466,16 @@ cl_int CL_API_CALL get_program_build_info(cl_program program, cl_device_id devic
             }
         }
         const Blob told = World::get().agreement().from(of.process, std::move(mine));
-        if (told.empty() && param == CL_PROGRAM_BUILD_LOG)
-            return answer.text("");  // PoCL has none before the first build
-        answer.bytes(told.data(), told.size());
+        if (!told.empty()) return answer.bytes(told.data(), told.size());
+        // The driver made no program for the device, or, as PoCL before the first build, has no log.
+        switch (param) {
+            case CL_PROGRAM_BUILD_STATUS:
+                return answer.give(
+                    cl_build_status{object.build_options.contains(&of) ? CL_BUILD_ERROR : CL_BUILD_NONE});
+            case CL_PROGRAM_BUILD_LOG: return answer.text("");
+            case CL_PROGRAM_BINARY_TYPE: return answer.give(cl_program_binary_type{CL_PROGRAM_BINARY_TYPE_NONE});
+            default: return answer.give(std::size_t{0});
+        }
     });
 }
 

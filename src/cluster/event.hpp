@@ -59,8 +59,9 @@ public:
     std::shared_ptr<Ending> ending;
     /// Brings the result of a blocking command here, and on, once it is driven.
     std::unique_ptr<cldist::Command> result;
-    std::optional<cl_int>
-        agreed;  ///< the status at its end, once all processes know it at the same place of the program
+    /// The status at its end, once all processes know it at the same place of the program.
+    std::optional<cl_int> agreed;
+    std::shared_ptr<Ending> agreeing;  ///< the same, while a thread waits for that; set once, under the lock
 
 private:
     std::vector<std::pair<Space *, cldist::Event>> stand_ins_;

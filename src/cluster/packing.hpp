@@ -1,12 +1,13 @@
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstring>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include "base/status.hpp"
 
 namespace cldist::cluster {
 
@@ -56,8 +57,9 @@ public:
     [[nodiscard]] bool empty() const { return rest_.empty(); }
 
 private:
+    // Processes whose calls differ may have exchanged what was not meant; that is named later.
     std::span<const std::byte> take(std::size_t size) {
-        assert(size <= rest_.size());
+        if (size > rest_.size()) throw Error(CL_OUT_OF_RESOURCES, "another process tells less than was asked");
         const auto bytes = rest_.first(size);
         rest_ = rest_.subspan(size);
         return bytes;

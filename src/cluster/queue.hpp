@@ -31,7 +31,8 @@ public:
     std::vector<cl_queue_properties> property_list;  ///< as it was given
     Queue native;
     QueueId id = unordered;
-    bool used = false;  ///< since all processes last agreed that it is empty
+    bool used = false;                 ///< since the last clFinish began
+    std::shared_ptr<Ending> finished;  ///< when that ends
     /// Of commands whose results come to this process, since then.
     std::vector<std::shared_ptr<Ending>> results;
 

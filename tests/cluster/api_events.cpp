@@ -1,6 +1,9 @@
 // Events: what is waited for, told and measured, across queues, devices and processes.
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "fixture.hpp"
 
@@ -170,6 +173,64 @@ TEST_CASE("commands behind a user event wait for it, on all devices") {
             bytes wanted = pattern(i, 500);
             for (unsigned char &byte : wanted) byte = static_cast<unsigned char>(byte + 9);
             expect(cl, buffers[i], wanted);
+        }
+    }
+}
+
+TEST_CASE("a thread waits while another one sets the user event that it waits for, on all devices") {
+    const setup cl;
+    const buffer_handle buffer = cl.buffer(4096);
+    const bytes data(4096, 1);
+    for (const bool finishes : {false, true}) {
+        const std::size_t near = finishes ? 0 : cl.count() - 1;
+        const std::size_t far = cl.count() - 1 - near;
+        const event_handle go = cl.user_event();
+        const cl_event wait = go;
+        event_handle written;
+        event_handle marked;
+        CL_OK(clEnqueueWriteBuffer(cl.queues[near], buffer, CL_FALSE, 0, data.size(), data.data(), 1, &wait,
+                                   written.out()));
+        const cl_event after = written;
+        CL_OK(clEnqueueMarkerWithWaitList(cl.queues[far], 1, &after, marked.out()));
+        for (const queue_handle &queue : cl.queues) CL_OK(clFlush(queue));
+        cl_int set = CL_INVALID_EVENT;
+        std::thread other([&] {
+            // Nothing tells that a thread is in a call, and all processes must make the calls in one order.
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            set = clSetUserEventStatus(wait, CL_COMPLETE);
+        });
+        if (finishes)
+            CL_OK(clFinish(cl.queues[far]));
+        else
+            complete(marked);
+        other.join();
+        CL_OK(set);
+        CHECK(status_of(marked) == CL_COMPLETE);
+    }
+}
+
+TEST_CASE("several threads wait for one event, and in clFinish for one queue") {
+    const setup cl;
+    const buffer_handle buffer = cl.buffer(MiB);
+    const bytes data(MiB, 1);
+    const auto in_threads = [](const auto &waits) {
+        std::array<std::thread, 3> threads;
+        for (std::thread &thread : threads) thread = std::thread(waits);
+        for (std::thread &thread : threads) thread.join();
+    };
+    for (const queue_handle &queue : cl.queues) {
+        for (int round = 0; round < 20; ++round) {
+            event_handle written;
+            CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, MiB, data.data(), 0, nullptr, written.out()));
+            CL_OK(clFlush(queue));
+            const cl_event event = written;
+            std::atomic<int> well = 0;
+            in_threads([&] { well += clWaitForEvents(1, &event) == CL_SUCCESS ? 1 : 0; });
+            CHECK(status_of(written) == CL_COMPLETE);
+            CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, MiB, data.data(), 0, nullptr, written.out()));
+            in_threads([&] { well += clFinish(queue) == CL_SUCCESS ? 1 : 0; });
+            CHECK(status_of(written) == CL_COMPLETE);
+            CHECK(well == 6);
         }
     }
 }

@@ -325,6 +325,17 @@ TEST_CASE("what can't be compiled or linked says so") {
     const program_handle unlinked(
         clLinkProgram(cl.context, 0, nullptr, "-invalid", 1, &part, nullptr, nullptr, &failure));
     CHECK(failure != CL_SUCCESS);
+    for (const cl_device_id device : devices())
+        if (unlinked.get() != nullptr) {
+            CHECK(build_status(unlinked, device) == CL_BUILD_ERROR);
+            CHECK(binary_type(unlinked, device) == CL_PROGRAM_BINARY_TYPE_NONE);
+        }
+    const setup other;
+    const program_handle header = source_program(other, "");
+    const cl_program foreign = header;
+    const char *missing = "missing.h";
+    CL_FAILS(CL_INVALID_PROGRAM,
+             clCompileProgram(broken, 0, nullptr, nullptr, 1, &foreign, &missing, nullptr, nullptr));
     if (const cl_program again = unlinked; again != nullptr)
         CL_FAILS_TO_MAKE(CL_INVALID_OPERATION,
                          clLinkProgram(cl.context, 0, nullptr, nullptr, 1, &again, nullptr, nullptr, &error));
