@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -8,6 +9,10 @@
 #include <CL/cl.h>
 
 namespace cldist::cluster {
+
+/// What clGetEventProfilingInfo tells of a command: when it was queued, submitted and started, and when it ended, in ns of its
+/// device's clock. Zeros if they are not known.
+using Times = std::array<cl_ulong, 4>;
 
 /// When and how something ends of which no native event of this process tells: a user event, a command of another
 /// process, bytes on their way through the processes. Thread-safe.
@@ -19,12 +24,16 @@ public:
     [[nodiscard]] cl_int status() const { return status_.load(std::memory_order_acquire); }
     [[nodiscard]] bool over() const { return status() <= CL_COMPLETE; }
 
+    /// Of a command that is over.
+    [[nodiscard]] const Times &times() const { return times_; }
+
     /// Ends it; a second call does nothing and returns false.
-    bool set(cl_int status) {
+    bool set(cl_int status, const Times &times = {}) {
         std::vector<Then> then;
         {
             const std::lock_guard lock(mutex_);
             if (over()) return false;
+            times_ = times;
             status_.store(status, std::memory_order_release);
             then.swap(then_);
         }
@@ -51,6 +60,7 @@ public:
 
 private:
     std::atomic<cl_int> status_ = CL_SUBMITTED;
+    Times times_{};  ///< before the status
     std::mutex mutex_;
     std::vector<Then> then_;
 };

@@ -318,7 +318,7 @@ void *CL_API_CALL enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffe
         const std::array accesses{
             buffer.access(offset, offset + size, needs_contents ? AccessMode::read : AccessMode::write)};
         Result result;
-        if (needs_contents) result = {at(mapped.memory, 0), size, {}};
+        if (needs_contents) result = into_mapping({at(mapped.memory, 0), size, {}}, mapped);
         const auto map =
             executor().run({queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
                            event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
@@ -360,9 +360,8 @@ cl_int CL_API_CALL enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_me
         const Mapped mapped = std::move(*at);
         object.mappings.erase(at);
 
-        const bool was_written = (mapped.flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0;
         std::vector<Access> accesses;
-        if (was_written) accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
+        if (mapped.is_written()) accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
         // Another device of the context may be the one that writes back what was written; then the memory's own forgets it.
         const bool same_memory = mapped.device_memory == queue.device->memory;
         if (mapped.is_native && !same_memory) {
@@ -376,8 +375,7 @@ cl_int CL_API_CALL enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_me
             const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
             if (mapped.is_native && same_memory)
                 return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
-            if (!was_written) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
-            return write_back(queue, object, native, mapped, w);
+            return unmap(queue, object, native, mapped, w);
         });
     });
 }

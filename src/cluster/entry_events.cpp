@@ -134,9 +134,7 @@ cl_event CL_API_CALL create_user_event(cl_context context, cl_int *errcode_ret) 
 
 cl_int CL_API_CALL set_user_event_status(cl_event event, cl_int status) {
     return entry("clSetUserEventStatus", [&] {
-        static constexpr CallSite site{"clSetUserEventStatus", "event, status"};
-        record<site>(event, status);
-
+        // Not compared: it concerns this process alone, and threads and callbacks come at another moment in each.
         EventObject &object = event_of(event);
         require(object.is_user(), CL_INVALID_EVENT, "the event is no user event");
         require(status <= CL_COMPLETE, CL_INVALID_VALUE, "the status is neither CL_COMPLETE nor negative");
@@ -171,7 +169,7 @@ cl_int CL_API_CALL wait_for_events(cl_uint num_events, const cl_event *list) {
 cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info param, size_t size, void *value, size_t *size_ret) {
     return entry("clGetEventInfo", [&] {
         static constexpr CallSite site{"clGetEventInfo", "event, param"};
-        record<site>(event, param);
+        if (!in_callback()) record<site>(event, param);
 
         const Ref<EventObject> object(&event_of(event));
         const Answer answer{size, value, size_ret};
@@ -180,7 +178,8 @@ cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info param, size_t si
                 return answer.give(object->queue ? object->queue->handle() : static_cast<cl_command_queue>(nullptr));
             case CL_EVENT_CONTEXT: return answer.give(object->context->handle());
             case CL_EVENT_COMMAND_TYPE: return answer.give(object->type);
-            case CL_EVENT_COMMAND_EXECUTION_STATUS: return answer.give(agree_on_status(*object));
+            case CL_EVENT_COMMAND_EXECUTION_STATUS:
+                return answer.give(in_callback() ? object->status_here() : agree_on_status(*object));
             case CL_EVENT_REFERENCE_COUNT: return answer.give(object->references());
             default: no_such_param(param);
         }
@@ -191,23 +190,20 @@ cl_int CL_API_CALL get_event_profiling_info(cl_event event, cl_profiling_info pa
                                             size_t *size_ret) {
     return entry("clGetEventProfilingInfo", [&] {
         static constexpr CallSite site{"clGetEventProfilingInfo", "event, param"};
-        record<site>(event, param);
+        if (!in_callback()) record<site>(event, param);
 
         const Ref<EventObject> object(&event_of(event));
         if (param < CL_PROFILING_COMMAND_QUEUED || param > CL_PROFILING_COMMAND_COMPLETE) no_such_param(param);
         require(!object->is_user() && (object->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0,
                 CL_PROFILING_INFO_NOT_AVAILABLE, "the event is a user event, or its queue is without profiling");
-        struct Told {
-            cl_int code;
-            cl_ulong time;
-        } told{CL_PROFILING_INFO_NOT_AVAILABLE, 0};
+        Times times{};
+        if (object->known_here() && object->status_here() == CL_COMPLETE)
+            times = object->native ? times_of(object->native.get()) : object->ending->times();
+        if (!in_callback()) times = told_by_owner(*object, times);
+        require(times.back() != 0, CL_PROFILING_INFO_NOT_AVAILABLE, "the command has not ended, or failed");
         // CL_PROFILING_COMMAND_COMPLETE is the end of the command where nothing is enqueued on devices.
-        const cl_profiling_info native = param == CL_PROFILING_COMMAND_COMPLETE ? CL_PROFILING_COMMAND_END : param;
-        if (object->native && object->status_here() == CL_COMPLETE)
-            told.code = clGetEventProfilingInfo(object->native.get(), native, sizeof told.time, &told.time, nullptr);
-        told = told_by_owner(*object, told);
-        if (told.code != CL_SUCCESS) fail(told.code, "the command has not ended, or failed");
-        Answer{size, value, size_ret}.give(told.time);
+        const cl_profiling_info last = CL_PROFILING_COMMAND_END;
+        Answer{size, value, size_ret}.give(times.at(std::min(param, last) - CL_PROFILING_COMMAND_QUEUED));
     });
 }
 

@@ -596,7 +596,7 @@ void *CL_API_CALL enqueue_map_image(cl_command_queue queue_handle, cl_mem image_
         Result result;
         if (needs_contents) {
             accesses.push_back(image.whole(AccessMode::read));
-            result = result_in(host_region(image, part, mapped.pitches, mapped.memory));
+            result = into_mapping(result_in(host_region(image, part, mapped.pitches, mapped.memory)), mapped);
         }
         const auto map =
             executor().run({queue, CL_COMMAND_MAP_IMAGE, accesses, waits, std::move(result), blocking != CL_FALSE},

@@ -10,6 +10,15 @@ cl_int wait_for(cl_event event) {
     return execution_status(event);
 }
 
+Times times_of(cl_event event) {
+    Times times{};
+    for (cl_uint i = 0; i < times.size(); ++i)
+        if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i, sizeof times[i], &times[i], nullptr) !=
+            CL_SUCCESS)
+            return {};
+    return times;
+}
+
 void end_alike(Ending &ending, cl_event user_event) {
     clRetainEvent(user_event);
     ending.then([user_event](cl_int status) {

@@ -15,6 +15,9 @@ namespace cldist::cluster {
 /// Waits for a native event, whose queue is flushed, and returns its status. Not under the lock.
 cl_int wait_for(cl_event event);
 
+/// Of a native event that has ended.
+Times times_of(cl_event event);
+
 /// Has a user event end as `ending` does.
 void end_alike(Ending &ending, cl_event user_event);
 

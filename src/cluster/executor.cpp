@@ -40,6 +40,14 @@ std::unique_ptr<cldist::Command> command_of(std::unique_ptr<Operation> operation
     return std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), device);
 }
 
+TimesOfCommand times_of_command(const EventObject &event) {
+    if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
+    if (!event.native) return std::function<Times()>();
+    return [native = std::make_shared<const cldist::Event>(cldist::Event::share(event.native.get()))] {
+        return times_of(native->get());
+    };
+}
+
 // What waits for all of `waits`, of no queue's own.
 Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
     if (waits.size() > 1) return enqueue_start(queue, waits, {});
@@ -206,8 +214,9 @@ void Executor::pass_result(Enqueued &command, EventObject &event) {
     const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
     command.queue.results.push_back(event.ending);
     const bool by_caller = command.blocking && failed == nullptr;
-    auto operation = make_relay(std::move(command.result), relay.from ? wire(*relay.from) : Wire{MPI_COMM_NULL, 0, 0},
-                                std::move(to), event.ending, by_caller ? caller_driver() : runtime_->engine_driver());
+    auto operation =
+        make_relay(std::move(command.result), relay.from ? wire(*relay.from) : Wire{MPI_COMM_NULL, 0, 0}, std::move(to),
+                   event.ending, times_of_command(event), by_caller ? caller_driver() : runtime_->engine_driver());
     if (by_caller)
         event.result = command_of(std::move(operation));
     else if (failed == nullptr)
@@ -217,7 +226,7 @@ void Executor::pass_result(Enqueued &command, EventObject &event) {
 }
 
 void Executor::send_completion(EventObject &event, const Message &message) {
-    auto operation = make_status_send(wire(message), runtime_->engine_driver());
+    auto operation = make_status_send(wire(message), times_of_command(event), runtime_->engine_driver());
     if (event.native)
         submit(std::move(operation), event.native.get());
     else
@@ -241,8 +250,9 @@ void Executor::tell_all(EventObject &event) {
     submit_now(make_status_receive(wire(*relay.from), told, runtime_->engine_driver()), CL_COMPLETE);
     if (!event.known_here()) event.ending = told;
     for (const Message &message : relay.to)
-        told->then([this, wire = wire(message)](cl_int status) {
-            submit_now(make_status_send(wire, runtime_->engine_driver()), status);
+        told->then([this, told = told.get(), wire = wire(message)](cl_int status) {
+            const TimesOfCommand times = [times = told->times()] { return times; };
+            submit_now(make_status_send(wire, times, runtime_->engine_driver()), status);
         });
 }
 

@@ -52,20 +52,30 @@ void check_map_flags(const MemObject &object, cl_map_flags flags) {
     if ((flags & CL_MAP_WRITE) != 0 || invalidates) check_host_access(object, CL_MEM_HOST_READ_ONLY);
 }
 
-cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
-                  const Waits &waits) {
+Result into_mapping(Result result, const Mapped &mapped) {
+    if (mapped.own != nullptr)
+        result.arrived = [arrived = std::move(result.arrived), own = mapped.own] {
+            if (arrived) arrived();
+        };
+    return result;
+}
+
+cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
+             const Waits &waits) {
     cldist::Event own;
     cl_event *const event = waits.event != nullptr || mapped.own == nullptr ? waits.event : own.out();
-    const cl_int code =
-        object.is_image()
-            ? clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(),
-                                  mapped.pitches.row, mapped.pitches.native_slice(object.type), mapped.memory,
-                                  waits.count, waits.events, event)
-            : clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
-                                   mapped.end - mapped.begin, mapped.memory, waits.count, waits.events, event);
-    if (code != CL_SUCCESS || mapped.own == nullptr) return code;
-    keep_until(*event, mapped.own);
-    return CL_SUCCESS;
+    cl_int code = CL_SUCCESS;
+    if (!mapped.is_written())
+        code = clEnqueueMarkerWithWaitList(queue.native.get(), waits.count, waits.events, event);
+    else if (object.is_image())
+        code = clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(),
+                                   mapped.pitches.row, mapped.pitches.native_slice(object.type), mapped.memory,
+                                   waits.count, waits.events, event);
+    else
+        code = clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
+                                    mapped.end - mapped.begin, mapped.memory, waits.count, waits.events, event);
+    if (code == CL_SUCCESS && mapped.own != nullptr) keep_until(*event, mapped.own);
+    return code;
 }
 
 }  // namespace cldist::cluster

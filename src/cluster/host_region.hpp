@@ -37,8 +37,11 @@ void keep_until(cl_event event, std::shared_ptr<std::byte[]> memory);
 /// Throws an Error unless they go together and the object allows the host that access.
 void check_map_flags(const MemObject &object, cl_map_flags flags);
 
-/// Enqueues what brings the bytes of a mapping, which is not native, back into the object.
-cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
-                  const Waits &waits);
+/// The same, which keeps a mapping's memory until the bytes have come: the program may unmap before that.
+Result into_mapping(Result result, const Mapped &mapped);
+/// Enqueues what ends a mapping that is not native, and brings its bytes back into the object if they were written. The
+/// mapping's memory is kept until then.
+cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
+             const Waits &waits);
 
 }  // namespace cldist::cluster

@@ -18,6 +18,7 @@ struct Mapped {
     std::size_t begin = 0;     ///< bytes of the object
     std::size_t end = 0;
     cl_map_flags flags = 0;
+    [[nodiscard]] bool is_written() const { return (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0; }
     bool is_native = false;            ///< by the native runtime of this process
     std::shared_ptr<std::byte[]> own;  ///< the memory, unless it is the program's or native
     AccessMode mode_of_writing = AccessMode::write;

@@ -14,6 +14,8 @@ std::vector<std::function<void()>> &callbacks() {
     return list;
 }
 
+thread_local bool is_callback_thread = false;
+
 class CallbackThread {
 public:
     CallbackThread() {
@@ -30,6 +32,7 @@ public:
 
 private:
     [[noreturn]] void run() {
+        is_callback_thread = true;
         for (;;) {
             std::unique_lock lock(mutex_);
             filled_.wait(lock, [this] { return !waiting_.empty(); });
@@ -53,6 +56,8 @@ void call_elsewhere(std::function<void()> callback) {
     static auto &thread = *new CallbackThread;  // it outlives the program's main
     thread.add(std::move(callback));
 }
+
+bool in_callback() { return is_callback_thread; }
 
 std::unordered_map<const void *, Kind> &argument_objects() {
     static auto &all = *new std::unordered_map<const void *, Kind>;

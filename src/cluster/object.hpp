@@ -101,6 +101,8 @@ void call_later(std::function<void()> callback);
 void run_callbacks();
 /// Has the program's callback called by a thread that does nothing else. Any thread.
 void call_elsewhere(std::function<void()> callback);
+/// Whether this is that thread: it calls at another moment in each process.
+bool in_callback();
 
 /// Holds an object.
 template <typename T>

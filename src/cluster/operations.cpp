@@ -75,14 +75,23 @@ private:
     std::optional<BlockTransfer> blocks_;
 };
 
+struct End {
+    cl_int code = CL_SUCCESS;
+    Times times{};
+};
+
 class StatusSend final : public Operation {
 public:
-    StatusSend(Wire wire, MessageDriver &driver)
-        : Operation(record_of(Direction::send, wire, sizeof code_)), wire_(wire), driver_(driver) {}
+    StatusSend(Wire wire, TimesOfCommand times, MessageDriver &driver)
+        : Operation(record_of(Direction::send, wire, sizeof end_)),
+          wire_(wire),
+          times_(std::move(times)),
+          driver_(driver) {}
 
     void start(const Status &gate) override {
-        code_ = gate.code;
-        driver_.send(&code_, sizeof code_, wire_.rank, wire_.tag, wire_.comm, ticket_);
+        end_.code = gate.code;
+        if (gate.ok() && times_ && *times_) end_.times = (*times_)();
+        driver_.send(&end_, sizeof end_, wire_.rank, wire_.tag, wire_.comm, ticket_);
     }
     Progress poll() override {
         if (!ticket_.done) return Progress::idle;
@@ -93,30 +102,31 @@ public:
 
 private:
     const Wire wire_;
+    const TimesOfCommand times_;
     MessageDriver &driver_;
-    cl_int code_ = CL_SUCCESS;
+    End end_;
     MessageTicket ticket_;
 };
 
 class StatusReceive final : public Operation {
 public:
     StatusReceive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver)
-        : Operation(record_of(Direction::recv, wire, sizeof code_)),
+        : Operation(record_of(Direction::recv, wire, sizeof end_)),
           wire_(wire),
           ending_(std::move(ending)),
           driver_(driver) {}
     ~StatusReceive() override { ending_->set(CL_TRANSFER_ABANDONED); }
 
     void start(const Status &) override {
-        driver_.receive(&code_, sizeof code_, wire_.rank, wire_.tag, wire_.comm, ticket_);
+        driver_.receive(&end_, sizeof end_, wire_.rank, wire_.tag, wire_.comm, ticket_);
     }
     Progress poll() override {
         if (!ticket_.done) return Progress::idle;
         if (ticket_.error != MPI_SUCCESS) {
             fail(mpi_failure(ticket_.error, "MPI_Irecv"));
-            code_ = CL_MPI_ERROR;
+            end_.code = CL_MPI_ERROR;
         }
-        ending_->set(code_);
+        ending_->set(end_.code, end_.times);
         return Progress::done;
     }
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
@@ -125,21 +135,23 @@ private:
     const Wire wire_;
     const std::shared_ptr<Ending> ending_;
     MessageDriver &driver_;
-    cl_int code_ = CL_SUCCESS;
+    End end_;
     MessageTicket ticket_;
 };
 
 class RelayOperation final : public Operation {
 public:
-    RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
+    RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending, TimesOfCommand times,
                    MessageDriver &driver)
         : Operation(record_of(from.comm != MPI_COMM_NULL ? Direction::recv : Direction::send,
                               from.comm != MPI_COMM_NULL ? from : to.front(), result.size)),
           result_(std::move(result)),
-          pieces_((result_.size + relay_piece - 1) / relay_piece),
+          data_pieces_((result_.size + relay_piece - 1) / relay_piece),
+          pieces_(data_pieces_ + (times ? 1 : 0)),
           from_(from),
           to_(std::move(to)),
           ending_(std::move(ending)),
+          times_of_command_(std::move(times)),
           driver_(driver) {}
     ~RelayOperation() override { ending_->set(CL_TRANSFER_ABANDONED); }
 
@@ -149,6 +161,7 @@ public:
             post_receives();
             return;
         }
+        if (gate.ok() && times_of_command_) times_ = (*times_of_command_)();
         for (std::size_t i = 0; i < pieces_; ++i) pass_on(i);
         record()->moved(result_.size);
     }
@@ -170,22 +183,24 @@ public:
         }
         if (!sends_.empty()) return moved ? Progress::moved : Progress::idle;
         if (status().ok() && result_.arrived) result_.arrived();
-        ending_->set(status().code);
+        ending_->set(status().code, times_);
         return Progress::done;
     }
 
     [[nodiscard]] bool bytes_in_flight() const override { return from_.comm == MPI_COMM_NULL || arrived_ > 0; }
 
 private:
-    [[nodiscard]] std::size_t size_of(std::size_t piece) const {
-        return std::min(result_.size - piece * relay_piece, relay_piece);
+    [[nodiscard]] std::span<std::byte> bytes_of(std::size_t piece) {
+        if (piece == data_pieces_) return std::as_writable_bytes(std::span(times_));
+        const std::size_t begin = piece * relay_piece;
+        return {result_.data + begin, std::min(result_.size - begin, relay_piece)};
     }
 
     void post_receives() {
         for (; posted_ < pieces_ && posted_ < arrived_ + relay_depth; ++posted_) {
             receives_.emplace_back();
-            driver_.receive(result_.data + posted_ * relay_piece, size_of(posted_), from_.rank, from_.tag, from_.comm,
-                            receives_.back());
+            const auto bytes = bytes_of(posted_);
+            driver_.receive(bytes.data(), bytes.size(), from_.rank, from_.tag, from_.comm, receives_.back());
         }
     }
 
@@ -194,7 +209,7 @@ private:
         const MessageTicket &ticket = receives_.front();
         if (ticket.error != MPI_SUCCESS)
             fail(mpi_failure(ticket.error, "MPI_Irecv"));
-        else if (ticket.bytes != size_of(arrived_))
+        else if (ticket.bytes != bytes_of(arrived_).size())
             fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                                  "the command failed in the process that has its device"));
         else
@@ -206,16 +221,19 @@ private:
     void pass_on(std::size_t piece) {
         for (const Wire &wire : to_) {
             sends_.emplace_back();
-            driver_.send(result_.data + piece * relay_piece, status().ok() ? size_of(piece) : 0, wire.rank, wire.tag,
-                         wire.comm, sends_.back());
+            const auto bytes = bytes_of(piece);
+            driver_.send(bytes.data(), status().ok() ? bytes.size() : 0, wire.rank, wire.tag, wire.comm, sends_.back());
         }
     }
 
     const Result result_;
-    const std::size_t pieces_;
+    const std::size_t data_pieces_;
+    const std::size_t pieces_;  ///< with one for the times
     const Wire from_;
     const std::vector<Wire> to_;
     const std::shared_ptr<Ending> ending_;
+    const TimesOfCommand times_of_command_;
+    Times times_{};
     MessageDriver &driver_;
     std::size_t posted_ = 0;   ///< receives
     std::size_t arrived_ = 0;  ///< pieces
@@ -245,8 +263,8 @@ std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction di
     return std::make_unique<ChannelTransfer>(std::move(range), direction, wire, link, driver);
 }
 
-std::unique_ptr<Operation> make_status_send(Wire wire, MessageDriver &driver) {
-    return std::make_unique<StatusSend>(wire, driver);
+std::unique_ptr<Operation> make_status_send(Wire wire, TimesOfCommand times, MessageDriver &driver) {
+    return std::make_unique<StatusSend>(wire, std::move(times), driver);
 }
 
 std::unique_ptr<Operation> make_status_receive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver) {
@@ -254,8 +272,9 @@ std::unique_ptr<Operation> make_status_receive(Wire wire, std::shared_ptr<Ending
 }
 
 std::unique_ptr<Operation> make_relay(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
-                                      MessageDriver &driver) {
-    return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), driver);
+                                      TimesOfCommand times, MessageDriver &driver) {
+    return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), std::move(times),
+                                            driver);
 }
 
 std::unique_ptr<Operation> make_notice(std::shared_ptr<Ending> ending) {

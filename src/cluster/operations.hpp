@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cluster/ending.hpp"
@@ -44,8 +45,11 @@ struct Link {
 std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction, Wire wire, Link link,
                                                  MessageDriver &driver);
 
-/// Tells another process how something ended.
-std::unique_ptr<Operation> make_status_send(Wire wire, MessageDriver &driver);
+/// The times of a command that has ended: nothing if no process wants them, empty where another process's device ran it.
+using TimesOfCommand = std::optional<std::function<Times()>>;
+
+/// Tells another process how something ended and, if that was well, its times.
+std::unique_ptr<Operation> make_status_send(Wire wire, TimesOfCommand times, MessageDriver &driver);
 /// Is told so, and ends `ending` alike.
 std::unique_ptr<Operation> make_status_receive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver);
 
@@ -57,9 +61,9 @@ struct Result {
 };
 
 /// Passes a result on: it comes from `from`, if that has a communicator, and goes to each of `to`, in pieces. Then ends
-/// `ending`. If the bytes failed to come, so do those who wait for them.
+/// `ending`. If the bytes failed to come, so do those who wait for them. Times, if any, come last.
 std::unique_ptr<Operation> make_relay(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
-                                      MessageDriver &driver);
+                                      TimesOfCommand times, MessageDriver &driver);
 
 /// Ends `ending` as the wait list ended.
 std::unique_ptr<Operation> make_notice(std::shared_ptr<Ending> ending);

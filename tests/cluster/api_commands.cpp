@@ -233,6 +233,27 @@ TEST_CASE("a mapping shows what any device wrote, and unmapping it by any device
     }
 }
 
+TEST_CASE("a mapping may be undone by a command behind it, before its bytes have come") {
+    const setup cl;
+    const std::size_t size = 34 * MiB;  // of memory that is given back to the system at once
+    const buffer_handle buffer = cl.buffer(size);
+    for (const std::size_t i : {std::size_t{0}, cl.count() - 1}) {
+        const bytes data = pattern(i, 1000);
+        write(cl.queues[i], buffer, 0, data);
+        const event_handle go = cl.user_event();
+        const cl_event wait = go;
+        cl_int error = CL_SUCCESS;
+        void *const mapped =
+            clEnqueueMapBuffer(cl.queues[i], buffer, CL_FALSE, CL_MAP_READ, 0, size, 1, &wait, nullptr, &error);
+        CL_OK(error);
+        CL_OK(clEnqueueUnmapMemObject(cl.queues[i], buffer, mapped, 0, nullptr, nullptr));
+        CL_OK(clFlush(cl.queues[i]));
+        CL_OK(clSetUserEventStatus(go, CL_COMPLETE));
+        CL_OK(clFinish(cl.queues[i]));
+        expect(cl, buffer, data);
+    }
+}
+
 TEST_CASE("a mapping for writing alone replaces its range and leaves the rest") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {

@@ -1,4 +1,5 @@
 // Events: what is waited for, told and measured, across queues, devices and processes.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -278,6 +279,47 @@ TEST_CASE("callbacks tell of the end of commands of all devices, and of user eve
         const call it = called.get_future().get();
         CHECK(it.event == gate);
         CHECK(it.status == status);
+    }
+}
+
+TEST_CASE("a callback asks for its command's status and times, and sets a user event") {
+    setup cl;
+    struct answers {
+        cl_event next;
+        cl_int status = CL_INVALID_EVENT;
+        std::array<cl_ulong, 4> times{};
+        cl_int code = CL_SUCCESS;
+    };
+    const buffer_handle buffer = cl.buffer(300);
+    write(cl.queues[0], buffer, 0, pattern(1, 300));
+    for (const queue_handle &queue : cl.queues) {
+        bytes data(300);
+        for (const bool reads : {false, true}) {
+            const event_handle next = cl.user_event();
+            event_handle event;
+            if (reads)
+                CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, 300, data.data(), 0, nullptr, event.out()));
+            else
+                event = add(cl, queue, buffer, 300, 1);
+            answers got{next};
+            CL_OK(clSetEventCallback(
+                event, CL_COMPLETE,
+                [](cl_event done, cl_int, void *data) {
+                    answers &into = *static_cast<answers *>(data);
+                    into.status = status_of(done);
+                    for (cl_uint i = 0; i < into.times.size(); ++i)
+                        into.code |= clGetEventProfilingInfo(done, CL_PROFILING_COMMAND_QUEUED + i, sizeof(cl_ulong),
+                                                             &into.times[i], nullptr);
+                    clSetUserEventStatus(into.next, CL_COMPLETE);  // from here on `into` is the other thread's
+                },
+                &got));
+            CL_OK(clFlush(queue));
+            complete(next);
+            CHECK(got.status == CL_COMPLETE);
+            CHECK(got.code == CL_SUCCESS);
+            CHECK(got.times[3] == time_of(event, CL_PROFILING_COMMAND_END));
+            CHECK(std::is_sorted(got.times.begin(), got.times.end()));
+        }
     }
 }
 
