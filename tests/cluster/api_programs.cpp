@@ -195,7 +195,7 @@ TEST_CASE("a program built for some devices has kernels for those") {
         CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_TRUE, 0, sizeof value, &value, 0, nullptr, nullptr));
         CHECK(value == 7);
         const cl_command_queue other = cl.queues[(i + 1) % cl.count()];
-        if (!share_a_platform() && cl.count() > 1)
+        if (cl.count() > 1 && (is_cluster() || !share_a_platform()))  // PoCL 3.1 dies of it
             CL_FAILS(CL_INVALID_PROGRAM_EXECUTABLE,
                      clEnqueueNDRangeKernel(other, kernel, 1, nullptr, &one, nullptr, 0, nullptr, nullptr));
     }
