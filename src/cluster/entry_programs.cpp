@@ -423,7 +423,8 @@ cl_int CL_API_CALL get_program_info(cl_program program, cl_program_info param, s
                 const auto binaries = binaries_of(object);
                 auto *const pointers = static_cast<unsigned char **>(value);
                 for (std::size_t i = 0; i < binaries.size(); ++i)
-                    if (pointers[i] != nullptr) std::memcpy(pointers[i], binaries[i].data(), binaries[i].size());
+                    if (pointers[i] != nullptr && !binaries[i].empty())
+                        std::memcpy(pointers[i], binaries[i].data(), binaries[i].size());
                 return;
             }
             case CL_PROGRAM_NUM_KERNELS:
