@@ -134,8 +134,10 @@ cl_event CL_API_CALL create_user_event(cl_context context, cl_int *errcode_ret) 
 
 cl_int CL_API_CALL set_user_event_status(cl_event event, cl_int status) {
     return entry("clSetUserEventStatus", [&] {
-        // Not compared: it concerns this process alone, and threads and callbacks come at another moment in each.
+        static constexpr CallSite site{"clSetUserEventStatus", "event, status"};
         EventObject &object = event_of(event);
+        // Other threads than the event's own, and callbacks, come at another moment in each process.
+        if (object.creator == std::this_thread::get_id()) record<site>(event, status);
         require(object.is_user(), CL_INVALID_EVENT, "the event is no user event");
         require(status <= CL_COMPLETE, CL_INVALID_VALUE, "the status is neither CL_COMPLETE nor negative");
         bool first = false;

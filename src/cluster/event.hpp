@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "cluster/context.hpp"
@@ -55,6 +56,7 @@ public:
     const Ref<ContextObject> context;
     const Ref<QueueObject> queue;  ///< null for a user event
     const cl_command_type type;
+    const std::thread::id creator = std::this_thread::get_id();
 
     Event scheduled;         ///< what the schedule knows of the command
     cldist::Event native;    ///< of this process's own command

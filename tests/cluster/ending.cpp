@@ -84,6 +84,20 @@ void sizes_differ() {
                         nullptr, nullptr);
 }
 
+/// Rank 0 alone sets a user event that commands of all wait for.
+void user_event_differs() {
+    objects cl;
+    cl.make();
+    cl.use();
+    cl_int error = CL_SUCCESS;
+    const cl_event event = clCreateUserEvent(cl.context, &error);
+    check(error, "clCreateUserEvent");
+    for (const cl_command_queue queue : cl.queues)
+        check(clEnqueueMarkerWithWaitList(queue, 1, &event, nullptr), "clEnqueueMarkerWithWaitList");
+    if (is_rank("0")) check(clSetUserEventStatus(event, CL_COMPLETE), "clSetUserEventStatus");
+    for (const cl_command_queue queue : cl.queues) clFinish(queue);
+}
+
 void die() {
     std::fprintf(stderr, "dies\n");
     raise(SIGKILL);
@@ -119,6 +133,8 @@ int main(int argc, char **argv) {
         killed(way.substr(7));
     } else if (way == "sizes-differ") {
         sizes_differ();
+    } else if (way == "user-event-differs") {
+        user_event_differs();
     } else if (way == "nothing-released") {
         // In memory that is not freed, for commands in flight.
         auto &cl = *new objects;
