@@ -6,6 +6,8 @@
 #include <future>
 #include <thread>
 
+#include <unistd.h>
+
 #include "fixture.hpp"
 
 using namespace cluster_test;
@@ -306,6 +308,8 @@ TEST_CASE("a callback asks for its command's status and times, and sets a user e
                 event, CL_COMPLETE,
                 [](cl_event done, cl_int, void *data) {
                     answers &into = *static_cast<answers *>(data);
+                    // At another moment in each process, as callbacks come.
+                    std::this_thread::sleep_for(std::chrono::milliseconds(getpid() % 16));
                     into.status = status_of(done);
                     for (cl_uint i = 0; i < into.times.size(); ++i)
                         into.code |= clGetEventProfilingInfo(done, CL_PROFILING_COMMAND_QUEUED + i, sizeof(cl_ulong),
@@ -314,6 +318,10 @@ TEST_CASE("a callback asks for its command's status and times, and sets a user e
                 },
                 &got));
             CL_OK(clFlush(queue));
+            for (int call = 0; call < 16; ++call) {
+                CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, nullptr));
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
             complete(next);
             CHECK(got.status == CL_COMPLETE);
             CHECK(got.code == CL_SUCCESS);
