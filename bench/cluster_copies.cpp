@@ -63,9 +63,8 @@ void copy_all_to_all(const Options &options) {
     }
     const double commands = double(options.iterations) * count * (count - 1);
     fmt::print(
-        "{{\"bench\": \"cluster_copies\", \"devices\": {}, \"bytes\": {}, \"commands\": {}, \"commands_per_second\": "
-        "{:.0f}, "
-        "\"us_per_command\": {:.3f}}}\n",
+        "{{\"bench\": \"cluster_copies\", \"devices\": {}, \"bytes\": {}, \"commands\": {}, "
+        "\"commands_per_second\": {:.0f}, \"us_per_command\": {:.3f}}}\n",
         count, bytes, commands, commands / seconds, seconds / commands * 1e6);
 }
 

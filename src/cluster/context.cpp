@@ -65,14 +65,9 @@ ContextObject::ContextObject(std::vector<Ref<DeviceObject>> devices_in,
     for (auto &[memory, list] : natives) spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
 }
 
-ContextObject::~ContextObject() {
-    for (auto at = destructor_callbacks.rbegin(); at != destructor_callbacks.rend(); ++at)
-        call_later([call = *at, self = handle()] { call.first(self, call.second); });
-}
+ContextObject::~ContextObject() { call_at_end(destructor_callbacks, handle(), call_later); }
 
-bool ContextObject::has(const DeviceObject &device) const {
-    return std::any_of(devices.begin(), devices.end(), [&](const auto &d) { return d.get() == &device; });
-}
+bool ContextObject::has(const DeviceObject &device) const { return contains(devices, device); }
 
 Space *ContextObject::space(Device memory) const {
     for (const auto &space : spaces)

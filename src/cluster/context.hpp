@@ -55,7 +55,7 @@ public:
     const std::vector<cl_context_properties> properties;
     std::vector<std::unique_ptr<Space>> spaces;
     std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
-    std::vector<std::pair<void(CL_CALLBACK *)(cl_context, void *), void *>> destructor_callbacks;
+    EndCallbacks<cl_context> destructor_callbacks;
 };
 
 /// A sampler is the same everywhere; natively there is one for each space.

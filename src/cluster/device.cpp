@@ -162,6 +162,10 @@ DeviceObject::DeviceObject(Process process_in, Device memory_in, cl_device_id na
       enforces_limits(info<cl_uint>(CL_DEVICE_VENDOR_ID) != nvidia),
       sub_buffer_alignment(enforces_limits ? std::max(info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1U) : 1) {}
 
+bool contains(const std::vector<Ref<DeviceObject>> &devices, const DeviceObject &device) {
+    return std::any_of(devices.begin(), devices.end(), [&](const auto &d) { return d.get() == &device; });
+}
+
 DeviceInfos device_infos(cl_device_id native) {
     DeviceInfos infos;
     for (const auto param : device_params) {

@@ -45,6 +45,8 @@ public:
     const std::size_t sub_buffer_alignment;
 };
 
+[[nodiscard]] bool contains(const std::vector<Ref<DeviceObject>> &devices, const DeviceObject &device);
+
 /// What a native device answers, but for what would be wrong here: optional features that the platform lacks are absent.
 DeviceInfos device_infos(cl_device_id native);
 

@@ -106,8 +106,7 @@ cl_context CL_API_CALL create_context(const cl_context_properties *properties, c
         std::vector<Ref<DeviceObject>> all;
         for (cl_uint i = 0; i < num_devices; ++i) {
             DeviceObject &device = device_of(devices[i]);
-            if (std::none_of(all.begin(), all.end(), [&](const auto &d) { return d.get() == &device; }))
-                all.emplace_back(&device);
+            if (!contains(all, device)) all.emplace_back(&device);
         }
         return make_context(std::move(all), std::move(list));
     });

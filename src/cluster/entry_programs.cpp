@@ -20,8 +20,7 @@ std::vector<Ref<DeviceObject>> checked_devices(const std::vector<Ref<DeviceObjec
     std::vector<Ref<DeviceObject>> list;
     for (cl_uint i = 0; i < count; ++i) {
         DeviceObject &device = device_of(devices[i]);
-        require(std::any_of(all.begin(), all.end(), [&](const auto &d) { return d.get() == &device; }),
-                CL_INVALID_DEVICE, "a device is not one of the context or the program");
+        require(contains(all, device), CL_INVALID_DEVICE, "a device is not one of the context or the program");
         list.emplace_back(&device);
     }
     return list;

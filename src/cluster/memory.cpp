@@ -32,14 +32,8 @@ MemObject::~MemObject() {
     }
     natives_.clear();
     if (life.use_count() > 1) return;  // what still uses it
-    for (auto at = life->callbacks.rbegin(); at != life->callbacks.rend(); ++at)
-        call_later([call = *at, self = handle()] { call.first(self, call.second); });
+    call_at_end(life->callbacks, handle(), call_later);
     life->callbacks.clear();
-}
-
-MemObject::Destruction::~Destruction() {
-    for (auto at = callbacks.rbegin(); at != callbacks.rend(); ++at)
-        call_elsewhere([call = *at, self = memory] { call.first(self, call.second); });
 }
 
 cl_mem MemObject::native(Space &space) {

@@ -78,10 +78,10 @@ public:
         explicit Destruction(cl_mem memory_in) : memory(memory_in) {}
         Destruction(const Destruction &) = delete;
         Destruction &operator=(const Destruction &) = delete;
-        ~Destruction();
+        ~Destruction() { call_at_end(callbacks, memory, call_elsewhere); }
 
         const cl_mem memory;
-        std::vector<std::pair<void(CL_CALLBACK *)(cl_mem, void *), void *>> callbacks;
+        EndCallbacks<cl_mem> callbacks;
     };
     const std::shared_ptr<Destruction> life = std::make_shared<Destruction>(handle());
 

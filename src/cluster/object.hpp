@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <CL/cl.h>
 #include <CL/cl_icd.h>
@@ -103,6 +104,16 @@ void run_callbacks();
 void call_elsewhere(std::function<void()> callback);
 /// Whether this is that thread: it calls at another moment in each process.
 bool in_callback();
+
+/// The program's callbacks at the end of an object.
+template <typename Handle>
+using EndCallbacks = std::vector<std::pair<void(CL_CALLBACK *)(Handle, void *), void *>>;
+/// Has them called in the reverse order, by call_later() or call_elsewhere().
+template <typename Handle>
+void call_at_end(const EndCallbacks<Handle> &callbacks, Handle object, void (&call)(std::function<void()>)) {
+    for (auto at = callbacks.rbegin(); at != callbacks.rend(); ++at)
+        call([callback = *at, object] { callback.first(object, callback.second); });
+}
 
 /// Holds an object.
 template <typename T>

@@ -1,18 +1,8 @@
 #include "cluster/program.hpp"
 
-#include <algorithm>
-
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
-
-namespace {
-
-bool contains(const std::vector<Ref<DeviceObject>> &devices, const DeviceObject &device) {
-    return std::any_of(devices.begin(), devices.end(), [&](const auto &d) { return d.get() == &device; });
-}
-
-}  // namespace
 
 cl_program ProgramObject::native(const Space &space) const {
     for (const auto &[of, program] : natives)

@@ -83,7 +83,6 @@ public:
     cl_kernel native(Space &space);
     /// What the kernel does with memory objects.
     void add_accesses(std::vector<Access> &accesses) const;
-    [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
 
     const Ref<ProgramObject> program;
     const std::shared_ptr<const KernelInfo> info;
@@ -96,6 +95,7 @@ private:
         std::vector<std::uint64_t> versions;  ///< of the arguments that it has
     };
 
+    [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
     Native &native_entry(Space &space);
     void set_native(Native &native, cl_uint index);
 
