@@ -18,7 +18,7 @@ template <typename Value>
 class IntervalMap {
 public:
     explicit IntervalMap(std::size_t size = 0, Value value = {}) : size_(size) {
-        if (size > 0) pieces_.emplace(0, std::move(value));
+        if (size > 0) recent_ = pieces_.emplace(0, std::move(value)).first;
     }
 
     [[nodiscard]] std::size_t size() const { return size_; }
@@ -84,8 +84,13 @@ private:
     [[nodiscard]] auto piece_of(std::size_t byte) const {
         return byte == 0 ? pieces_.begin() : std::prev(pieces_.upper_bound(byte));
     }
+    /// The next range mostly begins in the piece that was last looked for, or a few behind it.
     [[nodiscard]] auto piece_of(std::size_t byte) {
-        return byte == 0 ? pieces_.begin() : std::prev(pieces_.upper_bound(byte));
+        if (byte == 0) return pieces_.begin();
+        for (int tries = 0; tries < 4 && recent_->first <= byte; ++tries, ++recent_) {
+            if (byte < end_of(recent_)) return recent_;
+        }
+        return recent_ = std::prev(pieces_.upper_bound(byte));
     }
 
     template <typename Iterator>
@@ -108,6 +113,7 @@ private:
     /// Returns the next one.
     typename Pieces::iterator remove(typename Pieces::iterator at) {
         const auto next = std::next(at);
+        if (recent_ == at) recent_ = next == pieces_.end() ? pieces_.begin() : next;
         auto node = pieces_.extract(at);
         if (spare_.size() < most_spare) spare_.push_back(std::move(node));
         return next;
@@ -130,6 +136,7 @@ private:
 
     std::size_t size_;
     Pieces pieces_;
+    typename Pieces::iterator recent_;  // the piece last looked for; none where there are no bytes
     std::vector<typename Pieces::node_type> spare_;
 };
 
