@@ -18,11 +18,9 @@ struct Short {
     std::array<std::byte, short_size> bytes;
 };
 
-constexpr std::uint64_t tags = 32768;  // as many as any MPI library has
-
 }  // namespace
 
-Agreement::Agreement(MPI_Comm comm) : comm_(duplicate(comm)) {
+Agreement::Agreement(MPI_Comm comm) : comm_(duplicate(comm)), max_tag_(max_tag_of(comm)) {
     int rank = 0;
     int size = 1;
     PMPI_Comm_rank(comm_, &rank);
@@ -88,7 +86,7 @@ std::vector<Blob> Agreement::of_all(const Blob &mine) {
 
 // Down a binomial tree.
 void Agreement::tell(Process root, std::span<std::byte> data, Turn turn) const {
-    const auto tag = static_cast<int>(turn % tags);
+    const auto tag = static_cast<int>(turn % (static_cast<Turn>(max_tag_) + 1));
     const auto size = static_cast<int>(data.size());
     const Process place = (self_ + processes_ - root) % processes_;
     const auto rank_at = [&](Process at) { return static_cast<int>((at + root) % processes_); };

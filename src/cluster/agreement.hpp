@@ -44,7 +44,8 @@ public:
 private:
     void wait(MPI_Request request) const;
 
-    MPI_Comm comm_ = MPI_COMM_NULL;
+    MPI_Comm comm_;
+    const int max_tag_;
     Process self_ = 0;
     Process processes_ = 1;
     Turn turn_ = 0;

@@ -32,6 +32,14 @@ inline MPI_Comm duplicate(MPI_Comm comm) {
     return copy;
 }
 
+/// The largest tag of a message.
+inline int max_tag_of(MPI_Comm comm) {
+    void *value = nullptr;
+    int found = 0;
+    PMPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found);
+    return found != 0 ? *static_cast<int *>(value) : 32767;
+}
+
 /// The error that an MPI call with MPI_CL_MEM gives for `status`.
 int mpi_code_of(const Status &status);
 

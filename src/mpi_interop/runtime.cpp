@@ -52,13 +52,6 @@ void at_exit() {
     trace::write(left->rank());
 }
 
-int max_tag_of(MPI_Comm comm) {
-    void *value = nullptr;
-    int found = 0;
-    PMPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found);
-    return found != 0 ? *static_cast<int *>(value) : 32767;
-}
-
 // MPI_Finalize frees the attributes of MPI_COMM_SELF first, while MPI still works, whoever calls it.
 int on_finalize(MPI_Comm, int, void *, void *) {
     Runtime::finish();

@@ -212,6 +212,31 @@ TEST_CASE("a thread waits while another one sets the user event that it waits fo
     }
 }
 
+TEST_CASE("a wait lasts, however many others begin and end meanwhile") {
+    const setup cl;
+    const queue_handle other = cl.out_of_order(cl.count() - 1);
+    const event_handle go = cl.user_event();
+    const cl_event gate = go;
+    CL_OK(clEnqueueMarkerWithWaitList(cl.queues.back(), 1, &gate, nullptr));
+    std::atomic<bool> set = false;
+    std::atomic<bool> early = false;
+    std::thread waiting([&] {
+        clFinish(cl.queues.back());
+        early = !set;
+    });
+    // Nothing tells that a thread is in a call, and all processes must make the calls in one order.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    constexpr int tags = 32768;  // of messages that some MPI libraries can tell apart
+    for (int i = 0; i <= tags; ++i) {
+        CL_OK(clEnqueueMarkerWithWaitList(other, 0, nullptr, nullptr));
+        CL_OK(clFinish(other));
+    }
+    set = true;
+    CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+    waiting.join();
+    CHECK_FALSE(early);
+}
+
 TEST_CASE("several threads wait for one event, and in clFinish for one queue") {
     const setup cl;
     const buffer_handle buffer = cl.buffer(MiB);
