@@ -31,7 +31,8 @@ extern "C" {
  *
  * Closing ids behind the call that enqueues a command is such a use. Nothing is to be locked before the first command,
  * after the last one has ended, around the calls of this header, or with a thread-safe HDF5, where both functions do
- * nothing. */
+ * nothing. The event of a command whose wait list fails may end before the command has done with HDF5: from then on lock
+ * until a command that was enqueued behind CL_STAGE_FILE of that one (CL_TRANSFER_STAGES) has ended. */
 
 /** Waits until no other thread uses HDF5, and keeps the others out until clDistUnlockHDF5. A thread may lock several times
  *  and must unlock as often.

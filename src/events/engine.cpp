@@ -263,8 +263,9 @@ void Engine::run() {
 
 void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     std::vector<Submitted> started = std::exchange(submitted, {});
-    std::vector<cl_command_queue> in_order;
-    if (!ready.empty()) {
+    const auto begin = static_cast<std::ptrdiff_t>(started.size());
+    const bool some_ready = !ready.empty();
+    if (some_ready) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
             started.push_back({std::move(it->second.command), std::move(*it->second.gate), it->first});
@@ -282,28 +283,25 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
                 // Before anybody can see that it is no longer waiting.
                 if (!it->second.gate->ok()) it->second.command->announce_failure(*it->second.gate);
             }
-            const cl_command_queue queue = it->second.rule.ordered_by;
-            if (queue == nullptr) {
-                start(it);
-                continue;
-            }
-            std::deque<Id> &order = order_[queue];
+            if (it->second.rule.ordered_by == nullptr) start(it);
+        }
+        // Of all queues: what failed since this look began, on one of them, may have failed after what did on others.
+        for (auto &[queue, order] : order_) {
             while (!order.empty()) {
                 const auto first = waiting_.find(order.front());
                 if (!first->second.gate) break;
                 start(first);
                 order.pop_front();
             }
-            in_order.push_back(queue);
         }
         ready.clear();
     }
+    // Those that were called first start first, as other processes may expect of collective ones.
+    std::sort(started.begin() + begin, started.end(), [](const auto &a, const auto &b) { return a.id < b.id; });
     for (Submitted &s : started) activate(std::move(s));
-    if (in_order.empty()) return;
+    if (!some_ready) return;
     const std::lock_guard lock(mutex_);
-    for (const cl_command_queue queue : in_order)
-        if (const auto order = order_.find(queue); order != order_.end() && order->second.empty()) order_.erase(order);
-    changed_.notify_all();
+    if (std::erase_if(order_, [](const auto &order) { return order.second.empty(); }) > 0) changed_.notify_all();
 }
 
 void Engine::activate(Submitted submitted) {
@@ -349,8 +347,6 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
             looked_up_to_ = at != unordered_.end() ? *std::prev(at) : 0;
         }
     }
-    // Those that were called first start first, as other processes may expect of collective ones.
-    std::sort(ready.begin() + static_cast<std::ptrdiff_t>(before), ready.end());
     if (!polled) return look;
     if (ready.size() != before) start_backoff_.reset();
     // The platform may be asked by one thread at a time; others want to enqueue.

@@ -1,7 +1,6 @@
 /// MPI files of a test, and short forms of the commands for them.
 #pragma once
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -78,14 +77,6 @@ inline event_handle read_file(calls how, cl_command_queue queue, cl_mem buffer, 
     CL_OK(call(queue, buffer, blocking, offset, size, file, at, static_cast<cl_uint>(events.size()), data_of(events),
                event.out()));
     return event;
-}
-
-/// Waits until a collective command, which may have failed before, has taken part.
-inline void await_part(cl_event event) {
-    poll_until("a command to take part", [&] {
-        const std::vector<cl_transfer_stage> stages = transfer_stages(event);
-        return std::any_of(stages.begin(), stages.end(), [](const auto &s) { return s.stage == CL_STAGE_FILE; });
-    });
 }
 
 /// Waits for a command that is to move `size` bytes.

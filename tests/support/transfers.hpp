@@ -1,6 +1,7 @@
 /// Short forms of the commands under test. Each requires success and returns the command's event.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <string>
@@ -110,6 +111,14 @@ inline cl_int transfer_status(cl_event event) { return transfer_info<cl_int>(eve
 /// Waits until the transfer has started. Messages that start after it come after it, whatever their queues.
 inline void await_start(cl_event event) {
     poll_until("a transfer to start", [&] { return transfer_status(event) <= CL_RUNNING; });
+}
+
+/// Waits until a collective command, which may have failed before, has taken part.
+inline void await_part(cl_event event) {
+    poll_until("a command to take part", [&] {
+        const std::vector<cl_transfer_stage> stages = transfer_stages(event);
+        return std::any_of(stages.begin(), stages.end(), [](const auto &s) { return s.stage == CL_STAGE_FILE; });
+    });
 }
 
 // Waits stand outside of CHECK, which would catch the exceptions that end them.
