@@ -232,6 +232,7 @@ TEST_CASE("a wait lasts, however many others begin and end meanwhile") {
         CL_OK(clFinish(other));
     }
     set = true;
+    const program_handle together = cl.program("kernel void k() {}");  // all processes wait for each other
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     waiting.join();
     CHECK_FALSE(early);
