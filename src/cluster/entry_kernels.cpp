@@ -238,8 +238,8 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
     return argument;
 }
 
-// Of the value, or of the object's number where it is an object. Values may have bytes that mean nothing, which differ
-// between processes: the padding of structures, components of a vector that the kernel doesn't use and the program hasn't set.
+// Of a scalar's value, or of the object's number where it is an object. Other values may have bytes that mean nothing, which
+// differ between processes: the padding of structures, components of vectors that the program hasn't set.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {
     const KernelObject *const object = KernelObject::from(kernel);
     if (value == nullptr || object == nullptr || index >= object->arguments.size()) return 0;
@@ -252,9 +252,9 @@ std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, c
     }
     if (kind != ArgumentKind::value || info.arguments.empty()) return 0;
     const std::string &type = info.arguments[index].type;
-    if (size_of_type(type) != size) return 0;
-    const std::size_t first_component = size_of_type(type.substr(0, type.find_first_of("0123456789")));
-    return hash_of({static_cast<const char *>(value), first_component});
+    const bool vector = type.find_first_of("0123456789") != std::string::npos;
+    if (vector || size_of_type(type) != size) return 0;
+    return hash_of({static_cast<const char *>(value), size});
 }
 
 // ---- Ranges --------------------------------------------------------------------------------------------------------
