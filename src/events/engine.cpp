@@ -264,8 +264,8 @@ void Engine::run() {
 void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     std::vector<Submitted> started = std::exchange(submitted, {});
     const auto begin = static_cast<std::ptrdiff_t>(started.size());
-    const bool some_ready = !ready.empty();
-    if (some_ready) {
+    bool emptied = false;  // some queue's order
+    if (!ready.empty()) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
             started.push_back({std::move(it->second.command), std::move(*it->second.gate), it->first});
@@ -293,15 +293,17 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
                 start(first);
                 order.pop_front();
             }
+            emptied |= order.empty();
         }
         ready.clear();
     }
     // Those that were called first start first, as other processes may expect of collective ones.
     std::sort(started.begin() + begin, started.end(), [](const auto &a, const auto &b) { return a.id < b.id; });
     for (Submitted &s : started) activate(std::move(s));
-    if (!some_ready) return;
+    if (!emptied) return;
     const std::lock_guard lock(mutex_);
-    if (std::erase_if(order_, [](const auto &order) { return order.second.empty(); }) > 0) changed_.notify_all();
+    std::erase_if(order_, [](const auto &order) { return order.second.empty(); });
+    changed_.notify_all();
 }
 
 void Engine::activate(Submitted submitted) {
