@@ -6,7 +6,8 @@
 #
 # DRIVER_LIBRARIES (or CLDIST_DRIVER_LIBRARIES): the folder of the driver's libraries, if the linker doesn't know it.
 # Environment: BUILD_DIR (build-device); CLDIST_DEVICE_STEPS, the steps to take, default all:
-#   "setup build devices tests pipelined himeno pinned enqueue auto"
+#   "setup build devices tests auto exportable shared himeno pipelined pinned enqueue"; CLDIST_HEADERS, a folder with headers
+#   that the system lacks (toml++, CLI, nlohmann), default .headers here
 # With OUT set, each step's output goes to a file in that folder, at most 8 of them; a summary comes last.
 set -uo pipefail
 
@@ -16,7 +17,7 @@ export BUILD_DIR
 logs=${OUT:-$BUILD_DIR/device-logs}
 mkdir -p "$logs" "$BUILD_DIR"
 rm -f "$logs"/{build,tests,p2p,himeno,enqueue}.log "$BUILD_DIR"/bench-results/*.json
-steps=${CLDIST_DEVICE_STEPS:-setup build devices tests pipelined himeno pinned enqueue auto}
+steps=${CLDIST_DEVICE_STEPS:-setup build devices tests auto exportable shared himeno pipelined pinned enqueue}
 deadline=460 # seconds after the start
 summary=()
 
@@ -35,6 +36,8 @@ if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_RO
 mpirun=$(command -v mpirun.openmpi || command -v mpirun || echo mpirun)
 export CLDIST_MPIRUN="$mpirun --oversubscribe --bind-to none"
 read -ra mpirun <<<"$CLDIST_MPIRUN"
+headers=$(realpath -m -- "${CLDIST_HEADERS:-.headers}")
+if [ -d "$headers" ]; then export CPATH=$headers${CPATH:+:$CPATH}; fi
 meson=(meson)
 command -v meson >/dev/null || meson=(python3 -m mesonbuild.mesonmain)
 
@@ -65,12 +68,14 @@ step setup build 40 "${meson[@]}" setup "$BUILD_DIR" "${reconfigure[@]}" -Dmpi=o
 step build build 100 "${meson[@]}" compile -C "$BUILD_DIR"
 step devices build 15 "$BUILD_DIR/bench/p2p" --list --device gpu
 step tests tests 130 "${meson[@]}" test -C "$BUILD_DIR" --no-rebuild --print-errorlogs --num-processes 4
-step pipelined p2p 60 env CLDIST_BENCH_PATHS=pipelined bench/run p2p --device gpu --rounds 5
+step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5
+step exportable p2p 40 env CLDIST_BENCH_PATHS=direct bench/run p2p --device gpu --rounds 5 --exportable --methods cldist,cldist-event
+step shared p2p 40 env CLDIST_BENCH_PATHS=shared bench/run p2p --device gpu --rounds 5 --methods cldist,cldist-event,mpi
 step himeno himeno 80 "${mpirun[@]}" -n 2 "$BUILD_DIR/examples/himeno/himeno" --size L --iterations 20 --rounds 5 --check
+step pipelined p2p 60 env CLDIST_BENCH_PATHS=pipelined bench/run p2p --device gpu --rounds 5
 step pinned p2p 60 env CLDIST_BENCH_PATHS=pinned bench/run p2p --device gpu --rounds 5
 step enqueue enqueue 40 bench/run enqueue --device gpu
-step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5
-if [ -n "${OUT:-}" ]; then cp "$BUILD_DIR"/bench-results/p2p-{pipelined,pinned,auto}.json "$logs" 2>/dev/null; fi
+if [ -n "${OUT:-}" ]; then cp "$BUILD_DIR"/bench-results/p2p-{auto,direct,shared,pipelined,pinned}.json "$logs" 2>/dev/null; fi
 
 # ---- The summary -------------------------------------------------------------------------------------------------------
 

@@ -145,6 +145,7 @@ struct Options : CommonOptions {
     size_t min = 8, max = 256u << 20;
     int rounds = 7;
     double budget = 0.01;  ///< seconds of one timed loop
+    bool exportable = false;
 
     /// Small messages suffer most from other programs, and cost least to repeat.
     [[nodiscard]] int rounds_of(size_t size) const { return size <= 1u << 20 ? 3 * rounds : rounds; }
@@ -244,14 +245,22 @@ struct Row {
     std::vector<std::vector<double>> seconds;
 };
 
+cl_mem buffer(const Options &options, const Device &device, size_t size) {
+    if (!options.exportable) return device.buffer(size);
+    cl_int status = CL_SUCCESS;
+    cl_mem made = clCreateBufferExportable(device.context, device.id, CL_MEM_READ_WRITE, size, &status);
+    check(status, "clCreateBufferExportable");
+    return made;
+}
+
 Row measure(const Options &options, const Device &device, int rank, size_t size) {
     Row row{size, {}, std::vector<std::vector<double>>(options.methods.size())};
     End end;
     end.queue = device.queue();
     end.peer = 1 - rank;
     end.size = size;
-    end.in = device.buffer(size);
-    end.out = rank == 0 ? device.buffer(size) : end.in;
+    end.in = buffer(options, device, size);
+    end.out = rank == 0 ? buffer(options, device, size) : end.in;
 
     const auto host_in = host_memory(size);
     const auto host_out = rank == 0 ? host_memory(size) : nullptr;
@@ -383,6 +392,7 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
         "  --min SIZE, --max SIZE   8 to 256M; sizes are 8, 64, 512, 4K, 16K, 64K, ... 256M\n"
         "  --rounds N         rounds (7), whose median is taken; three times as many up to 1 MiB\n"
         "  --budget MS        length of one timed loop (10)\n"
+        "  --exportable       buffers made by clCreateBufferExportable\n"
         "  --list             print OpenCL's platforms and devices; fails without a device of the kind\n"
         "{}",
         common_usage);
@@ -402,8 +412,10 @@ std::vector<const Method *> choose_methods(std::string_view names, bool gpu) {
 }
 
 Options parse(int argc, char **argv) {
-    const std::vector<option> own{{"methods", 1, nullptr, 'm'}, {"min", 1, nullptr, 'i'},    {"max", 1, nullptr, 'a'},
-                                  {"rounds", 1, nullptr, 'r'},  {"budget", 1, nullptr, 'b'}, {"list", 0, nullptr, 'L'}};
+    const std::vector<option> own{{"methods", 1, nullptr, 'm'},   {"min", 1, nullptr, 'i'},
+                                  {"max", 1, nullptr, 'a'},       {"rounds", 1, nullptr, 'r'},
+                                  {"budget", 1, nullptr, 'b'},    {"list", 0, nullptr, 'L'},
+                                  {"exportable", 0, nullptr, 'e'}};
     Options options;
     std::string names;
     bool list = false;
@@ -414,6 +426,7 @@ Options parse(int argc, char **argv) {
             case 'a': options.max = std::min(parse_size(optarg), size_t{256} << 20); break;
             case 'r': options.rounds = std::max(1, std::atoi(optarg)); break;
             case 'b': options.budget = std::atof(optarg) / 1e3; break;
+            case 'e': options.exportable = true; break;
             case 'L': list = true; break;
         }
     });

@@ -12,8 +12,8 @@
 #include <numeric>
 #include <vector>
 
-#include "cluster/call_log.hpp"
-#include "cluster/schedule.hpp"
+#include "cluster/calls/call_log.hpp"
+#include "cluster/schedule/schedule.hpp"
 
 namespace {
 
@@ -136,12 +136,16 @@ void commands(std::uint32_t devices) {
     }
 }
 
-void calls() {
-    static constexpr CallSite site{"clEnqueueReadBuffer", "queue, buffer, blocking, offset, size"};
+constexpr Call call{"clEnqueueReadBuffer",
+                    Comparison::always,
+                    {calls::object("queue"), calls::object("buffer"), calls::scalar("blocking"),
+                     calls::scalar("offset"), calls::scalar("size")}};
+
+void recorded_calls() {
     CallLog log;
     std::uint64_t offset = 0;
     measure(1, "a call with five arguments, recorded", [&] {
-        log.record<site>(3, 7, true, offset += 64, 4096);
+        log.record<call>(3, 7, true, offset += 64, 4096);
         return 1U;
     });
 }
@@ -181,6 +185,6 @@ void all_to_all(std::uint32_t devices, std::uint32_t rounds, bool by_target) {
 int main() {
     std::printf("devices\n");
     for (const std::uint32_t devices : {4U, 64U, 512U, 4096U}) commands(devices);
-    calls();
+    recorded_calls();
     for (const bool by_target : {false, true}) all_to_all(512, 100, by_target);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that each module of src/ includes only the modules it may build on.
+"""Checks that each module of src/, and each room of src/cluster, includes only those it may build on.
 
 Usage: check_layers.py SRC_FOLDER. Prints one line per wrong include; the exit status says if there was any.
 """
@@ -22,19 +22,52 @@ MAY_INCLUDE = {
     "cluster": ["mpi_interop", *LOWER],
     "probe": ["ocl", "base"],  # a program of its own, run by events
 }
+# The rooms of src/cluster: icd -> api -> world -> execution -> objects -> calls, schedule.
+ROOMS_BELOW = ["api", "world", "execution", "objects", "calls", "schedule"]
+CLUSTER_MAY_INCLUDE = {
+    "icd": ROOMS_BELOW,
+    "api": ROOMS_BELOW[1:],
+    "world": ROOMS_BELOW[2:],
+    "execution": ROOMS_BELOW[3:],
+    "objects": ROOMS_BELOW[4:],
+    "calls": [],
+    "schedule": [],
+}
+PURE_ROOMS = ["schedule"]  # include nothing of other modules
 SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".def", ".inc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
-def wrong_includes(module, text):
-    """The reasons why a file of `module` with this text is wrong, each with its line number."""
+def place_of(parts):
+    """The module that a path's folders name, with its room in src/cluster; None for neither."""
+    if len(parts) < 2 or parts[0] not in MAY_INCLUDE:
+        return None
+    if parts[0] != "cluster":
+        return parts[0], None
+    return (parts[0], parts[1]) if len(parts) > 2 and parts[1] in CLUSTER_MAY_INCLUDE else None
+
+
+def may_include(place, target):
+    """Whether files of the module and room `place` may include those of `target`."""
+    (module, room), (target_module, target_room) = place, target
+    if module != target_module:
+        return target_module in MAY_INCLUDE[module] and room not in PURE_ROOMS
+    return room == target_room or target_room in CLUSTER_MAY_INCLUDE[room]
+
+
+def wrong_includes(place, text):
+    """The reasons why a file of the module and room `place` with this text is wrong, each with its line number."""
     for match in INCLUDE.finditer(text):
         line = text.count("\n", 0, match.start(1)) + 1
-        target = match[1].split("/")[0] if "/" in match[1] else None
-        if target not in MAY_INCLUDE:
-            yield line, f'"{match[1]}" does not begin with a module of src/'
-        elif target != module and target not in MAY_INCLUDE[module]:
-            yield line, f'"{match[1]}": {module} must not include {target}'
+        target = place_of(match[1].split("/"))
+        if target is None:
+            yield line, f'"{match[1]}" does not begin with a module of src/, or a room of src/cluster'
+        elif not may_include(place, target):
+            yield line, f'"{match[1]}": {name_of(place)} must not include {name_of(target)}'
+
+
+def name_of(place):
+    return "/".join(part for part in place if part)
 
 
 def check(src):
@@ -42,11 +75,11 @@ def check(src):
     complaints = []
     files = sorted(path for path in src.rglob("*") if path.suffix in SUFFIXES)
     for path in files:
-        module = path.relative_to(src).parts[0]
-        if module not in MAY_INCLUDE:
-            complaints.append(f"{path}: not in a module of src/ ({', '.join(MAY_INCLUDE)})")
+        place = place_of(path.relative_to(src).parts)
+        if place is None:
+            complaints.append(f"{path}: not in a module of src/ ({', '.join(MAY_INCLUDE)}), or a room of src/cluster")
             continue
-        complaints += [f"{path}:{line}: {why}" for line, why in wrong_includes(module, path.read_text())]
+        complaints += [f"{path}:{line}: {why}" for line, why in wrong_includes(place, path.read_text())]
     return complaints, len(files)
 
 

@@ -116,7 +116,7 @@ class Selection(unittest.TestCase):
 
 class Layers(unittest.TestCase):
     def complaints(self, module, text):
-        return list(check_layers.wrong_includes(module, text))
+        return list(check_layers.wrong_includes(check_layers.place_of([*module.split("/"), "file.cpp"]), text))
 
     def test_modules_to_the_right_may_be_included(self):
         self.assertEqual(self.complaints("api", '#include "mpi_interop/wire.hpp"\n#include "api/check.hpp"\n'), [])
@@ -133,6 +133,15 @@ class Layers(unittest.TestCase):
         self.assertTrue(self.complaints("base", '#include "status.hpp"\n'))
         self.assertTrue(self.complaints("base", '#include "../base/status.hpp"\n'))
 
+    def test_rooms_of_the_cluster_platform_include_those_below_them(self):
+        self.assertEqual(self.complaints("cluster/execution", '#include "cluster/objects/event.hpp"\n'), [])
+        self.assertTrue(self.complaints("cluster/objects", '#include "cluster/execution/executor.hpp"\n'))
+        self.assertTrue(self.complaints("cluster/api", '#include "cluster/event.hpp"\n'))
+
+    def test_the_schedule_is_pure(self):
+        self.assertTrue(self.complaints("cluster/schedule", '#include "base/log.hpp"\n'))
+        self.assertEqual(self.complaints("cluster/calls", '#include "base/wakeup.hpp"\n'), [])
+
 
 class Manual(unittest.TestCase):
     def test_a_setting_becomes_a_row(self):
@@ -148,6 +157,39 @@ class Manual(unittest.TestCase):
     def test_a_setting_with_a_missing_argument_is_refused(self):
         with self.assertRaises(ValueError):
             config_doc.manual('CLDIST_SETTING(int, depth, "CLDIST_DEPTH", 4)')
+
+
+class Dev(unittest.TestCase):
+    """./dev refuses what it can't do before it builds anything, and help leaves nothing behind."""
+
+    def dev(self, *arguments):
+        return subprocess.run([TOOLS.parent / "dev", *arguments], text=True, capture_output=True, check=False, timeout=60)
+
+    def test_a_benchmark_that_there_is_not_is_refused_at_once(self):
+        done = self.dev("bench", "nosuch")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('no benchmark is named "nosuch"; there are p2p enqueue', done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_a_benchmark_is_one_whole_name(self):
+        for name in "", "p2p enqueue", "p2":
+            done = self.dev("bench", name)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), name)
+            self.assertIn(f'no benchmark is named "{name}"', done.stderr)
+
+    def test_an_empty_prefix_is_refused(self):
+        self.assertIn("install needs one argument", self.dev("install", "").stderr)
+
+    def test_help_makes_no_folders(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([TOOLS.parent / "bench" / "run", "--list"], env={"PATH": "/usr/bin:/bin", "BUILD_DIR": folder},
+                                  text=True, capture_output=True, check=False, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("himeno", done.stdout.split())
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+
+    def test_options_that_exclude_each_other_are_refused(self):
+        self.assertIn("--all or --sanitize", self.dev("test", "--all", "--sanitize").stderr)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,13 @@ extern "C" {
 /** The file ended before as many bytes were read as asked for. */
 #define CL_END_OF_FILE -1212
 
-/* ---- Initialisation ---------------------------------------------------------------------------------------------- */
+/* ---- Initialisation ----------------------------------------------------------------------------------------------
+ * A process forked from one that has used the library has none of its threads: there all calls of this header return
+ * CL_INVALID_OPERATION. It may do all else that such processes may, and end as it likes. */
+
+/* A program linked with the library has nothing to initialise. MPI_Init and MPI_Init_thread raise the thread level to
+ * MPI_THREAD_MULTIPLE, whatever `required` says: the library makes MPI calls from a thread of its own. `provided` tells the
+ * level that MPI gave, as ever. If that is lower, the program runs, and commands return CL_MPI_THREAD_LEVEL_TOO_LOW. */
 
 /** Makes the library ready, as MPI_Init and MPI_Init_thread do in a program linked with it. Needed only where another
  *  party called them first (a language binding, for example), and for each communicator with processes from outside of
@@ -97,13 +103,33 @@ cl_int clDistInit(MPI_Comm comm);
  *  CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY as for clGetDeviceIDs. */
 cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type type, cl_device_id *device);
 
+/** Makes a buffer whose memory other processes of the host can read, so that a message from it to a device of theirs is one
+ *  copy (path "direct"; from other buffers it is two). For what is sent often and is large: the memory is taken in pieces
+ *  of 2 MiB on NVIDIA GPUs, where the receivers keep it for up to 15 seconds after the last message.
+ *
+ *  `device` is one of the context's, to whose memory the buffer belongs. Where its platform has no such memory the buffer
+ *  is an ordinary one. It is used, and released, like any other. Needs no MPI. Thread-safe. Not collective.
+ *  Returns the buffer; `errcode_ret`, if it is not NULL, is CL_SUCCESS then. Otherwise NULL, and it is
+ *  CL_INVALID_CONTEXT     if `context` is not valid;
+ *  CL_INVALID_DEVICE      if `device` is not one of the context's;
+ *  CL_INVALID_VALUE       if `flags` has CL_MEM_USE_HOST_PTR, CL_MEM_ALLOC_HOST_PTR or CL_MEM_COPY_HOST_PTR, or as for
+ *                         clCreateBuffer;
+ *  CL_INVALID_BUFFER_SIZE, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY as for
+ *  clCreateBuffer. */
+cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_flags flags, size_t size,
+                                cl_int *errcode_ret);
+
 /* ---- Messages ----------------------------------------------------------------------------------------------------
  * Common to all commands for messages:
  *
  * Order. The command starts when the events of the wait list are complete and, on an in-order queue, the commands
  * before it. On an out-of-order queue nothing else waits for it. Messages between two processes with equal tag and
  * communicator arrive in the order in which their commands start: the order of an in-order queue, or of enqueueing for
- * commands without wait list on one out-of-order queue.
+ * commands without wait list on one out-of-order queue. Receives take messages by MPI's rules, in the order in which they
+ * start: of the messages from one process, the oldest that has not been received goes to the first receive that accepts it,
+ * whether that names a tag or has MPI_ANY_TAG. A receive with MPI_ANY_SOURCE or MPI_ANY_TAG that starts first therefore comes
+ * before a narrower one. Messages from different processes have no order. Receives of the program's own (MPI_Recv with
+ * another datatype than MPI_CL_MEM) are not in this order: where both accept a message, either may get it.
  *
  * Blocking. With `blocking` CL_TRUE the call returns when the command is complete, and does its work on the calling
  * thread. Two processes that both send first with blocking calls are as unsafe as with MPI_Send.
@@ -127,7 +153,7 @@ cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type 
  * send that fails before its message left can't tell: it sends nothing and warns in the log; the receiver waits on, or
  * takes the next message that matches.
  *
- * Threads. Thread-safe. Not collective.
+ * Threads. Thread-safe. Not collective. Two threads may enqueue commands of this header on one queue, in-order too.
  *
  * Errors, in the order of the checks (nothing is sent if there is one):
  * CL_INVALID_COMMAND_QUEUE    if the queue is not a valid host command queue;
@@ -227,7 +253,7 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  * CL_END_OF_FILE   if the file ended early;
  * CL_FILE_ERROR    if the system said no: a full disk, a file opened for the other direction, a closed descriptor, a pipe
  *                  that nobody reads (no SIGPIPE or SIGXFSZ is raised). CL_TRANSFER_ERRNO tells errno.
- * A blocking call returns the code, and leaves the system's in errno.
+ * A blocking call returns the code, and leaves the system's in errno. A call that succeeds leaves errno as it was.
  *
  * Threads. Thread-safe. Not collective, where not said otherwise.
  *
@@ -261,6 +287,7 @@ cl_int clEnqueueWriteBufferFromStdioFile(cl_command_queue command_queue, cl_mem 
  *  `file_offset` on.
  *
  *  As pwrite: the file's position is neither used nor changed, and what can't be positioned (a pipe) is an error, ESPIPE.
+ *  A descriptor opened with O_APPEND has the bytes written to the end of the file, whatever `file_offset` says, as Linux does.
  *  Commands on one file run at once, in any order, unless queues or events order them. */
 cl_int clEnqueueReadBufferToFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
                                  size_t size, int fd, off_t file_offset, cl_uint num_events_in_wait_list,
@@ -413,8 +440,9 @@ cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
  *    MPI_Send, MPI_Ssend, MPI_Isend, MPI_Issend, MPI_Recv, MPI_Irecv, MPI_Mrecv, MPI_Imrecv;
  *    MPI_Sendrecv, on one side or both;
  *    MPI_Get_count, MPI_Get_elements, MPI_Get_elements_x; MPI_Type_size and others that ask about a type.
- *  All others (MPI_Bsend, MPI_Rsend, MPI_Send_init, MPI_Sendrecv_replace, collective and file operations, MPI_Pack)
- *  refuse it with MPI_ERR_TYPE: it is not committed, and must not be, nor freed. It can't be part of another datatype.
+ *  All others refuse it with MPI_ERR_TYPE: other sends (MPI_Bsend, MPI_Rsend), persistent and partitioned ones
+ *  (MPI_Send_init, MPI_Psend_init), MPI_Sendrecv_replace, MPI_Isendrecv, collective operations of all kinds, one-sided and
+ *  file operations, MPI_Pack. So do those that would make it a part of another datatype, commit it (it is not committed) or free it.
  *
  *  It is a variable, made when the library is made ready (MPI_Init, clDistInit) and MPI_DATATYPE_NULL before that and
  *  after MPI_Finalize: no static initialiser can use it. Calls with it are then MPI_ERR_TYPE, with a line in the log.
@@ -460,7 +488,7 @@ typedef cl_uint cl_transfer_info;
 #define CL_TRANSFER_SOURCE 0x13A2      /**< int: rank received from; MPI_PROC_NULL if nothing was received. */
 #define CL_TRANSFER_DESTINATION 0x13A3 /**< int: rank sent to; MPI_PROC_NULL if nothing is sent. */
 #define CL_TRANSFER_TAG 0x13A4         /**< int: tag received; of a send, the tag sent. */
-#define CL_TRANSFER_PATH 0x13A5        /**< char[]: "mapped", "pinned" or "pipelined"; "" until chosen. */
+#define CL_TRANSFER_PATH 0x13A5        /**< char[]: one of those of CLDIST_PATH, such as "mapped"; "" until chosen. */
 #define CL_TRANSFER_BLOCK_SIZE 0x13A6  /**< size_t: bytes per block on the wire; 0 until chosen. */
 #define CL_TRANSFER_DEPTH 0x13A7       /**< cl_uint: blocks in flight at once; 0 until chosen. */
 #define CL_TRANSFER_MPI_ERROR 0x13A8   /**< int: the MPI error code if the status is CL_MPI_ERROR, else MPI_SUCCESS. */

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/status_text.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -105,7 +106,7 @@ Extent extent_of(const RangeArgument &range) {
 void check_not_failed(const CommandArguments &command) {
     if (const cl_int status = first_failure(command.events()); status < 0)
         throw Error(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                    fmt::format("an event of the wait list failed with {}", status));
+                    fmt::format("an event of the wait list failed with status {}", status_text(status)));
 }
 
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges) {

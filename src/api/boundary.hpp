@@ -2,19 +2,29 @@
 
 #include <new>
 
+#include "base/error_code.hpp"
+#include "base/forks.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
 
 namespace cldist {
 
+/// To be called before anything else of the library. Throws an Error in a process that can't use it.
+inline void refuse_forked_child() {
+    if (in_forked_child())
+        throw Error(CL_INVALID_OPERATION,
+                    "this process was forked from one that uses the library, and can't use it itself");
+}
+
 /// Runs the body of a C entry point: the one place where errors become codes. `call` is its name.
 template <typename Body>
 cl_int at_boundary(const char *call, Body &&body) noexcept {
     try {
+        refuse_forked_child();
         body();
         return CL_SUCCESS;
     } catch (const Error &error) {
-        log_warning("{}: {} ({})", call, error.status().message, error.status().code);
+        log_warning("{}: {}: {}", call, error.status().message, code_text(error.status().code));
         return error.status().code;
     } catch (const std::bad_alloc &) {
         return CL_OUT_OF_HOST_MEMORY;

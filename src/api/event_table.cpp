@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ocl/query.hpp"
+#include "pipeline/house.hpp"
 
 namespace cldist {
 namespace {
@@ -16,14 +17,21 @@ bool ended(const EventTable::Records &records) {
     return std::all_of(records.begin(), records.end(), [](const auto &r) { return r->ended(); });
 }
 
+bool unused(cl_event event, const EventTable::Records &records) {
+    return ended(records) && query<cl_uint>(event, CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1;
+}
+
 }  // namespace
 
 void EventTable::add(cl_event event, const std::vector<std::unique_ptr<Operation>> &operations) {
+    static std::once_flag once;
+    std::call_once(once, [] { at_rounds_of_house([] { event_table().release_unused(); }); });
     Records records;
     for (const auto &operation : operations) records.push_back(operation->record());
+    Device device = Device::share(device_of(event));
     const std::lock_guard lock(mutex_);
-    release_unused();
-    index_[event] = entries_.insert(entries_.end(), {Event::share(event), std::move(records)});
+    release_some();
+    index_[event] = entries_.insert(entries_.end(), {std::move(device), Event::share(event), std::move(records)});
 }
 
 EventTable::Records EventTable::find(cl_event event) const {
@@ -33,11 +41,21 @@ EventTable::Records EventTable::find(cl_event event) const {
 }
 
 void EventTable::release_unused() {
+    std::list<Entry> let_go;  // without the lock: a queue and a context may go with an event
+    const std::lock_guard lock(mutex_);
+    for (auto at = entries_.begin(); at != entries_.end();) {
+        const auto entry = at++;
+        if (!unused(entry->event.get(), entry->records)) continue;
+        index_.erase(entry->event.get());
+        let_go.splice(let_go.end(), entries_, entry);
+    }
+}
+
+void EventTable::release_some() {
     for (int i = 0; i < looks && !entries_.empty(); ++i) {
         const auto oldest = entries_.begin();
-        const bool unused =
-            ended(oldest->records) && query<cl_uint>(oldest->event.get(), CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1;
-        if (unused || (entries_.size() > most_entries && ended(oldest->records))) {
+        if (unused(oldest->event.get(), oldest->records) ||
+            (entries_.size() > most_entries && ended(oldest->records))) {
             index_.erase(oldest->event.get());
             entries_.erase(oldest);
         } else {

@@ -41,7 +41,7 @@ Call check(const FileCommand &command, const MakeFileAccess &make_access) {
     if (range.size != command.size) check_command(apart_from_failures, {&range, 1});
     if (command.arguments.blocking != CL_FALSE && !call.access->collective()) check_not_failed(command.arguments);
     call.range = range;
-    call.resources = resources_of(call.queue);
+    call.resources = resources_of(call.queue, {&call.range.buffer, 1});
     return call;
 }
 
@@ -55,12 +55,12 @@ std::vector<Mapping> mappings_of(const Call &call) {
 
 // `caller_queue` as in DeviceRange.
 Operations make_operations(const Call &call, const std::vector<Mapping> &mappings, cl_command_queue caller_queue,
-                           FileDriver driver) {
+                           bool calls_itself) {
     const auto [buffer, offset] = held(call.range, *call.resources);
     std::byte *const mapped = mappings.empty() ? nullptr : static_cast<std::byte *>(mappings.front().memory);
     DeviceRange range{call.resources, Mem::share(buffer), offset, call.range.size, mapped, Queue::share(caller_queue)};
     Operations operations;
-    operations.push_back(make_file_transfer(std::move(range), call.range.direction, call.access, std::move(driver)));
+    operations.push_back(make_file_transfer(std::move(range), call.range.direction, call.access, calls_itself));
     return operations;
 }
 
@@ -71,15 +71,15 @@ bool wait_at_gate(const Call &call, const Start &start) {
 
 void enqueue(const Call &call) {
     std::vector<Mapping> mappings = mappings_of(call);
+    const std::lock_guard lock(enqueueing_on(call.queue.queue));
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings);
     Event event = Event::share(bridge->user_visible_event());
     Engine &engine = file_engine();
-    const Engine::Id id = engine.new_id();
-    Operations operations = make_operations(call, mappings, nullptr, {engine.waker(id), false});
+    Operations operations = make_operations(call, mappings, nullptr, false);
     if (call.command.event != nullptr) event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
     engine.start_when_ready(std::move(command), {ordered_by(call.queue, call.command), call.command.num_events != 0,
-                                                 !call.resources->processor(), id});
+                                                 !call.resources->processor()});
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 
@@ -96,10 +96,10 @@ bool needs_gate(const Call &call) {
 Status run_here(const Call &call, const std::vector<Mapping> &mappings, const Status &gate,
                 std::unique_ptr<Bridge> bridge) {
     const auto wakeup = std::make_shared<Wakeup>();
-    Operations operations = make_operations(call, mappings, bridge == nullptr ? call.queue.queue : nullptr,
-                                            {[wakeup] { wakeup->wake(); }, true});
+    Operations operations = make_operations(call, mappings, bridge == nullptr ? call.queue.queue : nullptr, true);
     if (bridge != nullptr) event_table().add(bridge->user_visible_event(), operations);
     Command command(std::move(operations), std::move(bridge), call.queue.device);
+    command.woken_by([wakeup] { wakeup->wake(); });
     command.start(gate);
     drive(command, *wakeup);
     if (auto failed = command.take_failed_bridge()) file_engine().keep_remains(std::move(failed), {});
@@ -124,8 +124,10 @@ Status run_without_event(const Call &call) {
 
 Status run_with_event(const Call &call) {
     std::vector<Mapping> mappings = mappings_of(call);
+    std::unique_lock lock(enqueueing_on(call.queue.queue));
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings);
     Event event = Event::share(bridge->user_visible_event());
+    lock.unlock();
     const Status gate = wait_at_gate(call, bridge->start()) ? Status{} : failed_wait().status();
     Status status = run_here(call, mappings, gate, std::move(bridge));
     wait_for(event.get());
@@ -140,7 +142,7 @@ Status run_blocking(const Call &call) {
 }  // namespace
 
 cl_int run_file_command(const char *call, const FileCommand &command, const MakeFileAccess &make_access) noexcept {
-    int system_error = 0;
+    int system_error = errno;  // what is not told stays as it was
     const cl_int code = at_boundary(call, [&] {
         const Call checked = check(command, make_access);
         Command::failure_policy = &failure_policy;
@@ -153,10 +155,10 @@ cl_int run_file_command(const char *call, const FileCommand &command, const Make
         const cl_command_queue queue = ordered_by(checked.queue, command.arguments);
         if (queue != nullptr && !checked.queue.in_order) engine.wait_started(queue);
         Status status = run_blocking(checked);
-        system_error = status.system_error;
+        if (status.system_error != 0) system_error = status.system_error;
         if (!status.ok()) throw Error(std::move(status));
     });
-    if (system_error != 0) errno = system_error;
+    errno = system_error;
     return code;
 }
 

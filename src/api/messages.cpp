@@ -51,7 +51,8 @@ bool may_copy(const Call &call, const Part &part) {
     const DeviceResources &resources = *call.resources;
     if (part.peer.rank == MPI_PROC_NULL || range.strided) return false;
     const bool same_host = part.peer.rank >= 0 && call.comm->same_host(part.peer.rank);
-    if (!plan_copying(resources.host_memory(), same_host, range.size, resources.advice(message_route(same_host)),
+    const bool ring = same_host && call.comm->links().reach(call.comm->world_rank(part.peer.rank));
+    if (!plan_copying(resources.host_memory(), same_host, ring, range.size, resources.advice(message_route(same_host)),
                       config()))
         return false;
     // What a message leaves of its receive is read back.
@@ -161,6 +162,7 @@ void enqueue_nothing(const Call &call) {
 void enqueue(const Call &call) {
     Mappings mappings(call, 0);
     mappings.add_copies(call);
+    const std::lock_guard lock(enqueueing_on(call.queue.queue));
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
     Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
@@ -243,8 +245,10 @@ void run_without_event(const Call &call) {
 void run_with_event(const Call &call) {
     Mappings mappings(call, 0);
     mappings.add_copies(call);
+    std::unique_lock lock(enqueueing_on(call.queue.queue));
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
+    lock.unlock();
     if (!wait_at_gate(call, bridge->start())) fail_at_gate(call, mappings, std::move(bridge));
     Operations operations = make_operations(call, mappings, caller_driver(), nullptr);
     event_table().add(event.get(), operations);
@@ -276,7 +280,7 @@ void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) 
     call.runtime = Runtime::for_messages();
     call.comm = call.runtime->communicators().find(comm);
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
-    call.resources = resources_of(call.queue);
+    call.resources = resources_of(call.queue, {std::array{parts.front().range.buffer, parts.back().range.buffer}});
     prepare_kernels(call);
 
     if (std::all_of(parts.begin(), parts.end(), [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; })) {

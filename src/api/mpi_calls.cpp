@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "base/backoff.hpp"
+#include "base/error_code.hpp"
+#include "base/log.hpp"
 #include "mpi_interop/message_operations.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/probed_messages.hpp"
@@ -32,7 +35,8 @@ namespace {
 // Reports to the error handler that MPI would call.
 int raise(const char *call, MPI_Comm comm, const Status &status) {
     const int code = mpi_code_of(status);
-    log_warning("{}: {} ({})", call, status.message, status.code);
+    log_warning("{}: {}: {}", call, status.message, code_text(status.code));
+    if (in_forked_child()) return code;
     int initialized = 0;
     int finalized = 0;
     PMPI_Initialized(&initialized);
@@ -46,6 +50,7 @@ int raise(const char *call, MPI_Comm comm, const Status &status) {
 template <typename Body>
 int at_mpi_boundary(const char *call, MPI_Comm comm, Body &&body) noexcept {
     try {
+        refuse_forked_child();
         body();
         return MPI_SUCCESS;
     } catch (const Error &error) {
@@ -196,7 +201,7 @@ std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePat
     for (;;) {
         auto found = probe.matched ? message_order().take(pattern) : message_order().look(pattern);
         if (found || !probe.wait) return found;
-        if (const auto sleep = backoff.pause(false); sleep.count() > 0) std::this_thread::sleep_for(sleep);
+        backoff.rest(false);
     }
 }
 
@@ -359,6 +364,51 @@ CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Statu
     return code;
 }
 #endif
+
+// ---- Messages of commands that other receives take ---------------------------------------------------------------------
+
+// Datatypes whose values lie where the receive's memory begins, and how many of them hold the beginning of an envelope.
+template <typename Count>
+bool holds_envelope(MPI_Datatype datatype, Count count) {
+    if (datatype == MPI_BYTE || datatype == MPI_CHAR || datatype == MPI_UNSIGNED_CHAR || datatype == MPI_SIGNED_CHAR ||
+        datatype == MPI_PACKED)
+        return count >= static_cast<Count>(envelope_beginning);
+    if (datatype == MPI_FLOAT || datatype == MPI_INT || datatype == MPI_UNSIGNED)
+        return count >= static_cast<Count>(envelope_beginning / 4);
+    return datatype == MPI_DOUBLE && count >= static_cast<Count>(envelope_beginning / 8);
+}
+
+CLDIST_COLD void name_envelope(const char *call, int source, int tag, MPI_Status *status) {
+    if (status != MPI_STATUS_IGNORE) {
+        if (bytes_of(*status) < envelope_size) return;
+        source = status->MPI_SOURCE;
+        tag = status->MPI_TAG;
+    }
+    log_error(
+        "{}: the message from {} with {} was sent by a cldist command, whose receiver must be one, too, or an MPI "
+        "call with MPI_CL_MEM; the memory does not have its payload, and the sender may wait for ever. Give the "
+        "communicator the info key cldist_wire=plain to receive such messages with any datatype",
+        call, source == MPI_ANY_SOURCE ? std::string("any rank") : fmt::format("rank {}", source),
+        tag == MPI_ANY_TAG ? std::string("any tag") : fmt::format("tag {}", tag));
+}
+
+// Whether the receive has written to its memory; an envelope and the payload behind it may be too long.
+bool wrote(int code) {
+    if (code == MPI_SUCCESS) return true;
+    int error_class = code;
+    PMPI_Error_class(code, &error_class);
+    return error_class == MPI_ERR_TRUNCATE;
+}
+
+// What a receive of MPI's own has left in `memory`: half converted programs are told.
+template <typename Count>
+int received(const char *call, int code, const void *memory, Count count, MPI_Datatype datatype, int source, int tag,
+             MPI_Status *status) {
+    if (holds_envelope(datatype, count) && wrote(code) && source != MPI_PROC_NULL && memory != nullptr &&
+        begins_like_an_envelope(memory))
+        name_envelope(call, source, tag, status);
+    return code;
+}
 
 // ---- A Sendrecv of two kinds -------------------------------------------------------------------------------------------
 

@@ -1,14 +1,25 @@
 #include "api/starting.hpp"
 
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <vector>
 
 #include "base/config.hpp"
+#include "ocl/query.hpp"
 #include "pipeline/plan.hpp"
 
 namespace cldist {
 
-std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue) {
-    std::shared_ptr<DeviceResources> resources = DeviceResources::of(queue.context, queue.device);
+std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const cl_mem> buffers) {
+    // A sub-buffer is not the last that the program has of its buffer.
+    std::array<cl_mem, 2> whole{};
+    std::transform(buffers.begin(), buffers.end(), whole.begin(), [](cl_mem buffer) {
+        const cl_mem parent = query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
+        return parent != nullptr ? parent : buffer;
+    });
+    std::shared_ptr<DeviceResources> resources =
+        DeviceResources::of(queue.context, queue.device, std::span(whole).first(buffers.size()));
     queue.placeholder = resources->placeholder();
     queue.processor = resources->processor();
     queue.addresses_last = resources->addresses_last();
@@ -29,6 +40,11 @@ std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceReso
 
 cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &command) {
     return queue.in_order || command.num_events == 0 ? queue.queue : nullptr;
+}
+
+std::mutex &enqueueing_on(cl_command_queue queue) {
+    static std::array<std::mutex, 61> mutexes;
+    return mutexes.at(std::hash<cl_command_queue>{}(queue) % mutexes.size());
 }
 
 namespace {

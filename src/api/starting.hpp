@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 
@@ -9,8 +10,8 @@
 
 namespace cldist {
 
-/// What the queue's device and context share; the queue learns what it needs of them.
-std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue);
+/// What the queue's device and context share, for a command that uses `buffers`, one or two; the queue learns what it needs of them.
+std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const cl_mem> buffers);
 
 /// Whether the range is to be mapped while its command runs. Where a mapping is a copy, unmapping would write over what
 /// lies between a strided region's rows.
@@ -24,6 +25,10 @@ std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceReso
 /// See Engine::StartRule: commands on an in-order queue, or without wait list on an out-of-order queue, start in the order
 /// of the calls.
 cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &command);
+
+/// Held while a command's parts are enqueued and the engine learns of it: between those of one command on an in-order queue
+/// there must be none of another's, and the engine's order must be the queue's. Queues may share one.
+std::mutex &enqueueing_on(cl_command_queue queue);
 
 /// Waits until the event has ended; whether it ended well.
 bool wait_for(cl_event event);

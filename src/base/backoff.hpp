@@ -1,53 +1,60 @@
 #pragma once
 
-#include <sched.h>
-
-#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
-
-#include "base/clock.hpp"
 
 namespace cldist {
 
 /// The patience of a caller whose command is blocking.
 inline constexpr unsigned caller_patience = 1000;
 
+/// Whether others take the cores from a process that waits: its yields come back late, and meanwhile its other threads
+/// have not run either. Thread-safe.
+class Crowding {
+public:
+    /// Shorter yields lose nothing worth knowing.
+    static constexpr std::uint64_t late_ns = 200'000;
+    /// For so long what was noticed holds.
+    static constexpr std::uint64_t holds_ns = 200'000'000;
+
+    /// A yield came back late, at `now`; until then the process has used `process_ns` of the cores' time.
+    void came_back_late(std::uint64_t now, std::uint64_t process_ns);
+    [[nodiscard]] bool at(std::uint64_t now) const { return now < until_.load(std::memory_order_relaxed); }
+
+private:
+    // When a yield came back late before, and what the process had used by then; 0: long ago.
+    std::atomic<std::uint64_t> before_ns_{0};
+    std::atomic<std::uint64_t> process_before_ns_{0};
+    std::atomic<std::uint64_t> until_{0};
+};
+
 /// How a polling loop waits. It yields while something can complete very soon, then sleeps for a sixteenth of the time
 /// already waited, of long waits for less, so that polling less costs little latency and a long wait little CPU time.
+/// Where others want the cores a yield costs a turn of milliseconds: then it spins for a moment, and sleeps.
 class Backoff {
 public:
     /// `patience` times as long as usual it yields before it sleeps: a caller that waits for one thing has nothing
     /// better to do.
-    /// Where each turn of the loop calls what yields already, it `yields` no second time.
-    explicit Backoff(unsigned patience = 1, bool yields = true) : patience_(patience), yields_(yields) {}
+    explicit Backoff(unsigned patience = 1) : patience_(patience) {}
 
     /// Something moved: begin anew.
     void reset() { since_ = 0; }
 
     /// How long to sleep now; zero means not at all.
-    std::chrono::nanoseconds pause(bool bytes_in_flight) {
-        const std::uint64_t now = now_ns();
-        if (since_ == 0) since_ = now;
-        const auto sleep = sleep_after(now - since_, bytes_in_flight, patience_);
-        if (sleep.count() == 0 && yields_) sched_yield();
-        return sleep;
-    }
+    std::chrono::nanoseconds pause(bool bytes_in_flight);
+    /// The same, slept, whatever slack the thread's timers have.
+    void rest(bool bytes_in_flight) { sleep(pause(bytes_in_flight)); }
+    static void sleep(std::chrono::nanoseconds duration);
 
     /// After how long a wait to sleep, and how long. While bytes are in flight MPI needs to be called to move them, so
     /// sleeps begin later and stay short.
-    static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight, unsigned patience) {
-        constexpr std::uint64_t us = 1000;
-        if (waited_ns < patience * (bytes_in_flight ? 30 * us : 10 * us)) return {};
-        const std::uint64_t sixteenth =
-            std::clamp<std::uint64_t>(waited_ns / 16, 5 * us, bytes_in_flight ? 200 * us : 1'000 * us);
-        if (bytes_in_flight) return std::chrono::nanoseconds(sixteenth);
-        return std::chrono::nanoseconds(std::clamp<std::uint64_t>(waited_ns / 256, sixteenth, 10'000 * us));
-    }
+    static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight, unsigned patience);
+    /// The same where others want the cores.
+    static std::chrono::nanoseconds sleep_in_crowd(std::uint64_t waited_ns, bool bytes_in_flight);
 
 private:
     unsigned patience_;
-    bool yields_;
     std::uint64_t since_ = 0;
 };
 

@@ -26,11 +26,20 @@ constexpr unsigned largest_depth = 64;
 template <typename Enum>
 using Names = std::span<const std::pair<const char *, Enum>>;
 
-constexpr std::array<std::pair<const char *, Path>, 4> path_names{
-    {{"auto", Path::automatic}, {"mapped", Path::mapped}, {"pinned", Path::pinned}, {"pipelined", Path::pipelined}}};
+constexpr std::array<std::pair<const char *, Path>, 6> path_names{{{"auto", Path::automatic},
+                                                                   {"mapped", Path::mapped},
+                                                                   {"pinned", Path::pinned},
+                                                                   {"pipelined", Path::pipelined},
+                                                                   {"shared", Path::shared},
+                                                                   {"direct", Path::direct}}};
 constexpr std::array<std::pair<const char *, OnError>, 3> on_error_names{
     {{"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}}};
 constexpr std::array<std::pair<const char *, Switch>, 2> switch_names{{{"off", Switch::off}, {"on", Switch::on}}};
+constexpr std::array<std::pair<const char *, RemoteType>, 4> remote_type_names{
+    {{"own", RemoteType::own},
+     {"cpu", RemoteType::cpu},
+     {"gpu", RemoteType::gpu},
+     {"accelerator", RemoteType::accelerator}}};
 constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{
     {{"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}}};
 
@@ -59,6 +68,9 @@ std::optional<Number> parse_number(std::string_view text) {
 std::string parse(std::string_view text, Path &value) { return parse_name<Path>(text, value, path_names); }
 std::string parse(std::string_view text, OnError &value) { return parse_name<OnError>(text, value, on_error_names); }
 std::string parse(std::string_view text, Switch &value) { return parse_name<Switch>(text, value, switch_names); }
+std::string parse(std::string_view text, RemoteType &value) {
+    return parse_name<RemoteType>(text, value, remote_type_names);
+}
 std::string parse(std::string_view text, LogLevel &value) { return parse_name<LogLevel>(text, value, log_names); }
 
 std::string parse(std::string_view text, std::string &value) {
@@ -87,19 +99,27 @@ std::string parse(std::string_view text, Bytes &value) {
     return {};
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-        }
-    }
-    return row.back();
+template <typename Enum>
+std::string text_of(Enum value, Names<Enum> names) {
+    for (const auto &[name, candidate] : names)
+        if (candidate == value) return name;
+    return {};
+}
+
+// Each the other way round than its `parse`.
+std::string text_of(Path value) { return text_of<Path>(value, path_names); }
+std::string text_of(RemoteType value) { return text_of<RemoteType>(value, remote_type_names); }
+std::string text_of(OnError value) { return text_of<OnError>(value, on_error_names); }
+std::string text_of(Switch value) { return text_of<Switch>(value, switch_names); }
+std::string text_of(LogLevel value) { return text_of<LogLevel>(value, log_names); }
+std::string text_of(const std::string &value) { return value; }
+std::string text_of(unsigned value) { return fmt::format("{}", value); }
+std::string text_of(double value) { return fmt::format("{}", value); }
+std::string text_of(Bytes value) {
+    for (const auto &[shift, suffix] : {std::pair{30U, "G"}, std::pair{20U, "M"}, std::pair{10U, "k"}})
+        if (value.value != 0 && value.value % (std::size_t{1} << shift) == 0)
+            return fmt::format("{}{}", value.value >> shift, suffix);
+    return fmt::format("{}", value.value);
 }
 
 std::string_view nearest_setting(std::string_view name) {
@@ -117,6 +137,21 @@ std::string_view nearest_setting(std::string_view name) {
 }
 
 }  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+        }
+    }
+    return row.back();
+}
 
 const char *name_of(Path path) { return path_names.at(static_cast<std::size_t>(path)).first; }
 
@@ -159,6 +194,14 @@ Config read_config(const std::vector<std::string_view> &environment, std::vector
             complaints.push_back(fmt::format("{} is not a setting; did you mean {}?", name, nearest));
     }
     return result;
+}
+
+std::vector<SettingText> settings_of(const Config &config) {
+    return {
+#define CLDIST_SETTING(type, field, setting, default_value, comment) {setting, text_of(config.field), comment},
+#include "base/config.def"
+#undef CLDIST_SETTING
+    };
 }
 
 const Config &config() {

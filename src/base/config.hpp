@@ -8,9 +8,10 @@
 
 namespace cldist {
 
-enum class Path { automatic, mapped, pinned, pipelined };
+enum class Path { automatic, mapped, pinned, pipelined, shared, direct };
 enum class OnError { automatic, event, abort };
 enum class Switch { off, on };
+enum class RemoteType { own, cpu, gpu, accelerator };
 enum class LogLevel { error, warning, info, debug };
 
 struct Bytes {
@@ -32,6 +33,17 @@ const char *name_of(Path path);
 /// Reads the settings from an environment of "NAME=value" strings. A value that can't be read, and a variable that
 /// looks like a misspelt setting, adds a line to `complaints`; the default is used.
 Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints);
+
+/// A setting with its value, for people.
+struct SettingText {
+    const char *name;     ///< "CLDIST_PATH"
+    std::string value;    ///< in the form in which it is set
+    const char *meaning;  ///< as in the manual
+};
+[[nodiscard]] std::vector<SettingText> settings_of(const Config &config);
+
+/// How many letters must be added, taken away or replaced to make one word of another.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The settings of this process, read once; complaints go to the log.
 const Config &config();

@@ -1,11 +1,13 @@
 #include "events/bridge.hpp"
 
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/config.hpp"
+#include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "events/host_addresses.hpp"
 #include "ocl/query.hpp"
@@ -29,6 +31,15 @@ Event user_event(cl_context context) {
     Event event = Event::adopt(clCreateUserEvent(context, &code));
     check(code, "clCreateUserEvent");
     return event;
+}
+
+// PoCL fails what waits for the event on the calling thread, and aborts if another thread fails the same command at that
+// moment: a command behind one that fails, in an in-order queue, with a wait list that fails. Recursive: callbacks come on
+// the calling thread, too.
+void fail(const Event &user_event, cl_int code) {
+    static auto &mutex = *new std::recursive_mutex;
+    const std::lock_guard lock(mutex);
+    clSetUserEventStatus(user_event.get(), code);
 }
 
 Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list) {
@@ -61,11 +72,12 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
 void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
     if (config().path == Path::mapped) {
         enqueue_unmap(info, nullptr, mappings);
-        throw Error(code, fmt::format("CLDIST_PATH=mapped can't be taken: clEnqueueMapBuffer returned {}", code));
+        throw Error(code,
+                    fmt::format("CLDIST_PATH=mapped can't be taken: clEnqueueMapBuffer returned {}", code_text(code)));
     }
     static std::atomic_flag said;
     if (!said.test_and_set())
-        log_info("clEnqueueMapBuffer returned {}: the bytes are copied instead (said once)", code);
+        log_info("clEnqueueMapBuffer returned {}: the bytes are copied instead (said once)", code_text(code));
 }
 
 // Makes the memory of a mapping available, behind `waits`; the event stays empty if nothing has to be done for that.
@@ -122,7 +134,7 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
     flush_producers(wait_list, info.queue);
     if (failing) {
         check(clFlush(info.queue), "clFlush");
-        clSetUserEventStatus(failing.get(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        fail(failing, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         start.events.insert(start.events.begin(), std::move(failing));
     } else {
         start.failed = first_failure(wait_list) < 0;
@@ -173,7 +185,8 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
 }
 
 Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings)
-    : context_(Context::share(info.context)),
+    : device_(Device::share(info.device)),
+      context_(Context::share(info.context)),
       queue_(Queue::share(info.queue)),
       start_(begin(info, wait_list, mappings)),
       done_(user_event(info.context)) {
@@ -204,7 +217,10 @@ Bridge::~Bridge() { complete(CL_TRANSFER_ABANDONED); }
 void Bridge::complete(cl_int code) {
     if (completed_ || !done_) return;
     completed_ = true;
-    clSetUserEventStatus(done_.get(), code);
+    if (code < 0)
+        fail(done_, code);
+    else
+        clSetUserEventStatus(done_.get(), code);
 }
 
 cl_int Bridge::start_status() const {

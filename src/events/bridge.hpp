@@ -100,6 +100,7 @@ public:
     [[nodiscard]] bool copies_back() const { return copies_back_; }
 
 private:
+    Device device_;  ///< PoCL 3.1 frees a sub-device although it has queues
     Context context_;
     Queue queue_;
     Start start_;

@@ -29,11 +29,18 @@ void Command::announce_failure(const Status &gate) {
     }
 }
 
+void Command::woken_by(const Waker &waker) {
+    for (const auto &operation : operations_) operation->woken_by(waker);
+}
+
 void Command::start(const Status &gate) {
     for (const auto &operation : operations_) {
-        operation->record()->started();
-        if (!gate.ok()) operation->record()->failed(gate);
+        const std::shared_ptr<Record> record = operation->record();
+        record->stage_done(Stage::wait, record->created_ns);
+        if (!gate.ok()) record->failed(gate);
         operation->start(gate);
+        // Last: who sees that it runs may rely on its place among the messages.
+        record->started();
     }
     if (!gate.ok()) end(gate);
 }

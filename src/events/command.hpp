@@ -26,6 +26,8 @@ public:
     /// Start events failed: the command will start with `gate`, but takes its place among the messages, and tells its
     /// status, now.
     void announce_failure(const Status &gate);
+    /// See Operation.
+    void woken_by(const Waker &waker);
     /// If `gate` failed, the event is given its status at once: no part will touch the buffer.
     void start(const Status &gate);
     Progress poll();

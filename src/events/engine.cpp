@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
+#include "base/forks.hpp"
 #include "base/log.hpp"
+#include "base/status_text.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -25,13 +27,17 @@ using namespace std::chrono_literals;
 constexpr std::chrono::nanoseconds look = 20ms;
 // For so long after the last command it wakes that often without one, so that it need not be woken for the next.
 constexpr std::uint64_t wakeful_ns = 200'000'000;
-// So many waiting commands are asked at once where they are polled: each question costs the platform a microsecond.
-constexpr std::size_t looked_at = 4;
+// So many of the oldest waiting commands are looked at once, and as many of the others in turn; fewer where they are
+// polled, since each question then costs the platform a microsecond.
+constexpr std::size_t looked_at = 64;
+constexpr std::size_t looked_at_if_polled = 4;
+// Where these are not all, looking takes this part of the time.
+constexpr int look_share = 32;
 
 // Of an id, below its engine's number.
 constexpr unsigned id_bits = 48;
 
-// How long a failed command's events are kept once their status has passed through.
+// How long a failed command's events are kept on PoCL once their status has passed through.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
 
 // The engine runs for microseconds, but at once: sleeps are as short as asked for, not 50 us longer, and where the
@@ -59,7 +65,7 @@ Status gate_of(cl_int start_status) {
     return Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                            fmt::format("an event of the wait list, or an earlier command of the in-order queue, failed "
                                        "with status {}",
-                                       start_status));
+                                       status_text(start_status)));
 }
 
 // How often to look whether something stalls, and after what failed commands left behind.
@@ -71,6 +77,7 @@ std::chrono::duration<double> tick_of(double stall_seconds) {
 
 Engine::Engine(std::unique_ptr<Poller> poller, double stall_seconds)
     : poller_(std::move(poller)), stall_seconds_(stall_seconds), patient_(poller_ != nullptr) {
+    watch_for_forks();
     {
         const std::lock_guard lock(callback_inboxes().mutex);
         next_id_ = (Id{callback_inboxes().of_engine.size()} << id_bits) + 1;
@@ -83,17 +90,20 @@ Engine::Engine(std::unique_ptr<Poller> poller, double stall_seconds)
 Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was shut down")); }
 
 void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
-    const Id id = rule.id != 0 ? rule.id : new_id();
+    const Id id = next_id_++;
     const Event start = Event::share(command->bridge()->start().gate);
     if (rule.polled) patient_ = true;
     bool look_now = false;
     {
         const std::lock_guard lock(mutex_);
         waiting_.emplace(id, Waiting{std::move(command), rule, {}});
-        if (rule.ordered_by != nullptr)
-            order_[rule.ordered_by].push_back(id);
-        else
-            unordered_.insert(id);
+        if (rule.ordered_by == nullptr) {
+            next_.insert(id);
+        } else {
+            std::deque<Id> &order = order_[rule.ordered_by];
+            if (order.empty()) next_.insert(id);
+            order.push_back(id);
+        }
         look_now = commands_++ == 0;
         // Looking may have been put off while none was there for which it is worth it.
         if (rule.polled && polled_++ == 0) look_now = true;
@@ -124,8 +134,13 @@ void CL_CALLBACK Engine::on_start_event(cl_event, cl_int, void *data) {
 }
 
 void Engine::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events) {
+    const cl_event event = !events.empty()                    ? events.front().get()
+                           : bridge->has_user_visible_event() ? bridge->user_visible_event()
+                                                              : bridge->start().gate;
+    Device device = Device::share(device_of(event));
+    const bool used_on = is_pocl(device.get());
     const std::lock_guard lock(mutex_);
-    remains_.push_back({std::move(bridge), std::move(events), now_ns()});
+    remains_.push_back({std::move(device), std::move(bridge), std::move(events), now_ns(), used_on});
 }
 
 void Engine::note_failures() {
@@ -142,6 +157,7 @@ void Engine::note_failures() {
                 if (status >= CL_COMPLETE) break;
                 waiting.gate = gate_of(status);
                 waiting.command->announce_failure(*waiting.gate);
+                gated_.insert(queue);
                 inbox_->fill([&](Inbox &inbox) { inbox.ready.push_back(id); });
             }
             before_failed = !waiting.gate->ok();
@@ -154,10 +170,10 @@ void Engine::submit(std::unique_ptr<Command> command, Status gate) {
         const std::lock_guard lock(mutex_);
         ++commands_;
     }
-    inbox_->fill([&](Inbox &inbox) { inbox.submitted.push_back({std::move(command), std::move(gate)}); });
+    inbox_->fill([&](Inbox &inbox) { inbox.submitted.push_back({std::move(command), std::move(gate), next_id_++}); });
 }
 
-std::function<void()> Engine::waker(Id id) const {
+Waker Engine::waker(Id id) const {
     return [weak = std::weak_ptr(inbox_), id] {
         const std::shared_ptr<Inbox> inbox = weak.lock();
         if (inbox == nullptr) return;
@@ -213,7 +229,7 @@ void Engine::run() {
     for (;;) {
         {
             std::unique_lock lock(inbox_->mutex);
-            if (active_.empty() && inbox_->empty()) {
+            if (!some_to_poll() && inbox_->empty()) {
                 const bool soon = some_wait();
                 inbox_->dozing = !soon && now_ns() - busy > wakeful_ns;
                 inbox_->filled.wait_for(lock, inbox_->dozing ? tick : Seconds(soon ? rest : look),
@@ -236,23 +252,22 @@ void Engine::run() {
         bool moved = !ready.empty() || !submitted.empty();
         take(ready, submitted);
         wake_up(woken);
-        if (!active_.empty()) {
+        if (some_to_poll()) {
             if (poller_ != nullptr) moved |= poller_->poll();
             moved |= poll_commands();
         }
         if (now >= next_tick) {
             next_tick = now + static_cast<std::uint64_t>(tick.count() * 1e9);
             release_remains();
+            if (poller_ != nullptr) poller_->tick();
         }
         round.unlock();
-        if (moved || active_.empty()) {
+        if (moved || !some_to_poll()) {
             backoff.reset();
             patient_backoff.reset();
             continue;
         }
-        const bool bytes =
-            std::any_of(active_.begin(), active_.end(), [](const Active &a) { return a.command->bytes_in_flight(); });
-        if (auto sleep = (patient_ ? patient_backoff : backoff).pause(bytes); sleep.count() > 0) {
+        if (auto sleep = (patient_ ? patient_backoff : backoff).pause(bytes_in_flight()); sleep.count() > 0) {
             if (some_wait()) sleep = std::min(sleep, rest);
             std::unique_lock lock(inbox_->mutex);
             inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
@@ -261,17 +276,22 @@ void Engine::run() {
     abandon_all(inbox_->stop_status);
 }
 
+bool Engine::bytes_in_flight() const {
+    return !asleep_in_flight_.empty() ||
+           std::any_of(active_.begin(), active_.end(), [](const Active &a) { return a.command->bytes_in_flight(); });
+}
+
 void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     std::vector<Submitted> started = std::exchange(submitted, {});
     const auto begin = static_cast<std::ptrdiff_t>(started.size());
-    bool emptied = false;  // some queue's order
+    std::vector<cl_command_queue> emptied;
     if (!ready.empty()) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
             started.push_back({std::move(it->second.command), std::move(*it->second.gate), it->first});
             if (it->second.rule.has_wait_list) --wait_lists_;
             if (it->second.rule.polled) --polled_;
-            unordered_.erase(it->first);
+            next_.erase(it->first);
             waiting_.erase(it);
         };
         for (const Id id : ready) {
@@ -283,30 +303,41 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
                 // Before anybody can see that it is no longer waiting.
                 if (!it->second.gate->ok()) it->second.command->announce_failure(*it->second.gate);
             }
-            if (it->second.rule.ordered_by == nullptr) start(it);
+            if (it->second.rule.ordered_by == nullptr)
+                start(it);
+            else
+                gated_.insert(it->second.rule.ordered_by);
         }
-        // Of all queues: what failed since this look began, on one of them, may have failed after what did on others.
-        for (auto &[queue, order] : order_) {
-            while (!order.empty()) {
-                const auto first = waiting_.find(order.front());
+        // Also those that callers noted since this look began: what failed on one queue may have failed before what did
+        // on another.
+        for (cl_command_queue const queue : std::exchange(gated_, {})) {
+            const auto order = order_.find(queue);
+            if (order == order_.end()) continue;
+            while (!order->second.empty()) {
+                const auto first = waiting_.find(order->second.front());
                 if (!first->second.gate) break;
                 start(first);
-                order.pop_front();
+                order->second.pop_front();
             }
-            emptied |= order.empty();
+            if (order->second.empty())
+                emptied.push_back(queue);
+            else
+                next_.insert(order->second.front());
         }
         ready.clear();
     }
     // Those that were called first start first, as other processes may expect of collective ones.
     std::sort(started.begin() + begin, started.end(), [](const auto &a, const auto &b) { return a.id < b.id; });
     for (Submitted &s : started) activate(std::move(s));
-    if (!emptied) return;
+    if (emptied.empty()) return;
     const std::lock_guard lock(mutex_);
-    std::erase_if(order_, [](const auto &order) { return order.second.empty(); });
+    for (cl_command_queue const queue : emptied)
+        if (const auto order = order_.find(queue); order->second.empty()) order_.erase(order);
     changed_.notify_all();
 }
 
 void Engine::activate(Submitted submitted) {
+    submitted.command->woken_by(waker(submitted.id));
     submitted.command->start(submitted.gate);
     active_.push_back({std::move(submitted.command), submitted.id});
 }
@@ -317,8 +348,26 @@ void Engine::wake_up(std::vector<Id> &woken) {
         if (at == asleep_.end()) continue;  // it is active, not yet started, or gone
         active_.push_back({std::move(at->second), id});
         asleep_.erase(at);
+        asleep_in_flight_.erase(id);
     }
     woken.clear();
+}
+
+// Finds out whether the command may start, and if so, whether those behind it in its queue may.
+void Engine::look_at(Id id, std::vector<Id> &ready) const {
+    const auto is_ready = [&](Id each) {
+        const Waiting &waiting = waiting_.at(each);
+        if (waiting.gate) return true;
+        if (waiting.command->bridge()->start_status() > CL_COMPLETE) return false;
+        ready.push_back(each);
+        return true;
+    };
+    if (cl_command_queue const queue = waiting_.at(id).rule.ordered_by; queue == nullptr) {
+        is_ready(id);
+    } else {
+        const std::deque<Id> &order = order_.at(queue);
+        static_cast<void>(std::all_of(order.begin(), order.end(), is_ready));
+    }
 }
 
 // Returns for how long not to look again.
@@ -326,33 +375,28 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
     const std::uint64_t begin = now_ns();
     const std::size_t before = ready.size();
     bool polled = false;
+    bool all = false;
     {
         const std::lock_guard lock(mutex_);
         polled = polled_ != 0;
-        const auto is_ready = [&](Id id) {
-            const Waiting &waiting = waiting_.at(id);
-            if (waiting.gate) return true;
-            if (waiting.command->bridge()->start_status() > CL_COMPLETE) return false;
-            ready.push_back(id);
-            return true;
-        };
-        // Of those that start in order no more than the first one that can't.
-        for (const auto &[queue, order] : order_) static_cast<void>(std::all_of(order.begin(), order.end(), is_ready));
-        if (!polled) {
-            std::for_each(unordered_.begin(), unordered_.end(), is_ready);
-        } else {
-            // The oldest ones, which start first as a rule, and some of the others in turn.
-            auto at = unordered_.begin();
-            for (std::size_t i = 0; i < looked_at && at != unordered_.end(); ++i) is_ready(*at++);
-            if (at != unordered_.end() && looked_up_to_ > *at) at = unordered_.upper_bound(looked_up_to_);
-            for (std::size_t i = 0; i < looked_at && at != unordered_.end(); ++i) is_ready(*at++);
-            looked_up_to_ = at != unordered_.end() ? *std::prev(at) : 0;
-        }
+        const std::size_t most = polled ? looked_at_if_polled : looked_at;
+        // The oldest ones, which start first as a rule, and some of the others in turn.
+        auto at = next_.begin();
+        for (std::size_t i = 0; i < most && at != next_.end(); ++i) look_at(*at++, ready);
+        all = next_.size() <= 2 * most;
+        if (at != next_.end() && looked_up_to_ > *at) at = next_.upper_bound(looked_up_to_);
+        for (std::size_t i = 0; i < most && at != next_.end(); ++i) look_at(*at++, ready);
+        looked_up_to_ = at != next_.end() ? *std::prev(at) : 0;
     }
-    if (!polled) return look;
-    if (ready.size() != before) start_backoff_.reset();
-    // The platform may be asked by one thread at a time; others want to enqueue.
+    const bool found = ready.size() != before;
     const std::chrono::nanoseconds cost(now_ns() - begin);
+    if (!polled) {
+        if (all) return look;
+        // Those behind them may have failed with them.
+        return found ? std::chrono::nanoseconds(0) : std::min<std::chrono::nanoseconds>(cost * look_share, look);
+    }
+    if (found) start_backoff_.reset();
+    // The platform may be asked by one thread at a time; others want to enqueue.
     return std::clamp<std::chrono::nanoseconds>(start_backoff_.pause(false), cost * 2, look);
 }
 
@@ -363,6 +407,7 @@ bool Engine::poll_commands() {
         Command &command = *active.command;
         const Progress progress = command.poll();
         if (progress == Progress::idle && command.wakes()) {
+            if (command.bytes_in_flight()) asleep_in_flight_.insert(active.id);
             asleep_.emplace(active.id, std::move(active.command));
             return true;
         }
@@ -382,9 +427,13 @@ bool Engine::poll_commands() {
 }
 
 void Engine::release_remains() {
+    std::vector<Remains> let_go;  // without the lock: a queue and a context may go with an event
     const std::lock_guard lock(mutex_);
-    std::erase_if(remains_, [](const Remains &r) {
-        return now_ns() - r.since_ns > remains_ns && (r.bridge == nullptr || r.bridge->settled());
+    std::erase_if(remains_, [&](Remains &r) {
+        const bool over =
+            (!r.used_on || now_ns() - r.since_ns > remains_ns) && (r.bridge == nullptr || r.bridge->settled());
+        if (over) let_go.push_back(std::move(r));
+        return over;
     });
 }
 
@@ -415,13 +464,15 @@ void Engine::abandon_all(const std::optional<Status> &status) {
     for (auto &[id, command] : asleep_) all.push_back(std::move(command));
     waiting_.clear();
     order_.clear();
-    unordered_.clear();
+    next_.clear();
+    gated_.clear();
     active_.clear();
     asleep_.clear();
+    asleep_in_flight_.clear();
     for (auto &command : all) {
         if (status) {
             command->abandon(*status);
-            left_behind.remains.push_back({command->take_failed_bridge(), {}, now_ns()});
+            left_behind.remains.push_back({{}, command->take_failed_bridge(), {}, now_ns(), true});
         }
         // Destroying it would end its event.
         if (!status || command->bytes_in_flight()) left_behind.commands.push_back(std::move(command));
@@ -439,8 +490,8 @@ void drive(Command &command, Poller &poller) {
         if (progress == Progress::done) return;
         if (poller.poll() || progress == Progress::moved) {
             backoff.reset();
-        } else if (const auto sleep = backoff.pause(command.bytes_in_flight()); sleep.count() > 0) {
-            std::this_thread::sleep_for(sleep);
+        } else {
+            backoff.rest(command.bytes_in_flight());
         }
     }
 }

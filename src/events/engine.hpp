@@ -4,13 +4,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "base/backoff.hpp"
@@ -28,6 +28,8 @@ public:
     virtual ~Poller() = default;
     /// Whether anything moved.
     virtual bool poll() = 0;
+    /// Called every few seconds, also while no command is active.
+    virtual void tick() {}
 };
 
 /// The only thread that drives commands, but for blocking ones, which their callers drive. It polls while commands are
@@ -42,8 +44,6 @@ public:
     /// Like stop().
     ~Engine();
 
-    using Id = std::uint64_t;
-
     /// How a command is to be started.
     struct StartRule {
         cl_command_queue ordered_by;  ///< commands of one such queue start in the order of the calls; null: in any
@@ -51,7 +51,6 @@ public:
         /// The start event is asked often instead of calling back, which takes NVIDIA's driver 20 ms, and polling is
         /// patient: the device does not need the host's cores.
         bool polled;
-        Id id = 0;  ///< of new_id(), for a command that is woken by it
     };
 
     /// Starts the command, which has a bridge, when its start event is complete. Any thread.
@@ -64,10 +63,8 @@ public:
     void submit(std::unique_ptr<Command> command, Status gate);
     /// Keeps the events of a command that failed: PoCL 3.1 uses them for a while after their status can be seen. Any thread.
     void keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events);
-    /// Names a command that is to come. Any thread.
-    [[nodiscard]] Id new_id() { return next_id_++; }
-    /// What has that command polled again; may be called by any thread, at any time, also when command and engine are gone.
-    [[nodiscard]] std::function<void()> waker(Id id) const;
+    /// Lets go of those of which the platform must be done. Any thread.
+    void release_remains();
     /// Waits until all commands given so far with this `ordered_by` have started. Any thread but the engine's.
     void wait_started(cl_command_queue ordered_by);
     /// Whether no command is waiting or active. Any thread.
@@ -84,10 +81,12 @@ public:
     void stop(const std::optional<Status> &status);
 
 private:
+    using Id = std::uint64_t;  ///< in the order of the calls
+
     struct Submitted {
         std::unique_ptr<Command> command;
         Status gate;
-        Id id = 0;
+        Id id;
     };
     struct Active {
         std::unique_ptr<Command> command;
@@ -132,9 +131,11 @@ private:
     };
     /// What a failed command leaves behind until the platform is done with it.
     struct Remains {
+        Device device;  ///< of the events' queue, as in Bridge
         std::unique_ptr<Bridge> bridge;
         std::vector<Event> events;
         std::uint64_t since_ns;
+        bool used_on;  ///< PoCL still uses the events once their status can be seen
     };
 
     /// Where MPI or a device that leaves the host its cores is polled (docs/decisions/0024-yield-before-sleeping.md).
@@ -142,14 +143,17 @@ private:
 
     static CallbackInboxes &callback_inboxes();
     static void CL_CALLBACK on_start_event(cl_event event, cl_int status, void *data);
+    [[nodiscard]] Waker waker(Id id) const;
     void run();
     void take(std::vector<Id> &ready, std::vector<Submitted> &submitted);
     void activate(Submitted submitted);
     void wake_up(std::vector<Id> &woken);
     [[nodiscard]] bool some_wait() const { return commands_ != active_.size() + asleep_.size(); }
+    [[nodiscard]] bool some_to_poll() const { return !active_.empty() || (poller_ != nullptr && !asleep_.empty()); }
+    [[nodiscard]] bool bytes_in_flight() const;
+    void look_at(Id id, std::vector<Id> &ready) const;
     std::chrono::nanoseconds find_starts(std::vector<Id> &ready);
     bool poll_commands();
-    void release_remains();
     void watch();
     void abandon_all(const std::optional<Status> &status);
 
@@ -163,7 +167,8 @@ private:
     std::condition_variable changed_;
     std::map<Id, Waiting> waiting_;
     std::map<cl_command_queue, std::deque<Id>> order_;
-    std::set<Id> unordered_;
+    std::set<Id> next_;  ///< of the waiting commands those with nothing before them: of each queue's order the first
+    std::set<cl_command_queue> gated_;         ///< whose first commands may be ready
     std::atomic<std::size_t> commands_ = 0;    ///< waiting or active
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
     std::size_t polled_ = 0;                   ///< waiting commands of that rule
@@ -175,9 +180,10 @@ private:
 
     // The engine's own.
     std::vector<Active> active_;
-    std::map<Id, std::unique_ptr<Command>> asleep_;  ///< those that will be woken
+    std::unordered_map<Id, std::unique_ptr<Command>> asleep_;  ///< those that will be woken
+    std::set<Id> asleep_in_flight_;                            ///< those of them whose bytes are moving
     Backoff start_backoff_{patience};
-    Id looked_up_to_ = 0;  ///< in the round of find_starts() through the unordered commands
+    Id looked_up_to_ = 0;  ///< in the round of find_starts() through the commands that may be next
 
     std::thread thread_;
     /// Reports stalls: the engine itself may be stuck in a call of MPI's.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
@@ -10,6 +11,9 @@
 namespace cldist {
 
 enum class Progress { idle, moved, done };
+
+/// Has something polled again; may be called by any thread, at any time, also when that is gone.
+using Waker = std::function<void()>;
 
 /// Work in flight that can be asked "done? with what status?". Driven by one thread, which calls start() once and then
 /// poll() until it says done. poll() never blocks and, after done, is not called again.
@@ -23,6 +27,9 @@ public:
     /// Takes its place among the messages of the process now, where start() would: for a command whose order is that of the
     /// calls, but which another thread starts. Any thread; at most once, before start().
     virtual void announce() {}
+    /// What to call when there is something to poll for, from where it `wakes()`. By the driving thread, before start(); a
+    /// driver that gives none polls on.
+    virtual void woken_by(const Waker & /*waker*/) {}
     /// `gate` is how the wait list ended. After a failure nothing touches the buffer any more, but the operation still
     /// does what the far end needs in order not to wait for ever.
     virtual void start(const Status &gate) = 0;
@@ -32,7 +39,8 @@ public:
     virtual void cancel() {}
     /// Whether bytes are moving, rather than the operation waiting for somebody.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
-    /// Whether it wakes its driver itself when there is something to poll for.
+    /// Whether, after a poll that was idle, it calls its waker when there is something to poll for again. Polling it
+    /// before does no harm.
     [[nodiscard]] virtual bool wakes() const { return false; }
 
     /// The first error, or success. Final once poll() said done.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
+#include "base/error_code.hpp"
 #include "base/trace.hpp"
 
 namespace cldist {
@@ -54,11 +55,8 @@ Record::Record(Direction the_direction, std::string the_file, std::size_t size)
 }
 
 void Record::started() {
-    {
-        const std::lock_guard lock(mutex_);
-        state_.phase = CL_RUNNING;
-    }
-    stage_done(Stage::wait, created_ns);
+    const std::lock_guard lock(mutex_);
+    state_.phase = CL_RUNNING;
 }
 
 void Record::matched(int peer, int tag, std::size_t size) {
@@ -127,6 +125,13 @@ Record::State Record::state() const {
     return state_;
 }
 
+std::uint64_t Record::last_moved() const {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t last = created_ns;
+    for (const StageTimes &times : state_.stages) last = std::max(last, times.end);
+    return last;
+}
+
 bool Record::ended() const {
     const std::lock_guard lock(mutex_);
     return state_.phase == CL_COMPLETE;
@@ -138,12 +143,19 @@ std::string describe(const Record &record, std::uint64_t now) {
     if (record.direction == Direction::request || record.direction == Direction::event)
         return fmt::format("{}, pending for {:.1f} s", name_of(record.direction), seconds);
     std::string progress;
-    if (s.phase == CL_QUEUED)
+    if (s.phase == CL_COMPLETE && !s.status.ok())
+        progress = fmt::format("failed: {}: {}", s.status.message, code_text(s.status.code));
+    else if (s.phase == CL_QUEUED)
         progress = "waits for its wait list or its queue";
     else if (record.direction == Direction::recv && !s.matched)
         progress = "waits for a matching send";
     else
         progress = fmt::format("moved {} of {} bytes", s.bytes, s.size);
+    // Its announcement may have been taken by a call that does not know what it is.
+    if (record.direction == Direction::send && s.phase == CL_RUNNING && s.bytes == 0)
+        progress +=
+            " (only a cldist command, or an MPI call with MPI_CL_MEM, receives it; MPI_Recv with another datatype "
+            "does on a communicator with the info key cldist_wire=plain)";
     if (is_file(record.direction))
         return fmt::format("{}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction), record.file, s.size,
                            progress, seconds);

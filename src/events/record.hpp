@@ -85,6 +85,8 @@ public:
     void finished(const Status &status);
 
     [[nodiscard]] State state() const;
+    /// When a part of a stage ended last.
+    [[nodiscard]] std::uint64_t last_moved() const;
     /// Whether its phase is CL_COMPLETE.
     [[nodiscard]] bool ended() const;
 

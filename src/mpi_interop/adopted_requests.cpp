@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/clock.hpp"
+#include "mpi_interop/own_yields.hpp"
 
 namespace cldist {
 namespace {
@@ -15,6 +16,7 @@ constexpr std::uint64_t working_ns = 20'000;
 bool test(AdoptedRequest &r) {
     const std::uint64_t begin = now_ns();
     int done = 0;
+    const OwnYields own_yields;
     r.error = PMPI_Test(&r.request, &done, &r.status);
     r.done = done != 0 || r.error != MPI_SUCCESS;
     return r.done || now_ns() - begin > working_ns;
@@ -30,6 +32,7 @@ bool AdoptedRequests::poll() {
         if (next_ >= pending_.size()) next_ = 0;
         moved |= test(*pending_[next_]);
         if (pending_[next_]->done) {
+            if (const Waker &waker = pending_[next_]->waker) waker();
             pending_[next_] = pending_.back();
             pending_.pop_back();
         } else {

@@ -5,11 +5,14 @@
 
 #include <mpi.h>
 
+#include "events/operation.hpp"
+
 namespace cldist {
 
 /// A request of the user's that the library waits for in his place.
 struct AdoptedRequest {
     MPI_Request request;
+    Waker waker;  ///< called when it is done, if not empty
     bool done = false;
     int error = MPI_SUCCESS;  ///< once done
     MPI_Status status{};      ///< once done, as MPI_Test gave it

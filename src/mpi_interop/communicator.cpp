@@ -9,38 +9,33 @@
 namespace cldist {
 namespace {
 
-// MPI reports a communicator that is not valid to the error handler of MPI_COMM_WORLD, which by default ends the job.
-// Only communicators not met before are looked at under this guard.
-class QuietWorld {
-public:
-    QuietWorld() {
-        PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler_);
-        PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    }
-    QuietWorld(const QuietWorld &) = delete;
-    QuietWorld &operator=(const QuietWorld &) = delete;
-    ~QuietWorld() {
-        PMPI_Comm_set_errhandler(MPI_COMM_WORLD, handler_);
-        PMPI_Errhandler_free(&handler_);
-    }
-
-private:
-    MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
-};
-
 Error freed(const char *what) { return {CL_INVALID_COMMUNICATOR, what}; }
 
 // Open MPI's handles are pointers, of a freed communicator a dangling one, and most calls follow it into a crash. The
-// way to a Fortran handle and back only reads a number there, and leads back only for a communicator that lives.
-bool alive(MPI_Comm comm) { return PMPI_Comm_f2c(PMPI_Comm_c2f(comm)) == comm; }
+// way to a Fortran handle and back only reads a number there, and leads back only for a communicator that lives. MPICH's are
+// numbers, and each call with one that is not valid is an error, which MPI reports to the handler of MPI_COMM_WORLD, by
+// default the end of the job. A comparison reports it to the handler of the first communicator, which is `own`.
+bool alive(MPI_Comm comm, MPI_Comm own) {
+    int result = MPI_UNEQUAL;
+    // `own` may have been given the number of the freed one.
+    return comm != own && PMPI_Comm_f2c(PMPI_Comm_c2f(comm)) == comm &&
+           PMPI_Comm_compare(own, comm, &result) == MPI_SUCCESS;
+}
+
+void check_with(MPI_Comm own, MPI_Comm comm) {
+    if (comm == MPI_COMM_NULL) throw freed("the communicator is MPI_COMM_NULL");
+    if (!alive(comm, own)) throw freed("the communicator is not valid; was it freed?");
+}
 
 // The group whose ranks are peers.
 MPI_Group peer_group(MPI_Comm comm) {
     int inter = 0;
     MPI_Group group = MPI_GROUP_NULL;
-    if (!alive(comm) || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
-        (inter != 0 ? PMPI_Comm_remote_group(comm, &group) : PMPI_Comm_group(comm, &group)) != MPI_SUCCESS)
-        throw freed("the communicator is not valid; was it freed?");
+    PMPI_Comm_test_inter(comm, &inter);
+    if (inter != 0)
+        PMPI_Comm_remote_group(comm, &group);
+    else
+        PMPI_Comm_group(comm, &group);
     return group;
 }
 
@@ -60,15 +55,17 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
 }  // namespace
 
 std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm, std::vector<int> block_ranks) const {
-    return std::make_shared<Communicator>(handle_, block_comm, std::move(block_ranks), world_ranks_, host_ranks_);
+    return std::make_shared<Communicator>(handle_, block_comm, std::move(block_ranks), world_ranks_, host_ranks_,
+                                          links_);
 }
 
 bool Communicator::complete() const {
     return std::find(block_ranks_.begin(), block_ranks_.end(), MPI_UNDEFINED) == block_ranks_.end();
 }
 
-Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)) {
+Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)), self_(duplicate(MPI_COMM_SELF)) {
     check_mpi(PMPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
+    links_ = std::make_shared<HostLinks>(host_, world_);
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::on_free, &keyval_, this),
               "MPI_Comm_create_keyval");
 }
@@ -80,18 +77,24 @@ Communicators::~Communicators() {
     PMPI_Comm_free_keyval(&keyval_);
     for (MPI_Comm &copy : foreign_) PMPI_Comm_free(&copy);
     PMPI_Comm_free(&host_);
+    PMPI_Comm_free(&self_);
     PMPI_Comm_free(&world_);
 }
 
 void Communicators::check(MPI_Comm comm) {
-    if (comm == MPI_COMM_NULL) throw freed("the communicator is MPI_COMM_NULL");
-    const QuietWorld quiet;
-    MPI_Group group = peer_group(comm);
-    PMPI_Group_free(&group);
+    static std::mutex one_at_a_time;  // duplicating is collective
+    const std::lock_guard lock(one_at_a_time);
+    MPI_Comm own = duplicate(MPI_COMM_SELF);
+    try {
+        check_with(own, comm);
+    } catch (...) {
+        PMPI_Comm_free(&own);
+        throw;
+    }
+    PMPI_Comm_free(&own);
 }
 
 std::shared_ptr<const Communicator> Communicators::find(MPI_Comm comm) {
-    if (comm == MPI_COMM_NULL) throw freed("the communicator is MPI_COMM_NULL");
     {
         const std::lock_guard lock(mutex_);
         if (const auto at = known_.find(comm); at != known_.end()) return at->second;
@@ -99,8 +102,7 @@ std::shared_ptr<const Communicator> Communicators::find(MPI_Comm comm) {
     const std::shared_ptr<Communicator> made = make(comm);
     if (!made->complete())
         throw freed("a process of the communicator is not in MPI_COMM_WORLD; call clDistInit with the communicator");
-    keep(made);
-    return made;
+    return keep(made);
 }
 
 void Communicators::add_foreign(MPI_Comm comm) {
@@ -125,12 +127,12 @@ void Communicators::add_foreign(MPI_Comm comm) {
 }
 
 std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {
-    const QuietWorld quiet;
+    check_with(self_, comm);
     MPI_Group group = peer_group(comm);
     std::vector<int> ranks = ranks_in(world_, group);
     std::vector<int> host_ranks = ranks_in(host_, group);
     PMPI_Group_free(&group);
-    return std::make_shared<Communicator>(comm, world_, ranks, ranks, std::move(host_ranks));
+    return std::make_shared<Communicator>(comm, world_, ranks, ranks, std::move(host_ranks), links_);
 }
 
 void Communicators::note_wire(MPI_Comm comm, Wire wire) {
@@ -138,14 +140,17 @@ void Communicators::note_wire(MPI_Comm comm, Wire wire) {
     if (const auto at = known_.find(comm); at != known_.end()) at->second->note_wire(wire);
 }
 
-void Communicators::keep(const std::shared_ptr<Communicator> &communicator) {
+std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Communicator> &communicator) {
     communicator->note_wire(wire_of(communicator->handle()));
     {
         const std::lock_guard lock(mutex_);
-        if (!known_.emplace(communicator->handle(), communicator).second) return;
+        // Another thread may have come first.
+        const auto [at, added] = known_.emplace(communicator->handle(), communicator);
+        if (!added) return at->second;
     }
     // Tells when the communicator is freed: its handle may then stand for another one.
     PMPI_Comm_set_attr(communicator->handle(), keyval_, communicator.get());
+    return communicator;
 }
 
 int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
@@ -156,19 +161,35 @@ int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
     return MPI_SUCCESS;
 }
 
-int Channels::acquire() {
+std::vector<MPI_Comm> Communicators::block_comms() {
     const std::lock_guard lock(mutex_);
-    if (in_use_.size() > static_cast<std::size_t>(max_tag_))
+    std::vector<MPI_Comm> all = foreign_;
+    all.push_back(world_);
+    return all;
+}
+
+int Channels::acquire(BlockSend send) {
+    const std::lock_guard lock(mutex_);
+    if (in_use_.size() > static_cast<std::size_t>(largest_))
         throw Error(CL_OUT_OF_RESOURCES, "more large messages in flight than MPI has tags");
-    while (!in_use_.insert(next_).second) next_ = next_ == max_tag_ ? 0 : next_ + 1;
-    const int channel = next_;
-    next_ = next_ == max_tag_ ? 0 : next_ + 1;
-    return channel;
+    const auto following = [this](int channel) { return channel == largest_ ? 0 : channel + 1; };
+    while (!in_use_.try_emplace(next_, std::move(send)).second) next_ = following(next_);
+    return std::exchange(next_, following(next_));
 }
 
 void Channels::release(int channel) {
     const std::lock_guard lock(mutex_);
     in_use_.erase(channel);
+}
+
+std::vector<BlockSend> Channels::unmoved_since(std::uint64_t time) {
+    std::vector<BlockSend> unmoved;
+    const std::lock_guard lock(mutex_);
+    for (auto &[channel, send] : in_use_) {
+        if (send.record == nullptr || send.record->last_moved() > time) continue;
+        unmoved.push_back(std::exchange(send, {}));
+    }
+    return unmoved;
 }
 
 }  // namespace cldist

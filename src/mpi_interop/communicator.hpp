@@ -5,10 +5,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "base/status.hpp"
+#include "events/record.hpp"
+#include "mpi_interop/host_links.hpp"
 #include "mpi_interop/wire_choice.hpp"
 
 namespace cldist {
@@ -19,12 +20,13 @@ public:
     /// `block_comm` is where the blocks of large messages go; `block_ranks` translates ranks for it (of the remote group,
     /// for an inter-communicator), MPI_UNDEFINED for a process that it does not reach.
     Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks, std::vector<int> world_ranks,
-                 std::vector<int> host_ranks)
+                 std::vector<int> host_ranks, std::shared_ptr<HostLinks> links = {})
         : handle_(handle),
           block_comm_(block_comm),
           block_ranks_(std::move(block_ranks)),
           world_ranks_(std::move(world_ranks)),
-          host_ranks_(std::move(host_ranks)) {}
+          host_ranks_(std::move(host_ranks)),
+          links_(std::move(links)) {}
 
     [[nodiscard]] std::shared_ptr<Communicator> with_blocks_on(MPI_Comm block_comm, std::vector<int> block_ranks) const;
 
@@ -38,6 +40,8 @@ public:
     [[nodiscard]] bool same_host(int rank) const {
         return host_ranks_[static_cast<std::size_t>(rank)] != MPI_UNDEFINED;
     }
+    /// Rings to and from processes of this host, by their ranks in MPI_COMM_WORLD.
+    [[nodiscard]] HostLinks &links() const { return *links_; }
     /// Whether block_comm() reaches every process.
     [[nodiscard]] bool complete() const;
 
@@ -54,6 +58,7 @@ private:
     const std::vector<int> block_ranks_;
     const std::vector<int> world_ranks_;
     const std::vector<int> host_ranks_;  ///< among the processes of this host, or MPI_UNDEFINED
+    const std::shared_ptr<HostLinks> links_;
     std::atomic<Wire> wire_{Wire::cldist};
     std::atomic<bool> freed_{false};
 };
@@ -68,7 +73,7 @@ public:
     /// Must be gone before MPI_Finalize.
     ~Communicators();
 
-    /// Throws an Error with CL_INVALID_COMMUNICATOR if `comm` is null or was freed.
+    /// Throws an Error with CL_INVALID_COMMUNICATOR if `comm` is null or was freed. Duplicates MPI_COMM_SELF for the time.
     static void check(MPI_Comm comm);
     /// What is known of `comm`. Throws like check(), and if it has processes that block_comm() would not reach.
     std::shared_ptr<const Communicator> find(MPI_Comm comm);
@@ -79,34 +84,48 @@ public:
     void note_wire(MPI_Comm comm, Wire wire);
 
     [[nodiscard]] MPI_Comm world() const { return world_; }
+    [[nodiscard]] const std::shared_ptr<HostLinks> &links() const { return links_; }
+    /// All on which blocks go.
+    [[nodiscard]] std::vector<MPI_Comm> block_comms();
 
 private:
     static int on_free(MPI_Comm comm, int keyval, void *communicator, void *self);
     std::shared_ptr<Communicator> make(MPI_Comm comm) const;
-    void keep(const std::shared_ptr<Communicator> &communicator);
+    /// The one that is known from now on.
+    std::shared_ptr<const Communicator> keep(const std::shared_ptr<Communicator> &communicator);
 
     MPI_Comm world_ = MPI_COMM_NULL;
+    MPI_Comm self_ = MPI_COMM_NULL;  ///< what is wrong with others is reported to it
     MPI_Comm host_ = MPI_COMM_NULL;  ///< the processes of this host
+    std::shared_ptr<HostLinks> links_;
     int keyval_ = MPI_KEYVAL_INVALID;
     std::mutex mutex_;
     std::map<MPI_Comm, std::shared_ptr<Communicator>> known_;
     std::vector<MPI_Comm> foreign_;  ///< duplicates made by add_foreign()
 };
 
+/// A send of a message in blocks.
+struct BlockSend {
+    std::shared_ptr<const Record> record;
+    std::shared_ptr<const Communicator> comm;
+};
+
 /// Numbers for the blocks of one message each, none used twice at the same time. Thread-safe.
 class Channels {
 public:
-    explicit Channels(int max_tag) : max_tag_(max_tag) {}
+    explicit Channels(int largest) : largest_(largest) {}
 
     /// Throws an Error with CL_OUT_OF_RESOURCES if all are in use.
-    int acquire();
+    int acquire(BlockSend send = {});
     void release(int channel);
+    /// The sends of which nothing has moved since `time`; each is listed once.
+    std::vector<BlockSend> unmoved_since(std::uint64_t time);
 
 private:
-    const int max_tag_;
+    const int largest_;
     std::mutex mutex_;
     int next_ = 0;
-    std::set<int> in_use_;
+    std::map<int, BlockSend> in_use_;  ///< without a record once it was listed
 };
 
 }  // namespace cldist

@@ -1,12 +1,39 @@
 #include "mpi_interop/failure.hpp"
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <memory>
+#include <system_error>
+#include <thread>
 
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "events/failure_probe.hpp"
 
 namespace cldist {
+namespace {
+
+// What the program has written so far goes where it was to go. A stream may be locked by a thread that waits in it, or
+// nobody may read it: nobody waits long for that.
+void flush_streams() {
+    const auto flushed = std::make_shared<std::promise<void>>();
+    try {
+        std::thread([flushed] {
+            std::fflush(stdout);
+            std::fflush(nullptr);
+            flushed->set_value();
+        }).detach();
+    } catch (const std::system_error &) {
+        return;  // no thread is to be had
+    }
+    flushed->get_future().wait_for(std::chrono::seconds(1));
+}
+
+}  // namespace
+
+std::atomic<void (*)()> before_ending_job = nullptr;
 
 void failure_policy(cl_device_id device, const std::string &account) {
     const OnError wanted = config().on_error;
@@ -23,6 +50,8 @@ void failure_policy(cl_device_id device, const std::string &account) {
                   ? "ending the job, as CLDIST_ON_ERROR=abort asks"
                   : "ending the job: this OpenCL platform aborts when commands wait for a failed event "
                     "(CLDIST_ON_ERROR=event tries it all the same)");
+    flush_streams();
+    if (const auto call = before_ending_job.load(); call != nullptr) call();
     int initialized = 0;
     int finalized = 0;
     PMPI_Initialized(&initialized);

@@ -2,8 +2,15 @@
 
 #include "mpi_interop/byte_type.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/own_yields.hpp"
 
 namespace cldist {
+namespace {
+
+// A round asks about so many of the oldest requests, which end first as a rule, and as many of the others in turn.
+constexpr std::size_t asked_at_once = 512;
+
+}  // namespace
 
 void MessageDriver::send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
                          bool synchronous) {
@@ -29,7 +36,7 @@ void MessageDriver::receive(void *data, std::size_t bytes, MatchedMessage &messa
 }
 
 void MessageDriver::add(int code, MPI_Request request, MessageTicket &ticket) {
-    ticket = {};
+    ticket = {.waker = ticket.waker};
     if (code != MPI_SUCCESS) {
         ticket.done = true;
         ticket.error = code;
@@ -47,26 +54,44 @@ bool MessageDriver::poll() {
 
 bool MessageDriver::poll_requests() {
     if (requests_.empty()) return false;
-    const int count = static_cast<int>(requests_.size());
-    indices_.resize(requests_.size());
-    statuses_.resize(requests_.size());
+    const std::size_t oldest = std::min(first_ + asked_at_once, requests_.size());
+    bool moved = poll_requests(first_, oldest);
+    if (oldest < requests_.size()) {
+        if (next_ < oldest || next_ >= requests_.size()) next_ = oldest;
+        const std::size_t begin = std::exchange(next_, std::min(next_ + asked_at_once, requests_.size()));
+        moved |= poll_requests(begin, next_);
+    }
+    if (moved) close_gaps();
+    return moved;
+}
+
+bool MessageDriver::poll_requests(std::size_t begin, std::size_t end) {
+    indices_.resize(end - begin);
+    statuses_.resize(end - begin);
     int ended = 0;
-    const int code = PMPI_Testsome(count, requests_.data(), &ended, indices_.data(), statuses_.data());
+    const OwnYields own_yields;
+    const int code = PMPI_Testsome(static_cast<int>(end - begin), requests_.data() + begin, &ended, indices_.data(),
+                                   statuses_.data());
     if (ended == MPI_UNDEFINED || ended <= 0) return false;
     for (int i = 0; i < ended; ++i) {
-        const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+        const std::size_t at = begin + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
         MPI_Status &status = statuses_[static_cast<std::size_t>(i)];
-        MessageTicket &ticket = *tickets_[at];
-        if (code == MPI_ERR_IN_STATUS)
-            ticket.error = status.MPI_ERROR;
-        else
-            ticket.error = code;
+        MessageTicket &ticket = *std::exchange(tickets_[at], nullptr);
+        ticket.error = code == MPI_ERR_IN_STATUS ? status.MPI_ERROR : code;
         ticket.bytes = bytes_of(status);
         ticket.done = true;
-        tickets_[at] = nullptr;
+        if (ticket.waker != nullptr && *ticket.waker) (*ticket.waker)();
     }
+    ended_ += static_cast<std::size_t>(ended);
+    return true;
+}
+
+void MessageDriver::close_gaps() {
+    while (first_ < tickets_.size() && tickets_[first_] == nullptr) ++first_;
+    // Each is moved a few times at most.
+    if (ended_ * 4 < tickets_.size()) return;
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < tickets_.size(); ++i) {
+    for (std::size_t i = first_; i < tickets_.size(); ++i) {
         if (tickets_[i] == nullptr) continue;
         tickets_[kept] = tickets_[i];
         requests_[kept] = requests_[i];
@@ -74,7 +99,7 @@ bool MessageDriver::poll_requests() {
     }
     tickets_.resize(kept);
     requests_.resize(kept);
-    return true;
+    first_ = ended_ = 0;
 }
 
 MessageDriver &caller_driver() {

@@ -10,14 +10,16 @@
 namespace cldist {
 
 MessageEndpoint::MessageEndpoint(MessageDriver &driver, Direction direction, BlockPeer peer, const Plan &plan,
-                                 std::shared_ptr<Record> record)
+                                 std::shared_ptr<Record> record, const Waker &waker)
     : driver_(driver),
       direction_(direction),
       peer_(peer),
       block_(plan.block),
       slots_(plan.depth),
       dropped_(plan.depth),
-      record_(std::move(record)) {}
+      record_(std::move(record)) {
+    for (Slot &slot : slots_) slot.ticket.waker = &waker;
+}
 
 void MessageEndpoint::start(const Block &block) {
     Slot &slot = slots_[block.slot];
@@ -32,7 +34,9 @@ void MessageEndpoint::skip(const Block &block) {
     Slot &slot = slots_[block.slot];
     if (mpi_failed_) {
         // The peer can't be reached; MPI might never give an answer.
-        slot.ticket = {true, MPI_SUCCESS, block.size};
+        slot.ticket.done = true;
+        slot.ticket.error = MPI_SUCCESS;
+        slot.ticket.bytes = block.size;
         return;
     }
     Block substitute = block;

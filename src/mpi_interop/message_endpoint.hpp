@@ -20,8 +20,9 @@ struct BlockPeer {
 /// The MPI end of a message in blocks. A skipped block travels empty, which tells the receiver that the sender failed.
 class MessageEndpoint final : public Endpoint {
 public:
+    /// `waker` outlives the endpoint, and is called when a block has ended; it may be empty.
     MessageEndpoint(MessageDriver &driver, Direction direction, BlockPeer peer, const Plan &plan,
-                    std::shared_ptr<Record> record);
+                    std::shared_ptr<Record> record, const Waker &waker);
 
     void start(const Block &block) override;
     void skip(const Block &block) override;

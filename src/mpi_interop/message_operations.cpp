@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/error_code.hpp"
 #include "base/log.hpp"
+#include "mpi_interop/host_links.hpp"
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/wire.hpp"
@@ -25,6 +27,11 @@ public:
           peer_(std::move(peer)),
           plain_(peer_.comm->wire() == Wire::plain),
           driver_(driver) {}
+
+    void woken_by(const Waker &waker) override {
+        waker_ = waker;
+        ticket_.waker = &waker_;
+    }
 
     Progress poll() override {
         bool moved = false;
@@ -70,19 +77,24 @@ protected:
         return staging_.data();
     }
     std::unique_ptr<Endpoint> message_end(Direction direction, const BlockPeer &peer, const Plan &plan) {
-        return std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record());
+        return std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record(), waker_);
     }
     /// Takes the status of something that ended.
     void note(const Status &status) {
         if (!status.ok()) fail(status);
     }
 
+    [[nodiscard]] bool has_waker() const { return static_cast<bool>(waker_); }
+
     DeviceRange range_;
     const MessagePeer peer_;
     const bool plain_;  ///< the message is its payload alone, in place where the range is mapped
     MessageDriver &driver_;
+    MessageTicket ticket_;  ///< of the envelope, or of a message in one piece
 
 private:
+    Waker waker_;
+
     std::unique_ptr<std::byte[]> memory_;
     StagingPool::Lease staging_;
     bool ended_ = false;
@@ -127,6 +139,10 @@ public:
     }
 
     [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing; }
+    [[nodiscard]] bool wakes() const override {
+        return has_waker() && posted_ &&
+               (step_ == Step::message || (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
+    }
 
 private:
     enum class Step { nothing, read, message, blocks };
@@ -157,6 +173,7 @@ private:
                 return end();
             case Step::blocks: {
                 const bool posted = !posted_ && try_post();
+                if (!blocks_ && !begin_blocks()) return posted;
                 const Progress progress = blocks_->poll();
                 if (progress != Progress::done || !posted_ || !ticket_.done)
                     return posted || progress == Progress::moved;
@@ -177,10 +194,24 @@ private:
             return;
         }
         Situation with_peer = situation(peer_.rank);
+        // Between processors MPI's one copy of host memory is as good.
+        const bool worth_it =
+            range_.resources != nullptr || config().path != Path::automatic || DeviceResources::some_have_own_memory();
+        with_peer.ring = worth_it && peer_.comm->links().reach(peer_.comm->world_rank(peer_.rank));
+        with_peer.exports = range_.resources != nullptr && range_.resources->exports();
         with_peer.in_place = trial_.chooses_place(range_, with_peer);
         plan_ = plan_send(range_.size, with_peer, config());
         in_place_ = with_peer.in_place;
-        if (!plan_.inlined) trial_.refine(plan_, range_, message_route(peer_.comm->same_host(peer_.rank)));
+        if (!plan_.inlined && plan_.path != Path::direct)
+            trial_.refine(plan_, range_, message_route(peer_.comm->same_host(peer_.rank)));
+        fit_ring(plan_, range_.size);
+        if (plan_.path == Path::shared || plan_.path == Path::direct) {
+            near_ = peer_.comm->links().open(peer_.comm->world_rank(peer_.rank), range_, plan_);
+            if (!near_) {
+                with_peer.ring = false;
+                plan_ = plan_send(range_.size, with_peer, config());
+            }
+        }
         record()->chosen(plan_.path, plan_.block, plan_.depth);
         if (plan_.inlined)
             start_inlined();
@@ -227,14 +258,37 @@ private:
     }
 
     void start_blocks() {
-        channel_ = channels_.acquire();
-        encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS, in_place_ ? 1U : 0U},
+        channel_ = channels_.acquire({record(), peer_.comm});
+        const NearOffer offer = near_ ? near_->offer() : NearOffer{};
+        encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS, in_place_ ? 1U : 0U,
+                offer.ring, offer.depth, offer.exported, offer.whole, 0, offer.offset},
                envelope_.data());
+        begin_blocks();
+        send_message(envelope_.data(), envelope_size);
+        step_ = Step::blocks;
+    }
+
+    // False as long as the receiver has not said which way it can have them.
+    bool begin_blocks() {
+        if (near_) {
+            const std::optional<bool> settled = peer_.comm->links().settled(*near_);
+            if (!settled) return false;
+            if (*settled) {
+                plan_ = near_->plan();
+                record()->chosen(plan_.path, plan_.block, plan_.depth);
+                auto far_end = near_->far_end(peer_.rank, Direction::send, range_.size, record());
+                blocks_.emplace(range_, Direction::send, range_.size, plan_, std::move(far_end), record(), Status{},
+                                near_->place());
+                return true;
+            }
+            near_.reset();
+            plan_ = plan_recv(range_.size, plan_.block, situation(peer_.rank), config());
+            record()->chosen(plan_.path, plan_.block, plan_.depth);
+        }
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(peer_.rank), *channel_};
         blocks_.emplace(range_, Direction::send, range_.size, plan_, message_end(Direction::send, peer, plan_),
                         record());
-        send_message(envelope_.data(), envelope_size);
-        step_ = Step::blocks;
+        return true;
     }
 
     // The payload is behind the place of the envelope already.
@@ -257,8 +311,8 @@ private:
     void give_up() {
         log_warning(
             "a send to rank {} with tag {} sends nothing, and on a communicator with plain messages the receiver can't "
-            "be told: it waits on, or takes the next message. The cause: {} ({})",
-            peer_.rank, peer_.tag, status().message, status().code);
+            "be told: it waits on, or takes the next message. The cause: {}: {}",
+            peer_.rank, peer_.tag, status().message, code_text(status().code));
         if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
         step_ = Step::nothing;
     }
@@ -313,10 +367,10 @@ private:
     std::span<const std::byte> message_;  ///< the envelope, and the payload if inlined
     bool turn_taken_ = false;
     bool posted_ = false;
-    MessageTicket ticket_;
     std::uint64_t message_start_ns_ = 0;
     std::byte *whole_ = nullptr;  ///< of a message in one piece, the payload, behind the envelope's place if not plain
     DeviceCommand read_;
+    std::optional<NearWay> near_;  ///< the blocks pass by MPI where there is none
     std::optional<BlockTransfer> blocks_;
 };
 
@@ -333,6 +387,11 @@ public:
 
     ~RecvOperation() override {
         if (step_ == Step::match) message_order().forget(match_);
+    }
+
+    void woken_by(const Waker &waker) override {
+        MessageOperation::woken_by(waker);
+        message_order().wake_by(match_, waker);
     }
 
     void announce() override {
@@ -366,6 +425,10 @@ public:
     }
 
     [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing && step_ != Step::match; }
+    [[nodiscard]] bool wakes() const override {
+        return has_waker() && (step_ == Step::match || step_ == Step::message ||
+                               (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
+    }
 
 private:
     enum class Step { nothing, match, message, write, blocks, rest };
@@ -429,7 +492,8 @@ private:
         step_ = Step::message;
         if (!message.content.empty()) {
             memory_ = message.content.data();
-            ticket_ = {true, MPI_SUCCESS, message.bytes};
+            ticket_.done = true;
+            ticket_.bytes = message.bytes;
             return;
         }
         std::byte *memory = memory_for(message.bytes);
@@ -464,6 +528,7 @@ private:
         const auto envelope = decode(std::span(memory_, ticket_.bytes));
         const MatchedMessage &message = match_.message;
         if (!envelope) {
+            record()->matched(message.source, message.tag, message.bytes);
             fail(not_recognized(message));
             return;
         }
@@ -472,7 +537,7 @@ private:
         if (envelope->failure != CL_SUCCESS) {
             fail(Status::failure(CL_PEER_TRANSFER_FAILED,
                                  fmt::format("rank {} had nothing to send: its command ended with {}", message.source,
-                                             envelope->failure)));
+                                             code_text(envelope->failure))));
             return;
         }
         note_if_truncated();
@@ -506,6 +571,21 @@ private:
     }
 
     void start_blocks(const Envelope &envelope, int source) {
+        step_ = Step::blocks;
+        if (envelope.ring != 0) {
+            // If it can't be had the blocks come by MPI.
+            const NearOffer offer{envelope.ring,  envelope.exported, envelope.whole,
+                                  envelope.depth, envelope.block,    envelope.offset};
+            near_ = peer_.comm->links().accept(peer_.comm->world_rank(source), offer, range_, size_);
+        }
+        if (near_) {
+            const Plan &plan = near_->plan();
+            record()->chosen(plan.path, plan.block, plan.depth);
+            auto far_end = near_->far_end(source, Direction::recv, size_, record());
+            blocks_.emplace(range_, Direction::recv, size_, plan, std::move(far_end), record(), status(),
+                            near_->place());
+            return;
+        }
         Situation with_peer = situation(source);
         with_peer.in_place = envelope.in_place != 0;
         const Plan plan = plan_recv(size_, envelope.block, with_peer, config());
@@ -514,18 +594,17 @@ private:
                              static_cast<int>(envelope.channel)};
         blocks_.emplace(range_, Direction::recv, size_, plan, message_end(Direction::recv, peer, plan), record(),
                         status());
-        step_ = Step::blocks;
     }
 
     Step step_ = Step::nothing;
     PendingMatch match_;
-    MessageTicket ticket_;
     std::uint64_t start_ns_ = 0;
     const std::byte *memory_ = nullptr;  ///< of the message
     std::unique_ptr<std::byte[]> other_memory_;
     std::size_t size_ = 0;
     DeviceCommand write_;
     DeviceCommand rest_;
+    std::optional<NearWay> near_;
     std::optional<BlockTransfer> blocks_;
 };
 

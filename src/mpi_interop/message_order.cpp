@@ -4,144 +4,227 @@
 #include <utility>
 
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/own_yields.hpp"
 
 namespace cldist {
 namespace {
 
-// What MPI_Improbe finds; an error counts as found.
-std::optional<MatchedMessage> improbe(const MessagePattern &pattern) {
-    MatchedMessage found;
-    int flag = 0;
-    MPI_Status status;
-    found.error = PMPI_Improbe(pattern.source, pattern.tag, pattern.comm->handle(), &flag, &found.message, &status);
-    if (found.error != MPI_SUCCESS) return found;
-    if (flag == 0) return std::nullopt;
-    found.source = status.MPI_SOURCE;
-    found.tag = status.MPI_TAG;
-    found.bytes = bytes_of(status);
-    return found;
-}
+class MpiProbing final : public Probing {
+public:
+    std::optional<MatchedMessage> look(const Communicator &comm, int source, int tag) override {
+        MatchedMessage seen;
+        int flag = 0;
+        MPI_Status status;
+        const OwnYields own_yields;
+        seen.error = PMPI_Iprobe(source, tag, comm.handle(), &flag, &status);
+        return told(std::move(seen), flag, status);
+    }
+    std::optional<MatchedMessage> take(const Communicator &comm, int source, int tag) override {
+        MatchedMessage found;
+        int flag = 0;
+        MPI_Status status;
+        const OwnYields own_yields;
+        found.error = PMPI_Improbe(source, tag, comm.handle(), &flag, &found.message, &status);
+        return told(std::move(found), flag, status);
+    }
+    void receive(MatchedMessage &message) override { receive_content(message); }
+
+private:
+    static std::optional<MatchedMessage> told(MatchedMessage message, int flag, const MPI_Status &status) {
+        if (message.error != MPI_SUCCESS) return message;
+        if (flag == 0) return std::nullopt;
+        message.source = status.MPI_SOURCE;
+        message.tag = status.MPI_TAG;
+        message.bytes = bytes_of(status);
+        return message;
+    }
+};
 
 }  // namespace
 
 void MessageOrder::announce(PendingMatch &pending, Watches &watches) {
     const std::lock_guard lock(mutex_);
-    if (const auto before = put_back_for(pending.pattern); before != put_back_.end()) {
-        pending.message = std::move(before->message);
-        put_back_.erase(before);
-        --not_quiet_;
+    if (auto before = find_put_back(pending.pattern, Then::take)) {
+        pending.message = std::move(*before);
         pending.done = true;
         return;
     }
-    auto at =
-        std::find_if(watches.begin(), watches.end(), [&](const Watch &w) { return w.pattern == pending.pattern; });
-    if (at == watches.end()) at = watches.insert(at, {pending.pattern, 0});
-    ++at->count;
-    pending.watch = &*at;
-    pending_.push_back(&pending);
+    const auto &[comm, source, tag] = pending.pattern;
+    std::list<PendingMatch *> &like_it = pending_[comm.get()][{source, tag}];
+    pending.place_ = like_it.insert(like_it.end(), &pending);
+    pending.number_ = announced_++;
+    pending.watches_ = &watches;
+    ++watches.senders_[{comm.get(), source}][tag];
+    watches.empty_ = false;
     ++not_quiet_;
+}
+
+void MessageOrder::wake_by(PendingMatch &pending, const Waker &waker) {
+    const std::lock_guard lock(mutex_);
+    if (!pending.done) pending.waker_ = waker;
 }
 
 void MessageOrder::forget(PendingMatch &pending) {
     const std::lock_guard lock(mutex_);
-    const auto at = std::find(pending_.begin(), pending_.end(), &pending);
-    if (at != pending_.end()) remove(at);
+    if (pending.watches_ != nullptr) remove(pending);
 }
 
-void MessageOrder::remove(Pending at) {
-    --(*at)->watch->count;
-    pending_.erase(at);
+void MessageOrder::remove(PendingMatch &pending) {
+    const auto &[comm, source, tag] = pending.pattern;
+    Watches &watches = *std::exchange(pending.watches_, nullptr);
+    const auto sender = watches.senders_.find({comm.get(), source});
+    const auto count = sender->second.find(tag);
+    if (--count->second == 0) sender->second.erase(count);
+    if (sender->second.empty()) watches.senders_.erase(sender);
+    watches.empty_ = watches.senders_.empty();
+
+    const auto of_comm = pending_.find(comm.get());
+    const auto like_it = of_comm->second.find({source, tag});
+    like_it->second.erase(pending.place_);
+    if (like_it->second.empty()) of_comm->second.erase(like_it);
+    if (of_comm->second.empty()) pending_.erase(of_comm);
     --not_quiet_;
 }
 
-void MessageOrder::give(Pending at, MatchedMessage message) {
-    PendingMatch &pending = **at;
-    remove(at);
+void MessageOrder::give(PendingMatch &pending, MatchedMessage message) {
+    remove(pending);
     pending.message = std::move(message);
+    const Waker waker = std::move(pending.waker_);
     // From here on it may be gone.
     pending.done.store(true, std::memory_order_release);
+    if (waker) waker();
 }
 
-bool MessageOrder::probe(Watches &watches) {
-    const std::lock_guard lock(mutex_);
-    bool found = false;
-    for (const Watch &watch : watches)
-        while (watch.count != 0 && probe(watch)) found = true;
-    std::erase_if(watches, [](const Watch &w) { return w.count == 0; });
-    return found;
+// MPI's rule: of all receives that accept a message, the one posted first gets it. Null if there is none.
+PendingMatch *MessageOrder::first_that_accepts(const Communicator &comm, int source, int tag) const {
+    const auto of_comm = pending_.find(&comm);
+    if (of_comm == pending_.end()) return nullptr;
+    PendingMatch *first = nullptr;
+    for (const int from : {source, MPI_ANY_SOURCE}) {
+        for (const int with_tag : {tag, MPI_ANY_TAG}) {
+            const auto receives = of_comm->second.find({from, with_tag});
+            if (receives == of_comm->second.end()) continue;
+            PendingMatch *const candidate = receives->second.front();
+            if (first == nullptr || candidate->number_ < first->number_) first = candidate;
+        }
+    }
+    return first;
 }
 
-bool MessageOrder::probe(const Watch &watch) {
-    std::optional<MatchedMessage> found = improbe(watch.pattern);
+// MPI's other rule: a receive gets the oldest of a sender's messages that it accepts. `seen` need not be that one: a
+// narrower look does not see older messages of other tags, which may have come since a broader one. So the first receive
+// that accepts `seen` takes with its own tag. It asks that sender alone, of which `seen` tells: another's message may be
+// for an earlier receive. False if the message is no longer there: the program's own calls receive messages, too.
+bool MessageOrder::give_oldest(const Communicator &comm, const MatchedMessage &seen) {
+    const PendingMatch &first = *first_that_accepts(comm, seen.source, seen.tag);
+    std::optional<MatchedMessage> found = probing_.take(comm, seen.source, first.pattern.tag);
     if (!found) return false;
-    const auto first =
-        found->error == MPI_SUCCESS
-            ? first_that_accepts(watch.pattern.comm.get(), found->source, found->tag)
-            : std::find_if(pending_.begin(), pending_.end(), [&](const PendingMatch *p) { return p->watch == &watch; });
-    give(first, std::move(*found));
+    if (found->error != MPI_SUCCESS) found->source = seen.source, found->tag = seen.tag;
+    // Of any tag it may be an older one, for a receive posted before that does not accept `seen`.
+    PendingMatch &taker = *first_that_accepts(comm, found->source, found->tag);
+    give(taker, std::move(*found));
     return true;
 }
 
-// MPI's rule: of all receives that accept a message, the one posted first gets it.
-MessageOrder::Pending MessageOrder::first_that_accepts(const Communicator *comm, int source, int tag) {
-    return std::find_if(pending_.begin(), pending_.end(), [&](const PendingMatch *p) {
-        return p->pattern.comm.get() == comm && p->pattern.accepts(source, tag);
-    });
+// The next of the messages that the pattern finds; `seen` is set to one, or an error, that is for nobody.
+MessageOrder::Found MessageOrder::give_next(const Communicator &comm, int source, int tag,
+                                            std::optional<MatchedMessage> &seen) {
+    seen = probing_.look(comm, source, tag);
+    if (!seen) return Found::nothing;
+    if (seen->error != MPI_SUCCESS || first_that_accepts(comm, seen->source, seen->tag) == nullptr)
+        return Found::for_nobody;
+    const bool given = give_oldest(comm, *seen);
+    seen.reset();
+    return given ? Found::given : Found::nothing;
 }
 
-std::list<MessageOrder::PutBack>::iterator MessageOrder::put_back_for(const MessagePattern &pattern) {
-    return std::find_if(put_back_.begin(), put_back_.end(), [&](const PutBack &p) {
-        return p.comm == pattern.comm && pattern.accepts(p.message.source, p.message.tag);
-    });
+bool MessageOrder::probe(Watches &watches) {
+    if (watches.empty_) return false;
+    const std::lock_guard lock(mutex_);
+    bool found = false;
+    for (auto at = watches.senders_.begin(); at != watches.senders_.end();) {
+        const Watches::Sender sender = at->first;
+        found |= probe(watches, sender);
+        at = watches.senders_.upper_bound(sender);
+    }
+    return found;
+}
+
+// Receives of several tags share a look, unless the sender's oldest message is for none of them and hides what is behind it.
+bool MessageOrder::probe(Watches &watches, const Watches::Sender &sender) {
+    const auto &[comm, source] = sender;
+    bool found = false;
+    std::optional<MatchedMessage> seen;
+    // Looked up each time: whoever is given a message, its receive leaves.
+    const auto tags = [&]() -> const Watches::Tags & {
+        static const Watches::Tags none;
+        const auto at = watches.senders_.find(sender);
+        return at == watches.senders_.end() ? none : at->second;
+    };
+    while (tags().size() > 1) {
+        const Found next = give_next(*comm, source, MPI_ANY_TAG, seen);
+        if (next == Found::nothing) return found;
+        if (next == Found::for_nobody) break;
+        found = true;
+    }
+    for (auto at = tags().begin(); at != tags().end();) {
+        const int tag = at->first;
+        while (tags().count(tag) != 0) {
+            const Found next = give_next(*comm, source, tag, seen);
+            if (next == Found::nothing) break;
+            // An error, since somebody accepts all else.
+            if (next == Found::for_nobody) give(*pending_.at(comm).at({source, tag}).front(), std::move(*seen));
+            found = true;
+        }
+        at = tags().upper_bound(tag);
+    }
+    return found;
 }
 
 std::optional<MatchedMessage> MessageOrder::look(const MessagePattern &pattern) {
     const std::lock_guard lock(mutex_);
-    if (const auto before = put_back_for(pattern); before != put_back_.end()) return before->message;
-    for (;;) {
-        MatchedMessage seen;
-        int flag = 0;
-        MPI_Status status;
-        seen.error = PMPI_Iprobe(pattern.source, pattern.tag, pattern.comm->handle(), &flag, &status);
-        if (seen.error == MPI_SUCCESS) {
-            if (flag == 0) return std::nullopt;
-            seen.source = status.MPI_SOURCE;
-            seen.tag = status.MPI_TAG;
-            seen.bytes = bytes_of(status);
-        }
-        const Pending first = first_that_accepts(pattern.comm.get(), seen.source, seen.tag);
-        if (seen.error != MPI_SUCCESS || first == pending_.end()) return seen;
-        // It is that receive's, which merely has not been asked since it came.
-        if (auto found = improbe({pattern.comm, seen.source, seen.tag})) give(first, std::move(*found));
-    }
+    if (auto before = find_put_back(pattern, Then::leave)) return before;
+    std::optional<MatchedMessage> seen;
+    while (give_next(*pattern.comm, pattern.source, pattern.tag, seen) == Found::given) continue;
+    return seen;
 }
 
 std::optional<MatchedMessage> MessageOrder::take(const MessagePattern &pattern) {
     const std::lock_guard lock(mutex_);
-    if (const auto before = put_back_for(pattern); before != put_back_.end()) {
-        MatchedMessage message = std::move(before->message);
-        put_back_.erase(before);
-        --not_quiet_;
-        return message;
-    }
-    for (;;) {
-        std::optional<MatchedMessage> found = improbe(pattern);
-        if (!found || found->error != MPI_SUCCESS) return found;
-        const Pending first = first_that_accepts(pattern.comm.get(), found->source, found->tag);
-        if (first == pending_.end()) return found;
-        give(first, std::move(*found));
-    }
+    return take_locked(pattern);
 }
 
-void MessageOrder::put_back(std::shared_ptr<const Communicator> comm, MatchedMessage message) {
+std::optional<MatchedMessage> MessageOrder::take_locked(const MessagePattern &pattern) {
+    if (auto before = find_put_back(pattern, Then::take)) return before;
+    const Communicator &comm = *pattern.comm;
+    if (pending_.find(&comm) == pending_.end()) return probing_.take(comm, pattern.source, pattern.tag);
+    std::optional<MatchedMessage> seen;
+    while (give_next(comm, pattern.source, pattern.tag, seen) == Found::given) continue;
+    if (!seen || seen->error != MPI_SUCCESS) return seen;
+    return probing_.take(comm, seen->source, seen->tag);
+}
+
+std::optional<MatchedMessage> MessageOrder::read(const MessagePattern &pattern, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const Pending first = first_that_accepts(comm.get(), message.source, message.tag);
-    if (first != pending_.end()) {
-        give(first, std::move(message));
-        return;
-    }
-    put_back_.push_back({std::move(comm), std::move(message)});
+    std::optional<MatchedMessage> message = take_locked(pattern);
+    if (!message || message->error != MPI_SUCCESS) return message;
+    if (message->content.empty() && message->bytes == bytes) probing_.receive(*message);
+    put_back_.push_back({pattern.comm, *message});
     ++not_quiet_;
+    return message;
+}
+
+// Of what was put back. It comes before all that is still on the wire.
+std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &pattern, Then then) {
+    const auto at = std::find_if(put_back_.begin(), put_back_.end(), [&](const PutBack &p) {
+        return p.comm == pattern.comm && pattern.accepts(p.message.source, p.message.tag);
+    });
+    if (at == put_back_.end()) return std::nullopt;
+    if (then == Then::leave) return at->message;
+    MatchedMessage message = std::move(at->message);
+    put_back_.erase(at);
+    --not_quiet_;
+    return message;
 }
 
 void MessageOrder::take_turn(const SendTurn &turn) {
@@ -160,13 +243,23 @@ bool MessageOrder::may_post(const SendTurn &turn) const {
 void MessageOrder::leave_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
     const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
-    turns_taken_ -= std::erase(senders->second, turn.sender);
+    std::list<const void *> &order = senders->second;
+    // Who has posted comes first; who has failed may be anywhere.
+    const auto place = std::find(order.begin(), order.end(), turn.sender);
+    if (place != order.end()) order.erase(place), --turns_taken_;
     if (senders->second.empty()) turns_.erase(senders);
+}
+
+void receive_content(MatchedMessage &message) {
+    message.content.resize(message.bytes);
+    check_mpi(PMPI_Mrecv(message.content.data(), static_cast<int>(message.bytes), MPI_BYTE, &message.message,
+                         MPI_STATUS_IGNORE),
+              "MPI_Mrecv");
 }
 
 MessageOrder &message_order() {
     // Never destroyed: commands may be pending at exit.
-    static auto &instance = *new MessageOrder;
+    static auto &instance = *new MessageOrder(*new MpiProbing);
     return instance;
 }
 

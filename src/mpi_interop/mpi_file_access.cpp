@@ -17,6 +17,7 @@
 #include "base/backoff.hpp"
 #include "mpi_interop/byte_type.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/runtime.hpp"
 
 namespace cldist {
@@ -218,9 +219,12 @@ private:
                            : PMPI_File_iread_at_all(file_, 0, &nothing, 0, MPI_BYTE, &request);
         Backoff backoff;
         for (int done = 0; code == MPI_SUCCESS && done == 0;) {
-            code = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+            {
+                const OwnYields own_yields;
+                code = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+            }
             if (done != 0) break;
-            if (const auto sleep = backoff.pause(false); sleep.count() > 0) std::this_thread::sleep_for(sleep);
+            backoff.rest(false);
         }
         return code;
     }

@@ -22,24 +22,14 @@ std::optional<MPI_Count> payload_behind(MPI_Count bytes) {
     return bytes > envelope ? bytes - envelope : MPI_UNDEFINED;
 }
 
-void receive(MatchedMessage &message) {
-    message.content.resize(message.bytes);
-    check_mpi(PMPI_Mrecv(message.content.data(), static_cast<int>(message.bytes), MPI_BYTE, &message.message,
-                         MPI_STATUS_IGNORE),
-              "MPI_Mrecv");
-}
-
 // Takes the message off the wire and puts it back to where its receive, or another probe, finds it. Nothing if another
 // thread has received it meanwhile.
 std::vector<std::byte> content_by_taking(MPI_Comm handle, int source, int tag) {
     const std::shared_ptr<const Communicator> comm = Runtime::current()->communicators().find(handle);
-    std::optional<MatchedMessage> message = message_order().take({comm, source, tag});
+    const std::optional<MatchedMessage> message = message_order().read({comm, source, tag}, envelope_size);
     if (!message) return {};
     check_mpi(message->error, "MPI_Improbe");
-    if (message->content.empty() && message->bytes == envelope_size) receive(*message);
-    std::vector<std::byte> content = message->content;
-    message_order().put_back(comm, std::move(*message));
-    return content;
+    return message->content;
 }
 
 }  // namespace
@@ -99,7 +89,7 @@ bool ProbedMessages::to_substitute(std::size_t bytes) const {
 }
 
 MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
-    if (message.content.empty()) receive(message);
+    if (message.content.empty()) receive_content(message);
     SubstitutedMessage substituted{comm, message.source, message.tag, message.content};
     const std::lock_guard lock(mutex_);
     // Of all messages to itself it is the only one that no handle stands for yet.

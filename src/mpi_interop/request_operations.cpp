@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
+#include "base/status_text.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "ocl/query.hpp"
 
@@ -18,8 +19,12 @@ class RequestWait final : public Operation {
 public:
     RequestWait(std::shared_ptr<Record> record, MPI_Request request, std::unique_ptr<StandInRequest> stand_in,
                 AdoptedRequests &adopted)
-        : Operation(std::move(record)), original_{request}, stand_in_(std::move(stand_in)), adopted_(adopted) {}
+        : Operation(std::move(record)), original_{request, {}}, stand_in_(std::move(stand_in)), adopted_(adopted) {}
 
+    void woken_by(const Waker &waker) override {
+        original_.waker = waker;
+        stand_in_->woken_by(waker);
+    }
     void start(const Status &) override {
         start_ns_ = now_ns();
         adopted_.add(original_);
@@ -36,6 +41,7 @@ public:
 
     // Nobody knows; AdoptedRequests notices when they move.
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
+    [[nodiscard]] bool wakes() const override { return static_cast<bool>(original_.waker); }
 
 private:
     void finish() {
@@ -80,7 +86,8 @@ int failed_event_code(cl_int status) {
     }
     int code = MPI_ERR_OTHER;
     if (PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) return MPI_ERR_OTHER;
-    PMPI_Add_error_string(code, fmt::format("the OpenCL event of the request failed with status {}", status).c_str());
+    PMPI_Add_error_string(
+        code, fmt::format("the OpenCL event of the request failed with status {}", status_text(status)).c_str());
     return codes.emplace(status, code).first->second;
 }
 

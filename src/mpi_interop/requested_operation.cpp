@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/probed_messages.hpp"
@@ -15,6 +16,10 @@ public:
         : Operation(operation->record()), operation_(std::move(operation)), request_(std::move(request)) {}
 
     void announce() override { operation_->announce(); }
+    void woken_by(const Waker &waker) override {
+        operation_->woken_by(waker);
+        request_->woken_by(waker);
+    }
     void start(const Status &gate) override { operation_->start(gate); }
 
     Progress poll() override {
@@ -25,6 +30,7 @@ public:
     }
 
     [[nodiscard]] bool bytes_in_flight() const override { return operation_->bytes_in_flight(); }
+    [[nodiscard]] bool wakes() const override { return operation_->wakes(); }
 
 private:
     void finish() {
@@ -36,7 +42,7 @@ private:
             request_->complete(status, MPI_SUCCESS);
             return;
         }
-        if (!outcome.ok()) log_warning("an MPI request failed: {} ({})", outcome.message, outcome.code);
+        if (!outcome.ok()) log_warning("an MPI request failed: {}: {}", outcome.message, code_text(outcome.code));
         if (record()->direction == Direction::recv) {
             const Record::State state = record()->state();
             set_status(status, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));

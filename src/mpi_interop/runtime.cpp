@@ -11,10 +11,12 @@
 
 #include "base/backoff.hpp"
 #include "base/clock.hpp"
+#include "base/forks.hpp"
 #include "base/log.hpp"
 #include "base/trace.hpp"
 #include "mpi_interop/failure.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/probed_messages.hpp"
 #include "pipeline/file_operation.hpp"
 #include "pipeline/house.hpp"
@@ -41,6 +43,7 @@ std::shared_ptr<Runtime> take_runtime() {
 std::atomic<bool> thread_level_too_low{false};
 
 void at_exit() {
+    if (in_forked_child()) return;
     // Not destroyed: MPI may be gone.
     static auto &left = *new std::shared_ptr<Runtime>;
     const std::shared_ptr<Runtime> taken = take_runtime();
@@ -80,12 +83,21 @@ int rank_in(MPI_Comm comm) {
 }  // namespace
 
 Runtime::Runtime()
-    : rank_(rank_in(communicators_.world())), max_tag_(max_tag_of(communicators_.world())), channels_(max_tag_) {
+    : rank_(rank_in(communicators_.world())),
+      max_tag_(max_tag_of(communicators_.world())),
+      channels_(Inquiries::largest_channel(max_tag_)),
+      inquiries_(communicators_, channels_, config().stall_seconds) {
     Command::failure_policy = &failure_policy;
-    auto driver = std::make_unique<MessageDriver>();
+    auto driver = std::make_unique<MessageDriver>(&inquiries_);
     driver_ = driver.get();
     engine_ = std::make_unique<Engine>(std::move(driver), config().stall_seconds);
     keep_house();
+    static std::once_flag once;
+    std::call_once(once, [] {
+        at_rounds_of_house([] {
+            if (const std::shared_ptr<Runtime> runtime = find()) runtime->engine().release_remains();
+        });
+    });
 }
 
 Runtime::~Runtime() = default;
@@ -117,6 +129,7 @@ void Runtime::begin() {
         const std::lock_guard lock(runtime_mutex);
         runtime_slot() = std::move(made);
     }
+    OwnYields::begin();
     probed_messages().begin();
     make_datatype();
     call_finish_at_finalize();
@@ -124,6 +137,7 @@ void Runtime::begin() {
 }
 
 void Runtime::finish() {
+    if (in_forked_child()) return;
     const std::shared_ptr<Runtime> runtime = take_runtime();
     if (runtime == nullptr) return;
     runtime->engine().wait_idle(config().stall_seconds);
@@ -187,10 +201,11 @@ std::vector<int> Runtime::gather_counts(int mine) {
     int done = 0;
     for (Backoff backoff; done == 0;) {
         engine().between_rounds([&] {
+            const OwnYields own_yields;
             if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) done = 1;
         });
         if (done != 0) break;
-        if (const auto sleep = backoff.pause(true); sleep.count() > 0) std::this_thread::sleep_for(sleep);
+        backoff.rest(true);
     }
     return counts;
 }

@@ -64,6 +64,7 @@ private:
     int rank_ = 0;
     int max_tag_ = 32767;
     Channels channels_;
+    Inquiries inquiries_;
     MessageDriver *driver_;
     std::unique_ptr<Engine> engine_;
 };

@@ -1,14 +1,14 @@
 #include "mpi_interop/small_message.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
-#include <thread>
 
 #include "base/backoff.hpp"
 #include "base/clock.hpp"
+#include "base/error_code.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/wire.hpp"
 #include "ocl/query.hpp"
 
@@ -19,19 +19,6 @@ namespace {
 std::byte *message_memory() {
     static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(envelope_size + largest_small);
     return memory.get();
-}
-
-// Whether MPI's calls that find nothing yield the processor. Open MPI's mpirun tells its processes; a yes that is told in
-// another way is not known here, and costs a microsecond.
-bool mpi_yields() {
-    static const bool yields = [] {
-#ifdef OPEN_MPI
-        for (const char *const name : {"OMPI_MCA_mpi_yield_when_idle", "OMPI_MCA_mpi_oversubscribe"})
-            if (const char *const value = std::getenv(name)) return *value == '1' || *value == 't' || *value == 'y';
-#endif
-        return false;
-    }();
-    return yields;
 }
 
 // How the calling thread waits. What takes longer than a moment becomes known to the stall report.
@@ -53,20 +40,23 @@ public:
             record_->started();
             pending_records().add(record_);
         }
-        std::this_thread::sleep_for(sleep);
+        Backoff::sleep(sleep);
     }
 
 private:
     const Direction direction_;
     const SmallMessage &message_;
-    Backoff backoff_{caller_patience, !mpi_yields()};
+    Backoff backoff_{caller_patience};
     std::shared_ptr<Record> record_;
 };
 
 Status finish(int code, MPI_Request request, const char *call, Wait &wait) {
     int done = 0;
     while (code == MPI_SUCCESS) {
-        code = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        {
+            const OwnYields own_yields;
+            code = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        }
         if (done != 0) break;
         wait.pause();
     }
@@ -104,7 +94,7 @@ Status send_small(const SmallMessage &message) {
     const int sent = PMPI_Isend(memory, static_cast<int>(envelope_size + (read ? message.size : 0)), MPI_BYTE,
                                 peer.rank, peer.tag, peer.comm->handle(), &request);
     const Status status = finish(sent, request, "MPI_Isend", wait);
-    return read ? status : Status::failure(code, fmt::format("reading the buffer returned {}", code));
+    return read ? status : Status::failure(code, fmt::format("reading the buffer returned {}", code_text(code)));
 }
 
 Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &left) {
@@ -128,7 +118,8 @@ Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &le
     const auto envelope = decode(std::span(whole, bytes));
     if (!envelope) return not_recognized(found);
     const cl_int code = write_range(message, whole + envelope_size, envelope->size);
-    return code == CL_SUCCESS ? Status{} : Status::failure(code, fmt::format("writing the buffer returned {}", code));
+    return code == CL_SUCCESS ? Status{}
+                              : Status::failure(code, fmt::format("writing the buffer returned {}", code_text(code)));
 }
 
 }  // namespace cldist

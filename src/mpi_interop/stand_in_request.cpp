@@ -20,6 +20,11 @@ StandInRequest::~StandInRequest() {
     --count;
 }
 
+void StandInRequest::woken_by(const Waker &waker) {
+    const std::lock_guard lock(state_->mutex);
+    state_->waker = waker;
+}
+
 MPI_Request StandInRequest::give() {
     given_ = true;
     return handle_;
@@ -50,7 +55,11 @@ int StandInRequest::free(void *state) {
 }
 
 int StandInRequest::cancel(void *state, int complete) {
-    if (complete == 0) (*static_cast<std::shared_ptr<State> *>(state))->cancelled = true;
+    if (complete != 0) return MPI_SUCCESS;
+    State &s = **static_cast<std::shared_ptr<State> *>(state);
+    const std::lock_guard lock(s.mutex);
+    s.cancelled = true;
+    if (s.waker) s.waker();
     return MPI_SUCCESS;
 }
 

@@ -7,6 +7,8 @@
 
 #include <mpi.h>
 
+#include "events/operation.hpp"
+
 namespace cldist {
 
 /// A generalised request that the user holds, for something that the library waits for: MPI_Wait and MPI_Test on it wait
@@ -26,6 +28,8 @@ public:
     void complete(const MPI_Status &status, int error);
     /// Whether the process has any that is not complete.
     static bool any() { return count != 0; }
+    /// What to call once the user has called MPI_Cancel.
+    void woken_by(const Waker &waker);
     /// Whether the user called MPI_Cancel.
     [[nodiscard]] bool cancelled() const { return state_->cancelled; }
 
@@ -36,6 +40,7 @@ private:
         MPI_Status status{};
         int error = MPI_SUCCESS;
         std::atomic<bool> cancelled{false};
+        Waker waker;
     };
 
     static int query(void *state, MPI_Status *status);

@@ -1,5 +1,6 @@
 #include "mpi_interop/wire.hpp"
 
+#include <cstddef>
 #include <cstring>
 
 namespace cldist {
@@ -7,7 +8,7 @@ namespace {
 
 struct Header {
     std::uint32_t magic = 0x54534443;  // "CDST"
-    std::uint16_t version = 2;
+    std::uint16_t version = 3;
     std::uint16_t bytes = envelope_size;
     Envelope envelope;
 };
@@ -20,6 +21,12 @@ void encode(const Envelope &envelope, std::byte *out) {
     header.envelope = envelope;
     std::memset(out, 0, envelope_size);
     std::memcpy(out, &header, sizeof header);
+}
+
+bool begins_like_an_envelope(const void *memory) {
+    static constexpr Header expected;
+    static_assert(offsetof(Header, envelope) == envelope_beginning);
+    return std::memcmp(memory, &expected, envelope_beginning) == 0;
 }
 
 std::optional<Envelope> decode(std::span<const std::byte> message) {

@@ -7,12 +7,15 @@
 namespace cldist {
 
 // One retain and one release function per handle type.
+// A device that is no part of another is not counted.
+inline void retain(cl_device_id h) { clRetainDevice(h); }
 inline void retain(cl_context h) { clRetainContext(h); }
 inline void retain(cl_command_queue h) { clRetainCommandQueue(h); }
 inline void retain(cl_mem h) { clRetainMemObject(h); }
 inline void retain(cl_event h) { clRetainEvent(h); }
 inline void retain(cl_program h) { clRetainProgram(h); }
 inline void retain(cl_kernel h) { clRetainKernel(h); }
+inline void release(cl_device_id h) { clReleaseDevice(h); }
 inline void release(cl_context h) { clReleaseContext(h); }
 inline void release(cl_command_queue h) { clReleaseCommandQueue(h); }
 inline void release(cl_mem h) { clReleaseMemObject(h); }
@@ -63,6 +66,7 @@ private:
     T handle_ = nullptr;
 };
 
+using Device = Handle<cl_device_id>;
 using Context = Handle<cl_context>;
 using Queue = Handle<cl_command_queue>;
 using Mem = Handle<cl_mem>;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error_code.hpp"
 #include "base/status.hpp"
 #include "ocl/handle.hpp"
 
@@ -14,7 +15,7 @@ namespace cldist {
 
 /// Throws an Error that names the call if `code` is not CL_SUCCESS.
 inline void check(cl_int code, const char *call) {
-    if (code != CL_SUCCESS) throw Error(code, fmt::format("{} returned {}", call, code));
+    if (code != CL_SUCCESS) throw Error(code, fmt::format("{} returned {}", call, code_text(code)));
 }
 
 // One typed query per object type: the value of `param`, or nothing if the object is not valid.
@@ -51,6 +52,12 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
     if (clGetDeviceInfo(device, param, size, text.data(), nullptr) != CL_SUCCESS) return {};
     text.resize(size - 1);
     return text;
+}
+
+/// The device of an event's queue; null for a user event.
+[[nodiscard]] inline cl_device_id device_of(cl_event event) {
+    const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
+    return queue == nullptr ? nullptr : query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
 }
 
 /// Whether the device computes with the host's cores.

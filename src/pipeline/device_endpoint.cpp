@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/error_code.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -32,7 +33,7 @@ Outcome DeviceCommand::ended() {
         event_.reset();
     }
     if (code_ == CL_SUCCESS) return Status{};
-    return Status::failure(code_, fmt::format("{} failed with {}", call_, code_));
+    return Status::failure(code_, fmt::format("{} failed with {}", call_, code_text(code_)));
 }
 
 namespace {
@@ -126,12 +127,21 @@ namespace {
 // Copies through a ring of staging blocks: by commands of the device, or, where the range is mapped, at once.
 class StagedDevice final : public DeviceEndpoint {
 public:
-    StagedDevice(const DeviceRange &range, Direction direction, const Plan &plan, std::shared_ptr<Record> record)
-        : range_(range), direction_(direction), block_(plan.block), slots_(plan.depth), record_(std::move(record)) {}
+    StagedDevice(const DeviceRange &range, Direction direction, const Plan &plan, std::shared_ptr<Record> record,
+                 std::shared_ptr<Ring> ring)
+        : range_(range),
+          direction_(direction),
+          block_(plan.block),
+          ring_(std::move(ring)),
+          slots_(plan.depth),
+          record_(std::move(record)) {}
 
     Outcome open() override {
         try {
-            staging_ = range_.resources->staging().lease(block_ * slots_.size());
+            if (ring_ == nullptr)
+                staging_ = range_.resources->staging().lease(block_ * slots_.size());
+            else if (range_.mapped == nullptr && reads_device(direction_))
+                range_.resources->lock_pages(*ring_);
             if (range_.strided && range_.mapped == nullptr) open_packed();
         } catch (const Error &error) {
             return error.status();
@@ -139,7 +149,9 @@ public:
         return Status{};
     }
 
-    std::byte *host(const Block &block) override { return staging_.data() + block.slot * block_; }
+    std::byte *host(const Block &block) override {
+        return (ring_ != nullptr ? ring_->data() : staging_.data()) + block.slot * block_;
+    }
 
     void start(const Block &block) override {
         if (range_.mapped != nullptr) {
@@ -164,6 +176,18 @@ public:
         const Outcome outcome = command->ended();
         if (outcome) record_->stage_done(Stage::device, command->start_ns());
         return outcome;
+    }
+
+    // Page-locking may bring back what the memory held before: a receiver's is done while the sender fills no block.
+    Outcome close() override {
+        if (ring_ != nullptr && range_.mapped == nullptr && !reads_device(direction_)) {
+            try {
+                range_.resources->lock_pages(*ring_);
+            } catch (const Error &error) {
+                return error.status();
+            }
+        }
+        return Status{};
     }
 
 private:
@@ -195,8 +219,62 @@ private:
     const DeviceRange &range_;
     const Direction direction_;
     const std::size_t block_;
+    const std::shared_ptr<Ring> ring_;
     StagingPool::Lease staging_;
     ScratchPool::Lease packed_;  ///< of a strided range: a part for each slot
+    std::vector<std::optional<DeviceCommand>> slots_;
+    const std::shared_ptr<Record> record_;
+};
+
+// Copies on the device, to or from memory that another process has, too.
+class DirectDevice final : public DeviceEndpoint {
+public:
+    DirectDevice(const DeviceRange &range, Direction direction, const Plan &plan, std::shared_ptr<Record> record,
+                 SharedPlace place)
+        : range_(range),
+          sends_(reads_device(direction)),
+          block_(plan.block),
+          place_(std::move(place)),
+          slots_(plan.depth),
+          record_(std::move(record)) {}
+
+    std::byte *host(const Block &) override { return nullptr; }
+
+    void start(const Block &block) override {
+        const cl_command_queue queue = sends_ ? range_.read_queue() : range_.write_queue();
+        if (sends_ && place_.whole) {
+            // What was enqueued before a blocking call has to end before the other process reads.
+            if (range_.caller_queue && block.index == 0) clFinish(queue);
+            return;
+        }
+        const cl_mem own = range_.buffer.get();
+        const cl_mem shared = place_.device.get();
+        const std::size_t at = range_.offset + block.offset;
+        const std::size_t there = place_.offset + (place_.whole ? block.offset : block.slot * block_);
+        DeviceCommand &command = slots_[block.slot].emplace();
+        cl_event *const event = command.begin();
+        const cl_int code = sends_ ? clEnqueueCopyBuffer(queue, own, shared, at, there, block.size, 0, nullptr, event)
+                                   : clEnqueueCopyBuffer(queue, shared, own, there, at, block.size, 0, nullptr, event);
+        command.enqueued(code, "clEnqueueCopyBuffer", queue, false);
+    }
+
+    void skip(const Block &block) override { slots_[block.slot].reset(); }
+
+    Outcome ended(const Block &block) override {
+        auto &command = slots_[block.slot];
+        if (!command) return Status{};
+        const Outcome outcome = command->ended();
+        if (!outcome) return std::nullopt;
+        record_->stage_done(Stage::device, command->start_ns());
+        command.reset();
+        return outcome;
+    }
+
+private:
+    const DeviceRange &range_;
+    const bool sends_;
+    const std::size_t block_;
+    const SharedPlace place_;
     std::vector<std::optional<DeviceCommand>> slots_;
     const std::shared_ptr<Record> record_;
 };
@@ -218,9 +296,11 @@ private:
 }  // namespace
 
 std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, const Plan &plan,
-                                                     std::shared_ptr<Record> record) {
+                                                     std::shared_ptr<Record> record, SharedPlace shared) {
+    if (plan.path == Path::direct)
+        return std::make_unique<DirectDevice>(range, direction, plan, std::move(record), std::move(shared));
     if (plan.path == Path::mapped) return std::make_unique<MappedDevice>(range.mapped);
-    return std::make_unique<StagedDevice>(range, direction, plan, std::move(record));
+    return std::make_unique<StagedDevice>(range, direction, plan, std::move(record), std::move(shared.ring));
 }
 
 }  // namespace cldist

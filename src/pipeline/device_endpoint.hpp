@@ -10,6 +10,7 @@
 #include "pipeline/endpoint.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/rect.hpp"
+#include "pipeline/ring.hpp"
 #include "pipeline/scratch.hpp"
 
 namespace cldist {
@@ -75,8 +76,17 @@ void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t o
 void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, std::byte *to);
 void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, const std::byte *from);
 
-/// The endpoint for `range` on the plan's path: in place (the range is mapped), else by copies through staging memory.
+/// Where the blocks of a message lie that processes of one host exchange.
+struct SharedPlace {
+    std::shared_ptr<Ring> ring;  ///< null: in memory of this process
+    Mem device = {};             ///< on path direct: memory of the sender's device, in the context of the range
+    std::size_t offset = 0;      ///< bytes, of the first of them there
+    bool whole = false;          ///< all bytes of the message lie there, rather than the blocks in flight
+};
+
+/// The endpoint for `range` on the plan's path: in place (the range is mapped), else by copies through what is shared, or
+/// staging memory.
 std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, const Plan &plan,
-                                                     std::shared_ptr<Record> record);
+                                                     std::shared_ptr<Record> record, SharedPlace shared = {});
 
 }  // namespace cldist

@@ -1,23 +1,97 @@
 #include "pipeline/device_resources.hpp"
 
+#include <atomic>
+#include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
+#include "base/clock.hpp"
 #include "base/config.hpp"
-#include "base/idle_cache.hpp"
 #include "events/host_addresses.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/house.hpp"
 #include "pipeline/profile_file.hpp"
 
 namespace cldist {
 namespace {
 
-using Key = std::pair<cl_context, cl_device_id>;
+/// What there is on the contexts of the program. Thread-safe.
+class AllResources {
+public:
+    std::shared_ptr<DeviceResources> get(cl_context context, cl_device_id device, std::span<const cl_mem> buffers) {
+        const std::lock_guard lock(mutex_);
+        OnContext &on_context = contexts_[context];
+        for (const cl_mem buffer : buffers)
+            if (on_context.buffers.insert(buffer).second &&
+                clSetMemObjectDestructorCallback(buffer, on_destroyed, context) != CL_SUCCESS)
+                on_context.buffers.erase(buffer);
+        Entry &entry = on_context.devices[device];
+        if (entry.resources == nullptr) entry.resources = std::make_shared<DeviceResources>(context, device);
+        entry.last_used = now_ns();
+        return entry.resources;
+    }
 
-IdleCache<Key, DeviceResources> &all_resources() {
+    /// However long the ends of what is let go take, get() does not wait for them.
+    void release_unused(double idle_seconds) {
+        const std::uint64_t now = now_ns();
+        const auto since = [now](std::uint64_t then) { return static_cast<double>(now - then) * 1e-9; };
+        std::vector<std::shared_ptr<DeviceResources>> let_go;
+        const std::lock_guard lock(mutex_);
+        for (auto at = contexts_.begin(); at != contexts_.end();) {
+            auto &[devices, buffers, left] = at->second;
+            const bool all_left = buffers.empty() && left != 0 && since(left) >= left_seconds;
+            for (auto on = devices.begin(); on != devices.end();) {
+                auto &[resources, last_used] = on->second;
+                const bool in_use = resources.use_count() > 1;
+                if (in_use) last_used = now;
+                const bool unused = !in_use && (all_left || since(last_used) >= idle_seconds);
+                if (unused) let_go.push_back(std::move(resources));
+                on = unused ? devices.erase(on) : std::next(on);
+            }
+            at = devices.empty() && buffers.empty() ? contexts_.erase(at) : std::next(at);
+        }
+    }
+
+private:
+    struct Entry {
+        std::shared_ptr<DeviceResources> resources;
+        std::uint64_t last_used = 0;
+    };
+    struct OnContext {
+        std::map<cl_device_id, Entry> devices;
+        std::set<cl_mem> buffers;  ///< those of the program's that commands have used
+        std::uint64_t left = 0;    ///< when the last of them was destroyed
+    };
+
+    /// A program that goes on with other buffers does so sooner.
+    static constexpr double left_seconds = 0.02;
+
+    static void CL_CALLBACK on_destroyed(cl_mem buffer, void *context);
+
+    std::mutex mutex_;
+    std::map<cl_context, OnContext> contexts_;
+};
+
+AllResources &all_resources() {
     // Never destroyed: at exit the OpenCL platform may be gone before.
-    static auto &instance = *new IdleCache<Key, DeviceResources>;
+    static auto &instance = *new AllResources;
     return instance;
 }
+
+// On any thread, perhaps the platform's own, which must not wait.
+void CL_CALLBACK AllResources::on_destroyed(cl_mem buffer, void *context) {
+    AllResources &self = all_resources();
+    {
+        const std::lock_guard lock(self.mutex_);
+        const auto at = self.contexts_.find(static_cast<cl_context>(context));
+        if (at == self.contexts_.end() || at->second.buffers.erase(buffer) == 0 || !at->second.buffers.empty()) return;
+        at->second.left = now_ns();
+    }
+    clear_house_soon();
+}
+
+std::atomic<bool> own_memory_used{false};
 
 Queue make_queue(cl_context context, cl_device_id device) {
     cl_int code = CL_SUCCESS;
@@ -39,15 +113,28 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
 }  // namespace
 
 DeviceResources::DeviceResources(cl_context context, cl_device_id device)
-    : read_queue_(make_queue(context, device)),
+    : context_(context),
+      device_(Device::share(device)),
+      read_queue_(make_queue(context, device)),
       write_queue_(make_queue(context, device)),
       placeholder_(make_placeholder(context, device)),
       staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
       scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
+      exports_(ExportedMemory::possible(device, config().path == Path::direct)),
       processor_(is_processor(device)),
       addresses_last_(HostAddresses::last(context)),
-      advice_(find_advice(device)) {}
+      advice_(find_advice(device)) {
+    if (!host_memory_) own_memory_used = true;
+}
+
+bool DeviceResources::some_have_own_memory() { return own_memory_used; }
+
+// What is shared with other processes has a hold on the context as well.
+DeviceResources::~DeviceResources() {
+    Ring::forget(context_);
+    ImportedMemory::forget(context_);
+}
 
 RectKernels &DeviceResources::rect_kernels() {
     std::call_once(rect_kernels_once_, [&] {
@@ -58,10 +145,11 @@ RectKernels &DeviceResources::rect_kernels() {
     return *rect_kernels_;
 }
 
-std::shared_ptr<DeviceResources> DeviceResources::of(cl_context context, cl_device_id device) {
-    return all_resources().get({context, device}, [&] { return std::make_shared<DeviceResources>(context, device); });
+std::shared_ptr<DeviceResources> DeviceResources::of(cl_context context, cl_device_id device,
+                                                     std::span<const cl_mem> buffers) {
+    return all_resources().get(context, device, buffers);
 }
 
-void DeviceResources::release_idle(double idle_seconds) { all_resources().release_idle(idle_seconds); }
+void DeviceResources::release_unused(double idle_seconds) { all_resources().release_unused(idle_seconds); }
 
 }  // namespace cldist

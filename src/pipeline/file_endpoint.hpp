@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "events/record.hpp"
+#include "events/operation.hpp"
 #include "pipeline/endpoint.hpp"
 #include "pipeline/file_access.hpp"
 #include "pipeline/plan.hpp"
@@ -17,7 +17,7 @@ unsigned io_thread_count();
 /// Who drives a transfer that has a file at one end.
 struct FileDriver {
     /// Has the transfer polled again; may be called by any thread, also when the transfer is gone.
-    std::function<void()> wake;
+    Waker wake;
     /// The driving thread does the calls itself, unless several threads shall.
     bool calls_itself;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/forks.hpp"
 #include "base/log.hpp"
 #include "base/trace.hpp"
 #include "pipeline/block_trial.hpp"
@@ -18,13 +19,14 @@ namespace {
 class FileTransfer final : public Operation {
 public:
     FileTransfer(std::shared_ptr<Record> record, DeviceRange range, Direction direction,
-                 std::shared_ptr<FileAccess> access, FileDriver driver)
+                 std::shared_ptr<FileAccess> access, bool calls_itself)
         : Operation(std::move(record)),
           range_(std::move(range)),
           direction_(direction),
           access_(std::move(access)),
-          driver_(std::move(driver)) {}
+          driver_{{}, calls_itself} {}
 
+    void woken_by(const Waker &waker) override { driver_.wake = waker; }
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         if (!access_->ends_always() && (!gate.ok() || range_.size == 0)) {
@@ -72,7 +74,7 @@ private:
     const DeviceRange range_;
     const Direction direction_;
     std::shared_ptr<FileAccess> access_;
-    const FileDriver driver_;
+    FileDriver driver_;
     std::optional<BlockTransfer> blocks_;
     BlockTrial trial_;
 };
@@ -81,6 +83,7 @@ std::atomic<Engine *> engine{nullptr};
 std::atomic<void (*)()> give_up_at_end{nullptr};
 
 void at_exit() {
+    if (in_forked_child()) return;
     if (!file_engine().wait_idle(config().stall_seconds))
         log_error("the program ends; these commands have not ended:{}", pending_records().account(true));
     file_engine().stop(std::nullopt);
@@ -92,6 +95,9 @@ Engine *make_engine() {
     keep_house();
     auto *made = new Engine(nullptr, config().stall_seconds);
     std::atexit(&at_exit);
+    at_rounds_of_house([] {
+        if (Engine *const files = find_file_engine()) files->release_remains();
+    });
     return engine = made;
 }
 
@@ -107,10 +113,10 @@ Engine *find_file_engine() { return engine; }
 void at_end_of_files(void (*give_up)()) { give_up_at_end = give_up; }
 
 std::unique_ptr<Operation> make_file_transfer(DeviceRange range, Direction direction,
-                                              std::shared_ptr<FileAccess> access, FileDriver driver) {
+                                              std::shared_ptr<FileAccess> access, bool calls_itself) {
     auto record = std::make_shared<Record>(direction, access->name(), range.size);
     return std::make_unique<FileTransfer>(std::move(record), std::move(range), direction, std::move(access),
-                                          std::move(driver));
+                                          calls_itself);
 }
 
 }  // namespace cldist

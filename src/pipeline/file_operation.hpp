@@ -29,8 +29,8 @@ Engine *find_file_engine();
 /// wait for will not come. For one caller.
 void at_end_of_files(void (*give_up)());
 
-/// Moves `range` to or from a file.
+/// Moves `range` to or from a file. Its driver must give it a waker. `calls_itself` as in FileDriver.
 std::unique_ptr<Operation> make_file_transfer(DeviceRange range, Direction direction,
-                                              std::shared_ptr<FileAccess> access, FileDriver driver);
+                                              std::shared_ptr<FileAccess> access, bool calls_itself);
 
 }  // namespace cldist

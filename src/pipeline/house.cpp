@@ -2,24 +2,30 @@
 
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/forks.hpp"
 #include "base/log.hpp"
 #include "pipeline/device_resources.hpp"
 #include "pipeline/file_lane.hpp"
+#include "pipeline/ring.hpp"
 
 namespace cldist {
 namespace {
 
 using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
 
 constexpr double idle_seconds = 10;
 constexpr auto tick = 5s;
+constexpr auto moment = 25ms;
 constexpr auto patience = 5s;
 
 struct House {
@@ -28,6 +34,8 @@ struct House {
     bool lives = false;
     bool works = false;
     bool clear = false;  ///< of everything, now
+    bool soon = false;   ///< to look in a moment
+    std::vector<void (*)()> at_rounds;
     bool stop = false;
     bool stuck = false;
 };
@@ -42,15 +50,26 @@ void live() {
     prctl(PR_SET_NAME, "cldist-house");
     House &h = house();
     std::unique_lock lock(h.mutex);
+    Clock::duration pause = tick;
+    Clock::time_point next = Clock::now() + pause;
     for (;;) {
-        h.changed.wait_for(lock, tick, [&] { return h.clear || h.stop; });
+        h.changed.wait_until(lock, next, [&] { return h.clear || h.stop || (h.soon && Clock::now() + moment < next); });
         if (h.stop) return;
+        if (h.soon) next = std::min(next, Clock::now() + moment);
+        if (!h.clear && Clock::now() < next) continue;
         const bool all = std::exchange(h.clear, false);
+        pause = std::exchange(h.soon, false) ? moment : std::min<Clock::duration>(pause * 2, tick);
+        const std::vector<void (*)()> at_rounds = h.at_rounds;
         h.works = true;
         lock.unlock();
-        DeviceResources::release_idle(all ? 0 : idle_seconds);
+        // What these hold may hold a queue, and with it the context.
+        for (void (*const let_go)() : at_rounds) let_go();
+        DeviceResources::release_unused(all ? 0 : idle_seconds);
+        Ring::release_idle(all ? 0 : idle_seconds);
+        ImportedMemory::release_idle(all ? 0 : idle_seconds);
         FileLane::release_idle(idle_seconds);
         lock.lock();
+        next = Clock::now() + pause;
         h.works = false;
         h.changed.notify_all();
     }
@@ -65,6 +84,7 @@ bool wait_for_rest(std::unique_lock<std::mutex> &lock) {
 }
 
 void stop_at_exit() {
+    if (in_forked_child()) return;
     std::unique_lock lock(house().mutex);
     house().stop = true;
     house().clear = false;
@@ -76,8 +96,23 @@ void stop_at_exit() {
 void keep_house() {
     const std::lock_guard lock(house().mutex);
     if (std::exchange(house().lives, true)) return;
+    watch_for_forks();
     std::thread(live).detach();
     std::atexit(&stop_at_exit);
+}
+
+void at_rounds_of_house(void (*let_go)()) {
+    const std::lock_guard lock(house().mutex);
+    house().at_rounds.push_back(let_go);
+}
+
+void clear_house_soon() {
+    // A program that releases buffers often wakes the thread once a round.
+    {
+        const std::lock_guard lock(house().mutex);
+        if (std::exchange(house().soon, true)) return;
+    }
+    house().changed.notify_all();
 }
 
 void clear_house() {

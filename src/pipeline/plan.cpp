@@ -23,11 +23,23 @@ constexpr unsigned mapped_depth = 16;
 // caches, and lie in huge pages, that is faster than in place, if there are enough of them.
 constexpr std::size_t staged_on_host_min = mib / 2;
 
+// Through a ring the two copies of a message between devices with memory of their own overlap, without one by MPI.
+constexpr std::size_t never_through_ring = 4 * kib;  // whoever sends so little may expect not to wait for the receiver
+constexpr std::size_t most_beside_ring = 32 * kib;
+constexpr std::size_t most_copied_beside_ring = 512 * kib;  // as a whole, by the command's queue
+
 // Enough blocks to overlap, few enough that each is worth its start-up costs.
 std::size_t pipelined_block(std::size_t size, bool host_memory) {
     return std::clamp(size / 8, 128 * kib, host_memory ? 512 * kib : 4 * mib);
 }
 unsigned pipelined_depth(bool host_memory) { return host_memory ? 3 : 4; }
+
+std::size_t ring_block(std::size_t size, bool host_memory) {
+    if (host_memory) return pipelined_block(size, true);
+    return size <= 2 * mib ? std::max(size / 2, 256 * kib) : std::clamp(size / 8, mib, 4 * mib);
+}
+// Between processors they stay in the caches.
+unsigned ring_depth(bool host_memory) { return host_memory ? pipelined_depth(true) : 16; }
 
 // A file's blocks: worth handing to a thread and to a device far away, and whole huge pages, which direct I/O likes.
 constexpr std::size_t file_block = 2 * mib;
@@ -48,6 +60,7 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
 std::size_t largest_inlined(const Situation &situation, const Config &requested) {
     if (situation.host_memory || situation.mapped || requested.pinned_max.value != 0)
         return largest_copied(situation.host_memory, requested);
+    if (situation.ring) return most_beside_ring;
     return situation.same_host ? most_copied_whole : largest_pinned_inlined;
 }
 
@@ -68,19 +81,26 @@ Plan in_one_block(std::size_t size) { return {Path::pinned, std::min(size, max_b
 
 // The path of a message that is not inlined.
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
-    if (situation.no_device) return Path::mapped;
+    const bool forced = requested.path == Path::shared || requested.path == Path::direct;
+    const bool better = requested.path == Path::automatic && (situation.no_device || !situation.host_memory);
+    const bool ring = situation.ring && (forced || better);
+    if (situation.no_device) return ring ? Path::shared : Path::mapped;
     if (requested.path == Path::pinned) return Path::pinned;
-    if (!situation.mapped || situation.strided) return Path::pipelined;
+    const bool direct =
+        ring && situation.exports && !situation.mapped && !situation.strided && requested.path != Path::shared;
+    if (direct) return Path::direct;
+    if (!situation.mapped || situation.strided) return ring ? Path::shared : Path::pipelined;
     if (requested.path == Path::mapped) return Path::mapped;
-    return !situation.in_place && situation.same_host && size >= staged_on_host_min ? Path::pipelined : Path::mapped;
+    if (situation.in_place || !situation.same_host || size < staged_on_host_min) return Path::mapped;
+    return Path::pipelined;
 }
 
 }  // namespace
 
 bool may_stage(std::size_t size, const Situation &situation, const Config &requested) {
     return requested.path == Path::automatic && requested.block_size.value == 0 && situation.mapped &&
-           !situation.strided && advised(size, situation, requested) == nullptr &&
-           path_in_blocks(size, situation, requested) == Path::pipelined;
+           !situation.strided && advised(size, situation, requested) == nullptr && size >= staged_on_host_min &&
+           path_in_blocks(size, situation, requested) != Path::mapped;
 }
 
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested) {
@@ -89,9 +109,12 @@ bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, cons
     return advice->way(size)->maps;
 }
 
-bool plan_copying(bool host_memory, bool same_host, std::size_t size, const Advice *advice, const Config &requested) {
+bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size, const Advice *advice,
+                  const Config &requested) {
     const Situation device_memory{false, false, same_host};
     if (size == 0 || size > std::min(largest_inlined(device_memory, requested), most_copied_whole)) return false;
+    if (ring && size > most_copied_beside_ring && requested.path == Path::automatic && requested.pinned_max.value == 0)
+        return false;
     if (requested.path != Path::automatic) return requested.path == Path::pinned;
     const std::optional<Way> &way = advice != nullptr ? advice->way(size) : std::nullopt;
     return way ? !way->maps && (way->whole || way->path == Path::pinned) : !host_memory;
@@ -104,8 +127,12 @@ std::size_t largest_copied(bool host_memory, const Config &requested) {
 
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested) {
     if (size == 0) return {Path::pinned, 1, 1, true};
-    const Way *const way = requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
-    const bool insists_on_blocks = requested.path == Path::pipelined && !situation.no_device;
+    // Profiles know the ways by MPI, which are slower than through a ring where the device's memory is its own.
+    const bool asks = requested.pinned_max.value == 0 && (!situation.ring || situation.host_memory);
+    const Way *const way = asks ? advised(size, situation, requested) : nullptr;
+    const bool insists_on_blocks =
+        ((requested.path == Path::shared || requested.path == Path::direct) && size > never_through_ring) ||
+        (requested.path == Path::pipelined && !situation.no_device);
     if (way != nullptr ? way->whole : !insists_on_blocks && size <= largest_inlined(situation, requested))
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
     if (way != nullptr) {
@@ -125,10 +152,33 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
         case Path::pinned:
             if (size <= largest_pinned_inlined) return {Path::pinned, size, 1, true};
             return in_one_block(size);
+        case Path::shared:
+        case Path::direct: {
+            const Path path = path_in_blocks(size, situation, requested);
+            Plan plan = in_blocks(path, size, ring_block(size, situation.host_memory),
+                                  ring_depth(situation.host_memory), requested);
+            fit_ring(plan, size);
+            return plan;
+        }
         default: break;
     }
     return in_blocks(Path::pipelined, size, pipelined_block(size, situation.host_memory),
                      pipelined_depth(situation.host_memory), requested);
+}
+
+void fit_ring(Plan &plan, std::size_t size) {
+    if (plan.path != Path::shared && plan.path != Path::direct) return;
+    plan.block = std::min(plan.block, ring_capacity);
+    const std::size_t blocks = (size + plan.block - 1) / plan.block;
+    plan.depth = static_cast<unsigned>(std::min({std::size_t{plan.depth}, ring_capacity / plan.block, blocks}));
+}
+
+Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole) {
+    // A copy on a device of four blocks for host memory takes no longer than one block between them.
+    const std::size_t block = std::min(size, whole ? max_block : 4 * through_ring.block);
+    const std::size_t blocks = (size + block - 1) / block;
+    const std::size_t depth = whole ? 4 : std::min<std::size_t>(landing_capacity / block, 4);
+    return {Path::direct, block, static_cast<unsigned>(std::min(depth, blocks))};
 }
 
 Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested) {

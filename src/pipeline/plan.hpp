@@ -20,6 +20,16 @@ struct Plan {
     bool operator==(const Plan &) const = default;
 };
 
+/// Bytes of blocks that are shared with another process for one message.
+inline constexpr std::size_t ring_capacity = std::size_t{16} << 20U;
+
+/// Bytes of a device's memory that another process imports for one message.
+inline constexpr std::size_t landing_capacity = std::size_t{64} << 20U;
+
+/// Below, two processes on one GPU exchange through host memory: the GPU changes from one's copies on it to the other's in
+/// 80 us, but copies to and from the host for both at once.
+inline constexpr std::size_t direct_on_one_device = std::size_t{8} << 20U;
+
 /// The largest block: MPI counts are int.
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
@@ -29,7 +39,8 @@ bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, cons
 
 /// Whether the queue of a command that returns before it has run shall copy `size` bytes between the device and page-locked
 /// memory as a whole, rather than the engine in pieces.
-bool plan_copying(bool host_memory, bool same_host, std::size_t size, const Advice *advice, const Config &requested);
+bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size, const Advice *advice,
+                  const Config &requested);
 
 /// The largest payload for which a copy is better than a mapping, unless a path is forced.
 std::size_t largest_copied(bool host_memory, const Config &requested);
@@ -44,6 +55,10 @@ struct Situation {
     const Advice *advice = nullptr;  ///< of a profile, for this route; null: the built-in choice
     /// Blocks are not staged where they could be (may_stage()).
     bool in_place = false;
+    /// Blocks can pass through memory shared with the far end's process.
+    bool ring = false;
+    /// The device has memory that other processes can import.
+    bool exports = false;
 };
 
 /// Whether a message of `size` bytes may go either way: through staging blocks, which is what is planned, or in place.
@@ -54,6 +69,13 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
 
 /// What the receiver does with a message that is not inlined and comes in blocks of `block` bytes.
 Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested);
+
+/// What both ends do with a message that is planned for a ring if its bytes go from device to device. `whole`: none is
+/// copied to other memory of the sender's.
+Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole);
+
+/// No more blocks than a ring holds, if the plan is for one; its blocks may be of another size than planned first.
+void fit_ring(Plan &plan, std::size_t size);
 
 /// What a file wants of its blocks; see FileAccess.
 struct FileBlocks {

@@ -59,11 +59,14 @@ std::optional<double> Curve::expected_seconds(std::size_t size) const {
     }
     auto upper = std::lower_bound(points.begin(), points.end(), size,
                                   [](const Point &point, std::size_t value) { return point.size < value; });
-    if (upper == points.end()) --upper;
+    const bool beyond = upper == points.end();
+    if (beyond) --upper;
     const Point &b = *upper;
     const Point &a = *(upper - 1);
-    const double slope = std::max(0.0, (b.seconds - a.seconds) / static_cast<double>(b.size - a.size));
-    return a.seconds + slope * static_cast<double>(size - a.size);
+    double slope = (b.seconds - a.seconds) / static_cast<double>(b.size - a.size);
+    if (beyond) slope = std::max(0.0, slope);  // no time falls for ever
+    const Point &from = beyond ? b : a;
+    return from.seconds + slope * static_cast<double>(size - from.size);
 }
 
 Ranking rank(const std::vector<Curve> &curves, std::size_t size) {

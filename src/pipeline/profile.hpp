@@ -54,7 +54,7 @@ struct Curve {
     std::vector<Point> points;  ///< in the order of sizes; at least one
 
     /// What a transfer of `size` bytes is expected to take: in a straight line from point to point; below the first as
-    /// long as that; beyond the last with the bandwidth that lies between the last two. Nothing if the way is not for this
+    /// long as that; beyond the last with the bandwidth that lies between the last two, or as long as the last if times fall there. Nothing if the way is not for this
     /// size: what goes whole has an end, and blocks are not larger than the message.
     [[nodiscard]] std::optional<double> expected_seconds(std::size_t size) const;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
@@ -285,10 +286,12 @@ void write_profile(const std::string &path, const Profile &profile) {
     if (target.has_parent_path()) fs::create_directories(target.parent_path(), failure);
     const fs::path part = path + fmt::format(".{}", getpid());
     if (!failure) {
+        errno = 0;
         std::ofstream file(part);
         file << profile_text(profile);
         file.close();
-        if (!file) failure = std::make_error_code(std::errc::io_error);
+        // Streams have no errno of their own, but leave that of the call that failed.
+        if (!file) failure = std::error_code(errno != 0 ? errno : EIO, std::generic_category());
     }
     if (!failure) fs::rename(part, target, failure);
     if (!failure) return;

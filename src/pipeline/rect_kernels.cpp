@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "ocl/query.hpp"
 
@@ -91,7 +92,7 @@ bool RectKernels::build(cl_context context, cl_device_id device) {
         log_warning(
             "the device's compiler refused the kernels for strided regions ({}); they are copied slice by "
             "slice. {}",
-            code, program_ ? build_log(program_.get(), device) : "");
+            code_text(code), program_ ? build_log(program_.get(), device) : "");
         return false;
     }
     group_ = 256;

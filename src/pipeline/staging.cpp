@@ -9,8 +9,10 @@
 #include <cstring>
 #include <utility>
 
-#include "base/log.hpp"
-#include "ocl/query.hpp"
+#include <fmt/format.h>
+
+#include "base/status.hpp"
+#include "pipeline/page_lock.hpp"
 
 namespace cldist {
 namespace {
@@ -40,7 +42,7 @@ struct StagingPool::Slab {
     std::size_t piece;
     std::size_t size;
     std::byte *base;
-    Mem mem;
+    PageLock lock;
     std::vector<std::byte *> free;
 
     [[nodiscard]] bool unused() const { return free.size() * piece == size; }
@@ -102,21 +104,11 @@ StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces)
     const std::size_t size = piece * pieces;
     std::byte *memory = map_memory(size);
     auto slab = std::make_unique<Slab>(Slab{piece, size, memory, {}, {}});
-    cl_int code = CL_SUCCESS;
-    slab->mem =
-        Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, memory, &code));
-    void *mapped = nullptr;
-    if (code == CL_SUCCESS)
-        mapped = clEnqueueMapBuffer(queue_.get(), slab->mem.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0,
-                                    nullptr, nullptr, &code);
-    if (code != CL_SUCCESS) {
-        // Page-locked memory may be limited; any memory does, only slower.
-        log_info("{} bytes of staging memory are not page-locked: OpenCL error {}", size, code);
-        slab->mem.reset();
-    } else if (mapped != memory) {
+    try {
+        slab->lock = PageLock(context_.get(), queue_.get(), memory, size);
+    } catch (...) {
         munmap(memory, size);
-        throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE,
-                    "a mapped CL_MEM_USE_HOST_PTR buffer lies elsewhere than its memory");
+        throw;
     }
     for (std::size_t i = pieces; i-- > 0;) slab->free.push_back(slab->base + i * piece);
     unused_ += size;
@@ -130,11 +122,7 @@ std::size_t StagingPool::bytes_lent() const {
 }
 
 void StagingPool::destroy(Slab &slab) {
-    if (slab.mem) {
-        clEnqueueUnmapMemObject(queue_.get(), slab.mem.get(), slab.base, 0, nullptr, nullptr);
-        clFinish(queue_.get());
-        slab.mem.reset();
-    }
+    slab.lock = {};
     munmap(slab.base, slab.size);
 }
 

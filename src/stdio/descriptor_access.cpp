@@ -1,6 +1,7 @@
 #include "stdio/descriptor_access.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "stdio/file_failure.hpp"
+#include "stdio/file_name.hpp"
 #include "stdio/file_signals.hpp"
 
 namespace cldist {
@@ -23,7 +25,8 @@ namespace {
 // What direct I/O wants places in files and memory to be multiples of, on any file system.
 constexpr std::size_t alignment = 4096;
 
-// The same file, opened once more, past the page cache.
+// The same file, opened once more, past the page cache. Only files that can be so read and written are opened: opening a pipe
+// may wait for its other end, opening a terminal or tape may change it.
 class DirectDescriptor {
 public:
     DirectDescriptor() = default;
@@ -33,10 +36,14 @@ public:
 
     void open(int original) {
         const int flags = fcntl(original, F_GETFL);
-        if (flags < 0) return;  // the calls on the original will tell
-        descriptor_ =
-            ::open(fmt::format("/proc/self/fd/{}", original).c_str(), (flags & O_ACCMODE) | O_DIRECT | O_CLOEXEC);
+        struct stat status {};
+        // Otherwise the calls on the original tell what is wrong.
+        if (flags < 0 || (flags & O_PATH) != 0 || fstat(original, &status) != 0) return;
+        if (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)) return;
+        constexpr int kept = O_ACCMODE | O_SYNC | O_DSYNC | O_NOATIME;
+        descriptor_ = ::open(path_of(original).c_str(), (flags & kept) | O_DIRECT | O_CLOEXEC);
         if (descriptor_ < 0) warn(original, errno);
+        appends_ = (flags & O_APPEND) != 0;
     }
     void close() {
         if (descriptor_ >= 0) ::close(descriptor_);
@@ -44,18 +51,20 @@ public:
     }
     [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
     [[nodiscard]] int get() const { return descriptor_; }
+    /// Whether the original's writes go to the end of the file, wherever that is.
+    [[nodiscard]] bool appends() const { return appends_; }
 
     static void warn(int original, int error) {
         static std::once_flag once;
         std::call_once(once, [&] {
-            log_warning(
-                "CLDIST_DIRECT_IO: the file of descriptor {}, perhaps others too, goes through the page cache: {}",
-                original, std::generic_category().message(error));
+            log_warning("CLDIST_DIRECT_IO: {}, perhaps others too, goes through the page cache: {}",
+                        name_of_descriptor(original), std::generic_category().message(error));
         });
     }
 
 private:
     int descriptor_ = -1;
+    bool appends_ = false;
 };
 
 class DescriptorAccess final : public FileAccess {
@@ -63,7 +72,7 @@ public:
     DescriptorAccess(int descriptor, off_t start)
         : descriptor_(descriptor), start_(start), wants_direct_io_(config().direct_io == Switch::on) {}
 
-    [[nodiscard]] std::string name() const override { return fmt::format("descriptor {}", descriptor_); }
+    [[nodiscard]] std::string name() const override { return name_of_descriptor(descriptor_); }
     [[nodiscard]] bool parallel_reads() const override { return true; }
     [[nodiscard]] std::size_t granularity() const override { return wants_direct_io_ ? alignment : 1; }
     [[nodiscard]] std::size_t first_block() const override {
@@ -85,13 +94,13 @@ public:
         if (cached == size) return {size, {}};
         std::unique_lock one_at_a_time(uncached_, std::defer_lock);
         if (knows_cached_) one_at_a_time.lock();
-        FileResult rest = move("pread", offset + cached, to + cached, size - cached, pread);
+        FileResult rest = move("pread", offset + cached, to + cached, size - cached, direct_.is_open(), pread);
         rest.bytes += cached;
         return rest;
     }
     FileResult write(std::size_t offset, const std::byte *from, std::size_t size) override {
         const FileSignalsHeld held;
-        return move("pwrite", offset, from, size, pwrite);
+        return move("pwrite", offset, from, size, direct_.is_open() && !direct_.appends(), pwrite);
     }
 
 private:
@@ -110,11 +119,12 @@ private:
 
     // One call moves 2 GiB at most, and may be interrupted.
     template <typename Byte, typename Call>
-    FileResult move(const char *name_of_call, std::size_t offset, Byte *host, std::size_t size, Call &&call) {
+    FileResult move(const char *name_of_call, std::size_t offset, Byte *host, std::size_t size, bool may_be_direct,
+                    Call &&call) {
         std::size_t moved = 0;
         while (moved < size) {
             const off_t position = position_of(offset + moved);
-            const std::size_t direct = direct_size(position, host + moved, size - moved);
+            const std::size_t direct = may_be_direct ? direct_size(position, host + moved, size - moved) : 0;
             const ssize_t count = direct != 0 ? call(direct_.get(), host + moved, direct, position)
                                               : call(descriptor_, host + moved, size - moved, position);
             if (count == 0) return {moved, end_of_file(name(), offset + moved)};
@@ -135,7 +145,7 @@ private:
     // How much can be moved past the cache: as many whole pages as there are, if they begin at one.
     [[nodiscard]] std::size_t direct_size(off_t position, const std::byte *host, std::size_t size) const {
         const bool aligned = position % alignment == 0 && reinterpret_cast<std::uintptr_t>(host) % alignment == 0;
-        return direct_.is_open() && !refused_ && aligned ? size / alignment * alignment : 0;
+        return !refused_ && aligned ? size / alignment * alignment : 0;
     }
 
     const int descriptor_;

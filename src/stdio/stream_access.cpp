@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio_ext.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -12,10 +13,9 @@
 #include <cstddef>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "pipeline/file_operation.hpp"
 #include "stdio/file_failure.hpp"
+#include "stdio/file_name.hpp"
 #include "stdio/file_signals.hpp"
 
 namespace cldist {
@@ -42,8 +42,10 @@ std::optional<std::size_t> bytes_held(std::FILE *stream) {
 }
 
 // exit() wants the locks of all streams: glibc 2.39 waits for one that is held by a thread in fread. So bytes that may
-// never come, those of pipes, sockets and terminals, are waited for before fread, where that can be given up.
+// never come, those of pipes, sockets and terminals, are waited for before fread, where that can be given up. But fread asks
+// the system for nothing if the stream was not opened for reading, or has met its end.
 bool may_wait(std::FILE *stream) {
+    if (__freadable(stream) == 0 || std::feof(stream) != 0) return false;
     struct stat status {};
     const int descriptor = fileno(stream);
     if (descriptor < 0 || fstat(descriptor, &status) != 0) return false;
@@ -66,7 +68,7 @@ class StreamAccess final : public FileAccess {
 public:
     explicit StreamAccess(std::FILE *stream) : stream_(stream), lane_(FileLane::of(stream)) {}
 
-    [[nodiscard]] std::string name() const override { return fmt::format("stream {}", fmt::ptr(stream_)); }
+    [[nodiscard]] std::string name() const override { return name_of_stream(stream_); }
     [[nodiscard]] std::shared_ptr<FileLane> lane() const override { return lane_; }
 
     Status begin() override {

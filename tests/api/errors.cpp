@@ -147,21 +147,44 @@ void buffer_of_another_context(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
     const opencl other;
     const buffer_handle foreign = other.buffer(buffer_size);
-    call c = bench.good();
-    c.buffer = foreign;
-    bench.expect(which, c, CL_INVALID_CONTEXT);
+    const buffer_handle part_of_it = other.sub_buffer(foreign, 0, 64);
+    for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+        for (cl_mem buffer : {foreign.get(), part_of_it.get()}) {
+            call c = bench.good();
+            c.blocking = blocking;
+            c.buffer = buffer;
+            bench.expect(which, c, CL_INVALID_CONTEXT);
+        }
+    }
+}
+
+void queue_of_another_context(const mpi_view &mpi, part which) {
+    const error_bench bench(mpi);
+    const opencl other;
+    const queue_handle foreign = other.in_order_queue();
+    for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+        call c = bench.good();
+        c.blocking = blocking;
+        c.queue = foreign;
+        bench.expect(which, c, CL_INVALID_CONTEXT);
+    }
 }
 
 void event_of_another_context(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
     const opencl other;
+    const event_handle own = bench.cl.user_event();
     const event_handle foreign = other.user_event();
+    const cl_event list[] = {own, foreign};
+    for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+        call c = bench.good();
+        c.blocking = blocking;
+        c.number = 2;
+        c.events = list;
+        bench.expect(which, c, CL_INVALID_CONTEXT);
+    }
+    CL_OK(clSetUserEventStatus(own, CL_COMPLETE));
     CL_OK(clSetUserEventStatus(foreign, CL_COMPLETE));
-    const cl_event list[] = {foreign};
-    call c = bench.good();
-    c.number = 1;
-    c.events = list;
-    bench.expect(which, c, CL_INVALID_CONTEXT);
 }
 
 void past_the_end(const mpi_view &mpi, part which) {
@@ -373,6 +396,7 @@ COMMAND_CASES("without a queue is CL_INVALID_COMMAND_QUEUE", no_queue)
 COMMAND_CASES("without a buffer is CL_INVALID_MEM_OBJECT", no_buffer)
 COMMAND_CASES("of an image is CL_INVALID_MEM_OBJECT", image_as_buffer)
 COMMAND_CASES("of another context's buffer is CL_INVALID_CONTEXT", buffer_of_another_context)
+COMMAND_CASES("on another context's queue is CL_INVALID_CONTEXT", queue_of_another_context)
 COMMAND_CASES("that waits for another context's event is CL_INVALID_CONTEXT", event_of_another_context)
 COMMAND_CASES("past the end of its buffer is CL_INVALID_VALUE, also where offset + size overflows", past_the_end)
 COMMAND_CASES("with a wrong wait list is CL_INVALID_EVENT_WAIT_LIST", bad_wait_list)

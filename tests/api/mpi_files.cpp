@@ -86,6 +86,26 @@ MPI_CASE("file commands on no valid queue, buffer or wait list have OpenCL's err
     bench.expect_all(CL_INVALID_EVENT_WAIT_LIST, [](call &c) { c.number = 1; });
 }
 
+MPI_CASE("file commands with a buffer, event or queue of another context are CL_INVALID_CONTEXT", 1) {
+    const file_bench bench(mpi);
+    const opencl other;
+    const queue_handle queue = other.in_order_queue();
+    const buffer_handle foreign = other.buffer(buffer_size);
+    const buffer_handle part = other.sub_buffer(foreign, 0, 64);
+    const event_handle own_event = bench.cl.user_event();
+    const event_handle foreign_event = other.user_event();
+    const cl_event list[] = {own_event, foreign_event};
+    bench.expect_all(CL_INVALID_CONTEXT, [&](call &c) { c.queue = queue; });
+    bench.expect_all(CL_INVALID_CONTEXT, [&](call &c) { c.buffer = foreign; });
+    bench.expect_all(CL_INVALID_CONTEXT, [&](call &c) { c.buffer = part; });
+    bench.expect_all(CL_INVALID_CONTEXT, [&](call &c) {
+        c.number = 2;
+        c.events = list;
+    });
+    CL_OK(clSetUserEventStatus(own_event, CL_COMPLETE));
+    CL_OK(clSetUserEventStatus(foreign_event, CL_COMPLETE));
+}
+
 MPI_CASE("file commands on MPI_FILE_NULL are CL_INVALID_VALUE", 1) {
     const file_bench bench(mpi);
     bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.file = MPI_FILE_NULL; });

@@ -3,7 +3,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
+#include <map>
 #include <thread>
 
 #include <unistd.h>
@@ -209,6 +211,66 @@ TEST_CASE("a thread waits while another one sets the user event that it waits fo
         other.join();
         CL_OK(set);
         CHECK(status_of(marked) == CL_COMPLETE);
+    }
+}
+
+TEST_CASE("while processes wait for an answer a thread can set the user event that it depends on") {
+    const setup cl;
+    const char *const source = "kernel void k(global uchar *data) { data[0] = 1; }";
+    const program_handle program = cl.program(source);
+    std::array<char, 4096> answer{};
+    const std::map<std::string, std::function<cl_int(cl_event)>> questions = {
+        {"the status",
+         [&](cl_event event) {
+             return clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(cl_int), answer.data(), nullptr);
+         }},
+        {"the times",
+         [&](cl_event event) {
+             clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(cl_ulong), answer.data(), nullptr);
+             return CL_SUCCESS;  // natively, too, they may not be there yet
+         }},
+        {"a kernel",
+         [&](cl_event) { return cl.kernel(program, "k").get() != nullptr ? CL_SUCCESS : CL_INVALID_KERNEL; }},
+        {"a build",
+         [&](cl_event) { return cl.program(source, "-DA").get() != nullptr ? CL_SUCCESS : CL_INVALID_PROGRAM; }},
+        {"a log",
+         [&](cl_event) {
+             return clGetProgramBuildInfo(program, devices().back(), CL_PROGRAM_BUILD_LOG, answer.size(), answer.data(),
+                                          nullptr);
+         }},
+        {"the sizes of binaries",
+         [&](cl_event) {
+             std::vector<std::size_t> sizes(cl.count());
+             return clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizes.size() * sizeof(std::size_t), sizes.data(),
+                                     nullptr);
+         }},
+    };
+    const buffer_handle buffer = cl.buffer(64);
+    const buffer_handle copy = cl.buffer(64);
+    const buffer_handle other = cl.buffer(64);
+    const bytes data(64, 1);
+    for (const auto &[name, ask] : questions) {
+        CAPTURE(name);
+        const event_handle go = cl.user_event();
+        const cl_event gate = go;
+        event_handle filled;
+        event_handle copied;
+        CL_OK(clEnqueueFillBuffer(cl.queues.front(), buffer, data.data(), 1, 0, 64, 1, &gate, filled.out()));
+        const cl_event after = filled;
+        CL_OK(clEnqueueCopyBuffer(cl.queues.back(), buffer, copy, 0, 0, 64, 1, &after, copied.out()));
+        for (const queue_handle &queue : cl.queues) CL_OK(clFlush(queue));
+        cl_int set = CL_INVALID_EVENT;
+        std::thread setter([&] {
+            // Nothing tells that a thread is in a call, and all processes must make the calls in one order.
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            set = clSetUserEventStatus(gate, CL_COMPLETE);
+        });
+        // The process that has the last device waits here, those that have not may go on to the question.
+        CL_OK(clEnqueueWriteBuffer(cl.queues.back(), other, CL_TRUE, 0, 64, data.data(), 0, nullptr, nullptr));
+        CL_OK(ask(copied));
+        setter.join();
+        CL_OK(set);
+        complete(copied);
     }
 }
 

@@ -98,6 +98,47 @@ void user_event_differs() {
     for (const cl_command_queue queue : cl.queues) clFinish(queue);
 }
 
+/// Nobody ever sets what commands of all wait for.
+void user_event_unset() {
+    auto &cl = *new objects;
+    cl.make();
+    cl.use();
+    cl_int error = CL_SUCCESS;
+    const cl_event user = clCreateUserEvent(cl.context, &error);
+    check(error, "clCreateUserEvent");
+    for (const cl_command_queue queue : cl.queues) {
+        cl_event event = nullptr;
+        check(clEnqueueReadBuffer(queue, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 1, &user, &event), "read");
+        check(clEnqueueCopyBuffer(queue, cl.buffer, cl.buffer, 0, size / 2, size / 2, 1, &event, nullptr), "copy");
+        check(clEnqueueWriteBuffer(queue, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 1, &user, nullptr), "write");
+        check(clFlush(queue), "clFlush");
+    }
+}
+
+/// Takes it for granted that the last device works in the program's memory; and rightly of another buffer that it does not.
+void host_memory_unseen() {
+    objects cl;
+    cl.make();
+    cl_int error = CL_SUCCESS;
+    for (const std::size_t bytes : {std::size_t{4096}, std::size_t{8192}}) {
+        const cl_mem memory =
+            clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, cl.host.data(), &error);
+        check(error, "clCreateBuffer");
+        const int value = 7;
+        check(clEnqueueFillBuffer(cl.queues.back(), memory, &value, sizeof value, 0, bytes, 0, nullptr, nullptr),
+              "fill");
+        if (bytes != 4096) {
+            void *const mapped = clEnqueueMapBuffer(cl.queues.back(), memory, CL_TRUE, CL_MAP_READ, 0, bytes, 0,
+                                                    nullptr, nullptr, &error);
+            check(error, "clEnqueueMapBuffer");
+            check(clEnqueueUnmapMemObject(cl.queues.back(), memory, mapped, 0, nullptr, nullptr), "unmap");
+        }
+        check(clFinish(cl.queues.back()), "clFinish");
+        check(clReleaseMemObject(memory), "clReleaseMemObject");
+    }
+    cl.release();
+}
+
 void die() {
     std::fprintf(stderr, "dies\n");
     raise(SIGKILL);
@@ -135,6 +176,10 @@ int main(int argc, char **argv) {
         sizes_differ();
     } else if (way == "user-event-differs") {
         user_event_differs();
+    } else if (way == "user-event-unset") {
+        user_event_unset();
+    } else if (way == "host-memory-unseen") {
+        host_memory_unseen();
     } else if (way == "nothing-released") {
         // In memory that is not freed, for commands in flight.
         auto &cl = *new objects;

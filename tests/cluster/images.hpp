@@ -118,6 +118,18 @@ inline bool on_cluster() {
     return name.find("cldist") != std::string::npos;
 }
 
+/// NVIDIA's driver (580) has no copies between arrays of 1D images and other objects: it refuses them with CL_INVALID_VALUE,
+/// and so does the cluster platform where such devices are to do them.
+inline bool copies_arrays_of_1d_images() {
+    constexpr cl_uint nvidia = 0x10de;
+    const auto &devices = machine::get().devices;
+    return std::none_of(devices.begin(), devices.end(), [](cl_device_id device) {
+        cl_uint vendor = 0;
+        CL_OK(clGetDeviceInfo(device, CL_DEVICE_VENDOR_ID, sizeof vendor, &vendor, nullptr));
+        return vendor == nvidia;
+    });
+}
+
 inline kernel_handle make_kernel(const char *name) {
     cl_int code = CL_SUCCESS;
     kernel_handle kernel(clCreateKernel(machine::get().program, name, &code));

@@ -11,6 +11,7 @@
 namespace {
 
 bool refuses = false;
+bool refuses_platform = false;  // within the program's own call
 
 void expect(bool right, const char *what, int code = 0) {
     if (right) return;
@@ -23,14 +24,19 @@ void expect(bool right, const char *what, int code = 0) {
 // The platform's calls come here, too.
 extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size,
                                                           void *host, cl_int *code) {
-    if (refuses) {
+    static thread_local bool within = false;
+    if (refuses || (refuses_platform && within)) {
         if (code != nullptr) *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
         return nullptr;
     }
     decltype(&clCreateBuffer) next = nullptr;
     void *const symbol = dlsym(RTLD_NEXT, "clCreateBuffer");
     std::memcpy(&next, &symbol, sizeof next);
-    return next(context, flags, size, host, code);
+    const bool outer = !within;
+    within = true;
+    const cl_mem memory = next(context, flags, size, host, code);
+    within = !outer;
+    return memory;
 }
 
 int main() {
@@ -72,6 +78,18 @@ int main() {
     write(other);
     expect(is_read(last, other), "the read of another buffer", code);
     expect(is_read(first, refused), "the read where the bytes are", code);
+    // Memory that is to have contents at once: what one process lacks, none has.
+    const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    if (rank == nullptr) rank = std::getenv("PMI_RANK");  // MPICH
+    refuses_platform = rank != nullptr && std::strcmp(rank, "1") == 0;
+    std::vector<char> contents(size, 'y');
+    const cl_mem none = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, size, contents.data(), &code);
+    refuses_platform = false;
+    expect(none == nullptr && code == CL_MEM_OBJECT_ALLOCATION_FAILURE, "memory that one process lacks", code);
+    const cl_mem some = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, size, contents.data(), &code);
+    expect(some != nullptr && code == CL_SUCCESS, "memory for all", code);
+    clReleaseMemObject(some);
+
     expect(clFinish(first) == CL_SUCCESS && clFinish(last) == CL_SUCCESS, "clFinish");
     for (const cl_mem buffer : {refused, other}) clReleaseMemObject(buffer);
     for (const cl_command_queue queue : {first, last}) clReleaseCommandQueue(queue);

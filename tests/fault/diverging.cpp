@@ -13,7 +13,7 @@
 
 #include <mpi.h>
 
-#include "cluster/divergence_watch.hpp"
+#include "cluster/world/divergence_watch.hpp"
 
 using namespace cldist::cluster;
 
@@ -21,10 +21,16 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr CallSite write_site{"clEnqueueWriteBuffer", "queue, buffer, blocking, offset, size"};
-constexpr CallSite read_site{"clEnqueueReadBuffer", "queue, buffer, blocking, offset, size"};
-constexpr CallSite finish_site{"clFinish", "queue"};
-constexpr CallSite flush_site{"clFlush", "queue"};
+constexpr Call write_call{"clEnqueueWriteBuffer",
+                          Comparison::always,
+                          {calls::scalar("queue"), calls::scalar("buffer"), calls::scalar("blocking"),
+                           calls::scalar("offset"), calls::scalar("size")}};
+constexpr Call read_call{"clEnqueueReadBuffer",
+                         Comparison::always,
+                         {calls::scalar("queue"), calls::scalar("buffer"), calls::scalar("blocking"),
+                          calls::scalar("offset"), calls::scalar("size")}};
+constexpr Call finish_call{"clFinish", Comparison::always, {calls::scalar("queue")}};
+constexpr Call flush_call{"clFlush", Comparison::always, {calls::scalar("queue")}};
 
 struct Process {
     int rank;
@@ -32,7 +38,7 @@ struct Process {
     std::unique_ptr<CallLog> log = std::make_unique<CallLog>();
 
     [[nodiscard]] bool is_last() const { return rank == last_rank; }
-    void write(std::uint64_t size) const { log->record<write_site>(2, 5, 0, 0, size); }
+    void write(std::uint64_t size) const { log->record<write_call>(2, 5, 0, 0, size); }
     void writes(std::uint64_t count) const {
         for (std::uint64_t i = 0; i < count; ++i) write(i);
     }
@@ -63,7 +69,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          p.writes(56);
          say_when("diverges");
          if (p.is_last()) {
-             p.log->record<read_site>(2, 5, 0, 0, 4096);
+             p.log->record<read_call>(2, 5, 0, 0, 4096);
          } else {
              p.write(4096);
          }
@@ -76,14 +82,14 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          sleep(0.3);
          say_when("diverges");
          p.write(p.is_last() ? 8192 : 4096);
-         p.log->record<finish_site>(2);
+         p.log->record<finish_call>(2);
          sleep(60);
      }},
     // The others are blocked in the call before the one that differs.
     {"behind",
      [](const Process &p) {
          p.writes(56);
-         p.log->record<finish_site>(2);
+         p.log->record<finish_call>(2);
          if (!p.is_last()) sleep(1);
          say_when("diverges");
          p.write(p.is_last() ? 8192 : 4096);
@@ -93,7 +99,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
      [](const Process &p) {
          p.writes(56);
          say_when("diverges");
-         p.log->record<finish_site>(p.is_last() ? 3 : 2);
+         p.log->record<finish_call>(p.is_last() ? 3 : 2);
          if (p.is_last()) block_for_ever();
          p.writes(100);
          sleep(60);
@@ -104,7 +110,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          p.writes(56);
          say_when("diverges");
          if (p.is_last()) return;
-         p.log->record<finish_site>(2);
+         p.log->record<finish_call>(2);
          sleep(60);
      }},
     {"first-ends-early",
@@ -112,14 +118,14 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          p.writes(56);
          say_when("diverges");
          if (p.rank == 0) return;
-         p.log->record<finish_site>(2);
+         p.log->record<finish_call>(2);
          block_for_ever();
      }},
     {"more-at-the-end",
      [](const Process &p) {
          p.writes(56);
          sleep(0.3);
-         if (p.is_last()) p.log->record<flush_site>(1);
+         if (p.is_last()) p.log->record<flush_call>(1);
          say_when("diverges");
      }},
     {"many-more",
@@ -161,7 +167,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
      [](const Process &p) {
          p.writes(56);
          if (p.is_last()) sleep(3);
-         p.log->record<finish_site>(2);
+         p.log->record<finish_call>(2);
      }},
     // Blocked in a call that all have made, and far behind one another.
     {"far-behind",

@@ -190,6 +190,11 @@ void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
     } else if (rank == 1) {
+        // To a pipe this is buffered. The other stream is never to be flushed: a thread has gone with its lock.
+        ::dup2(STDERR_FILENO, STDOUT_FILENO);
+        std::printf("printed before the receive\n");
+        std::FILE *const locked = std::tmpfile();
+        std::thread([locked] { flockfile(locked); }).join();
         cl_event event = nullptr;
         cl_int code = clEnqueueRecvBuffer(d.queue, d.buffer, blocking, 0, 1000, 0, 1, MPI_COMM_WORLD, 0, nullptr,
                                           blocking == CL_TRUE ? nullptr : &event);
@@ -199,6 +204,73 @@ void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
         }
         std::fprintf(stderr, "the receive ended with %d\n", code);
         std::fflush(stderr);
+    }
+    MPI_Finalize();
+}
+
+/// Rank 1 was converted to commands, rank 0 was not.
+void half_converted(const bare_device &d, int rank) {
+    constexpr std::size_t half = 1 << 19;
+    if (rank == 1) {
+        cl_event event = nullptr;
+        expect("the send-receive",
+               clEnqueueSendrecvBuffer(d.queue, d.buffer, CL_FALSE, 0, half, 0, 3, d.buffer, half, half, 0, 3,
+                                       MPI_COMM_WORLD, 0, nullptr, &event),
+               CL_SUCCESS);
+        // As above.
+        ::sleep(4);
+        clReleaseEvent(event);
+    } else if (rank == 0) {
+        std::vector<char> bytes(half);
+        MPI_Send(bytes.data(), static_cast<int>(half), MPI_CHAR, 1, 3, MPI_COMM_WORLD);
+        MPI_Recv(bytes.data(), static_cast<int>(half), MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Finalize();
+}
+
+/// Rank 0 receives what the command of rank 1 announces, and not the message.
+void half_converted_receive(const bare_device &d, int rank, const std::string &how) {
+    constexpr std::size_t size = 1 << 19;
+    if (rank == 1) {
+        cl_event event = nullptr;
+        expect("the send",
+               clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, size, 0, 3, MPI_COMM_WORLD, 0, nullptr, &event),
+               CL_SUCCESS);
+        // As above.
+        ::sleep(4);
+        clReleaseEvent(event);
+    } else if (rank == 0) {
+        std::vector<char> bytes(size);
+        const auto count = static_cast<int>(size);
+        MPI_Request request = MPI_REQUEST_NULL;
+        MPI_Message message = MPI_MESSAGE_NULL;
+        if (how == "irecv") {
+            MPI_Irecv(bytes.data(), count, MPI_CHAR, 1, 3, MPI_COMM_WORLD, &request);
+        } else {
+            MPI_Mprobe(1, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+            if (how == "mrecv") {
+                MPI_Mrecv(bytes.data(), count, MPI_CHAR, &message, MPI_STATUS_IGNORE);
+            } else {
+                MPI_Imrecv(bytes.data(), count, MPI_CHAR, &message, &request);
+            }
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Finalize();
+}
+
+/// The receive comes late: the report says so, but nothing is wrong.
+void late_receive(const bare_device &d, int rank) {
+    if (rank == 1) {
+        expect("the send",
+               clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1 << 19, 0, 3, MPI_COMM_WORLD, 0, nullptr, nullptr),
+               CL_SUCCESS);
+    } else if (rank == 0) {
+        // As above.
+        ::sleep(3);
+        expect("the receive",
+               clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1 << 19, 1, 3, MPI_COMM_WORLD, 0, nullptr, nullptr),
+               CL_SUCCESS);
     }
     MPI_Finalize();
 }
@@ -217,6 +289,16 @@ int main(int argc, char **argv) {
         stalled_blocking_receive(d, rank, false);
     } else if (what == "stalled-behind-receive") {
         stalled_blocking_receive(d, rank, true);
+    } else if (what == "half-converted") {
+        half_converted(d, rank);
+    } else if (what == "half-converted-irecv") {
+        half_converted_receive(d, rank, "irecv");
+    } else if (what == "half-converted-mrecv") {
+        half_converted_receive(d, rank, "mrecv");
+    } else if (what == "half-converted-imrecv") {
+        half_converted_receive(d, rank, "imrecv");
+    } else if (what == "late-receive") {
+        late_receive(d, rank);
     } else if (what == "finalize-in-flight") {
         finalize_in_flight(d, rank);
     } else if (what == "finalize-unmatched") {

@@ -1,6 +1,7 @@
 /// What a file command, its event and its wait list promise.
 
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 #include "file_commands.hpp"
@@ -33,6 +34,43 @@ struct bench {
     temporary_file file;
     stream opened;
     descriptor fd;
+};
+
+/// A thread that makes one call.
+class caller {
+public:
+    explicit caller(std::function<cl_int()> call)
+        : thread_([this, call = std::move(call)] {
+              id_ = ::gettid();
+              code_ = call();
+              returned_ = true;
+          }) {}
+
+    /// Returns once the call sleeps, whatever it waits for, or has returned. A call that goes too far has then done so.
+    void let_it_go_as_far_as_it_goes() const {
+        for (int asleep = 0; asleep < 20 && !returned_; std::this_thread::yield()) {
+            asleep = id_ != 0 && sleeps() ? asleep + 1 : 0;
+        }
+    }
+    [[nodiscard]] bool returned() const { return returned_; }
+    cl_int code() {
+        thread_.join();
+        return code_;
+    }
+
+private:
+    [[nodiscard]] bool sleeps() const {
+        std::ifstream file("/proc/self/task/" + std::to_string(id_) + "/stat");
+        std::string stat;
+        std::getline(file, stat);
+        const std::size_t name_end = stat.rfind(')');
+        return name_end != std::string::npos && stat.compare(name_end, 3, ") S") == 0;
+    }
+
+    std::atomic<pid_t> id_ = 0;
+    std::atomic<bool> returned_ = false;
+    cl_int code_ = 1;
+    std::jthread thread_;  // the last: it uses the others
 };
 
 }  // namespace
@@ -77,18 +115,16 @@ MPI_CASE("a blocking file command whose wait list fails while it waits touches n
             const bench b;
             const event_handle gate = b.cl.user_event();
             const cl_event wait = gate;
-            std::jthread failing([&](const std::stop_token &) {
-                // The call below is given the time to begin its wait: either way the outcome is the same.
-                std::this_thread::sleep_for(std::chrono::milliseconds(2));
-                clSetUserEventStatus(gate, -77);
-            });
             file_call c = b.good();
             c.blocking = CL_TRUE;
             c.number = 1;
             c.events = &wait;
             event_handle event;
-            CHECK(issue(which, c, with_event ? event.out() : nullptr) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-            failing.join();
+            caller call([&] { return issue(which, c, with_event ? event.out() : nullptr); });
+            call.let_it_go_as_far_as_it_goes();
+            CHECK(!call.returned());
+            CL_OK(clSetUserEventStatus(gate, -77));
+            CHECK(call.code() == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
             b.expect_untouched();
         }
     }
@@ -102,22 +138,17 @@ MPI_CASE("a blocking file command, with event or without, touches its file after
             const event_handle gate = b.cl.user_event();
             const cl_event wait = gate;
             CL_OK(clEnqueueBarrierWithWaitList(b.queue, 1, &wait, nullptr));
-            bytes before;
-            std::jthread other([&] {
-                // The call below is given the time to go too far.
-                std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                before = b.file.content();
-                const bytes fresh = pattern(3, 100'000);
-                if (::pwrite(b.fd, fresh.data(), fresh.size(), 0) == 100'000) {
-                    clSetUserEventStatus(gate, CL_COMPLETE);
-                }
-            });
             file_call c = b.good();
             c.blocking = CL_TRUE;
             event_handle event;
-            CL_OK(issue(which, c, with_event ? event.out() : nullptr));
-            other.join();
-            expect_same(before, pattern(2, 100'000));
+            caller call([&] { return issue(which, c, with_event ? event.out() : nullptr); });
+            call.let_it_go_as_far_as_it_goes();
+            CHECK(!call.returned());
+            expect_same(b.file.content(), pattern(2, 100'000));
+            const bytes fresh = pattern(3, 100'000);
+            CHECK(::pwrite(b.fd, fresh.data(), fresh.size(), 0) == 100'000);
+            CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+            CL_OK(call.code());
             if (writes_file(which)) {
                 REQUIRE(std::fflush(b.opened) == 0);
                 expect_same(b.file.content(), pattern(1, 100'000));
@@ -133,27 +164,40 @@ MPI_CASE("a blocking command that waits for its queue does not keep its stream f
     const event_handle gate = b.cl.user_event();
     const cl_event wait = gate;
     CL_OK(clEnqueueBarrierWithWaitList(b.queue, 1, &wait, nullptr));
-    cl_int code = 1;
-    {
-        const std::jthread blocked([&] {
-            file_call c = b.good(10);
-            c.blocking = CL_TRUE;
-            code = issue(command::stream_write, c, nullptr);
-        });
-        // The call above is given the time to take its place.
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        const queue_handle queue = b.cl.in_order_queue();
-        const event_handle event = write_stream(queue, b.buffer, 500, 500, b.opened);
-        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-        while (status_of(event) > CL_COMPLETE && std::chrono::steady_clock::now() < deadline) {
-            std::this_thread::yield();
-        }
-        CHECK(status_of(event) == CL_COMPLETE);
-        CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
-        expect_moved(event, 500);
+    file_call c = b.good(10);
+    c.blocking = CL_TRUE;
+    caller call([&] { return issue(command::stream_write, c, nullptr); });
+    call.let_it_go_as_far_as_it_goes();
+    const queue_handle queue = b.cl.in_order_queue();
+    const event_handle event = write_stream(queue, b.buffer, 500, 500, b.opened);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (status_of(event) > CL_COMPLETE && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::yield();
     }
-    CHECK(code == CL_SUCCESS);
+    CHECK(status_of(event) == CL_COMPLETE);
+    CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+    expect_moved(event, 500);
+    CL_OK(call.code());
     CHECK(std::ftell(b.opened) == 510);
+}
+
+MPI_CASE("a file command that succeeds leaves errno as it was", 1) {
+    constexpr int before = 4711;
+    for (const command which : all_commands) {
+        for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+            for (const bool with_event : {false, true}) {
+                const bench b;
+                file_call c = b.good();
+                c.blocking = blocking;
+                event_handle event;
+                errno = before;
+                const cl_int code = issue(which, c, with_event ? event.out() : nullptr);
+                CHECK(errno == before);
+                CL_OK(code);
+                CL_OK(clFinish(b.queue));
+            }
+        }
+    }
 }
 
 MPI_CASE("a file command of no bytes completes and touches nothing", 1) {

@@ -55,6 +55,31 @@ MPI_CASE("the position of a descriptor is neither used nor changed", 1) {
     expect_same(file.content(), wanted);
 }
 
+MPI_CASE("what is written to a file that was opened with O_APPEND goes to its end, whatever the offset", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    constexpr std::size_t old_size = 8192;
+    for (const std::size_t size : {100UL, 65'536UL, 4UL * MiB + 100}) {
+        CAPTURE(size);
+        const buffer_handle buffer = cl.filled(size, 2);
+        for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+            const temporary_file file(pattern(1, old_size));
+            const descriptor fd(file.path(), O_RDWR | O_APPEND);
+            event_handle event;
+            CL_OK(issue(command::file_write, {queue, buffer, 0, size, nullptr, fd, 0, blocking}, event.out()));
+            expect_moved(event, size);
+            bytes wanted = pattern(1, old_size);
+            const bytes appended = pattern(2, size);
+            wanted.insert(wanted.end(), appended.begin(), appended.end());
+            expect_same(file.content(), wanted);
+            // Its reads are at the offset all the same.
+            const buffer_handle target = cl.filled(size, 3);
+            expect_moved(read_file(queue, target, 0, size, fd, old_size), size);
+            cl.expect(target, 0, size, 2);
+        }
+    }
+}
+
 MPI_CASE("many reads and writes in flight on one descriptor all find their places", 1) {
     const opencl cl;
     constexpr std::size_t count = 200;

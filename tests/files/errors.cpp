@@ -77,16 +77,30 @@ void another_context(command which) {
     const error_bench bench;
     const opencl other;
     const buffer_handle foreign = other.buffer(buffer_size);
+    const buffer_handle part = other.sub_buffer(foreign, 0, 64);
+    const queue_handle queue = other.in_order_queue();
+    const event_handle own_event = bench.cl.user_event();
     const event_handle foreign_event = other.user_event();
+    const cl_event list[] = {own_event, foreign_event};
+    for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+        for (cl_mem buffer : {foreign.get(), part.get()}) {
+            file_call c = bench.good();
+            c.blocking = blocking;
+            c.buffer = buffer;
+            bench.expect(which, c, CL_INVALID_CONTEXT);
+        }
+        file_call c = bench.good();
+        c.blocking = blocking;
+        c.number = 2;
+        c.events = list;
+        bench.expect(which, c, CL_INVALID_CONTEXT);
+        c = bench.good();
+        c.blocking = blocking;
+        c.queue = queue;
+        bench.expect(which, c, CL_INVALID_CONTEXT);
+    }
+    CL_OK(clSetUserEventStatus(own_event, CL_COMPLETE));
     CL_OK(clSetUserEventStatus(foreign_event, CL_COMPLETE));
-    const cl_event list[] = {foreign_event};
-    file_call c = bench.good();
-    c.buffer = foreign;
-    bench.expect(which, c, CL_INVALID_CONTEXT);
-    c = bench.good();
-    c.number = 1;
-    c.events = list;
-    bench.expect(which, c, CL_INVALID_CONTEXT);
 }
 
 void past_the_end(command which) {
@@ -250,7 +264,7 @@ void order_of_checks(command which) {
 
 FILE_COMMAND_CASES("without a queue is CL_INVALID_COMMAND_QUEUE", no_queue)
 FILE_COMMAND_CASES("without a buffer is CL_INVALID_MEM_OBJECT", no_buffer)
-FILE_COMMAND_CASES("with a buffer or event of another context is CL_INVALID_CONTEXT", another_context)
+FILE_COMMAND_CASES("with a buffer, event or queue of another context is CL_INVALID_CONTEXT", another_context)
 FILE_COMMAND_CASES("past the end of its buffer is CL_INVALID_VALUE, also where offset + size overflows", past_the_end)
 FILE_COMMAND_CASES("with a wrong wait list is CL_INVALID_EVENT_WAIT_LIST", bad_wait_list)
 FILE_COMMAND_CASES("of a sub-buffer that is not aligned is CL_MISALIGNED_SUB_BUFFER_OFFSET", misaligned_sub_buffer)

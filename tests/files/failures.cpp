@@ -235,15 +235,71 @@ MPI_CASE("a file opened for the other direction is EBADF and stays as it was", 1
     expect_same(file.content(), pattern(2, 200'000));
 }
 
-MPI_CASE("a descriptor that is closed is EBADF, a directory EISDIR, a pipe ESPIPE", 1) {
+MPI_CASE("a pipe or socket whose stream is for writing only can't be read: EBADF, without waiting for bytes", 1) {
+    const failure_bench bench(1000);
+    for (const form how : all_forms) {
+        pipe_ends pipe;
+        const stream to_pipe(pipe.writing->give(), "wb");
+        bench.expect(command::stream_read, how, on(to_pipe), {CL_FILE_ERROR, EBADF, 0});
+        int ends[2];
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+        const descriptor far(ends[0]);
+        const stream to_socket(ends[1], "wb");
+        bench.expect(command::stream_read, how, on(to_socket), {CL_FILE_ERROR, EBADF, 0});
+    }
+}
+
+MPI_CASE("a terminal whose stream has met its end is not asked for more", 1) {
+    const failure_bench bench(1000);
+    const descriptor far(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+    REQUIRE(::grantpt(far) == 0);
+    REQUIRE(::unlockpt(far) == 0);
+    char path[100];
+    REQUIRE(::ptsname_r(far, path, sizeof path) == 0);
+    const stream terminal(::open(path, O_RDWR | O_NOCTTY | O_CLOEXEC), "rb");
+    const char end_of_input = 4;
+    REQUIRE(::write(far, &end_of_input, 1) == 1);
+    REQUIRE(std::fgetc(terminal) == EOF);
+    REQUIRE(std::feof(terminal) != 0);
+    for (const form how : all_forms) {
+        bench.expect(command::stream_read, how, on(terminal), {CL_END_OF_FILE, 0, 0});
+    }
+}
+
+MPI_CASE("what failed is named by its path", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.buffer(100);
+    const temporary_file file(pattern(2, 50));
+    const descriptor fd(file.path(), O_RDONLY);
+    const stream opened(file.path(), "rb");
+    for (const command which : {command::file_read, command::stream_read}) {
+        event_handle event;
+        CL_OK(issue(which, {queue, buffer, 0, 100, opened, fd}, event.out()));
+        expect_file_failure(event, CL_END_OF_FILE, 0, 50);
+        const std::string message = transfer_text(event, CL_TRANSFER_ERROR_MESSAGE);
+        CAPTURE(message);
+        CHECK(message.find("(" + file.path() + ") ended after 50 bytes") != std::string::npos);
+    }
+}
+
+MPI_CASE("a descriptor that is closed or only names its file is EBADF, a directory EISDIR, a pipe or FIFO ESPIPE", 1) {
     const failure_bench bench(100'000);
     const pipe_ends pipe;
     const descriptor folder(test_folder(), O_RDONLY | O_DIRECTORY);
+    const temporary_file file(pattern(2, 200'000));
+    const descriptor name_only(file.path(), O_PATH);
+    const std::string fifo_path = new_path();
+    REQUIRE(::mkfifo(fifo_path.c_str(), 0600) == 0);
+    // Nobody has its other end: opening it once more would wait for somebody.
+    const descriptor fifo(fifo_path, O_RDONLY | O_NONBLOCK);
     int closed = ::dup(folder);
     ::close(closed);
     for (const form how : all_forms) {
+        bench.expect(command::file_read, how, on(fifo, 0), {CL_FILE_ERROR, ESPIPE, 0});
         for (const command which : {command::file_write, command::file_read}) {
             bench.expect(which, how, on(closed, 0), {CL_FILE_ERROR, EBADF, 0});
+            bench.expect(which, how, on(name_only, 0), {CL_FILE_ERROR, EBADF, 0});
             bench.expect(which, how, on(writes_file(which) ? *pipe.writing : *pipe.reading, 0),
                          {CL_FILE_ERROR, ESPIPE, 0});
         }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs the build into a temporary folder, looks at what is exported, compiles a program against it and runs it.
-# Usage: check_installed.sh BUILD_FOLDER MPICC MPIRUN PROGRAM EXPORTS_MAP [HDF5_PROGRAM HDF5_EXPORTS_MAP PKG_CONFIG_NAME...]
+# Usage: check_installed.sh BUILD_FOLDER MPICC MPIRUN PROGRAM EXPORTS_MAP OPENCL_PROGRAM [HDF5_PROGRAM HDF5_EXPORTS_MAP PKG_CONFIG_NAME...]
 # With HDF5_PROGRAM: the same for libcldist-hdf5, with the HDF5 library of each name in turn.
 set -euo pipefail
-build=$1 mpicc=$2 mpirun=$3 program=$4 exports=$5 hdf5_program=${6-} hdf5_exports=${7-}
-shift $(($# < 7 ? $# : 7))
+build=$1 mpicc=$2 mpirun=$3 program=$4 exports=$5 opencl_program=$6 hdf5_program=${7-} hdf5_exports=${8-}
+shift $(($# < 8 ? $# : 8))
 
 fail() { echo "FAILED: $*"; exit 1; }
 
@@ -61,6 +61,35 @@ vendors=$("$dir/root$prefix/bin/cldist" run --rank -- printenv OCL_ICD_VENDORS)
 [[ $vendors == "$dir/root$prefix"/* ]] || fail "bin/cldist gives programs the drivers of $vendors"
 driver=$(cat "$vendors"/*.icd)
 [[ $driver == "$prefix"/*libcldist-cluster.so* && -e $dir/root$driver ]] || fail "the installed driver is $driver"
+
+# With nothing in the environment the libraries find each other, and an OpenCL program finds the platform. The driver's path
+# in the .icd file is that of an installation without DESTDIR: until it is corrected, what is wrong is said in one line.
+bare=(env -i "PATH=$PATH" "HOME=$dir" POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+if [ ! -e "$driver" ]; then
+    status=0
+    said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" run -n 2 "$opencl_program" 2>&1) || status=$?
+    [[ $status = 1 && $(wc -l <<<"$said") = 1 && $said == *"the cluster platform does not load: $driver: "* ]] ||
+        fail "a platform that does not load: status $status, says $said"
+    said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" doctor || true)
+    grep -q "^PROBLEM  cluster platform: .* does not load: $driver: " <<<"$said" ||
+        fail "doctor does not find the platform that does not load: $said"
+fi
+echo "$dir/root$driver" >"$vendors/cldist-cluster.icd"
+said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" run -n 2 --devices cpu "$opencl_program" --devices 2 2>&1) ||
+    fail "an OpenCL program under the installed cldist run: $said"
+[[ $said == *" 2 devices: "*correct* ]] || fail "an OpenCL program under the installed cldist run says $said"
+said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" doctor || true)
+grep -q "^ok       cluster platform: " <<<"$said" || fail "doctor does not find the installed platform: $said"
+# The documents, and what points to them.
+for document in README.md CHANGELOG.md api.md cluster.md configuration.md tuning.md; do
+    [ -s "$dir/root$prefix/share/doc/cldist/$document" ] || fail "no share/doc/cldist/$document"
+done
+said=$("${bare[@]}" CLDIST_DEPHT=3 "$dir/root$prefix/bin/cldist" doctor || true)
+named=$(sed -n 's/.*CLDIST_DEPHT.*-> correct it; \(.*\) has the settings/\1/p' <<<"$said")
+[ -s "$named" ] || fail "doctor points to \"$named\", which is not there"
+for library in "$libdir"/libcldist*.so; do
+    missing=$(env -u LD_LIBRARY_PATH ldd "$library" | grep 'libcldist.*not found') && fail "$library: $missing"
+done
 
 read -ra flags < <(pkg-config --cflags --libs cldist)
 "$mpicc" -std=c99 -pedantic-errors -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=300 "$program" "${flags[@]}" \

@@ -15,8 +15,6 @@ namespace {
 
 constexpr std::array<std::size_t, 6> sizes{0, 1, 64, 16 << 10, 100 << 10, 5 << 20};
 
-#define MPI_OK(expression) REQUIRE((expression) == MPI_SUCCESS)
-
 int count_of(std::size_t size) { return static_cast<int>(size); }
 
 /// Waits for a request, as MPI_Wait does, but ends when another rank has left the case.

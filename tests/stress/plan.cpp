@@ -59,7 +59,9 @@ public:
             for (; next_wild != wild_sends.cend() && random.chance(20); ++next_wild) {
                 result.commands.push_back(*next_wild);
             }
-            if (s.ranks == 1 || random.chance(20)) {
+            if (s.ranks > 1 && random.chance(8)) {
+                make_competing();
+            } else if (s.ranks == 1 || random.chance(20)) {
                 make_exchange();
             } else {
                 make_message();
@@ -139,7 +141,7 @@ private:
     }
 
     void make_message() {
-        const int communicator = random.index(comms.size() - 1);
+        const int communicator = random.index(comms.size() - 3);
         const int sender = random.index(static_cast<std::size_t>(s.ranks));
         const std::vector<int> reached = peers(communicator, sender);
         if (reached.empty()) {
@@ -174,7 +176,7 @@ private:
 
     /// A ring of Sendrecvs of one process, two, or all that reach each other.
     void make_exchange() {
-        const int communicator = random.index(comms.size() - 1);
+        const int communicator = random.index(comms.size() - 3);
         const int begin = random.index(static_cast<std::size_t>(s.ranks));
         std::vector<int> ring = peers(communicator, begin);
         const bool inter = comms[static_cast<std::size_t>(communicator)].inter;
@@ -202,6 +204,41 @@ private:
             c.capacity = capacity_for(result.messages[static_cast<std::size_t>(c.receives)].size);
             result.commands.push_back(c);
         }
+    }
+
+    /// Messages of one sender, and receives that accept more than the one that is theirs.
+    void make_competing() {
+        const int communicator = static_cast<int>(comms.size()) - 2 - random.index(2);
+        const auto ranks = static_cast<std::uint64_t>(s.ranks);
+        const std::uint64_t lane = mix(salt, static_cast<std::uint64_t>(communicator));
+        const int sender = static_cast<int>(lane % ranks);
+        const int receiver = static_cast<int>((lane % ranks + 1 + (lane >> 32U) % (ranks - 1)) % ranks);
+        std::vector<command> sends;
+        std::vector<command> receives;
+        for (std::uint64_t left = random.between(2, 8); left > 0; --left) {
+            const int at = add(communicator, sender, receiver, random.index(3), std::min(size(), largest_wild));
+            const message &m = result.messages[static_cast<std::size_t>(at)];
+            command sending = somewhere(sender);
+            bind(sending, {0, communicator, sender, receiver, 0, 0}, 0, out_of_order);
+            sending.sends = at;
+            sends.push_back(sending);
+            command receiving = somewhere(receiver);
+            bind(receiving, {0, communicator, sender, receiver, 0, 0}, 1, out_of_order);
+            receiving.wait = waits_for::nothing;
+            receiving.queue = competing;
+            receiving.competes = true;
+            receiving.any_source = random.chance(30);
+            receiving.any_tag = random.chance(50);
+            receiving.blocking = left == 1 && random.chance(50);
+            receiving.probes = receiving.blocking && random.chance(50);
+            receiving.wants_event = true;
+            receiving.receives = at;
+            receiving.capacity = m.size;
+            receives.push_back(receiving);
+        }
+        result.commands.insert(result.commands.end(), receives.begin(), receives.end() - 1);
+        result.commands.insert(result.commands.end(), sends.begin(), sends.end());
+        result.commands.push_back(receives.back());
     }
 
     /// Messages to one receiver from all, and receives of which any may get any of them.
@@ -291,6 +328,8 @@ std::vector<communicator> communicators(int ranks) {
     if (ranks > 1) {
         found.push_back({"the inter-communicator", true, half, of_half});
     }
+    found.push_back({"that of competing receives", false, all_in_one, ascending});
+    found.push_back({"that of competing receives, with plain messages", false, all_in_one, ascending, true});
     found.push_back({"that of wildcards", false, all_in_one, ascending});
     return found;
 }
@@ -323,7 +362,8 @@ std::string describe(const round_plan &r, const command &c) {
     return text + "in queue " + std::to_string(c.queue) + (c.blocking ? ", blocking" : "") +
            (c.wants_event ? ", with event" : "") + ", wait " + std::to_string(static_cast<int>(c.wait)) +
            (c.capacity != 0 ? ", room for " + std::to_string(c.capacity) : "") + (c.too_short ? ", too short" : "") +
-           (c.sub_buffer ? ", sub-buffer" : "");
+           (c.sub_buffer ? ", sub-buffer" : "") + (c.competes ? ", competes" : "") +
+           (c.any_source ? ", any source" : "") + (c.any_tag ? ", any tag" : "") + (c.probes ? ", probed" : "");
 }
 
 }  // namespace cldist_stress

@@ -12,6 +12,10 @@
 /// Receives with wildcards are alike in all that MPI matches by, for one receiver in one round, so that any of them
 /// may get any of the messages. They have a communicator and a queue of their own, and come before all else.
 ///
+/// Receives that compete have wildcards or not, each of its own, on two communicators of theirs, one of them with plain messages.
+/// In a round one process sends there to another, by one thread in one order, and its receives are posted in that order; so MPI's
+/// rules say which message each of them gets, whatever it accepts besides. The last of a group may block, behind a probe.
+///
 /// To add another kind of traffic: give `command` what it needs, choose it in plan.cpp where the ends of a message are
 /// made, and do it in stress.cpp (`worker::issue`).
 #pragma once
@@ -37,6 +41,7 @@ struct communicator {
     bool inter;                ///< then one reaches the other group, else the own
     std::vector<int> group;    ///< of each rank
     std::vector<int> rank_in;  ///< of each rank, in its group
+    bool plain = false;        ///< messages have no envelopes
 
     [[nodiscard]] bool reaches(int from, int to) const {
         const auto at = [this](int rank) { return group[static_cast<std::size_t>(rank)]; };
@@ -45,7 +50,7 @@ struct communicator {
     [[nodiscard]] int number_of(int rank) const { return rank_in[static_cast<std::size_t>(rank)]; }
 };
 
-/// The last one is for wildcards.
+/// The last one is for wildcards, the two before it are for receives that compete.
 std::vector<communicator> communicators(int ranks);
 
 struct message {
@@ -58,7 +63,16 @@ struct message {
 };
 
 /// Which of its thread's queues a command is in.
-enum queue_of_thread : int { first, second, out_of_order, shared_by_threads, wild, wild_out_of_order, queue_count };
+enum queue_of_thread : int {
+    first,
+    second,
+    out_of_order,
+    shared_by_threads,
+    wild,
+    wild_out_of_order,
+    competing,
+    queue_count
+};
 
 /// What is in the wait list of a command.
 enum class waits_for { nothing, writing, user_event, previous };
@@ -80,6 +94,12 @@ struct command {
     bool sub_buffer = false;
     bool read_behind = false;  ///< a read waits for the receive's event
     bool overwritten = false;  ///< what was sent is overwritten as soon as the event allows it
+
+    // A receive that competes.
+    bool competes = false;
+    bool any_source = false;
+    bool any_tag = false;
+    bool probes = false;  ///< before the call
 
     // A receive with wildcards.
     bool with_wildcards = false;

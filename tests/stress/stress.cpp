@@ -249,7 +249,8 @@ public:
         cl_command_queue_properties supported = 0;
         clGetDeviceInfo(d.id, CL_DEVICE_QUEUE_PROPERTIES, sizeof(supported), &supported, nullptr);
         for (int i = 0; i < queue_count; ++i) {
-            const bool unordered = i == out_of_order || i == shared_by_threads || i == wild_out_of_order;
+            const bool unordered =
+                i == out_of_order || i == shared_by_threads || i == wild_out_of_order || i == competing;
             own_queues.push_back(d.queue(unordered ? supported & any_order : 0));
             queues.push_back(own_queues.back().get());
         }
@@ -406,12 +407,34 @@ private:
                                        shape.number_of(sending->receiver), sending->tag, comm, waits, list, event);
         }
         if (sending == nullptr) {
-            return clEnqueueRecvBuffer(queue, to.get(), blocking, in.offset, in.size,
-                                       shape.number_of(receiving->sender), receiving->tag, comm, waits, list, event);
+            const int source = c.any_source ? MPI_ANY_SOURCE : shape.number_of(receiving->sender);
+            const int tag = c.any_tag ? MPI_ANY_TAG : receiving->tag;
+            if (c.probes) {
+                probe(r, c, source, tag, comm);
+            }
+            return clEnqueueRecvBuffer(queue, to.get(), blocking, in.offset, in.size, source, tag, comm, waits, list,
+                                       event);
         }
         return clEnqueueSendrecvBuffer(queue, from.get(), blocking, out.offset, out.size,
                                        shape.number_of(sending->receiver), sending->tag, to.get(), in.offset, in.size,
                                        shape.number_of(receiving->sender), receiving->tag, comm, waits, list, event);
+    }
+
+    /// Finds what the receive is to get, once all receives before it have started.
+    void probe(const round_plan &r, const command &c, int source, int tag, MPI_Comm comm) {
+        for (const issued &before : mine) {
+            cl_int status = CL_COMPLETE;
+            while (before.what->competes && before.event &&
+                   clGetTransferInfo(before.event.get(), CL_TRANSFER_STATUS, sizeof(status), &status, nullptr) ==
+                       CL_SUCCESS &&
+                   status > CL_RUNNING) {
+                std::this_thread::yield();
+            }
+        }
+        MPI_Status found;
+        if (MPI_Probe(source, tag, comm, &found) != MPI_SUCCESS || found.MPI_TAG != message_of(r, c.receives).tag) {
+            end_job("a probe found tag " + std::to_string(found.MPI_TAG) + ": " + describe(r, c));
+        }
     }
 
     /// What is done as soon as the event, or the return of a blocking call, allows it.
@@ -609,6 +632,13 @@ std::vector<MPI_Comm> make_communicators() {
             MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, leader, 1, &inter);
             MPI_Comm_free(&group);
             group = inter;
+        }
+        if (shape.plain) {
+            MPI_Info info = MPI_INFO_NULL;
+            MPI_Info_create(&info);
+            MPI_Info_set(info, "cldist_wire", "plain");
+            MPI_Comm_set_info(group, info);
+            MPI_Info_free(&info);
         }
         made.push_back(made.empty() ? MPI_COMM_WORLD : group);
     }

@@ -9,6 +9,8 @@
 
 #include "opencl_fixture.hpp"
 
+#define MPI_OK(expression) REQUIRE((expression) == MPI_SUCCESS)
+
 namespace cldist_test {
 
 using wait_list = std::initializer_list<cl_event>;

@@ -12,10 +12,10 @@ import re
 import subprocess
 import sys
 
-LEVELS = {"ok", "note", "PROBLEM"}
+LEVELS = {"ok", "note", "WARNING", "PROBLEM"}
 TOPICS = ["settings", "MPI library", "MPI thread level", "cores", "binding", "locked memory", "shared memory", "single copy",
           "open files", "huge pages", "core frequency", "OpenCL loader", "platform 0", "device 0.0",
-          "profile", "user event, other queues", "user event, out-of-order queue", "pageable copies", "error codes",
+          "cluster platform", "profile", "user event, other queues", "user event, out-of-order queue", "pageable copies", "error codes",
           "callbacks of failed events", "failed events", "profiling"]
 
 
@@ -58,13 +58,13 @@ def main():
     wrong = run([*command, "doctor"], CLDIST_DEPHT="3")
     print(wrong.stdout)
     *lines, last = [line for line in wrong.stdout.splitlines() if line]
-    pattern = re.compile(r"(ok|note|PROBLEM) +([^:(]+)(?: \(.*?\))?: .+")
+    pattern = re.compile(r"(ok|note|WARNING|PROBLEM) +([^:(]+)(?: \(.*?\))?: .+")
     findings = [(match[1], match[2]) for match in map(pattern.fullmatch, lines) if match]
     complaints += [f"not a finding: {line!r}" for line in lines if not pattern.fullmatch(line)]
     complaints += [f"no line about {topic!r}" for topic in topics if topic not in dict(map(reversed, findings))]
     if not any("CLDIST_DEPHT is not a setting; did you mean CLDIST_DEPTH?" in line for line in lines):
         complaints.append("does not find the misspelt setting")
-    if not re.fullmatch(rf"{problems + 1} problems?, \d+ notes?", last):
+    if not re.fullmatch(rf"{problems + 1} problems?, \d+ warnings?, \d+ notes?", last):
         complaints.append(f"ends with {last!r}, expected {problems + 1} problems")
     if wrong.returncode != 1:
         complaints.append(f"exit status {wrong.returncode} with a problem, expected 1")

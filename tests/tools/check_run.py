@@ -8,6 +8,7 @@ FOLDER is made, for files.
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -121,6 +122,16 @@ def check_failures():
     done = run("-n", 1, FOLDER)
     expect(done.returncode == 126 and f"can't start {FOLDER}: Permission denied" in done.stderr,
            "status 126 for a folder")
+    script = FOLDER / "a script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = run("-n", 1, script)
+    expect(done.returncode == 127 and f"can't start {script}: the interpreter that it names is not there" in done.stderr,
+           "a script whose interpreter is missing is there itself")
+    if MPI == "openmpi":
+        done = run("-n", 1, CLDIST, "run", "-n", 1, "true")
+        expect(done.returncode == 2 and "cldist run: it starts mpirun, which can't be started by another mpirun" in done.stderr,
+               "one mpirun does not start another")
     done = run("-n", 1, "true", env=environment(PATH="/no/such/folder"))
     expect(done.returncode == 127 and "can't start mpirun" in done.stderr, "mpirun that is missing is named")
 
@@ -196,7 +207,7 @@ def variables(*arguments, **changes):
 
 def check_environment():
     vendors = Path(CLDIST).parent / "vendors"
-    found = variables("-n", 2, "--devices", "gpu:2")
+    found = variables("-n", 2, "--devices", "all:2")
     expect(Path(found["OCL_ICD_VENDORS"]) == vendors, "the platform's folder is found", found["OCL_ICD_VENDORS"])
     expect(found["OCL_ICD_VENDORS"].endswith("/"), "its name ends as CUDA's loader wants it", found["OCL_ICD_VENDORS"])
     drivers = list(vendors.glob("*.icd"))
@@ -205,20 +216,21 @@ def check_environment():
     expect(driver.is_file() and driver.name.startswith("libcldist-cluster.so"), "which is the cluster's", driver)
     expect(found["CLDIST_NATIVE_ICDS"] == "/etc/OpenCL/vendors", "the host's own drivers are where they are")
     expect(found["HWLOC_COMPONENTS"] == "-opencl", "hwloc leaves OpenCL alone")
-    expect(found["CLDIST_DEVICES"] == "gpu:2", "--devices is passed on")
+    expect(found["CLDIST_DEVICES"] == "all:2", "--devices is passed on")
     cores = len(os.sched_getaffinity(0))
     threads = str(max(1, cores // 2))
     expect(found["POCL_MAX_PTHREAD_COUNT"] == threads and found["POCL_CPU_MAX_CU_COUNT"] == threads,
            "PoCL gets its share", threads)
 
-    found = variables("-n", cores + 1, OCL_ICD_FILENAMES="a.so:b.so", OCL_ICD_VENDORS="/some/folder",
-                      POCL_CPU_MAX_CU_COUNT="7")
-    expect(found["CLDIST_NATIVE_ICDS"] == "a.so:b.so:/some/folder", "the user's drivers are taken", found)
+    native = "/etc/OpenCL/vendors"
+    found = variables("-n", cores + 1, OCL_ICD_FILENAMES="a.so:b.so", OCL_ICD_VENDORS=native, POCL_CPU_MAX_CU_COUNT="7")
+    expect(found["CLDIST_NATIVE_ICDS"] == f"a.so:b.so:{native}", "the user's drivers are taken", found)
     expect("OCL_ICD_FILENAMES" not in found, "OCL_ICD_FILENAMES is gone")
     expect(found["POCL_MAX_PTHREAD_COUNT"] == "1" and found["POCL_CPU_MAX_CU_COUNT"] == "7",
            "the user's threads are left")
     expect(found["OMPI_MCA_mpi_yield_when_idle"] == "1", "more ranks than cores yield")
-    expect(variables("-n", 1, CLDIST_NATIVE_ICDS="x.icd")["CLDIST_NATIVE_ICDS"] == "x.icd", "the user's list is taken")
+    expect(variables("-n", 1, CLDIST_NATIVE_ICDS=native + "/")["CLDIST_NATIVE_ICDS"] == native + "/",
+           "the user's list is taken")
 
     if MPI == "openmpi":
         options = ["--mpirun-option", "-x", "--mpirun-option", "FROM_MPIRUN=5"]
@@ -241,10 +253,67 @@ def check_binding():
     if len(mine) < 2 or siblings.is_file() and siblings.read_text().strip() != "0":
         print("SKIP: binding of two ranks: needs two processors that are cores")
         return
+    # Nobody is bound where others want the cores.
+    running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]) - 1
     bound = [set(map(int, line.split())) for line in masks("-n", 2)]
+    if running + 2 > len(mine) and bound == [set(mine)] * 2:
+        print(f"SKIP: binding of two ranks: {running} other programs run on {len(mine)} cores")
+        return
     expect(len(bound) == 2 and not bound[0] & bound[1] and sorted(bound[0] | bound[1]) == mine,
            "each rank has cores of its own",
            bound)
+
+
+def check_choices():
+    """What can't be had is said in one line, before anything is started."""
+    broken = FOLDER / "broken"
+    broken.mkdir(exist_ok=True)
+    (broken / "no.icd").write_text("libno-such-driver.so\n")
+    empty = FOLDER / "empty"
+    empty.mkdir(exist_ok=True)
+    for what, options, changes, pattern in (
+            ("a type that there is not", ["--devices", "foo"], {},
+             'CLDIST_DEVICES=foo: "foo" is none of auto, all, gpu, cpu and accelerator; .*'),
+            ("devices that are not there", ["--devices", "accelerator"], {},
+             r"CLDIST_DEVICES=accelerator gives no device; there are: .+ \((CPU|GPU)\).*"),
+            ("none of any type", ["--devices", "all:0"], {}, "CLDIST_DEVICES=all:0 gives no device; there are: .+"),
+            ("a variable's wrong value", [], {"CLDIST_DEVICES": "gpus"}, 'CLDIST_DEVICES=gpus: "gpus" is none of .*'),
+            ("a variable without a value", [], {"CLDIST_DEVICES": ""}, "CLDIST_DEVICES is set, but names no devices"),
+            ("a misspelt variable", [], {"CLDIST_DEVICE": "gpu"},
+             r"CLDIST_DEVICE is not a setting; did you mean CLDIST_DEVICES\?"),
+            ("no list of drivers", [], {"CLDIST_NATIVE_ICDS": ""}, "CLDIST_NATIVE_ICDS is set, but names no drivers"),
+            ("no driver", [], {"CLDIST_NATIVE_ICDS": str(empty)},
+             f"no OpenCL driver in {empty} has a device; install one: .*"),
+            ("a driver that does not load", [], {"CLDIST_NATIVE_ICDS": str(broken)},
+             f"no OpenCL driver in {broken} can be opened: libno-such-driver.so: .*cannot open shared object.*")):
+        for hosts in [], ["--host", "localhost:2"]:
+            done = run(*hosts, "-n", 2, *options, "sh", "-c", "echo started", env=environment(**changes))
+            said = own_lines(done)
+            expect(done.returncode == 2 and len(said) == 1 and "started" not in done.stdout, f"{what}: status 2 and one line",
+                   hosts, done.returncode, done.stderr)
+            expect(said and re.fullmatch(rf"cldist run: (rank \d \(host \S+\): )?{pattern}", said[0]), f"{what}: is named",
+                   pattern, *said)
+            if not hosts:
+                expect(len(done.stderr.splitlines()) == 1, f"{what}: nothing else is said", done.stderr)
+
+
+def devices(*arguments, **changes):
+    return subprocess.run([CLDIST, "devices", *map(str, arguments)], env=environment(**changes), text=True,
+                          capture_output=True, check=False, timeout=SECONDS)
+
+
+def check_devices():
+    done = devices()
+    expect(done.returncode == 0 and re.fullmatch(rf"rank 0 \(host {HOST}\): .+ \((CPU|GPU)\)\n", done.stdout),
+           "the devices of one process are listed", done)
+    done = devices("-n", 2, "--devices", "cpu", POCL_DEVICES="pthread pthread")
+    lines = done.stdout.splitlines()
+    expect(done.returncode == 0 and [line[:6] for line in lines] == ["rank 0", "rank 1"]
+           and all(re.search(r": 2 x .+ \(CPU\)$", line) for line in lines),
+           "the devices of each process are listed, equal ones once", done)
+    done = devices("-n", 2, "--devices", "accelerator")
+    expect(done.returncode == 2 and "there are: " in done.stderr and not done.stdout,
+           "devices that are not there are no list", done)
 
 
 def check_hosts():
@@ -257,8 +326,10 @@ def check_hosts():
 
 
 def main():
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for check in check_output, check_failures, check_signals, check_rank, check_environment, check_binding, check_hosts:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    for check in check_output, check_failures, check_signals, check_rank, check_environment, check_binding, check_hosts, \
+            check_choices, check_devices:
         check()
     return bool(complaints)
 

@@ -9,6 +9,7 @@ RANKS is 0 for a run without mpirun. PROGRAM uses the library, in one process.
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,37 @@ def check_drawing(cldist, folder):
         yield f"a picture that can't be written: status {done.returncode}, says {done.stderr!r}"
 
 
+def check_explaining_in_a_job(cldist, mpirun, folder):
+    done = run([*mpirun, cldist, "tune", "--explain", "64k"], folder)
+    if done.returncode != 0 or done.stdout.count("device to device, same host") != 1:
+        yield f"explains {done.stdout.count('device to device, same host')} times in a job of two processes, not once"
+
+
+def check_full_disk(cldist, folder):
+    """What can't be written is said with path and cause, before anything is measured. A limit stands for a full disk."""
+    profile = folder / "limited" / "profile.toml"
+    for limit, what in ((1 << 20, rf"can't write a file of 64 MiB in {folder / 'tmp'}: pwrite: File too large"),
+                        (1 << 10, rf"can't write {profile}: File too large")):
+        done = subprocess.run([cldist, "tune", "--seconds", "4", "--output", str(profile), "--directory", str(folder / "tmp")],
+                              env=dict(os.environ, TMPDIR="/no/such/folder"), text=True, capture_output=True, check=False,
+                              timeout=100, restore_signals=False,
+                              preexec_fn=lambda size=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+        said = done.stderr.splitlines()
+        if done.returncode != 1 or len(said) != 1 or not re.search(what, said[0]):
+            yield f"with a limit of {limit} bytes: status {done.returncode}, says {done.stderr!r}, expected {what!r}"
+
+
+def check_no_matplotlib(cldist, folder):
+    """The Python without matplotlib is named."""
+    python = folder / "bin" / "python3"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    python.chmod(0o755)
+    done = run([cldist, "tune", "--plot", str(folder / "picture.png")], folder, PATH=f"{python.parent}:{os.environ['PATH']}")
+    if done.returncode != 1 or not re.search(r"which /\S+ does not have: ", done.stderr):
+        yield f"without matplotlib: status {done.returncode}, says {done.stderr!r}"
+
+
 def check_use(cldist, program, folder, profile):
     """A program uses the profile, or says in one line why not, and works."""
     def complaints_of(what, expected, **environment):
@@ -80,7 +112,7 @@ def check_use(cldist, program, folder, profile):
     yield from complaints_of("a good profile", re.escape(str(profile)), CLDIST_LOG="info")
     text = profile.read_text(encoding="utf-8")
     for what, changed, expected in (
-            ("a damaged profile", text[:len(text) // 2], "is not used: line [0-9]+: "),
+            ("a damaged profile", text[:len(text) // 2] + "\n[", "is not used: line [0-9]+: "),
             ("a foreign profile", re.sub('\nhost = ".*"', '\nhost = "elsewhere"', text), 'is not used: .*"elsewhere"')):
         profile.write_text(changed, encoding="utf-8")
         yield from complaints_of(what, expected)
@@ -108,6 +140,10 @@ def main():
     if len(profiles) == 1:
         complaints += check_explaining(cldist, folder, profiles[0], routes)
         complaints += check_drawing(cldist, folder)
+        complaints += check_no_matplotlib(cldist, folder)
+        complaints += check_full_disk(cldist, folder)
+        if mpirun:
+            complaints += check_explaining_in_a_job(cldist, mpirun, folder)
         complaints += check_use(cldist, program, folder, profiles[0])
     else:
         complaints.append(f"these profiles were written: {profiles}")

@@ -1,18 +1,34 @@
 #!/usr/bin/env python3
 """Checks what `cldist` says to right and wrong usage.
 
-    check_usage.py CLDIST
+    check_usage.py CLDIST VERSION openmpi|mpich
 """
 
+import os
+import pty
 import subprocess
 import sys
+
+VERSION, MPI = sys.argv[2], {"openmpi": "Open MPI", "mpich": "MPICH"}[sys.argv[3]]
 
 CASES = [  # arguments, exit status, what it says
     (["--help"], 0, "doctor"),
     (["doctor", "--help"], 0, "PROBLEM"),
     (["trace", "--help"], 0, "under kernels"),
     ([], 2, "subcommand is required"),
-    (["frobnicate"], 2, ""),
+    (["frobnicate"], 2, 'there is no command "frobnicate"; there are doctor, trace, tune, run, devices, config'),
+    (["doctr"], 2, 'cldist: there is no command "doctr"; did you mean doctor?'),
+    (["--version"], 0, f"cldist {VERSION}, built with {MPI} "),
+    (["--version"], 0, ", OpenCL "),
+    (["--version"], 0, "HDF5"),
+    (["--help"], 0, "Usage: cldist [OPTIONS] COMMAND\n"),
+    (["run", "--help"], 0, "Usage: cldist run [OPTIONS] PROGRAM [ARGUMENTS]\n"),
+    (["trace", "--help"], 0, "Usage: cldist trace [OPTIONS] FOLDER\n"),
+    (["tune", "--help"], 0, "Usage: cldist tune [OPTIONS] [SIZE...]\n"),
+    (["devices", "--help"], 0, "Usage: cldist devices [OPTIONS]\n"),
+    (["devices", "extra"], 2, "extra"),
+    (["config", "--help"], 0, "Usage: cldist config [OPTIONS]\n"),
+    (["config", "extra"], 2, "extra"),
     (["doctor", "--frobnicate"], 2, "--frobnicate"),
     (["doctor", "extra"], 2, "extra"),
     (["trace"], 2, "FOLDER is required"),
@@ -32,6 +48,10 @@ CASES = [  # arguments, exit status, what it says
     (["run", "--help"], 0, "Exit status: that of a rank that failed"),
     (["run"], 2, "PROGRAM is required"),
     (["run", "-n", "2", "--"], 2, "PROGRAM is required"),
+    (["run", "-n", "1", ""], 2, "PROGRAM is required"),
+    (["run", "--devices", "", "-n", "1", "true"], 2, "--devices: is given, but names nothing"),
+    (["run", "--host", "", "-n", "1", "true"], 2, "--host: is given, but names nothing"),
+    (["devices", "--hostfile", "/no/such/file"], 2, "/no/such/file"),
     (["run", "-n", "0", "program"], 2, "-n"),
     (["run", "-n", "two", "program"], 2, "-n"),
     (["run", "--frobnicate", "program"], 2, "--frobnicate"),
@@ -39,9 +59,54 @@ CASES = [  # arguments, exit status, what it says
 ]
 
 
+def check_settings(program):
+    """`cldist config` lists every setting, its value and where it comes from."""
+    def lines_of(status, **changes):
+        env = {name: value for name, value in os.environ.items() if not name.startswith("CLDIST_")} | changes
+        run = subprocess.run([program, "config"], env=env, text=True, capture_output=True, check=False, timeout=60)
+        if run.returncode != status:
+            yield f"FAILED: cldist config ended with {run.returncode}, not {status}"
+        yield from (" ".join(line.split()) for line in run.stdout.splitlines())
+
+    usual = list(lines_of(0))
+    for line in "CLDIST_PATH=auto default", "CLDIST_STAGING_KEEP=64M default", "CLDIST_STALL_SECONDS=30 default":
+        if line not in usual:
+            yield f"config does not say {line!r} but {usual}"
+    changed = list(lines_of(1, CLDIST_PATH="mapped", CLDIST_DEPTH="many", CLDIST_LGO="debug"))
+    for line in ("CLDIST_PATH=mapped environment", "CLDIST_DEPTH=0 default; the environment's value can't be read",
+                 "PROBLEM: CLDIST_LGO is not a setting; did you mean CLDIST_LOG?"):
+        if line not in changed:
+            yield f"config does not say {line!r} but {changed}"
+
+
+def check_colours(program):
+    """Colours are for terminals."""
+    def output_of(**changes):
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([program, "config"], env=dict(os.environ, CLDIST_PATH="mapped", **changes), stdout=theirs) as run:
+            os.close(theirs)
+            text = b""
+            try:
+                while part := os.read(ours, 65536):
+                    text += part
+            except OSError:  # the end
+                pass
+            run.wait(timeout=60)
+        os.close(ours)
+        return text
+
+    if b"\033[" not in output_of(TERM="xterm", NO_COLOR=""):
+        yield "a terminal gets no colours"
+    if b"\033[" in output_of(TERM="dumb", NO_COLOR="") + output_of(TERM="xterm", NO_COLOR="1"):
+        yield "colours are shown where they are not wanted"
+
+
 def main():
     program = sys.argv[1]
     failed = False
+    for complaint in [*check_settings(program), *check_colours(program)]:
+        print("FAILED:", complaint)
+        failed = True
     for arguments, status, text in CASES:
         run = subprocess.run([program, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                              timeout=60)

@@ -23,3 +23,41 @@ TEST_CASE("a long wait sleeps for a sixteenth of the time already waited, up to 
     CHECK(Backoff::sleep_after(60'000'000'000, false, 1) == 10ms);
     CHECK(Backoff::sleep_after(60'000'000'000, true, 1) == 200us);
 }
+
+TEST_CASE("a process is crowded that loses its turns while none of its threads runs, for a while") {
+    constexpr std::uint64_t ms = 1'000'000;
+    Crowding crowding;
+    CHECK_FALSE(crowding.at(1'000 * ms));
+    crowding.came_back_late(1'000 * ms, 500 * ms);
+    CHECK_FALSE(crowding.at(1'000 * ms));  // once may be chance
+    crowding.came_back_late(1'004 * ms, 501 * ms);
+    CHECK(crowding.at(1'004 * ms));
+    CHECK(crowding.at(1'004 * ms + Crowding::holds_ns - 1));
+    CHECK_FALSE(crowding.at(1'004 * ms + Crowding::holds_ns));
+}
+
+TEST_CASE("a process is not crowded whose own threads take its turns, or that loses one now and then") {
+    constexpr std::uint64_t ms = 1'000'000;
+    Crowding crowding;
+    std::uint64_t now = 1'000 * ms;
+    for (int i = 0; i < 100; ++i, now += 4 * ms) {
+        crowding.came_back_late(now, now - 900 * ms);  // one of its threads computes all the time
+        CHECK_FALSE(crowding.at(now));
+    }
+    const std::uint64_t used = now;
+    for (int i = 0; i < 10; ++i) {
+        now += Crowding::holds_ns + 1;
+        crowding.came_back_late(now, used);
+        CHECK_FALSE(crowding.at(now));
+    }
+}
+
+TEST_CASE("in a crowd a wait spins for a moment, then sleeps, at first briefly, and never yields") {
+    CHECK(Backoff::sleep_in_crowd(0, false) == 0ns);
+    CHECK(Backoff::sleep_in_crowd(49'000, true) == 0ns);
+    CHECK(Backoff::sleep_in_crowd(50'000, false) == 10us);
+    CHECK(Backoff::sleep_in_crowd(50'000, true) == 10us);
+    CHECK(Backoff::sleep_in_crowd(1'600'000, false) == 100us);
+    CHECK(Backoff::sleep_in_crowd(60'000'000'000, true) == 200us);
+    CHECK(Backoff::sleep_in_crowd(60'000'000'000, false) == 10ms);
+}

@@ -1,6 +1,6 @@
 /// What is known of the calls that were made, and where those of two processes part.
 
-#include "cluster/call_log.hpp"
+#include "cluster/calls/call_log.hpp"
 
 #include <memory>
 #include <thread>
@@ -11,15 +11,24 @@ using namespace cldist::cluster;
 
 namespace {
 
-constexpr CallSite read_site{"clEnqueueReadBuffer", "queue, buffer, blocking, offset, size"};
-constexpr CallSite write_site{"clEnqueueWriteBuffer", "queue, buffer, blocking, offset, size"};
-constexpr CallSite finish_site{"clFinish", "queue"};
-constexpr CallSite platforms_site{"clGetPlatformIDs", ""};
+constexpr Call transfer(const char *function) {
+    return {function,
+            Comparison::always,
+            {calls::object("queue"), calls::object("buffer"), calls::scalar("blocking"), calls::scalar("offset"),
+             calls::scalar("size"), calls::out("ptr"), calls::count("num_events"),
+             calls::wait_list("events", "num_events"), calls::out("event"), calls::code("errcode_ret")}};
+}
+constexpr Call read_call = transfer("clEnqueueReadBuffer");
+constexpr Call write_call = transfer("clEnqueueWriteBuffer");
+constexpr Call finish_call{"clFinish", Comparison::always, {calls::object("queue")}};
+constexpr Call status_call{
+    "clSetUserEventStatus", Comparison::always, {calls::object("event"), calls::status("status")}};
+constexpr Call platforms_call{"clGetPlatformIDs", Comparison::always, {}};
 
 /// `count` calls that are all different; call `odd` is another one than in other logs.
 std::unique_ptr<CallLog> log_of(std::uint64_t count, std::uint64_t odd = 0) {
     auto log = std::make_unique<CallLog>();
-    for (std::uint64_t n = 1; n <= count; ++n) log->record<finish_site>(n == odd ? 0 : n);
+    for (std::uint64_t n = 1; n <= count; ++n) log->record<finish_call>(n == odd ? 0 : n);
     return log;
 }
 
@@ -29,18 +38,23 @@ Difference difference_of(const CallLog &a, const CallLog &b) { return first_diff
 
 TEST_CASE("a call is told with its arguments' names") {
     CallLog log;
-    log.record<read_site>(3U, std::size_t{7}, true, std::size_t{0}, std::size_t{4096});
-    log.record<platforms_site>();
-    log.record<finish_site>(hash_of("data"));
-    log.record<finish_site>(-1);
+    log.record<read_call>(3U, std::size_t{7}, true, std::size_t{0}, std::size_t{4096}, 5, 1U << 8U);
+    log.record<platforms_call>();
+    log.record<finish_call>(hash_of("data"));
+    log.record<finish_call>(-1);
     log.record<program_end>();
-    CHECK(log.text(1) == "clEnqueueReadBuffer(queue 3, buffer 7, blocking 1, offset 0, size 4096)");
+    log.record<status_call>(1, -5);
+    log.record<status_call>(2, 0);
+    CHECK(log.text(1) ==
+          "clEnqueueReadBuffer(queue 3, buffer 7, blocking 1, offset 0, size 4096, ptr given, events 5, event NULL)");
     CHECK(log.text(2) == "clGetPlatformIDs()");
     CHECK(log.text(3) == "clFinish(queue 0x855b556730a34a05)");
     CHECK(log.text(4) == "clFinish(queue 0xffffffffffffffff)");
     CHECK(log.text(5) == "the end of the program");
     CHECK(log.text(0).empty());
-    CHECK(log.text(6).empty());
+    CHECK(log.text(6) == "clSetUserEventStatus(event 1, status CL_OUT_OF_RESOURCES (-5))");
+    CHECK(log.text(7) == "clSetUserEventStatus(event 2, status 0)");
+    CHECK(log.text(8).empty());
 }
 
 TEST_CASE("the hash of calls depends on functions, arguments, their places and the order of calls") {
@@ -49,19 +63,19 @@ TEST_CASE("the hash of calls depends on functions, arguments, their places and t
         (calls(log), ...);
         return log.last().hash;
     };
-    const auto finish = [](std::uint64_t queue) { return [=](CallLog &log) { log.record<finish_site>(queue); }; };
+    const auto finish = [](std::uint64_t queue) { return [=](CallLog &log) { log.record<finish_call>(queue); }; };
     const auto read = [](int offset, int size) {
-        return [=](CallLog &log) { log.record<read_site>(1, 2, true, offset, size); };
+        return [=](CallLog &log) { log.record<read_call>(1, 2, true, offset, size, 0, 0); };
     };
-    const auto write = [](CallLog &log) { log.record<write_site>(1, 2, true, 0, 1); };
+    const auto write = [](CallLog &log) { log.record<write_call>(1, 2, true, 0, 1, 0, 0); };
     CHECK(hash_of_calls(finish(1), finish(2)) == hash_of_calls(finish(1), finish(2)));
     CHECK(hash_of_calls(finish(1), finish(2)) != hash_of_calls(finish(2), finish(1)));
     CHECK(hash_of_calls(finish(1)) != hash_of_calls(finish(1), finish(1)));
     CHECK(hash_of_calls(finish(1)) != hash_of_calls(finish(std::uint64_t{1} << 63 | 1U)));
     CHECK(hash_of_calls(read(0, 1)) != hash_of_calls(read(1, 0)));
     CHECK(hash_of_calls(read(0, 1)) != hash_of_calls(write));
-    constexpr CallSite other_name{"clFinish", "event"};
-    CHECK(finish_site.hash != other_name.hash);
+    constexpr Call other_name{"clFinish", Comparison::always, {calls::object("event")}};
+    CHECK(finish_call.hash != other_name.hash);
 }
 
 TEST_CASE("the last calls are known, and older checkpoints' hashes") {
@@ -90,6 +104,14 @@ TEST_CASE("checkpoints are forgotten at last") {
     const auto log = log_of((kept + 2) * CallLog::checkpoint);
     CHECK_FALSE(log->hash_after(2 * CallLog::checkpoint));
     CHECK(log->hash_after(3 * CallLog::checkpoint) == log_of(3 * CallLog::checkpoint)->last().hash);
+}
+
+TEST_CASE("that calls come from several threads is known") {
+    CallLog log;
+    for (int i = 0; i < 2; ++i) log.record<finish_call>(1);
+    CHECK_FALSE(log.from_several_threads());
+    std::thread([&] { log.record<finish_call>(1); }).join();
+    CHECK(log.from_several_threads());
 }
 
 TEST_CASE("the first call that differs is found") {
@@ -149,6 +171,8 @@ TEST_CASE("a difference is told in the order of the ranks") {
           "rank 0's call 57 is " + text + ", rank 3's program ended after call 56");
     CHECK(message("the end of the program", text) ==
           "rank 0's program ended after call 56, rank 3's call 57 is " + text);
+    CHECK(difference_message({56, 57, 1}, 0, text, 3, text)
+              .ends_with("from several threads, whose order must not be left to chance."));
     CHECK(message("", text) == "call 57 of rank 0 and rank 3, too long ago to be named");
     CHECK(message("", "", {4096, 8192}) ==
           "one of the calls 4097 to 8192 of rank 0 and rank 3, too long ago to be named");
@@ -158,7 +182,7 @@ TEST_CASE("a reader never takes one call for another one") {
     CallLog log;
     constexpr std::uint64_t count = 1'000'000;
     std::thread writer([&] {
-        for (std::uint64_t n = 1; n <= count; ++n) log.record<read_site>(n, n, true, n, n);
+        for (std::uint64_t n = 1; n <= count; ++n) log.record<read_call>(n, n, true, n, n, n, 0);
     });
     std::uint64_t told = 0;
     CallHash last{0, 0};
@@ -167,8 +191,8 @@ TEST_CASE("a reader never takes one call for another one") {
         if (text.empty()) return;
         ++told;
         const std::string n = std::to_string(number);
-        if (text !=
-            "clEnqueueReadBuffer(queue " + n + ", buffer " + n + ", blocking 1, offset " + n + ", size " + n + ")")
+        if (text != "clEnqueueReadBuffer(queue " + n + ", buffer " + n + ", blocking 1, offset " + n + ", size " + n +
+                        ", ptr given, events " + n + ", event given)")
             FAIL("call " << n << " is told as " << text);
     };
     while (last.number < count) {

@@ -135,7 +135,8 @@ TEST_CASE("what a driver does with user events, copies and failures is judged") 
     CHECK(level(same, 1) == Level::ok);
     const Findings other = judge_error_code("d", answer(R"({"sent":-5,"command":-14,"ended":true,"callback":null})"));
     CHECK(level(other, 0) == Level::note);
-    CHECK(has(other[0].fact, "gets -14"));
+    CHECK(
+        has(other[0].fact, "status CL_OUT_OF_RESOURCES (-5) gets CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14)"));
     CHECK(level(other, 1) == Level::note);
     CHECK(level(judge_error_code("d", answer(R"({"sent":-5,"command":0,"ended":true,"callback":0})")), 0) ==
           Level::problem);
@@ -177,6 +178,36 @@ TEST_CASE("what all hosts found stands there once, and the rest names its hosts"
     CHECK(line_of(all[2]) == "PROBLEM  u (b): two -> x");
     CHECK(line_of(all[3]) == "ok       w: all");
     CHECK(nlohmann::json(all).get<Findings>() == all);
+}
+
+TEST_CASE("ranks that share a device are warned of, those that share the processor are not") {
+    const Findings findings = judge_ranks({{"a", 0, "device 0.0, GPU", "uuid 1", false},
+                                           {"a", 0, "device 0.0, GPU", "uuid 1", false},
+                                           {"b", 2, "device 0.0, GPU", "uuid 1", false},
+                                           {"c", 3, "device 1.0, CPU", "cpu", true},
+                                           {"c", 3, "device 1.0, CPU", "cpu", true},
+                                           {"d", 5, "", "", false}});
+    REQUIRE(findings.size() == 6);
+    CHECK(line_of(findings[0]) ==
+          "WARNING  rank 0: host a, clDistLocalDevice gives device 0.0, GPU, shared by the ranks 0, 1 -> start no more "
+          "ranks on a host than it has devices");
+    CHECK(findings[1].level == Level::warning);
+    CHECK(line_of(findings[2]) == "ok       rank 2: host b, clDistLocalDevice gives device 0.0, GPU");
+    CHECK(findings[3].level == Level::ok);
+    CHECK(findings[4].level == Level::ok);
+    CHECK(findings[5].level == Level::problem);
+}
+
+TEST_CASE("what several devices have in common stands there once") {
+    const Findings all =
+        without_repetition({ok("device 0.0", "a GPU"), ok("profiling", "device 0.0: has times"),
+                            note("profile", "device 0.0: none", "make one"), ok("device 0.1", "a GPU"),
+                            ok("profiling", "device 0.1: has times"), note("profile", "device 0.1: none", "make one"),
+                            ok("profiling", "device 0.2: other times")});
+    REQUIRE(all.size() == 5);
+    CHECK(all[1].fact == "devices 0.0, 0.1: has times");
+    CHECK(all[2].fact == "devices 0.0, 0.1: none");
+    CHECK(all[4].fact == "device 0.2: other times");
 }
 
 TEST_CASE("a child process is told by its output, its status, its signal, and is killed when it takes too long") {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cluster_devices.hpp"
 #include "run_plan.hpp"
 
 using namespace cldist::tool;
@@ -45,10 +46,11 @@ TEST_CASE("mpirun starts cldist, which starts the program with all its arguments
     options.mpirun_options = {"--tag-output"};
     const Environment environment{{"CLDIST_LOG", "info"}, {"HOME", "/"}};
     CHECK(mpirun_command(options, true, "m", "c", environment) ==
-          Texts{"m", "--hostfile", "hosts", "--host", "a:2,b", "-x", "CLDIST_LOG", "--tag-output", "c", "run", "--rank",
-                "--all-output", "--no-bind", "--devices", "gpu", "--", "prog", "-n", "5"});
+          Texts{"m",  "--hostfile", "hosts",  "--host", "a:2,b",        "-x",        "CLDIST_LOG", "--tag-output",
+                "c",  "run",        "--rank", "--look", "--all-output", "--no-bind", "--devices",  "gpu",
+                "--", "prog",       "-n",     "5"});
     CHECK(mpirun_command(options, false, "m", "c", environment) ==
-          Texts{"m", "-f", "hosts", "-hosts", "a:2,b", "--tag-output", "c", "run", "--rank", "--all-output",
+          Texts{"m", "-f", "hosts", "-hosts", "a:2,b", "--tag-output", "c", "run", "--rank", "--look", "--all-output",
                 "--no-bind", "--devices", "gpu", "--", "prog", "-n", "5"});
 }
 
@@ -109,6 +111,24 @@ TEST_CASE("more ranks than cores are not bound, nor are those that somebody has 
     CHECK(share_of(single_threads(1), 2, local(0, 3), true) == CoreShare{{}, 1, true});
 }
 
+TEST_CASE("ranks that may use the time of some processors only are not bound, and have threads for those") {
+    CHECK(share_of(single_threads(8), 8, local(0, 2), true, 4) == CoreShare{{}, 2, false});
+    CHECK(share_of(single_threads(8), 8, local(0, 4), true, 3) == CoreShare{{}, 1, true});
+    CHECK(share_of(single_threads(2), 2, local(1, 2), true, 2) == CoreShare{{1}, 1, false});
+    CHECK(processors_by_quota("200000", "100000") == 2);
+    CHECK(processors_by_quota("50000", "100000") == 1);
+    CHECK(processors_by_quota("max", "100000") == INT_MAX);
+    CHECK(processors_by_quota("-1", "100000") == INT_MAX);
+    CHECK(processors_by_quota("", "") == INT_MAX);
+}
+
+TEST_CASE("what runs on a host besides is what runs at every look") {
+    CHECK(running_besides({"0.20 0.18 0.12 3/1024 4711", "0.20 0.18 0.12 5/1024 4711"}) == 2);
+    CHECK(running_besides({"0.20 0.18 0.12 1/80 11"}) == 0);
+    CHECK(running_besides({""}) == 0);
+    CHECK(running_besides({}) == 0);
+}
+
 TEST_CASE("the program sees the cluster's platform alone, which gets the drivers that would have been loaded") {
     const Environment plain = rank_environment({}, "/v", "", nullptr);
     CHECK(plain == Environment{{"CLDIST_NATIVE_ICDS", "/etc/OpenCL/vendors"},
@@ -163,4 +183,30 @@ TEST_CASE("how a rank ended is told as a shell would, and what it printed last")
     CHECK(failure_report(2, "a", exited(3), "") == "cldist run: rank 2 (host a) exited with status 3\n");
     CHECK(failure_report(0, "b", killed(SIGSEGV), "line\nrest") ==
           "cldist run: rank 0 (host b) was killed by SIGSEGV\nits last output:\nline\nrest\n");
+}
+
+TEST_CASE("what keeps a program from its devices is said in one line, with what was asked and what there is") {
+    const auto refusal = [](const ClusterAnswer &found) { return refusal_of({found, {}}); };
+    ClusterAnswer found;
+    found.places = "/vendors";
+    found.choice = "gpu";
+    found.there = {"a (CPU)", "a (CPU)", "b (GPU)"};
+    found.mine = {"b (GPU)"};
+    CHECK(refusal(found) == Refusal{});
+    CHECK(judge_cluster({found, {}}).level == Finding::Level::ok);
+    found.mine.clear();
+    CHECK(refusal(found) == Refusal{"CLDIST_DEVICES=gpu gives no device; there are: 2 x a (CPU), b (GPU)", 2});
+    CHECK(judge_cluster({found, {}}).level == Finding::Level::note);
+    found.choice_failure = "CLDIST_DEVICES=x: no";
+    CHECK(refusal(found) == Refusal{"CLDIST_DEVICES=x: no; there are: 2 x a (CPU), b (GPU)", 2});
+    found.platform_failure = "libx.so: cannot open";
+    CHECK(refusal(found) == Refusal{"the cluster platform does not load: libx.so: cannot open", 1});
+    CHECK(judge_cluster({found, {}}).level == Finding::Level::problem);
+    ClusterAnswer nothing;
+    nothing.places = "/vendors";
+    CHECK(refusal(nothing).text.starts_with("no OpenCL driver in /vendors has a device; install one: "));
+    nothing.left_out = {"libx.so: cannot open"};
+    CHECK(refusal(nothing) == Refusal{"no OpenCL driver in /vendors can be opened: libx.so: cannot open", 2});
+    // A driver that dies takes only the child with it; the program is left to meet it.
+    CHECK(refusal_of({{}, "hung"}) == Refusal{"the OpenCL drivers were tried in a child process, which hung", 0});
 }

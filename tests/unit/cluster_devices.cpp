@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "base/status.hpp"
-#include "cluster/device_choice.hpp"
-#include "cluster/native_icds.hpp"
+#include "cluster/world/device_choice.hpp"
+#include "cluster/world/native_icds.hpp"
 
 using namespace cldist;
 using namespace cldist::cluster;
@@ -21,7 +21,7 @@ TEST_CASE("CLDIST_DEVICES names types, with a count or without") {
 }
 
 TEST_CASE("what CLDIST_DEVICES can't mean is refused with what it can") {
-    for (const char *const text : {"gpus", "gpu:", "gpu:x", "gpu:1x", "gpu,,cpu", "gpu:-1"}) {
+    for (const char *const text : {"gpus", "gpu:", "gpu:x", "gpu:1x", "gpu,,cpu", "gpu:-1", "auto", ""}) {
         CAPTURE(text);
         CHECK_THROWS_AS(parse_device_choice(text), Error);
     }

@@ -23,6 +23,37 @@ void require(bool holds, const std::string &otherwise) {
 
 constexpr std::size_t nobody = ~std::size_t{0};
 
+std::vector<bool> failed_calls(const Program &program) {
+    std::vector<bool> failed;
+    for (const Call &call : program.calls)
+        failed.push_back(call.fails || std::any_of(call.waits.begin(), call.waits.end(),
+                                                   [&](std::size_t wait) { return failed[wait]; }));
+    return failed;
+}
+
+Place place_of(const Call &call) { return call.queue != unordered ? Place::in_order : call.place; }
+
+/// Which calls have ended when each has, as OpenCL says: those in its wait list, those before it in an in-order queue,
+/// those before a marker or barrier without wait list, and those before the last barrier; and what had ended with these.
+std::vector<std::set<std::size_t>> ended_with(const Program &program) {
+    std::vector<std::set<std::size_t>> all(program.calls.size());
+    for (std::size_t k = 0; k < program.calls.size(); ++k) {
+        const Call &call = program.calls[k];
+        const Place place = place_of(call);
+        const auto take = [&](std::size_t other) { all[k].insert(all[other].begin(), all[other].end()); };
+        for (const std::size_t wait : call.waits) take(wait);
+        for (std::size_t j = 0; j < k; ++j) {
+            const Call &earlier = program.calls[j];
+            if (earlier.queue != call.queue || (call.queue == unordered && earlier.device != call.device)) continue;
+            const bool barrier = earlier.place == Place::barrier || earlier.place == Place::barrier_behind_all;
+            const bool waits_for_all = place != Place::unordered && place != Place::barrier;
+            if (waits_for_all || (call.queue == unordered && barrier)) take(j);
+        }
+        all[k].insert(k);
+    }
+    return all;
+}
+
 }  // namespace
 
 std::string describe(const Program &program) {
@@ -46,6 +77,9 @@ std::string describe(const Program &program) {
         for (const std::size_t wait : call.waits) text += ", waits for " + std::to_string(wait);
         if (call.result_to_all) text += ", result to all";
         if (call.blocking) text += ", blocking";
+        if (call.fails) text += ", fails";
+        if (call.queue == unordered && call.place != Place::unordered)
+            text += ", place " + std::to_string(static_cast<int>(call.place));
         for (const Process process : call.finishes) text += ", process " + std::to_string(process) + " finishes before";
     }
     return text;
@@ -94,6 +128,7 @@ struct Graph::Expected {
         require(sources.empty(), "a copy of what the device has, or does not read");
     }
 
+    /// Of a call that fails, what it was to write is undefined.
     void write(const Call &call, Cell value) {
         for (const Access &access : call.accesses) {
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at) {
@@ -109,9 +144,10 @@ struct Graph::Expected {
             std::optional<Mask> last;
             map.visit(0, map.size(), [&](std::size_t begin, std::size_t end, const Holders &piece) {
                 Mask mask = 0;
+                const Topology &topology = schedule.topology();
                 for (std::size_t i = 0; i < piece.count(); ++i) {
-                    const std::uint32_t place = piece.by_age(i);
-                    const Device device = schedule.topology().device_at(place);
+                    const std::uint32_t place = piece.nth_in({0, topology.devices()}, i);
+                    const Device device = topology.device_at(place);
                     require(piece.contains(place) && !has(mask, device), "holders are wrong");
                     mask |= Mask{1} << device;
                 }
@@ -134,7 +170,21 @@ std::size_t Graph::add(Node node) {
     return nodes_.size() - 1;
 }
 
-Graph::Graph(const Program &program) : program_(program) {
+std::size_t Graph::failures() const {
+    return static_cast<std::size_t>(std::count(failed_.begin(), failed_.end(), true));
+}
+
+Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(program)) {
+    const auto ended = ended_with(program);
+    // What the platform takes the end of each call to promise: calls whose results have landed. By queue.
+    using Results = std::set<std::size_t>;
+    std::map<std::pair<QueueId, Device>, QueuePromises<Results>> queue_promises;
+    std::vector<Results> promises(program.calls.size());
+    const auto join = [](Results a, const Results &b) {
+        a.insert(b.begin(), b.end());
+        return a;
+    };
+    std::vector<std::vector<std::vector<std::size_t>>> landed;  // nodes, by process and call
     const auto processes = static_cast<Process>(program.host_of_process.size());
     const Topology topology(program.host_of_process, program.process_of_device);
     Expected expected(program_);
@@ -158,6 +208,10 @@ Graph::Graph(const Program &program) : program_(program) {
     std::map<std::tuple<Process, Process, std::uint64_t>, std::size_t> messages;  // sent and not received yet
     std::vector<std::set<Process>> told(program.calls.size());
     std::vector<bool> told_all(program.calls.size());
+
+    landed.assign(processes, std::vector<std::vector<std::size_t>>(program.calls.size()));
+    // The last step of each queue, and of its process what has ended where that has.
+    std::map<QueueId, std::size_t> over_in_queue;
 
     const auto add_to = [&](Process p, Node node) {
         if (gate[p] != nobody) node.before.push_back(gate[p]);
@@ -188,15 +242,20 @@ Graph::Graph(const Program &program) : program_(program) {
             const std::size_t node = add_to(p, {Node::Kind::hear, p, call});
             awaited.push_back({p, *relay.from, node});
             if (known[p][call] == nobody || program_.calls[call].result_to_all) known[p][call] = node;
+            if (program_.calls[call].result_to_all) landed[p][call].push_back(node);
             for (const Message &message : relay.to) {
-                send(p, message,
-                     add_to(p, {.kind = Node::Kind::tell, .process = p, .call = call, .peer = node, .before = {node}}));
+                const std::size_t sent =
+                    add_to(p, {.kind = Node::Kind::tell, .process = p, .call = call, .peer = node, .before = {node}});
+                send(p, message, sent);
+                if (program_.calls[call].result_to_all) landed[p][call].push_back(sent);
             }
         } else {
             for (const Message &message : relay.to) {
                 const std::size_t node = known[p][call];
-                send(p, message,
-                     add_to(p, {.kind = Node::Kind::tell, .process = p, .call = call, .peer = node, .before = {node}}));
+                const std::size_t sent =
+                    add_to(p, {.kind = Node::Kind::tell, .process = p, .call = call, .peer = node, .before = {node}});
+                send(p, message, sent);
+                if (program_.calls[call].result_to_all) landed[p][call].push_back(sent);
             }
         }
     };
@@ -287,18 +346,33 @@ Graph::Graph(const Program &program) : program_(program) {
             }
             if (d.actual) {
                 Node node{Node::Kind::command, p, k};
-                node.before = steps_of(p, d.after);
+                std::vector<std::size_t> waited = steps_of(p, d.after);
+                if (call.queue != unordered) {
+                    // Where the last command failed it is not enough to be behind it in the queue.
+                    if (const auto last = queues.find(call.queue); last != queues.end()) {
+                        waited.push_back(last->second);
+                        waited.push_back(over_in_queue[call.queue]);
+                    }
+                }
                 for (const std::size_t wait : call.waits) {
                     require(known[p][wait] != nobody, "who waits is not told");
-                    node.before.push_back(known[p][wait]);
+                    // A command that fails does so as soon as one that it waits for has; or for a reason of its own.
+                    if (!failed_[k] || (failed_[wait] && !call.fails)) node.before.push_back(known[p][wait]);
+                }
+                if (!failed_[k]) node.before.insert(node.before.end(), waited.begin(), waited.end());
+                known[p][k] = add_to(p, std::move(node));
+                std::size_t over = known[p][k];
+                // Who waits for a command that failed waits for those, too, that it waited for.
+                if (failed_[k]) {
+                    waited.push_back(over);
+                    over = add_to(p, {.kind = Node::Kind::over, .process = p, .call = k, .before = waited});
                 }
                 if (call.queue != unordered) {
-                    const auto last = queues.find(call.queue);
-                    if (last != queues.end()) node.before.push_back(last->second);
+                    queues[call.queue] = known[p][k];
+                    over_in_queue[call.queue] = over;
                 }
-                known[p][k] = add_to(p, std::move(node));
-                if (call.queue != unordered) queues[call.queue] = known[p][k];
-                steps.emplace(std::tuple(p, CommandId{k + 1}, 0U), known[p][k]);
+                steps.emplace(std::tuple(p, CommandId{k + 1}, 0U), over);
+                if (call.result_to_all) landed[p][k].push_back(known[p][k]);
             } else {
                 require(d.after.empty(), "a command elsewhere waits");
             }
@@ -308,11 +382,28 @@ Graph::Graph(const Program &program) : program_(program) {
         require(completions_sent == to_tell && completions_awaited == to_tell, "another number of completions");
         completions_ += to_tell;
         if (call.result_to_all) told_all[k] = true;
+        std::vector<Results> of_waits;
+        for (const std::size_t wait : call.waits) of_waits.push_back(promises[wait]);
+        promises[k] =
+            promise_of_next(queue_promises[{call.queue, call.queue == unordered ? call.device : 0}], place_of(call),
+                            call.result_to_all ? Results{k} : Results{}, std::span<const Results>(of_waits), join);
         if (call.blocking) {
             for (Process p = 0; p < processes; ++p) follow(p, schedules[p].tell_all(events[p][k]), k);
             for (Process p = 0; p < processes; ++p) {
                 require(known[p][k] != nobody, "a host waits and is not told");
-                gate[p] = known[p][k];
+                // Who failed promises nothing.
+                Node wait{Node::Kind::wait, p, k};
+                wait.before.push_back(known[p][k]);
+                if (!failed_[k]) {
+                    for (const std::size_t result : promises[k])
+                        wait.before.insert(wait.before.end(), landed[p][result].begin(), landed[p][result].end());
+                }
+                gate[p] = add_to(p, std::move(wait));
+                if (failed_[k]) continue;
+                for (const std::size_t other : ended[k])
+                    for (const std::size_t node : landed[p][other]) promised_.push_back({node, gate[p]});
+                for (const std::size_t result : promises[k])
+                    require(ended[k].contains(result), "a host waits for a result that may still be open");
             }
             told_all[k] = true;
         }
@@ -337,7 +428,7 @@ Graph::Graph(const Program &program) : program_(program) {
         require(messages.empty(), "a message that nobody receives");
 
         expected.check_transfers(call, std::move(sources));
-        expected.write(call, static_cast<Cell>(k + 1));
+        expected.write(call, failed_[k] ? garbage : static_cast<Cell>(k + 1));
     }
     for (const Schedule &schedule : schedules) expected.check_residency(schedule);
 }
@@ -385,6 +476,7 @@ void Graph::check_order() const {
             command_of[node.call] = n;
             const Call &call = program_.calls[node.call];
             for (const Access &a : call.accesses) {
+                if (failed_[node.call]) break;
                 uses.push_back({n, call.device, a.buffer, a.begin, a.end, writes(a)});
             }
         }
@@ -403,9 +495,11 @@ void Graph::check_order() const {
                     "two steps use the same bytes at the same time");
         }
     }
+    for (const auto &[node, wait] : promised_) require(is_before(node, wait), "a host has waited and reads old bytes");
     for (std::size_t k = 0; k < program_.calls.size(); ++k) {
         for (const std::size_t wait : program_.calls[k].waits) {
-            require(is_before(command_of[wait], command_of[k]), "a command begins before what it waits for has ended");
+            require(failed_[k] || is_before(command_of[wait], command_of[k]),
+                    "a command begins before what it waits for has ended");
         }
     }
 }
@@ -445,6 +539,7 @@ void Graph::execute(State &state, std::size_t number) const {
     };
     switch (node.kind) {
         case Node::Kind::command: {
+            if (failed_[node.call]) break;
             const Call &call = program_.calls[node.call];
             auto &memory = state.memory[call.device];
             std::vector<Cell> seen;
@@ -473,9 +568,11 @@ void Graph::execute(State &state, std::size_t number) const {
         case Node::Kind::tell: state.messages[number] = state.messages[node.peer]; break;
         case Node::Kind::hear:
             state.messages[number] = state.messages[node.peer];
-            if (program_.calls[node.call].result_to_all) check(state.messages[number]);
+            if (program_.calls[node.call].result_to_all && !failed_[node.call]) check(state.messages[number]);
             break;
-        case Node::Kind::finish: break;
+        case Node::Kind::finish:
+        case Node::Kind::over:
+        case Node::Kind::wait: break;
     }
     state.done[number] = true;
 }

@@ -14,7 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "cluster/schedule.hpp"
+#include "cluster/schedule/promise.hpp"
+#include "cluster/schedule/schedule.hpp"
 
 namespace cluster_model {
 
@@ -28,6 +29,8 @@ struct Call {
     bool result_to_all = false;
     bool blocking = false;               ///< the host waits for it; all processes get to know its end
     std::vector<Process> finishes = {};  ///< processes that wait for all their own steps before this call
+    bool fails = false;                  ///< at any time, as do those that wait for it: what it would do is not done
+    Place place = Place::unordered;      ///< on its device's out-of-order queue, if it is not in an in-order one
 };
 
 struct Program {
@@ -49,7 +52,7 @@ using Cell = std::uint32_t;
 inline constexpr Cell garbage = 0x80000000;
 
 struct Node {
-    enum class Kind { command, send, receive, copy, tell, hear, finish };
+    enum class Kind { command, send, receive, copy, tell, hear, finish, over, wait };
     Kind kind;
     Process process;
     std::size_t call;
@@ -70,9 +73,12 @@ public:
     [[nodiscard]] const std::vector<Node> &nodes() const { return nodes_; }
     [[nodiscard]] std::size_t transfers() const { return transfers_; }
     [[nodiscard]] std::size_t completions() const { return completions_; }
+    [[nodiscard]] std::size_t promises() const { return promised_.size(); }
+    [[nodiscard]] std::size_t failures() const;
 
     /// Two steps that use the same bytes of the same memory, one of which writes, are never at the same time; whoever
-    /// is in a wait list ends before who waits for it. Throws.
+    /// is in a wait list ends before who waits for it. Where the host has waited it has all bytes that OpenCL then gives
+    /// it, in every process, and may use their memory otherwise. Throws.
     void check_order() const;
 
     /// Memories of all devices, and messages on their way.
@@ -100,6 +106,12 @@ private:
     std::vector<Node> nodes_;
     std::vector<std::vector<Cell>> reads_;            // what each call reads, access by access
     std::vector<std::vector<std::uint8_t>> defined_;  // the same: whether it was ever written
+    std::vector<bool> failed_;                        // calls
+    struct Promised {
+        std::size_t landed;  // when bytes are in the memory of a process, or passed on from there
+        std::size_t wait;    // of that process's host
+    };
+    std::vector<Promised> promised_;
     std::size_t transfers_ = 0;
     std::size_t completions_ = 0;
 };

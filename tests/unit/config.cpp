@@ -53,3 +53,25 @@ TEST_CASE("a misspelt variable is reported with the nearest name, one of another
     CHECK(complaints[0].find("CLDIST_BLOCK_SIZE") != std::string::npos);
     CHECK(complaints[1].find("CLDIST_PATH") != std::string::npos);
 }
+
+TEST_CASE("every setting is described with its value in the form in which it is set") {
+    std::vector<std::string> complaints;
+    const Config changed = read_config({"CLDIST_BLOCK_SIZE=65536", "CLDIST_REFINE=off", "CLDIST_DEPTH=3"}, complaints);
+    const std::vector<SettingText> settings = settings_of(changed);
+    const auto value_of = [&](const std::string &name) -> std::string {
+        for (const SettingText &setting : settings)
+            if (name == setting.name) return setting.value;
+        return "none";
+    };
+    CHECK(value_of("CLDIST_BLOCK_SIZE") == "64k");
+    CHECK(value_of("CLDIST_REFINE") == "off");
+    CHECK(value_of("CLDIST_DEPTH") == "3");
+    CHECK(value_of("CLDIST_PATH") == "auto");
+    // Read again, they are the same.
+    for (const SettingText &setting : settings) {
+        const std::string entry = std::string(setting.name) + "=" + setting.value;
+        CAPTURE(entry);
+        static_cast<void>(read_config({entry}, complaints));
+        CHECK(complaints.empty());
+    }
+}

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -57,6 +58,53 @@ private:
     int polls_;
 };
 
+// Takes its place among the messages when it starts, and ends.
+class PlaceTaker final : public Operation {
+public:
+    explicit PlaceTaker(std::atomic<cl_int> &phase_before)
+        : Operation(std::make_shared<Record>(Direction::recv, 0, 0, 0, 0)), phase_before_(phase_before) {}
+    void start(const Status &) override { phase_before_ = record()->state().phase; }
+    Progress poll() override { return Progress::idle; }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    std::atomic<cl_int> &phase_before_;
+};
+
+// Sleeps until it is told to end.
+class SleepingOperation final : public Operation {
+public:
+    SleepingOperation(std::atomic<int> &polls, Journal &journal, int name)
+        : Operation(std::make_shared<Record>(Direction::recv, 0, 0, 0, 0)),
+          polls_(polls),
+          journal_(journal),
+          name_(name) {}
+    void woken_by(const Waker &waker) override { waker_ = waker; }
+    void start(const Status &) override {}
+    Progress poll() override {
+        ++polls_;
+        if (!told_) return Progress::idle;
+        journal_.note(name_);
+        return Progress::done;
+    }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+    [[nodiscard]] bool wakes() const override { return true; }
+
+    // Once it has been started; it may be gone afterwards.
+    void end() {
+        const Waker waker = waker_;
+        told_ = true;
+        waker();
+    }
+
+private:
+    std::atomic<int> &polls_;
+    Journal &journal_;
+    const int name_;
+    Waker waker_;
+    std::atomic<bool> told_{false};
+};
+
 class CountingPoller final : public Poller {
 public:
     explicit CountingPoller(std::atomic<int> &count) : count_(count) {}
@@ -69,10 +117,13 @@ private:
     std::atomic<int> &count_;
 };
 
-std::unique_ptr<Command> command(Journal &journal, int name, int polls) {
+std::unique_ptr<Command> command(std::unique_ptr<Operation> operation) {
     std::vector<std::unique_ptr<Operation>> operations;
-    operations.push_back(std::make_unique<FakeOperation>(journal, name, polls));
+    operations.push_back(std::move(operation));
     return std::make_unique<Command>(std::move(operations), nullptr, nullptr);
+}
+std::unique_ptr<Command> command(Journal &journal, int name, int polls) {
+    return command(std::make_unique<FakeOperation>(journal, name, polls));
 }
 
 struct Fixture {
@@ -84,6 +135,17 @@ struct Fixture {
 const Status abandoned = Status::failure(CL_TRANSFER_ABANDONED, "stopped");
 
 }  // namespace
+
+TEST_CASE("a command is not seen to run before it has its place among the messages") {
+    std::atomic<cl_int> phase_before{CL_RUNNING};
+    std::vector<std::unique_ptr<Operation>> operations;
+    operations.push_back(std::make_unique<PlaceTaker>(phase_before));
+    const std::shared_ptr<Record> record = operations.front()->record();
+    Command command(std::move(operations), nullptr, nullptr);
+    command.start({});
+    CHECK(phase_before == CL_QUEUED);
+    CHECK(record->state().phase == CL_RUNNING);
+}
 
 TEST_CASE("the engine drives every command to its end, whatever its number of polls") {
     Fixture f;
@@ -121,6 +183,44 @@ TEST_CASE("an engine without commands polls nothing") {
     std::unique_lock lock(mutex);
     never.wait_for(lock, std::chrono::milliseconds(50), [] { return false; });
     CHECK(f.polls - before <= 1);
+}
+
+TEST_CASE("commands that wake the engine are not polled while others are, and the poller is asked for them") {
+    Fixture f;
+    constexpr int sleeping = 100;
+    std::atomic<int> polls{0};
+    std::vector<SleepingOperation *> operations;
+    for (int i = 1; i <= sleeping; ++i) {
+        auto operation = std::make_unique<SleepingOperation>(polls, f.journal, i);
+        operations.push_back(operation.get());
+        f.engine.submit(command(std::move(operation)), {});
+    }
+    // Started behind them.
+    f.engine.submit(command(f.journal, 1000, 200), {});
+    CHECK(f.journal.wait_for(1) == std::vector<int>{1000});
+    CHECK(polls <= 2 * sleeping);
+    // It alone is asked now, though no command is polled.
+    const int asked = f.polls;
+    while (f.polls < asked + 3) std::this_thread::yield();
+    CHECK(polls <= 2 * sleeping);
+    for (SleepingOperation *operation : operations) operation->end();
+    CHECK(f.journal.wait_for(sleeping + 1).size() == sleeping + 1);
+    CHECK(f.engine.wait_idle(20));
+}
+
+TEST_CASE("a command that is woken as it falls asleep is polled again") {
+    Fixture f;
+    constexpr std::size_t rounds = 2000;
+    std::deque<std::atomic<int>> polls(rounds);
+    for (std::atomic<int> &polled : polls) {
+        auto operation = std::make_unique<SleepingOperation>(polled, f.journal, 1);
+        SleepingOperation *const told = operation.get();
+        f.engine.submit(command(std::move(operation)), {});
+        while (polled == 0) {
+        }
+        told->end();
+    }
+    CHECK(f.journal.wait_for(rounds).size() == rounds);
 }
 
 TEST_CASE("waiting for idleness gives up when nothing moves, and stopping ends what is left") {

@@ -1,4 +1,4 @@
-#include "cluster/interval_map.hpp"
+#include "cluster/schedule/interval_map.hpp"
 
 #include <random>
 #include <tuple>

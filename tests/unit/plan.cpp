@@ -56,22 +56,52 @@ TEST_CASE("small messages go whole with their envelope, large ones in place or i
     }
 }
 
-TEST_CASE("a queue copies messages of a device with memory of its own as a whole, up to what is worth it") {
-    CHECK(plan_copying(false, true, 1, nullptr, {}));
-    CHECK(plan_copying(false, true, 4 * mib, nullptr, {}));
-    CHECK_FALSE(plan_copying(false, true, 4 * mib + 1, nullptr, {}));
-    CHECK(plan_copying(false, false, 256 * kib, nullptr, {}));
-    CHECK_FALSE(plan_copying(false, false, 256 * kib + 1, nullptr, {}));
-    for (const bool host_memory : {true, false}) {
-        CHECK_FALSE(plan_copying(host_memory, true, 0, nullptr, forced(Path::pinned)));
-        CHECK(plan_copying(host_memory, true, mib, nullptr, forced(Path::pinned)));
-        CHECK_FALSE(plan_copying(host_memory, true, mib, nullptr, forced(Path::mapped)));
-        CHECK_FALSE(plan_copying(host_memory, true, mib, nullptr, forced(Path::pipelined)));
+TEST_CASE("blocks go through a ring where there is one, and never more at once than it holds") {
+    const auto with_ring = [](Situation situation) {
+        situation.ring = true;
+        return situation;
+    };
+    constexpr Situation cpu_copied{true, false, true};
+    for (const Situation &situation : {with_ring(cpu_copied), with_ring(gpu_same_host)}) {
+        for (const std::size_t size : {512 * kib, 4 * mib + 1, 256 * mib, 6 * gib}) {
+            for (const std::size_t block : {std::size_t{0}, std::size_t{4097}, mib, gib}) {
+                CAPTURE(size);
+                CAPTURE(block);
+                Config config = forced(Path::shared);
+                config.block_size.value = block;
+                const Plan plan = plan_send(size, situation, config);
+                CHECK(plan.path == Path::shared);
+                CHECK(plan.depth >= 1);
+                CHECK(plan.block * plan.depth <= ring_capacity);
+                CHECK(plan_send(size, situation, {}).path == (situation.host_memory ? Path::pipelined : Path::shared));
+                CHECK(plan_send(size, situation, forced(Path::pipelined)).path == Path::pipelined);
+            }
+        }
+        CHECK(plan_send(64, situation, forced(Path::shared)).inlined);
     }
-    CHECK_FALSE(plan_copying(true, true, mib, nullptr, {}));
+    CHECK(plan_send(mib, cpu_same_host, forced(Path::shared)).path == Path::pipelined);
+    // Between processors, whose memory is mapped, MPI's ways are as fast.
+    CHECK(plan_send(mib, with_ring(cpu_same_host), {}).path == Path::pipelined);
+    CHECK(plan_copying(false, true, true, 512 * kib, nullptr, {}));
+    CHECK_FALSE(plan_copying(false, true, true, 512 * kib + 1, nullptr, {}));
+}
+
+TEST_CASE("a queue copies messages of a device with memory of its own as a whole, up to what is worth it") {
+    CHECK(plan_copying(false, true, false, 1, nullptr, {}));
+    CHECK(plan_copying(false, true, false, 4 * mib, nullptr, {}));
+    CHECK_FALSE(plan_copying(false, true, false, 4 * mib + 1, nullptr, {}));
+    CHECK(plan_copying(false, false, false, 256 * kib, nullptr, {}));
+    CHECK_FALSE(plan_copying(false, false, false, 256 * kib + 1, nullptr, {}));
+    for (const bool host_memory : {true, false}) {
+        CHECK_FALSE(plan_copying(host_memory, true, false, 0, nullptr, forced(Path::pinned)));
+        CHECK(plan_copying(host_memory, true, false, mib, nullptr, forced(Path::pinned)));
+        CHECK_FALSE(plan_copying(host_memory, true, false, mib, nullptr, forced(Path::mapped)));
+        CHECK_FALSE(plan_copying(host_memory, true, false, mib, nullptr, forced(Path::pipelined)));
+    }
+    CHECK_FALSE(plan_copying(true, true, false, mib, nullptr, {}));
     Config config;
     config.pinned_max.value = 4 * kib;
-    CHECK_FALSE(plan_copying(false, true, 4 * kib + 1, nullptr, config));
+    CHECK_FALSE(plan_copying(false, true, false, 4 * kib + 1, nullptr, config));
 }
 
 TEST_CASE("what lies apart can't be moved in place") {

@@ -61,6 +61,10 @@ TEST_CASE("a time is expected in a straight line from point to point, and beyond
     CHECK(*curve.expected_seconds(400) == doctest::Approx(4.0));
     CHECK(*curve.expected_seconds(800) == doctest::Approx(6.0));
     CHECK(*Curve{in_place, {{100, 1.0}}}.expected_seconds(300) == doctest::Approx(3.0));
+    // Also where larger messages take another, faster protocol; but beyond the last point no time falls.
+    const Curve falling{in_place, {{16 * kib, 134e-6}, {32 * kib, 30e-6}}};
+    CHECK(*falling.expected_seconds(24 * kib) == doctest::Approx(82e-6));
+    CHECK(*falling.expected_seconds(64 * kib) == doctest::Approx(30e-6));
 }
 
 TEST_CASE("a way is not expected for sizes that it is not for") {

@@ -13,7 +13,9 @@ TEST_CASE("a record says in words what its transfer waits for") {
     CHECK(describe(send, now_ns()).find("send to rank 3, tag 42, 100 bytes: waits for its wait list") !=
           std::string::npos);
     send.started();
+    CHECK(describe(send, now_ns()).find("moved 0 of 100 bytes (only a cldist command") != std::string::npos);
     send.moved(60);
+    CHECK(describe(send, now_ns()).find("cldist_wire") == std::string::npos);
     CHECK(describe(send, now_ns()).find("moved 60 of 100 bytes") != std::string::npos);
 
     Record recv(Direction::recv, MPI_ANY_SOURCE, MPI_ANY_SOURCE, MPI_ANY_TAG, 100);
@@ -21,6 +23,11 @@ TEST_CASE("a record says in words what its transfer waits for") {
     CHECK(describe(recv, now_ns()).find("recv from any source, any tag, 100 bytes: waits for a matching send") !=
           std::string::npos);
     recv.matched(1, 7, 20);
+    Record failed(Direction::recv, 1, 1, 7, 20);
+    failed.finished(Status::failure(CL_MESSAGE_NOT_RECOGNIZED, "was not sent by a cldist command"));
+    CHECK(describe(failed, now_ns())
+              .find("failed: was not sent by a cldist command: CL_MESSAGE_NOT_RECOGNIZED (-1206)") !=
+          std::string::npos);
     CHECK(describe(recv, now_ns()).find("recv from rank 1, tag 7, 20 bytes: moved 0 of 20") != std::string::npos);
 }
 

@@ -1,4 +1,6 @@
-#include "cluster/residency.hpp"
+#include "cluster/schedule/residency.hpp"
+
+#include <malloc.h>
 
 #include <algorithm>
 #include <bit>
@@ -29,6 +31,9 @@ Topology one_device_each(std::uint32_t processes, std::uint32_t per_host) {
     for (Process p = 0; p < processes; ++p) hosts[p] = p / per_host;
     return {hosts, devices};
 }
+
+/// Bytes of the heap in use; nothing where a sanitizer has its own.
+std::size_t heap_in_use() { return mallinfo2().uordblks; }
 
 }  // namespace
 
@@ -157,4 +162,94 @@ TEST_CASE("everything that a root has reaches each process once, and each host o
             CHECK(between_hosts == (processes + per_host - 1) / per_host - 1);
         }
     }
+}
+
+TEST_CASE("a set of holders is like a set of places, in whatever order they came") {
+    constexpr std::uint32_t places = 200;
+    std::mt19937_64 random(5);
+    for (int round = 0; round < 200; ++round) {
+        // Runs up and down and single places, few or many.
+        std::vector<std::uint32_t> order;
+        std::vector<bool> in(places);
+        const auto add_place = [&](std::uint32_t place) {
+            if (place < places && !in[place]) order.push_back(place);
+            if (place < places) in[place] = true;
+        };
+        for (std::size_t runs = 1 + random() % 7; runs > 0; --runs) {
+            const auto begin = static_cast<std::uint32_t>(random() % places);
+            const auto length = static_cast<std::uint32_t>(1 + random() % 40);
+            const bool down = random() % 2 == 0;
+            for (std::uint32_t i = 0; i < length; ++i) add_place(down ? begin - i : begin + i);
+        }
+        Holders holders;
+        for (const std::uint32_t place : order) holders.add(place, places);
+        CHECK(holders.count() == order.size());
+        for (std::uint32_t place = 0; place < places; ++place) REQUIRE(holders.contains(place) == in[place]);
+
+        const auto begin = static_cast<std::uint32_t>(random() % places);
+        const Topology::Places range{begin, static_cast<std::uint32_t>(begin + random() % (places - begin + 1))};
+        const auto within =
+            static_cast<std::size_t>(std::count(in.begin() + range.begin, in.begin() + range.end, true));
+        REQUIRE(holders.count_in(range) == within);
+        std::vector<bool> seen(places);
+        for (std::size_t n = 0; n < within; ++n) {
+            const std::uint32_t place = holders.nth_in(range, n);
+            REQUIRE((place >= range.begin && place < range.end && in[place] && !seen[place]));
+            seen[place] = true;
+        }
+
+        std::shuffle(order.begin(), order.end(), random);
+        Holders shuffled;
+        for (const std::uint32_t place : order) shuffled.add(place, places);
+        CHECK(holders == shuffled);
+        CHECK(shuffled == holders);
+        // With another place instead of one of them, and then with the same sum.
+        Holders other;
+        const auto free = static_cast<std::uint32_t>(std::find(in.begin(), in.end(), false) - in.begin());
+        for (std::size_t i = 1; i < order.size(); ++i) other.add(order[i], places);
+        other.add(free, places);
+        CHECK_FALSE(holders == other);
+    }
+    Holders ends;  // 0 and 3, or 1 and 2
+    Holders middle;
+    for (const std::uint32_t place : {0U, 3U}) ends.add(place, 4);
+    for (const std::uint32_t place : {1U, 2U}) middle.add(place, 4);
+    CHECK_FALSE(ends == middle);
+    CHECK(Holders(4).count() == 4);
+    for (const std::uint32_t place : {1U, 2U}) ends.add(place, 4);
+    CHECK(ends == Holders(4));
+}
+
+TEST_CASE("copies of a set of holders are independent of each other") {
+    Holders holders;
+    for (std::uint32_t place = 0; place < 100; place += 3) holders.add(place, 100);
+    Holders copy = holders;
+    copy.add(1, 100);
+    CHECK(copy.contains(1));
+    CHECK_FALSE(holders.contains(1));
+    holders.set_only(7);
+    CHECK(copy.contains(99));
+    CHECK(holders.is_only(7));
+}
+
+TEST_CASE("what a buffer's holders take grows with the pieces in use, not with the devices") {
+    constexpr std::uint32_t devices = 4096;
+    constexpr std::size_t part = 64;
+    constexpr std::size_t each = 256;  // bytes for a piece
+    const Topology topology = one_device_each(devices, 8);
+    const std::size_t before = heap_in_use();
+    Residency residency(topology, devices * part, Contents::everywhere);
+    CHECK(heap_in_use() - before <= 2 * each);
+    for (Device d = 0; d < devices; ++d) residency.write(topology, d, d * part, (d + 1) * part);
+    CHECK(residency.holders().pieces() == devices);
+    CHECK(heap_in_use() - before <= devices * each);
+    // Half of the devices read all of it, in turn: each piece has that many holders.
+    std::vector<Copy> copies;
+    for (Device d = 0; d < devices / 2; ++d) {
+        copies.clear();
+        residency.read(topology, d, 0, devices * part, copies);
+    }
+    CHECK(residency.holders().pieces() > devices / 4);
+    copies = {};
+    CHECK(heap_in_use() - before <= devices * each);
 }

@@ -1,9 +1,11 @@
 /// What the schedules of all processes decide, executed on a model of a cluster. The environment variable
 /// CLDIST_TEST_SEQUENCES says how many random programs are tried, and that this is the long version.
 
-#include "cluster/schedule.hpp"
+#include "cluster/schedule/schedule.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <random>
 
 #include <doctest/doctest.h>
@@ -67,15 +69,16 @@ void for_each_program(std::size_t length, Use &&use) {
     }
 }
 
-enum class Order { unordered, in_order, wait_lists, results };
+enum class Order { unordered, in_order, wait_lists, results, failures, failures_in_order };
 
 void set_order(Program &program, Order order) {
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
         Call &call = program.calls[k];
-        call.queue = order == Order::in_order ? call.device : unordered;
+        call.queue = order == Order::in_order || order == Order::failures_in_order ? call.device : unordered;
         call.waits.clear();
-        if (order >= Order::wait_lists && k > 0) call.waits.push_back(k - 1);
+        if ((order == Order::wait_lists || order == Order::results) && k > 0) call.waits.push_back(k - 1);
         call.result_to_all = order == Order::results && k % 2 == 0;
+        call.fails = order >= Order::failures && k == 1;
     }
 }
 
@@ -90,7 +93,8 @@ void check_programs(std::size_t length, std::size_t step) {
     std::size_t programs = 0;
     std::size_t choices = 0;
     for (const bool all_apart : {true, false}) {
-        for (const Order order : {Order::unordered, Order::in_order, Order::wait_lists, Order::results}) {
+        for (const Order order : {Order::unordered, Order::in_order, Order::wait_lists, Order::results, Order::failures,
+                                  Order::failures_in_order}) {
             for_each_program(length, [&](Program &program) {
                 // Where all are apart the rest is like one of these, but for hosts.
                 if (all_apart && program.calls[0].device != 0) return;
@@ -150,6 +154,14 @@ Program random_program(std::mt19937_64 &random) {
             for (Access &access : call.accesses) access.mode = AccessMode::read;
         }
         call.blocking = random() % 6 == 0;
+        call.fails = random() % 10 == 0;
+        constexpr std::array places = {Place::behind_all, Place::barrier, Place::barrier_behind_all};
+        if (random() % 8 == 0) {
+            // A marker or a barrier.
+            call.place = places[random() % places.size()];
+            call.accesses.clear();
+            if (call.place != Place::barrier) call.waits.clear();
+        }
         for (Process p = 0; p < processes; ++p) {
             if (random() % 12 == 0) call.finishes.push_back(p);
         }
@@ -191,6 +203,8 @@ TEST_CASE("random sequences of commands are right on any cluster") {
         in_long_version() ? std::strtoull(std::getenv(sequences_variable), nullptr, 10) : 20000;
     std::size_t transfers = 0;
     std::size_t completions = 0;
+    std::size_t failures = 0;
+    std::size_t promises = 0;
     for (std::uint64_t seed = 0; seed < sequences; ++seed) {
         std::mt19937_64 random(seed);
         const Program program = random_program(random);
@@ -200,12 +214,16 @@ TEST_CASE("random sequences of commands are right on any cluster") {
             graph.execute_randomly(random);
             transfers += graph.transfers();
             completions += graph.completions();
+            failures += graph.failures();
+            promises += graph.promises();
         } catch (const std::string &what) {
             FAIL("seed " << seed << ": " << what << "\n" << describe(program));
         }
     }
     CHECK(transfers > sequences);
     CHECK(completions > sequences / 2);
+    CHECK(failures > sequences / 2);
+    CHECK(promises > sequences / 2);
 }
 
 TEST_CASE("only the two processes of a transfer have anything to do for a virtual command") {
@@ -317,4 +335,59 @@ TEST_CASE("what is remembered of conflicts stays small while commands end") {
         REQUIRE(after.empty());
         REQUIRE(hazards.pieces() <= 64);
     }
+}
+
+TEST_CASE(
+    "a reader costs the same however many read before it and are not over, and so does a writer for each of them") {
+    constexpr std::size_t size = 4096;
+    constexpr CommandId readers = 100000;
+    for (const bool in_order : {false, true}) {
+        Hazards hazards(size);
+        std::vector<Step> after;
+        std::mt19937_64 random(7);
+        CommandId command = 1;
+        for (; command <= readers; ++command) {
+            // All of it, or one of sixteen parts; of eight queues, if they are in-order.
+            const std::size_t part = random() % 17 * (size / 16);
+            const QueueId queue = in_order ? static_cast<QueueId>(random() % 8) : unordered;
+            hazards.read(part == size ? 0 : part, part == size ? size : part + size / 16, {command, 0}, queue, 1,
+                         after);
+        }
+        CHECK(after.empty());
+        CHECK(hazards.looked_at() <= 8 * readers);
+        const std::uint64_t before = hazards.looked_at();
+        hazards.write(0, size, {command, 0}, unordered, 1, after);
+        CHECK(hazards.looked_at() - before <= 2 * readers);
+        CHECK(after.size() >= (in_order ? 8 : readers));
+    }
+}
+
+TEST_CASE("readers that are over are forgotten, and their memory is given back, though others never end") {
+    Hazards hazards(64);
+    std::vector<Step> after;
+    constexpr CommandId open = 1000;
+    for (CommandId command = 1; command <= 200000; ++command) {
+        hazards.read(0, 64, {command, 0}, unordered, command > open ? command - open : 1, after);
+        REQUIRE(after.empty());
+    }
+    CHECK(hazards.looked_at() <= 1000000);
+    hazards.write(0, 64, {200001, 0}, unordered, 199501, after);
+    CHECK(after.size() == 500);
+}
+
+TEST_CASE("an event that all processes wait for is told to each of them once, and that costs each the same") {
+    constexpr Process processes = 4096;
+    std::vector<std::uint32_t> hosts(processes);
+    std::vector<Process> devices(processes);
+    std::iota(devices.begin(), devices.end(), 0);
+    Schedule schedule(Topology(hosts, devices), 0);
+    Event event = schedule.decide({0, unordered, {}, {}, false}).event;
+    Event *const waits = &event;
+    std::size_t told = 0;
+    for (int round = 0; round < 2; ++round) {
+        for (Device device = 0; device < processes; ++device)
+            told += schedule.decide({device, unordered, {}, {&waits, 1}, false}).completions_sent.size();
+    }
+    CHECK(told == processes - 1);
+    CHECK(std::is_sorted(event.told.begin(), event.told.end()));
 }

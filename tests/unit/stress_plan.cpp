@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -183,7 +184,8 @@ TEST_CASE("in a stress plan messages that must keep their order have one thread 
                     continue;
                 }
                 places[{m.communicator, m.sender, m.receiver, m.tag, sends}].insert({c.thread, c.queue});
-                REQUIRE((is_ordered(c) || (c.queue == out_of_order && c.wait == waits_for::nothing)));
+                const bool starts_in_order = c.queue == out_of_order || c.queue == competing;
+                REQUIRE((is_ordered(c) || (starts_in_order && c.wait == waits_for::nothing)));
             }
         }
         for (const auto &[lane, found] : places) {
@@ -217,4 +219,35 @@ TEST_CASE("the payloads of a stress plan differ by sender, number and seed") {
     other.sender = 0;
     CHECK(payload(1, m) != payload(1, other));
     CHECK(payload(1, m).size() == 100);
+}
+
+TEST_CASE("in a stress plan receives that compete are posted in the order of the messages that are theirs") {
+    int wide = 0;
+    for (std::uint64_t number = 0; number < rounds; ++number) {
+        const round_plan r = make_round(with(13, 4, 3), number);
+        std::map<int, std::vector<const command *>> sends;
+        std::map<int, std::vector<const command *>> receives;
+        for (const command &c : r.commands) {
+            if (c.competes) {
+                receives[message_at(r, c.receives).communicator].push_back(&c);
+                wide += c.any_tag || c.any_source ? 1 : 0;
+            }
+        }
+        for (const command &c : r.commands) {
+            if (c.sends != none && receives.count(message_at(r, c.sends).communicator) != 0) {
+                sends[message_at(r, c.sends).communicator].push_back(&c);
+            }
+        }
+        for (const auto &[communicator, posted] : receives) {
+            REQUIRE(posted.size() == sends[communicator].size());
+            for (std::size_t i = 0; i < posted.size(); ++i) {
+                REQUIRE(posted[i]->receives == sends[communicator][i]->sends);
+                REQUIRE(posted[i]->thread == posted.front()->thread);
+                REQUIRE(posted[i]->queue == competing);
+                REQUIRE(sends[communicator][i]->rank == sends[communicator].front()->rank);
+                REQUIRE(sends[communicator][i]->queue == sends[communicator].front()->queue);
+            }
+        }
+    }
+    CHECK(wide > 100);
 }

@@ -117,7 +117,7 @@ DeviceEnd::DeviceEnd(cl_device_id device, std::size_t largest)
       pattern_(make_pattern(size_that_fits(device, largest))),
       out_(make_buffer(context_.get(), pattern_.size())),
       in_(make_buffer(context_.get(), pattern_.size())),
-      resources_(DeviceResources::of(context_.get(), device)) {
+      resources_(DeviceResources::of(context_.get(), device, {})) {
     check(clEnqueueWriteBuffer(queue(), out(), CL_TRUE, 0, pattern_.size(), pattern_.data(), 0, nullptr, nullptr),
           "clEnqueueWriteBuffer");
     clear_in(pattern_.size());

@@ -39,9 +39,10 @@ FileTransfers::FileTransfers(const DeviceEnd &end, const std::string &directory)
     unlink(name.c_str());
     try {
         fill();
-    } catch (...) {
+    } catch (const TuneError &error) {
         close(descriptor_);
-        throw;
+        throw TuneError(
+            fmt::format("can't write a file of {} in {}: {}", size_text(end_.largest()), directory, error.what()));
     }
 }
 

@@ -56,7 +56,8 @@ void draw(const nlohmann::json &data, const std::string &png) {
     const ChildEnd end =
         run_child({"/usr/bin/env", "python3", script().string(), file.path(), fs::absolute(png).string()}, time_limit);
     if (end.well()) return;
-    if (end.status == no_such_command) throw TuneError("drawing needs python3, which is not installed");
+    if (end.status == no_such_command)
+        throw TuneError("drawing needs python3, which is in none of the folders of PATH");
     // The script tells what went wrong.
     throw TuneError(end.output.empty() ? "plot_profile.py failed" : end.output.substr(0, end.output.find('\n')));
 }

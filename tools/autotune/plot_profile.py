@@ -12,7 +12,7 @@ try:
     matplotlib.use("Agg")
     from matplotlib import pyplot, ticker
 except ImportError as missing:
-    print(f"drawing needs matplotlib (Debian: python3-matplotlib): {missing}")
+    print(f"drawing needs matplotlib (Debian: python3-matplotlib), which {sys.executable} does not have: {missing}")
     sys.exit(3)
 
 COLOURS = {"whole": "#999999", "whole, mapped": "#555555", "mapped": "#0072b2", "pipelined": "#e69f00",

@@ -1,12 +1,15 @@
 #include "tune.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -30,6 +33,7 @@
 #include "pipeline/file_endpoint.hpp"
 #include "pipeline/profile_file.hpp"
 #include "plot.hpp"
+#include "program.hpp"
 #include "progress.hpp"
 #include "schedule.hpp"
 
@@ -73,6 +77,25 @@ std::string directory_of(const TuneOptions &options) {
     return folder != nullptr && *folder != '\0' ? folder : "/tmp";
 }
 
+// Writes as many bytes beside `path` as a large profile has, and takes them away again. Throws a TuneError.
+void try_to_write(const std::string &path) {
+    const std::string trial = fmt::format("{}.{}", path, getpid());
+    const std::string bytes(64U << 10U, '\n');
+    const int descriptor = open(trial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    std::size_t done = 0;
+    ssize_t written = descriptor;
+    while (written >= 0 && done < bytes.size()) {
+        written = write(descriptor, bytes.data() + done, bytes.size() - done);
+        if (written >= 0) done += static_cast<std::size_t>(written);
+    }
+    const int error = errno;
+    if (descriptor >= 0) {
+        close(descriptor);
+        unlink(trial.c_str());
+    }
+    if (written < 0) throw TuneError(fmt::format("can't write {}: {}", path, std::strerror(error)));
+}
+
 // Where the profile goes. Said before it is measured, if that can't be.
 std::string output_of(const TuneOptions &options, const Profile::System &system) {
     const std::string path = options.output.empty() ? profile_path(system) : options.output;
@@ -82,7 +105,7 @@ std::string output_of(const TuneOptions &options, const Profile::System &system)
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     fs::create_directories(folder, failure);
     if (failure) throw TuneError(fmt::format("can't make the folder {}: {}", folder.string(), failure.message()));
-    if (access(folder.c_str(), W_OK) != 0) throw TuneError(fmt::format("can't write into {}", folder.string()));
+    try_to_write(path);
     return path;
 }
 
@@ -114,6 +137,7 @@ public:
     Run(const TuneOptions &options, const DeviceEnd &end, const std::vector<Route> &routes)
         : options_(options),
           end_(end),
+          files_(end, directory_of(options)),
           checked_(options.check ? profile_in_use(end.device()) : nullptr),
           budget_(options.seconds, now_seconds(), routes),
           loop_seconds_(std::clamp(usual_loop_seconds * options.seconds / usual_seconds, 0.0005, 0.01)) {
@@ -135,13 +159,12 @@ public:
     }
 
     void files() {
-        const std::string directory = directory_of(options_);
-        FileTransfers transfers(end_, directory);
         for (const Route route : {Route::from_file, Route::to_file}) {
             const double end = begin(route);
-            transfers.take_route(route);
-            if (checked_ == nullptr) profile_.ceilings.push_back(fit(transport_ceiling(route), transfers.plain(route)));
-            measure_route(transfers, route, end_.host_memory(), end_.largest(), end, fs::absolute(directory).string());
+            files_.take_route(route);
+            if (checked_ == nullptr) profile_.ceilings.push_back(fit(transport_ceiling(route), files_.plain(route)));
+            measure_route(files_, route, end_.host_memory(), end_.largest(), end,
+                          fs::absolute(directory_of(options_)).string());
         }
     }
 
@@ -191,6 +214,7 @@ private:
 
     const TuneOptions &options_;
     const DeviceEnd &end_;
+    FileTransfers files_;                           ///< made before anything is measured: the disk may be full
     const std::shared_ptr<const Profile> checked_;  ///< null: a profile is to be made
     Budget budget_;
     Progress progress_;
@@ -420,6 +444,9 @@ void plot(const TuneOptions &options) {
 }  // namespace
 
 int run_tune(const TuneOptions &options) {
+    // What measures nothing needs one process.
+    const bool measures = !options.explain && options.plot.empty();
+    if (!measures && place_of(this_environment()).rank != 0) return 0;
     if (options.explain) return status_of([&] { explain(options); });
     if (!options.plot.empty()) return status_of([&] { plot(options); });
     take_settings(options.check);

@@ -10,11 +10,13 @@
 
 #include <fmt/format.h>
 
+#include "cluster_devices.hpp"
 #include "doctor_mpi.hpp"
 #include "doctor_opencl.hpp"
 #include "doctor_system.hpp"
 #include "finding.hpp"
 #include "pipeline/profile_file.hpp"
+#include "terminal.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -25,6 +27,11 @@ Findings settings_findings() {
     std::vector<std::string_view> environment;
     for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
     return judge_settings(environment);
+}
+
+Colour colour_of(Finding::Level level) {
+    if (level == Finding::Level::problem) return Colour::red;
+    return level == Finding::Level::ok ? Colour::green : Colour::yellow;
 }
 
 // What the settings say is in the findings; the library need not say it once more.
@@ -39,7 +46,8 @@ Findings examine_alone() {
     const HostFacts host = host_facts(1);
     append(all, mpi_findings_alone());
     append(all, judge_host(host));
-    append(all, opencl_findings(host, false));
+    append(all, without_repetition(opencl_findings(host, false)));
+    all.push_back(cluster_finding());
     return all;
 }
 
@@ -52,7 +60,8 @@ Findings examine_job(const Launch &launch) {
     if (job.looks_at_host()) {
         append(local, judge_host(host));
         local.push_back(job.judge_idle(host));
-        append(local, opencl_findings(host, launch.by_openmpi));
+        append(local, without_repetition(opencl_findings(host, launch.by_openmpi)));
+        local.push_back(cluster_finding());
     }
     job.wait_for_all();
     const std::string text = job.looks_at_host() ? nlohmann::json{host_name(), local}.dump() : "";
@@ -76,12 +85,21 @@ int run_doctor(bool json) {
         return std::count_if(findings.begin(), findings.end(), [&](const Finding &f) { return f.level == level; });
     };
     const auto problems = count(Finding::Level::problem);
+    const auto warnings = count(Finding::Level::warning);
     const auto notes = count(Finding::Level::note);
     if (json) {
-        fmt::print("{}\n", nlohmann::json{{"findings", findings}, {"problems", problems}, {"notes", notes}}.dump(2));
+        fmt::print(
+            "{}\n",
+            nlohmann::json{{"findings", findings}, {"problems", problems}, {"warnings", warnings}, {"notes", notes}}
+                .dump(2));
     } else {
-        for (const Finding &finding : findings) fmt::print("{}\n", line_of(finding));
-        fmt::print("{} problem{}, {} note{}\n", problems, problems == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
+        for (const Finding &finding : findings) {
+            const std::string line = line_of(finding);
+            const std::size_t level = std::string_view(name_of(finding.level)).size();
+            fmt::print("{}{}\n", coloured(line.substr(0, level), colour_of(finding.level)), line.substr(level));
+        }
+        fmt::print("{} problem{}, {} warning{}, {} note{}\n", problems, problems == 1 ? "" : "s", warnings,
+                   warnings == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
     }
     return problems > 0 ? 1 : 0;
 }

@@ -65,23 +65,20 @@ bool is_openmpi() {
 #endif
 }
 
-/// Which device a rank would take.
-struct RankDevice {
-    std::string name;
-    std::string identity;  ///< the same for ranks of one host that take the same device
-    bool processor = false;
-};
-
 // The list in which clDistLocalDevice chooses.
 RankDevice describe(cl_device_id device, cl_device_type type) {
     const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
+    const std::vector<cl_platform_id> platforms = all_platforms();
+    const std::vector<cl_device_id> devices = all_devices(platform);
     RankDevice found;
-    found.name = device_string(device, CL_DEVICE_NAME);
+    found.name =
+        fmt::format("device {}.{}, {}", std::ranges::find(platforms, platform) - platforms.begin(),
+                    std::ranges::find(devices, device) - devices.begin(), device_string(device, CL_DEVICE_NAME));
     found.processor =
         (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(CL_DEVICE_TYPE_CPU) & CL_DEVICE_TYPE_CPU) != 0;
     std::vector<DeviceIdentity> identities;
     std::size_t mine = 0;
-    for (const cl_device_id other : all_devices(platform)) {
+    for (const cl_device_id other : devices) {
         if ((query<cl_device_type>(other, CL_DEVICE_TYPE).value_or(0) & type) == 0) continue;
         if (other == device) mine = identities.size();
         identities.push_back(identity_of(other));
@@ -208,6 +205,31 @@ bool leaves_shared_memory(std::string_view btl) {
     return named != excludes;
 }
 
+Findings judge_ranks(const std::vector<RankDevice> &ranks) {
+    std::map<std::pair<int, std::string>, std::vector<std::size_t>> users;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+        users[{ranks[rank].host_number, ranks[rank].identity}].push_back(rank);
+    Findings findings;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        const RankDevice &device = ranks[rank];
+        const std::string topic = fmt::format("rank {}", rank);
+        const std::string fact = fmt::format("host {}, clDistLocalDevice gives {}", device.host,
+                                             device.name.empty() ? "no device" : device.name);
+        const auto &sharing = users[{device.host_number, device.identity}];
+        if (device.name.empty())
+            findings.push_back(problem(topic, fact,
+                                       "see \"OpenCL loader\" of that host; a rank without device can send "
+                                       "and receive host memory with MPI_CL_MEM"));
+        else if (sharing.size() > 1 && !device.processor)
+            findings.push_back(warning(topic, fmt::format("{}, shared by the ranks {}", fact, fmt::join(sharing, ", ")),
+                                       "start no more ranks on a host than it has devices"));
+        else
+            findings.push_back(ok(
+                topic, sharing.size() > 1 ? fmt::format("{}, the processor that its host's ranks share", fact) : fact));
+    }
+    return findings;
+}
+
 Finding describe_mpi_library() {
     std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
     int length = 0;
@@ -318,30 +340,13 @@ Findings Job::rank_findings() const {
     const nlohmann::json json{{"name", mine.name}, {"identity", mine.identity}, {"processor", mine.processor}};
     const std::vector<std::string> texts = gather(json.dump());
     if (rank_ != 0) return {};
-    std::map<std::pair<int, std::string>, std::vector<int>> users;
-    std::vector<nlohmann::json> devices;
+    std::vector<RankDevice> ranks;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-        devices.push_back(nlohmann::json::parse(texts[rank]));
-        users[{hosts_[rank], devices[rank].at("identity").get<std::string>()}].push_back(static_cast<int>(rank));
+        const auto device = nlohmann::json::parse(texts[rank]);
+        ranks.push_back({host_names_[rank], hosts_[rank], device.at("name").get<std::string>(),
+                         device.at("identity").get<std::string>(), device.at("processor").get<bool>()});
     }
-    Findings findings;
-    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-        const std::string topic = fmt::format("rank {}", rank);
-        const auto name = devices[rank].at("name").get<std::string>();
-        const std::string fact =
-            fmt::format("host {}, clDistLocalDevice gives {}", host_names_[rank], name.empty() ? "no device" : name);
-        const auto &sharing = users[{hosts_[rank], devices[rank].at("identity").get<std::string>()}];
-        if (name.empty())
-            findings.push_back(problem(topic, fact,
-                                       "see \"OpenCL loader\" of that host; a rank without device can send "
-                                       "and receive host memory with MPI_CL_MEM"));
-        else if (sharing.size() > 1 && !devices[rank].at("processor").get<bool>())
-            findings.push_back(note(topic, fmt::format("{}, shared by the ranks {}", fact, fmt::join(sharing, ", ")),
-                                    "start no more ranks on a host than it has devices"));
-        else
-            findings.push_back(ok(topic, fact));
-    }
-    return findings;
+    return judge_ranks(ranks);
 }
 
 Findings Job::pair_findings() const {

@@ -38,6 +38,17 @@ struct Pair {
 /// Whether Open MPI's setting `btl` leaves shared memory in use. Pure.
 [[nodiscard]] bool leaves_shared_memory(std::string_view btl);
 
+/// Which device a rank would take.
+struct RankDevice {
+    std::string host;
+    int host_number = 0;   ///< the same for ranks of one host
+    std::string name;      ///< "device 0.3, NVIDIA H200"; empty if there is none
+    std::string identity;  ///< the same for ranks of one host that take the same device
+    bool processor = false;
+};
+/// One line for each rank. Pure.
+[[nodiscard]] Findings judge_ranks(const std::vector<RankDevice> &ranks);
+
 /// The version of the MPI library, in one line. MPI need not be initialised.
 [[nodiscard]] Finding describe_mpi_library();
 [[nodiscard]] Finding judge_thread_level(bool multiple);
@@ -58,6 +69,12 @@ public:
     [[nodiscard]] bool looks_at_host() const { return host_rank_ == 0; }
     /// The number of this rank among those of its host.
     [[nodiscard]] int host_rank() const { return host_rank_; }
+    /// How many ranks are on this host.
+    [[nodiscard]] int host_size() const {
+        int size = 1;
+        MPI_Comm_size(host_, &size);
+        return size;
+    }
     /// The host of each rank, as a number.
     [[nodiscard]] const std::vector<int> &hosts() const { return hosts_; }
     /// The host of each rank; in rank 0 only.

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/status_text.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::tool {
@@ -160,15 +161,15 @@ Findings judge_error_code(const std::string &device, const Answer &answer) {
     Findings findings;
     const auto sent = answer.value.at("sent").get<cl_int>();
     const auto seen = answer.value.at("command").get<cl_int>();
-    const std::string fact = fmt::format("{}: a command behind a user event with status {}", device, sent);
+    const std::string fact = fmt::format("{}: a command behind a user event with status {}", device, status_text(sent));
     if (!answer.value.at("ended").get<bool>())
         findings.push_back(problem(topic, fact + " never ends",
                                    "CLDIST_ON_ERROR=abort, so that a failed command does not hang the program"));
     else if (seen >= 0)
-        findings.push_back(problem(topic, fmt::format("{} ends as if it were well ({})", fact, seen),
+        findings.push_back(problem(topic, fmt::format("{} ends as if it were well ({})", fact, status_text(seen)),
                                    "ask CL_TRANSFER_STATUS of the messages, or CLDIST_ON_ERROR=abort"));
     else if (seen != sent)
-        findings.push_back(note(topic, fmt::format("{} gets {}", fact, seen),
+        findings.push_back(note(topic, fmt::format("{} gets {}", fact, status_text(seen)),
                                 "only the sign survives; CL_TRANSFER_STATUS of a message has the code"));
     else
         findings.push_back(ok(topic, fact + " gets that status"));
@@ -177,10 +178,12 @@ Findings judge_error_code(const std::string &device, const Answer &answer) {
         findings.push_back(note(callbacks, device + ": are not called",
                                 "the library asks such events itself; don't rely on callbacks in code of your own"));
     else if (told.get<cl_int>() >= 0)
-        findings.push_back(note(callbacks, fmt::format("{}: are called with status {}", device, told.get<cl_int>()),
+        findings.push_back(note(callbacks,
+                                fmt::format("{}: are called with status {}", device, status_text(told.get<cl_int>())),
                                 "ask the event for its status"));
     else
-        findings.push_back(ok(callbacks, fmt::format("{}: are called with status {}", device, told.get<cl_int>())));
+        findings.push_back(
+            ok(callbacks, fmt::format("{}: are called with status {}", device, status_text(told.get<cl_int>()))));
     return findings;
 }
 

@@ -173,6 +173,13 @@ Finding judge_governor(const HostFacts &facts) {
 
 }  // namespace
 
+std::string document(const char *name) {
+    std::error_code error;
+    const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+    const fs::path installed = fs::weakly_canonical(folder / CLDIST_DOCUMENTS / name, error);
+    return fs::exists(installed, error) ? installed.string() : fmt::format("docs/{}", name);
+}
+
 std::string bytes_text(std::uint64_t bytes) {
     constexpr std::array<const char *, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
     double value = static_cast<double>(bytes);
@@ -226,7 +233,8 @@ Findings judge_settings(const std::vector<std::string_view> &environment) {
     findings.push_back(ok(topic, known.empty() ? "no CLDIST_ variable is set, all is as by default"
                                                : fmt::format("{}", fmt::join(known, " "))));
     for (const std::string &complaint : complaints)
-        findings.push_back(problem(topic, complaint, "correct it; docs/configuration.md has the settings"));
+        findings.push_back(
+            problem(topic, complaint, fmt::format("correct it; {} has the settings", document("configuration.md"))));
     return findings;
 }
 

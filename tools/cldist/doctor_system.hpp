@@ -39,6 +39,9 @@ struct HostFacts {
 /// The cores that are left to each rank, at least 1.
 [[nodiscard]] unsigned cores_per_rank(const HostFacts &facts);
 
+/// Where a document of this project is: installed, or in its source folder.
+[[nodiscard]] std::string document(const char *name);
+
 /// "64 MiB", "1.5 GiB".
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 

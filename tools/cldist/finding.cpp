@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,8 +11,10 @@
 namespace cldist::tool {
 namespace {
 
-constexpr std::array<std::pair<Finding::Level, const char *>, 3> level_names{
-    {{Finding::Level::ok, "ok"}, {Finding::Level::note, "note"}, {Finding::Level::problem, "PROBLEM"}}};
+constexpr std::array<std::pair<Finding::Level, const char *>, 4> level_names{{{Finding::Level::ok, "ok"},
+                                                                              {Finding::Level::note, "note"},
+                                                                              {Finding::Level::warning, "WARNING"},
+                                                                              {Finding::Level::problem, "PROBLEM"}}};
 
 }  // namespace
 
@@ -58,6 +62,35 @@ Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts) {
     }
     for (Finding &finding : all)
         if (finding.hosts.size() == hosts.size()) finding.hosts.clear();
+    return all;
+}
+
+Findings without_repetition(const Findings &findings) {
+    // "device 0.0: fact" -> ("0.0", "fact")
+    constexpr std::string_view prefix = "device ";
+    const auto split = [&](const Finding &finding) -> std::optional<std::pair<std::string, std::string>> {
+        const std::size_t colon = finding.fact.find(": ");
+        if (!finding.fact.starts_with(prefix) || colon == std::string::npos) return std::nullopt;
+        return std::pair(finding.fact.substr(prefix.size(), colon - prefix.size()), finding.fact.substr(colon + 2));
+    };
+    std::vector<Finding> all;
+    std::vector<std::vector<std::string>> devices;  // of each of them
+    for (const Finding &finding : findings) {
+        const auto parts = split(finding);
+        const auto same = std::find_if(all.begin(), all.end(), [&](const Finding &other) {
+            return parts && other.level == finding.level && other.topic == finding.topic &&
+                   other.advice == finding.advice && split(other) && split(other)->second == parts->second;
+        });
+        if (same == all.end()) {
+            all.push_back(finding);
+            devices.push_back(parts ? std::vector{parts->first} : std::vector<std::string>{});
+        } else {
+            devices[static_cast<std::size_t>(same - all.begin())].push_back(parts->first);
+        }
+    }
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (devices[i].size() > 1)
+            all[i].fact = fmt::format("devices {}: {}", fmt::join(devices[i], ", "), split(all[i])->second);
     return all;
 }
 

@@ -12,6 +12,7 @@ struct Finding {
     enum class Level {
         ok,
         note,     ///< worth knowing; what to do about it is up to the user
+        warning,  ///< works, but hardly as it is meant
         problem,  ///< will hurt
     };
 
@@ -33,6 +34,9 @@ inline Finding ok(std::string topic, std::string fact) {
 inline Finding note(std::string topic, std::string fact, std::string advice) {
     return {Finding::Level::note, std::move(topic), std::move(fact), std::move(advice)};
 }
+inline Finding warning(std::string topic, std::string fact, std::string advice) {
+    return {Finding::Level::warning, std::move(topic), std::move(fact), std::move(advice)};
+}
 inline Finding problem(std::string topic, std::string fact, std::string advice) {
     return {Finding::Level::problem, std::move(topic), std::move(fact), std::move(advice)};
 }
@@ -42,6 +46,10 @@ void from_json(const nlohmann::json &json, Finding &finding);
 
 /// The findings of several hosts as one list: what all found alike stands there once, and the rest names its hosts.
 [[nodiscard]] Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts);
+
+/// The findings of one host as a shorter list: what several devices have in common ("device 0.0: …", "device 0.1: …") stands
+/// there once, with the names of all ("devices 0.0, 0.1: …").
+[[nodiscard]] Findings without_repetition(const Findings &findings);
 
 /// One line for people.
 [[nodiscard]] std::string line_of(const Finding &finding);

@@ -1,18 +1,27 @@
 // cldist: what a user of the library wants to know of his system and of his runs.
+#include <mpi.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "base/config.hpp"
 #include "choices.hpp"
+#include "cluster_devices.hpp"
 #include "device_end.hpp"
 #include "doctor.hpp"
 #include "probes.hpp"
 #include "run.hpp"
+#include "settings.hpp"
 #include "trace.hpp"
 #include "tune.hpp"
 
@@ -25,7 +34,7 @@ constexpr int wrong_usage = 2;
 constexpr const char *doctor_help =
     R"(Looks at this system: OpenCL platforms and devices, what the library depends on in
 their drivers, the MPI library, limits, settings. Prints a line for each: "ok",
-"note" or "PROBLEM", what was found, and behind "->" what to do about it.
+"note", "WARNING" or "PROBLEM", what was found, and behind "->" what to do about it.
 
 In an MPI job, `mpirun -n 4 cldist doctor`, it looks at every host, and also tells
 which device each rank gets and what lies between each pair of ranks. Start it as
@@ -74,6 +83,24 @@ machine with nothing else to do. Bytes that arrive are compared with those that 
 
 Exit status: 0, 1 for failures, wrong bytes among them, 2 for wrong usage.)";
 
+constexpr const char *devices_help = R"(
+Tells which devices each process would bring into the cluster platform: started with the same
+options as `cldist run`, without a program, on the same hosts, with the same environment.
+
+  cldist devices
+  cldist devices -n 4 --devices gpu
+  cldist devices --host a:2,b:2
+
+Exit status: 0, 1 if the platform does not load, 2 if nothing is there of what was asked for, and for
+wrong usage.)";
+
+constexpr const char *config_help = R"(
+Prints each setting with its value in this environment, and whether that comes from the
+environment or is the default. What they mean stands in configuration.md, installed
+in share/doc/cldist.
+
+Exit status: 0, 1 if a CLDIST_ variable is misspelt or its value can't be read, 2 for wrong usage.)";
+
 constexpr const char *run_help = R"(
 Starts PROGRAM, an OpenCL program that need not know of MPI, on all hosts with mpirun.
 The one OpenCL platform that it finds has the devices of all of them.
@@ -88,7 +115,8 @@ error comes from all. The ranks of a host share its cores: each is bound to its 
 there are enough, unless mpirun or the user has bound it.
 
 Exit status: that of a rank that failed, 128 + N if signal N ended it, 127 or 126 if
-PROGRAM is not there or can't be executed, 2 for wrong usage.)";
+PROGRAM is not there or can't be executed, 2 for wrong usage and where none of the devices that
+--devices or CLDIST_DEVICES names is there, 1 if the platform does not load.)";
 
 // Says what is wrong with an argument, if something is.
 std::string check_size(const std::string &text) {
@@ -98,9 +126,27 @@ std::string check_device(const std::string &text) {
     return names_device(text) ? "" : "\"" + text + "\" is neither cpu, gpu nor a number";
 }
 
+std::string check_named(const std::string &text) { return text.empty() ? "is given, but names nothing" : ""; }
+
+// The usage line names what follows the options.
+class Usage : public CLI::Formatter {
+public:
+    explicit Usage(const char *rest) : rest_(rest) {}
+    std::string make_usage(const CLI::App *app, std::string name) const override {
+        const bool is_command = app->get_parent() != nullptr;
+        return fmt::format("Usage: {} [OPTIONS]{}{}\n", is_command ? "cldist " + app->get_name() : name,
+                           *rest_ == '\0' ? "" : " ", rest_);
+    }
+
+private:
+    const char *rest_;
+};
+void set_usage(CLI::App *app, const char *rest) { app->formatter(std::make_shared<Usage>(rest)); }
+
 CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
     CLI::App *const tune = app.add_subcommand("tune", "Measures this system, for the library to choose paths from");
     tune->footer(tune_help);
+    set_usage(tune, "[SIZE...]");
     tune->add_option("--device", options.device, "cpu, gpu or a device's number (default: a GPU if there is one)")
         ->check(check_device);
     CLI::Option *const directory =
@@ -129,20 +175,30 @@ CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
     return tune;
 }
 
-CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
-    CLI::App *const run = app.add_subcommand("run", "Runs an OpenCL program on the devices of several hosts");
-    run->footer(run_help);
-    run->prefix_command();  // PROGRAM and all behind it
+// What `run` and `devices` have in common.
+void add_job_options(CLI::App *run, RunOptions &options) {
     run->add_option("-n", options.ranks, "How many processes (default: as many as hosts or batch system give)")
         ->check(CLI::Range(1, 1 << 20U));
-    run->add_option("--hostfile", options.hostfile, "mpirun's list of hosts");
-    run->add_option("--host", options.hosts, "The hosts, as mpirun wants them: a:2,b");
-    run->add_flag("--all-output", options.all_output, "Show the standard output of all ranks");
-    run->add_option("--devices", options.devices, "The devices that take part: sets CLDIST_DEVICES");
+    run->add_option("--hostfile", options.hostfile, "mpirun's list of hosts")->check(CLI::ExistingFile);
+    run->add_option("--host", options.hosts, "The hosts, as mpirun wants them: a:2,b")->check(check_named);
+    run->add_option("--devices", options.devices,
+                    "The devices that take part: all, or a list like gpu:2,cpu; sets CLDIST_DEVICES")
+        ->check(check_named);
     run->add_flag("--no-bind", options.no_bind, "Leave the ranks on all cores");
     run->add_option("--mpirun-option", options.mpirun_options, "An argument for mpirun; may be given several times")
         ->allow_extra_args(false);
-    run->add_flag("--rank", rank)->group("");  // what mpirun starts
+}
+
+CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
+    CLI::App *const run = app.add_subcommand("run", "Runs an OpenCL program on the devices of several hosts");
+    run->footer(run_help);
+    set_usage(run, "PROGRAM [ARGUMENTS]");
+    run->prefix_command();  // PROGRAM and all behind it
+    add_job_options(run, options);
+    run->add_flag("--all-output", options.all_output, "Show the standard output of all ranks");
+    // What mpirun starts.
+    run->add_flag("--rank", rank)->group("");
+    run->add_flag("--look", options.look)->group("");
     return run;
 }
 
@@ -159,8 +215,44 @@ std::vector<std::string> take_marked(std::vector<std::string> &arguments) {
 std::vector<std::string> program_of(std::vector<std::string> left, const std::vector<std::string> &marked) {
     if (!left.empty() && left.front().starts_with("-")) throw CLI::ExtrasError("run", left);
     left.insert(left.end(), marked.begin() + (left.empty() && !marked.empty() ? 1 : 0), marked.end());
-    if (left.empty()) throw CLI::RequiredError("PROGRAM");
+    if (left.empty() || left.front().empty()) throw CLI::RequiredError("PROGRAM");
     return left;
+}
+
+// What the library and this command were built with.
+std::string version_text() {
+    const std::string hdf5 = CLDIST_HDF5;
+#ifdef OPEN_MPI
+    const std::string mpi =
+        fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
+#else
+    const std::string mpi = fmt::format("MPICH {}", MPICH_VERSION);
+#endif
+    return fmt::format("cldist {}, built with {}, OpenCL {}, {}\n", CLDIST_VERSION, mpi, CLDIST_OPENCL,
+                       hdf5 == "none" ? "no HDF5" : "HDF5 " + hdf5);
+}
+
+// A first argument that is no command. Gives whether it was one.
+bool complain_of_command(const CLI::App &app, const std::string &word) {
+    if (word.starts_with("-")) return false;
+    std::vector<std::string> names;
+    for (const CLI::App *command : app.get_subcommands(nullptr)) {
+        if (command->get_name() == word) return false;
+        if (!command->get_group().empty()) names.push_back(command->get_name());
+    }
+    const auto nearest =
+        std::ranges::min_element(names, {}, [&](const std::string &name) { return cldist::edit_distance(word, name); });
+    const std::string hint = cldist::edit_distance(word, *nearest) <= 2
+                                 ? fmt::format("did you mean {}?", *nearest)
+                                 : fmt::format("there are {}", fmt::join(names, ", "));
+    fmt::print(stderr, "cldist: there is no command \"{}\"; {}\n", word, hint);
+    return true;
+}
+
+std::vector<std::string_view> environment_entries() {
+    std::vector<std::string_view> entries;
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) entries.emplace_back(*entry);
+    return entries;
 }
 
 }  // namespace
@@ -168,16 +260,21 @@ std::vector<std::string> program_of(std::vector<std::string> left, const std::ve
 int main(int argc, char **argv) {
     CLI::App app("Tools for programs that use the cldist library. `cldist COMMAND --help` tells more.", "cldist");
     app.require_subcommand(1);
+    set_usage(&app, "COMMAND");
+    bool version = false;
+    app.add_flag("--version", version, "Print the version, and what the library was built with");
 
     bool json = false;
     CLI::App *const doctor = app.add_subcommand("doctor", "Looks for what will hurt on this system");
     doctor->footer(doctor_help);
+    set_usage(doctor, "");
     doctor->add_flag("--json", json, "Print a JSON object instead of lines");
 
     TraceOptions options;
     CLI::App *const trace =
         app.add_subcommand("trace", "Puts the traces of all ranks together, and tells what took how long");
     trace->footer(trace_help);
+    set_usage(trace, "FOLDER");
     trace->add_option("FOLDER", options.folder, "What CLDIST_TRACE named")->required();
     trace->add_option("-o,--output", options.output, "The merged trace (default: FOLDER/merged.json)");
     trace->add_flag("--per-rank", options.per_rank, "A table for each rank, too");
@@ -190,6 +287,18 @@ int main(int argc, char **argv) {
     bool is_rank = false;
     CLI::App *const run = add_run(app, run_options, is_rank);
 
+    RunOptions devices_options;
+    CLI::App *const devices =
+        app.add_subcommand("devices", "Lists the devices that each process of `cldist run` would get");
+    devices->footer(devices_help);
+    set_usage(devices, "");
+    add_job_options(devices, devices_options);
+
+    CLI::App *const settings =
+        app.add_subcommand("config", "Prints all settings, their values and where these come from");
+    settings->footer(config_help);
+    set_usage(settings, "");
+
     // What doctor runs as its child processes.
     std::string question;
     DevicePlace place;
@@ -201,6 +310,11 @@ int main(int argc, char **argv) {
     try {
         std::vector<std::string> arguments(argv + 1, argv + argc);
         const std::vector<std::string> marked = take_marked(arguments);
+        if (!arguments.empty() && arguments.front() == "--version") {
+            fmt::print("{}", version_text());
+            return 0;
+        }
+        if (!arguments.empty() && complain_of_command(app, arguments.front())) return wrong_usage;
         std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
         app.parse(std::move(arguments));
         if (run->parsed()) run_options.program = program_of(run->remaining(), marked);
@@ -212,7 +326,9 @@ int main(int argc, char **argv) {
         return wrong_usage;
     }
     try {
-        if (probe->parsed()) return run_probe(question, place);
+        if (probe->parsed()) return question == "devices" ? list_devices() : run_probe(question, place);
+        if (settings->parsed()) return print_settings(environment_entries());
+        if (devices->parsed()) return run_devices(devices_options);
         if (tune->parsed()) return run_tune(tune_options);
         if (run->parsed()) return is_rank ? run_rank(run_options) : run_job(run_options);
         return doctor->parsed() ? run_doctor(json) : run_trace(options);

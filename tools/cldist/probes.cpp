@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "base/child_process.hpp"
+#include "cluster_devices.hpp"
 #include "probe/failed_event.hpp"
 
 namespace cldist::tool {
@@ -206,7 +207,9 @@ Json answer_to(const std::string &question, DevicePlace place) {
                                                                       {"error-code", &probe_error_code},
                                                                       {"failed-event", &probe_failed_event},
                                                                       {"profiling", &probe_profiling}};
-    return question == "mpi" ? probe_mpi() : probes.at(question)(device_at(place));
+    if (question == "mpi") return probe_mpi();
+    if (question == "cluster") return look_as_process(place.platform, place.device);
+    return probes.at(question)(device_at(place));
 }
 
 }  // namespace
@@ -241,10 +244,11 @@ int run_probe(const std::string &question, DevicePlace place) {
     std::_Exit(0);  // the platform's own exit is not what is asked about
 }
 
-Answer ask(const std::string &question, DevicePlace place) {
+Answer ask(const std::string &question, DevicePlace place, std::vector<std::string> variables) {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-    const ChildEnd end = run_child(
-        {self, "probe", question, fmt::format("{}", place.platform), fmt::format("{}", place.device)}, child_limit);
+    const ChildEnd end =
+        run_child({self, "probe", question, fmt::format("{}", place.platform), fmt::format("{}", place.device)},
+                  child_limit, std::move(variables));
     if (end.error != 0) return {{}, fmt::format("could not be tried: {}", std::strerror(end.error))};
     if (end.timed_out) return {{}, fmt::format("had not ended after {} s", child_limit.count())};
     if (end.signal == SIGALRM) return {{}, "hung"};

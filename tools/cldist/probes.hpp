@@ -22,7 +22,7 @@ struct DevicePlace {
 /// what is asked and prints the answer, a JSON object, on standard output. Gives the exit status.
 ///
 /// Questions about a device (its place follows): user-event, pageable-copy, error-code, failed-event, profiling.
-/// About MPI: mpi.
+/// About MPI: mpi. About the cluster platform: cluster; the number of a process and of the processes of its host follow.
 int run_probe(const std::string &question, DevicePlace place);
 
 /// The answer to a question.
@@ -32,6 +32,7 @@ struct Answer {
 };
 
 /// Asks a child process, which is killed after 20 seconds.
-[[nodiscard]] Answer ask(const std::string &question, DevicePlace place = {});
+/// `variables` ("NAME=VALUE") take the place of those of its environment.
+[[nodiscard]] Answer ask(const std::string &question, DevicePlace place = {}, std::vector<std::string> variables = {});
 
 }  // namespace cldist::tool

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -160,6 +161,14 @@ void pass_on(const signalfd_siginfo &info, const Program &program, pid_t child, 
 }
 
 }  // namespace
+
+Environment this_environment() {
+    Environment environment;
+    for (char **entry = environ; *entry != nullptr; ++entry)
+        if (const std::string_view text = *entry; text.find('=') != std::string_view::npos)
+            environment.emplace(text.substr(0, text.find('=')), text.substr(text.find('=') + 1));
+    return environment;
+}
 
 ProgramEnd run_program(const Program &program) {
     ProgramEnd end;

@@ -7,6 +7,9 @@
 
 namespace cldist::tool {
 
+/// Of this process.
+[[nodiscard]] Environment this_environment();
+
 /// A program that this process starts and stands in for.
 struct Program {
     std::vector<std::string> arguments;  ///< its name, looked up in PATH as a shell does, and its arguments

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -20,11 +21,13 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <stdexcept>
-#include <string_view>
 
 #include <fmt/format.h>
 
+#include "base/config.hpp"
+#include "base/status.hpp"
+#include "cluster/world/device_choice.hpp"
+#include "cluster_devices.hpp"
 #include "program.hpp"
 
 namespace cldist::tool {
@@ -44,26 +47,11 @@ constexpr int drain_ms = 500;
 constexpr int not_executable = 126;
 constexpr int not_found = 127;
 
-Environment this_environment() {
-    Environment environment;
-    for (char **entry = environ; *entry != nullptr; ++entry)
-        if (const std::string_view text = *entry; text.find('=') != std::string_view::npos)
-            environment.emplace(text.substr(0, text.find('=')), text.substr(text.find('=') + 1));
-    return environment;
-}
-
-// The folder with nothing but cldist-cluster.icd: beside this program where it was built, in share/ where it was
-// installed. Its name ends in a slash, without which the loader of CUDA finds nothing in it.
-std::string vendors() {
-    const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-    for (const char *relative : {"vendors", CLDIST_VENDORS})
-        if (fs::exists(folder / relative / "cldist-cluster.icd")) return fs::canonical(folder / relative) / "";
-    throw std::runtime_error(fmt::format("cldist-cluster.icd is not where it was installed, {}",
-                                         (folder / CLDIST_VENDORS).lexically_normal().string()));
-}
-
 int say_not_started(const std::string &program, int error) {
-    std::fprintf(stderr, "cldist run: can't start %s: %s\n", program.c_str(), std::strerror(error));
+    std::error_code ignored;
+    const bool there = error == ENOENT && program.find('/') != std::string::npos && fs::exists(program, ignored);
+    std::fprintf(stderr, "cldist run: can't start %s: %s\n", program.c_str(),
+                 there ? "the interpreter that it names is not there" : std::strerror(error));
     return error == ENOENT ? not_found : not_executable;
 }
 
@@ -95,6 +83,44 @@ std::vector<Processor> processors_of(pid_t process) {
         processors.push_back(processor);
     }
     return processors;
+}
+
+// The time of how many processors the control groups of this process leave it.
+int allowed_processors() {
+    int allowed = INT_MAX;
+    std::ifstream groups("/proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);) {
+        // "0::/folder" of version 2, "4:cpu,cpuacct:/folder" of version 1.
+        const std::size_t first = line.find(':');
+        const std::size_t second = line.find(':', first + 1);
+        if (second == std::string::npos) continue;
+        const std::string controllers = line.substr(first + 1, second - first - 1);
+        if (!controllers.empty() && (',' + controllers + ',').find(",cpu,") == std::string::npos) continue;
+        const fs::path root = controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+        // A container may see its own group as the root, or its path from outside.
+        for (fs::path folder = line.substr(second + 1);; folder = folder.parent_path()) {
+            const fs::path at = root / folder.relative_path();
+            std::string quota = first_line(at / "cpu.cfs_quota_us");
+            std::string period = first_line(at / "cpu.cfs_period_us");
+            if (controllers.empty()) {
+                quota.clear();
+                std::ifstream(at / "cpu.max") >> quota >> period;
+            }
+            allowed = std::min(allowed, processors_by_quota(quota, period));
+            if (!folder.has_relative_path()) break;
+        }
+    }
+    return allowed;
+}
+
+// Whether there are processors enough for the ranks of this host beside what others run on it.
+bool has_room_for(int ranks) {
+    std::vector<std::string> looks;
+    for (int i = 0; i < 5; ++i) {
+        if (i != 0) poll(nullptr, 0, 5);  // programs that just start come and go
+        looks.push_back(first_line("/proc/loadavg"));
+    }
+    return running_besides(looks) + ranks <= sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 void bind_to(const std::vector<int> &processors) {
@@ -134,16 +160,70 @@ int end_as(int wait_status) {
     return exit_status(wait_status);
 }
 
+// Whether the choice of devices can be meant. Gives the exit status.
+int check_choice(const Environment &environment, const std::string &devices) {
+    std::vector<std::string> entries;
+    for (const auto &[name, value] : environment) entries.push_back(fmt::format("{}={}", name, value));
+    std::vector<std::string> complaints;
+    const Config config = read_config({entries.begin(), entries.end()}, complaints);
+    std::erase_if(complaints, [](const std::string &text) { return text.find("CLDIST_DEVICES") == std::string::npos; });
+    try {
+        const std::string &choice = devices.empty() ? config.devices : devices;
+        if (choice != "auto") cluster::parse_device_choice(choice);
+    } catch (const Error &error) {
+        complaints.push_back(error.status().message);
+    }
+    if (complaints.empty()) return 0;
+    std::fprintf(stderr, "cldist run: %s\n", complaints.front().c_str());
+    return wrong_usage;
+}
+
+// Whether a program on this host would see the platform with devices, as asked. Gives the exit status.
+int check_cluster(const std::string &where, const RankPlace &place, const std::string &devices) {
+    const Refusal refusal = refusal_of(ask_cluster(static_cast<std::size_t>(place.local_rank),
+                                                   static_cast<std::size_t>(std::max(place.local_size, 1)), devices));
+    if (!refusal.text.empty()) std::fprintf(stderr, "cldist run: %s%s\n", where.c_str(), refusal.text.c_str());
+    return refusal.status;
+}
+
+// Where the rank writes why it ends the job, for this process to repeat: its standard error may be someone's own.
+class RankReport {
+public:
+    RankReport() : file_(memfd_create("cldist-report", MFD_CLOEXEC)) {}
+    RankReport(const RankReport &) = delete;
+    RankReport &operator=(const RankReport &) = delete;
+    ~RankReport() {
+        if (file_ >= 0) close(file_);
+    }
+    [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
+    void repeat() const {
+        std::array<char, 4096> text{};
+        const ssize_t size = pread(file_, text.data(), text.size(), 0);
+        if (size > 0) std::fprintf(stderr, "cldist run: %.*s", static_cast<int>(size), text.data());
+    }
+
+private:
+    int file_;
+};
+
 }  // namespace
 
 int run_job(const RunOptions &options) {
     const Environment environment = this_environment();
-    if (options.ranks == 0 && options.hostfile.empty() && options.hosts.empty() && !has_allocation(environment)) {
+    if (options.ranks == 0 && !on_other_hosts(options, environment)) {
         std::fprintf(stderr,
                      "-n is required: no hosts are given, and no batch system gave any\n"
                      "Run with --help for more information.\n");
         return wrong_usage;
     }
+    if (open_mpi && environment.contains("OMPI_COMM_WORLD_RANK")) {
+        std::fprintf(stderr, "cldist run: it starts mpirun, which can't be started by another mpirun\n");
+        return wrong_usage;
+    }
+    if (const int status = check_choice(environment, options.devices); status != 0) return status;
+    // On other hosts a rank looks.
+    if (!on_other_hosts(options, environment))
+        if (const int status = check_cluster("", {0, 0, options.ranks}, options.devices); status != 0) return status;
     Program mpirun;
     mpirun.arguments =
         mpirun_command(options, open_mpi, CLDIST_MPIRUN, fs::read_symlink("/proc/self/exe").string(), environment);
@@ -157,24 +237,41 @@ int run_job(const RunOptions &options) {
     return job_status(end.wait_status, end.stopped_by);
 }
 
+int run_devices(RunOptions options) {
+    if (options.ranks == 0 && !on_other_hosts(options, this_environment())) options.ranks = 1;
+    options.program = {fs::read_symlink("/proc/self/exe").string(), "probe", "devices"};
+    return run_job(options);
+}
+
 int run_rank(const RunOptions &options) {
     const Environment environment = this_environment();
     const RankPlace place = place_of(environment);
+    if (options.look && place.local_rank == 0) {
+        const std::string where = fmt::format("rank {} (host {}): ", place.rank, host_name());
+        if (const int status = check_cluster(where, place, options.devices); status != 0) {
+            abort_job(environment, status);
+            return status;
+        }
+    }
     std::optional<CoreShare> share;
     if (const std::vector<Processor> usable = processors_of(0); place.local_size > 0 && !usable.empty()) {
         const int of_launcher = static_cast<int>(processors_of(getppid()).size());
-        share = share_of(usable, of_launcher, place, !options.no_bind);
+        const bool bind = !options.no_bind && has_room_for(place.local_size);
+        share = share_of(usable, of_launcher, place, bind, allowed_processors());
         if (!share->processors.empty()) bind_to(share->processors);
     }
     Program program;
     program.arguments = options.program;
     program.environment = rank_environment(environment, vendors(), options.devices, share ? &*share : nullptr);
+    const RankReport report;
+    program.environment["CLDIST_REPORT"] = report.path();
     program.parent_signals_group = true;
     program.death_signal = SIGKILL;
     // MPICH's leaves it open without an end.
     program.no_input = place.rank != 0 && environment.contains("MPI_LOCALRANKID");
     program.keep_output = place.rank != 0 && !options.all_output;
     const ProgramEnd end = run_program(program);
+    report.repeat();
     if (end.error != 0) {
         const int status = say_not_started(options.program.front(), end.error);
         abort_job(environment, status);
@@ -182,8 +279,8 @@ int run_rank(const RunOptions &options) {
     }
     // A rank that was told to stop has not failed.
     if (exit_status(end.wait_status) != 0 && end.stopped_by == 0) {
-        const std::string report = failure_report(place.rank, host_name(), end.wait_status, end.output);
-        std::fwrite(report.data(), 1, report.size(), stderr);
+        const std::string failure = failure_report(place.rank, host_name(), end.wait_status, end.output);
+        std::fwrite(failure.data(), 1, failure.size(), stderr);
         abort_job(environment, exit_status(end.wait_status));
     }
     return end_as(end.wait_status);

@@ -48,8 +48,6 @@ std::optional<int> slurm_tasks(std::string_view list, int node) {
     return std::nullopt;
 }
 
-bool names_hosts(const RunOptions &options) { return !options.hostfile.empty() || !options.hosts.empty(); }
-
 // By package, then by the first of its threads.
 std::vector<std::vector<int>> cores_of(std::vector<Processor> processors) {
     std::sort(processors.begin(), processors.end(), [](const Processor &a, const Processor &b) {
@@ -72,6 +70,10 @@ bool has_allocation(const Environment &environment) {
                                [&](const char *name) { return environment.contains(name); });
 }
 
+bool on_other_hosts(const RunOptions &options, const Environment &environment) {
+    return !options.hostfile.empty() || !options.hosts.empty() || has_allocation(environment);
+}
+
 std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi, const std::string &mpirun,
                                         const std::string &self, const Environment &environment) {
     std::vector<std::string> command{mpirun};
@@ -85,6 +87,7 @@ std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi
             if (name.starts_with("CLDIST_")) add({"-x", name});
     command.insert(command.end(), options.mpirun_options.begin(), options.mpirun_options.end());
     add({self, "run", "--rank"});
+    if (on_other_hosts(options, environment)) add({"--look"});
     if (options.all_output) add({"--all-output"});
     if (options.no_bind) add({"--no-bind"});
     if (!options.devices.empty()) add({"--devices", options.devices});
@@ -99,7 +102,7 @@ Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environ
     // Open MPI 4 and 5. Not as options: those are the user's.
     environment.emplace("OMPI_MCA_hwloc_base_binding_policy", "none");
     environment.emplace("PRTE_MCA_hwloc_default_binding_policy", "none");
-    if (names_hosts(options) || has_allocation(environment)) return environment;
+    if (on_other_hosts(options, environment)) return environment;
     environment.emplace("OMPI_MCA_rmaps_base_oversubscribe", "1");
     environment.emplace("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
     return environment;
@@ -135,19 +138,37 @@ RankPlace place_of(const Environment &environment) {
     return place;
 }
 
-CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind) {
+int running_besides(const std::vector<std::string> &looks) {
+    int fewest = INT_MAX;
+    for (const std::string &line : looks) {
+        // "0.20 0.18 0.12 3/1024 4711": of 1024 threads 3 run or could.
+        const std::size_t slash = line.find('/');
+        if (slash == std::string::npos) return 0;
+        const std::size_t space = line.rfind(' ', slash);
+        fewest = std::min(fewest, std::atoi(line.c_str() + (space == std::string::npos ? 0 : space)) - 1);
+    }
+    return looks.empty() ? 0 : std::max(fewest, 0);
+}
+
+int processors_by_quota(const std::string &quota, const std::string &period) {
+    const long of = std::atol(quota.c_str());
+    const long by = std::atol(period.c_str());
+    return of <= 0 || by <= 0 ? INT_MAX : static_cast<int>(std::clamp<long>(of / by, 1, INT_MAX));
+}
+
+CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind, int allowed) {
     const int processors = static_cast<int>(usable.size());
     const std::vector<std::vector<int>> cores = cores_of(std::move(usable));
     const auto size = static_cast<std::size_t>(place.local_size);
     CoreShare share;
     if (processors < launcher_processors) {
         share.threads = std::max(1, std::min(processors, launcher_processors / place.local_size));
-        share.crowded = place.local_size > launcher_processors;
+        share.crowded = place.local_size > std::min(launcher_processors, allowed);
         return share;
     }
-    share.crowded = size > cores.size();
-    share.threads = std::max(1, processors / place.local_size);
-    if (share.crowded || !bind) return share;
+    share.crowded = size > cores.size() || place.local_size > allowed;
+    share.threads = std::max(1, std::min(processors, allowed) / place.local_size);
+    if (share.crowded || !bind || allowed < processors) return share;
     const auto rank = static_cast<std::size_t>(place.local_rank);
     for (std::size_t core = rank * cores.size() / size; core < (rank + 1) * cores.size() / size; ++core)
         share.processors.insert(share.processors.end(), cores[core].begin(), cores[core].end());

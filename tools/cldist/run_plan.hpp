@@ -1,5 +1,6 @@
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -19,12 +20,16 @@ struct RunOptions {
     std::string devices;   ///< the value of CLDIST_DEVICES, or empty
     bool all_output = false;
     bool no_bind = false;
+    bool look = false;  ///< of a rank: it looks whether its host has what was asked for
     std::vector<std::string> mpirun_options;
     std::vector<std::string> program;  ///< with its arguments
 };
 
 /// Whether a batch system that mpirun knows gave hosts to this process.
 [[nodiscard]] bool has_allocation(const Environment &environment);
+
+/// Whether the ranks may be on other hosts than this one.
+[[nodiscard]] bool on_other_hosts(const RunOptions &options, const Environment &environment);
 
 /// The command that starts the ranks, `self` being the path of cldist on every host.
 [[nodiscard]] std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi,
@@ -63,7 +68,15 @@ struct CoreShare {
 
 /// Whole cores, and neighbours. `usable` are those of the rank's affinity mask, and `launcher_processors` the number of
 /// those of the process that started it: where that has more, somebody has bound the rank. `place` has a local size.
-[[nodiscard]] CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind);
+/// `allowed`: of how many processors the ranks of the host may use the time; where that is not all, none is bound.
+[[nodiscard]] CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind,
+                                 int allowed = INT_MAX);
+
+/// Of the lines of /proc/loadavg at several looks: how many threads ran at each of them, besides the one that looked.
+[[nodiscard]] int running_besides(const std::vector<std::string> &looks);
+/// The time of how many processors, at least one, a control group has by `quota` and `period` ("max", -1 or nothing: no
+/// limit).
+[[nodiscard]] int processors_by_quota(const std::string &quota, const std::string &period);
 
 /// What the program gets: the cluster's platform alone, the one in the folder `vendors`, which gets the list of the
 /// drivers that would have been loaded; and its `share`, if that is known.

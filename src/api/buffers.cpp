@@ -1,0 +1,50 @@
+#include <algorithm>
+#include <vector>
+
+#include "api/boundary.hpp"
+#include "base/config.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/exported_memory.hpp"
+
+using namespace cldist;
+
+namespace {
+
+std::vector<cl_device_id> devices_of(cl_context context) {
+    std::size_t size = 0;
+    if (clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, nullptr, &size) != CL_SUCCESS)
+        throw Error(CL_INVALID_CONTEXT, "the context is not valid");
+    std::vector<cl_device_id> devices(size / sizeof(cl_device_id));
+    clGetContextInfo(context, CL_CONTEXT_DEVICES, size, devices.data(), nullptr);
+    return devices;
+}
+
+Mem make_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size) {
+    const std::vector<cl_device_id> devices = devices_of(context);
+    if (std::find(devices.begin(), devices.end(), device) == devices.end())
+        throw Error(CL_INVALID_DEVICE, "the device is not one of the context's");
+    if ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0)
+        throw Error(CL_INVALID_VALUE, "an exportable buffer has no host pointer");
+    if (size != 0 && ExportedMemory::possible(device, config().path == Path::direct)) {
+        try {
+            return ExportedMemory::create_buffer(context, device, flags, size);
+        } catch (const Error &error) {
+            log_info("a buffer is not exportable: {}", error.status().message);
+        }
+    }
+    cl_int code = CL_SUCCESS;
+    Mem buffer = Mem::adopt(clCreateBuffer(context, flags, size, nullptr, &code));
+    check(code, "clCreateBuffer");
+    return buffer;
+}
+
+}  // namespace
+
+extern "C" cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_flags flags, size_t size,
+                                           cl_int *errcode_ret) {
+    Mem buffer;
+    const cl_int code =
+        at_boundary("clCreateBufferExportable", [&] { buffer = make_buffer(context, device, flags, size); });
+    if (errcode_ret != nullptr) *errcode_ret = code;
+    return buffer.give();
+}

@@ -1,0 +1,399 @@
+// Commands on buffers.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "cluster/api/answers.hpp"
+#include "cluster/api/checks.hpp"
+#include "cluster/api/enqueueing.hpp"
+#include "cluster/api/entry_points.hpp"
+#include "cluster/api/handles.hpp"
+#include "cluster/api/record.hpp"
+#include "cluster/execution/host_region.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+/// A box of bytes within memory, as the Rect commands have them.
+struct Box {
+    std::array<std::size_t, 3> origin;
+    std::array<std::size_t, 3> region;
+    std::size_t row_pitch;
+    std::size_t slice_pitch;
+
+    /// Throws an Error if pitches or region are wrong.
+    static Box checked(const size_t *origin, const size_t *region, std::size_t row_pitch, std::size_t slice_pitch) {
+        require(origin != nullptr && region != nullptr, CL_INVALID_VALUE, "an origin or a region is NULL");
+        Box box{{origin[0], origin[1], origin[2]}, {region[0], region[1], region[2]}, row_pitch, slice_pitch};
+        require(region[0] != 0 && region[1] != 0 && region[2] != 0, CL_INVALID_VALUE, "the region is empty");
+        if (box.row_pitch == 0) box.row_pitch = region[0];
+        if (box.slice_pitch == 0) box.slice_pitch = region[1] * box.row_pitch;
+        require(box.row_pitch >= region[0], CL_INVALID_VALUE, "the row pitch is less than region[0]");
+        require(box.slice_pitch >= region[1] * box.row_pitch && box.slice_pitch % box.row_pitch == 0, CL_INVALID_VALUE,
+                "the slice pitch is less than region[1] rows, or no multiple of the row pitch");
+        return box;
+    }
+    [[nodiscard]] std::size_t begin() const { return origin[2] * slice_pitch + origin[1] * row_pitch + origin[0]; }
+    [[nodiscard]] std::size_t end() const {
+        return begin() + (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
+    }
+    /// Whether its bytes are all of those between its begin and its end.
+    [[nodiscard]] bool is_whole() const {
+        return (row_pitch == region[0] || (region[1] == 1 && region[2] == 1)) &&
+               (slice_pitch == region[1] * row_pitch || region[2] == 1);
+    }
+};
+
+void check_box(const MemObject &buffer, const Box &box) {
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no buffer");
+    if (box.end() > buffer.size)
+        fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {}", box.end(), buffer.size);
+}
+
+AccessMode written(const Box &box) { return box.is_whole() ? AccessMode::write : AccessMode::read_write; }
+
+}  // namespace
+
+void check_range(const MemObject &buffer, std::size_t offset, std::size_t size) {
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no buffer");
+    if (offset > buffer.size || size > buffer.size - offset)
+        fail(CL_INVALID_VALUE, "{} bytes from byte {} pass the end of the buffer, which has {}", size, offset,
+             buffer.size);
+}
+
+void check_map_flags(const MemObject &object, cl_map_flags flags) {
+    constexpr cl_map_flags keeping = CL_MAP_READ | CL_MAP_WRITE;
+    const bool invalidates = (flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0;
+    require((flags & ~(keeping | CL_MAP_WRITE_INVALIDATE_REGION)) == 0 && (!invalidates || (flags & keeping) == 0),
+            CL_INVALID_VALUE, "these map flags don't go together");
+    if ((flags & CL_MAP_READ) != 0) check_host_access(object, CL_MEM_HOST_WRITE_ONLY);
+    if ((flags & CL_MAP_WRITE) != 0 || invalidates) check_host_access(object, CL_MEM_HOST_READ_ONLY);
+}
+
+void check_alignment(const QueueObject &queue, const MemObject &memory) {
+    if (!memory.parent || memory.is_image()) return;
+    require(memory.origin % queue.device->sub_buffer_alignment == 0, CL_MISALIGNED_SUB_BUFFER_OFFSET,
+            "the sub-buffer is not aligned for the queue's device");
+}
+
+// ---- Reading and writing -------------------------------------------------------------------------------------------
+
+void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, size_t offset,
+                         size_t size, void *ptr, cl_uint num_events, const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &buffer = memory_of(buffer_handle);
+    check_context(queue, buffer);
+    check_range(buffer, offset, size);
+    require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, buffer);
+    check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
+    const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
+    enqueue({queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE}, event,
+            [&](Enqueued &, const Waits &w) {
+                return clEnqueueReadBuffer(queue.native.get(), buffer.root().native(*queue.space), CL_FALSE,
+                                           buffer.origin + offset, size, ptr, w.count, w.events, w.event);
+            });
+}
+
+void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, size_t offset,
+                          size_t size, const void *ptr, cl_uint num_events, const cl_event *wait_list,
+                          cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &buffer = memory_of(buffer_handle);
+    check_context(queue, buffer);
+    check_range(buffer, offset, size);
+    require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, buffer);
+    check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
+    const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
+    // Only the device's process needs the program's memory.
+    enqueue({queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true}, event,
+            [&](Enqueued &, const Waits &w) {
+                return clEnqueueWriteBuffer(queue.native.get(), buffer.root().native(*queue.space), CL_FALSE,
+                                            buffer.origin + offset, size, ptr, w.count, w.events, w.event);
+            });
+}
+
+void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
+                              const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
+                              size_t buffer_row_pitch, size_t buffer_slice_pitch, size_t host_row_pitch,
+                              size_t host_slice_pitch, void *ptr, cl_uint num_events, const cl_event *wait_list,
+                              cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &buffer = memory_of(buffer_handle);
+    check_context(queue, buffer);
+    const Box source = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
+    const Box target = Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
+    check_box(buffer, source);
+    require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, buffer);
+    check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
+    const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
+    const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch, target.slice_pitch};
+    enqueue({queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits, result_in(host, executor().alone()),
+             blocking != CL_FALSE},
+            event, [&](Enqueued &command, const Waits &w) {
+                const bool packed = command.result.arrived != nullptr;
+                const std::array<std::size_t, 3> start{};
+                return clEnqueueReadBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
+                                               packed ? start.data() : host_origin, region, buffer_row_pitch,
+                                               buffer_slice_pitch, packed ? 0 : host_row_pitch,
+                                               packed ? 0 : host_slice_pitch, packed ? command.result.data : ptr,
+                                               w.count, w.events, w.event);
+            });
+}
+
+void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
+                               const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
+                               size_t buffer_row_pitch, size_t buffer_slice_pitch, size_t host_row_pitch,
+                               size_t host_slice_pitch, const void *ptr, cl_uint num_events, const cl_event *wait_list,
+                               cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &buffer = memory_of(buffer_handle);
+    check_context(queue, buffer);
+    const Box target = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
+    Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
+    check_box(buffer, target);
+    require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, buffer);
+    check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
+    const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
+    enqueue({queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true}, event,
+            [&](Enqueued &, const Waits &w) {
+                return clEnqueueWriteBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE,
+                                                buffer_origin, host_origin, region, buffer_row_pitch,
+                                                buffer_slice_pitch, host_row_pitch, host_slice_pitch, ptr, w.count,
+                                                w.events, w.event);
+            });
+}
+
+// ---- Filling and copying -------------------------------------------------------------------------------------------
+
+void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, const void *pattern, size_t pattern_size,
+                         size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &buffer = memory_of(buffer_handle);
+    check_context(queue, buffer);
+    check_range(buffer, offset, size);
+    const bool is_size = pattern_size != 0 && pattern_size <= 128 && (pattern_size & (pattern_size - 1)) == 0;
+    if (pattern == nullptr || !is_size)
+        fail(CL_INVALID_VALUE, "pattern is NULL or pattern_size, {}, no power of two up to 128", pattern_size);
+    require(offset % pattern_size == 0 && size % pattern_size == 0, CL_INVALID_VALUE,
+            "offset or size is no multiple of pattern_size");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, buffer);
+    const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
+    enqueue({queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+        return clEnqueueFillBuffer(queue.native.get(), buffer.root().native(*queue.space), pattern, pattern_size,
+                                   buffer.origin + offset, size, w.count, w.events, w.event);
+    });
+}
+
+void enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
+                         size_t source_offset, size_t target_offset, size_t size, cl_uint num_events,
+                         const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &source = memory_of(source_handle);
+    MemObject &target = memory_of(target_handle);
+    check_context(queue, source);
+    check_context(queue, target);
+    check_range(source, source_offset, size);
+    check_range(target, target_offset, size);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, source);
+    check_alignment(queue, target);
+    const Access read = source.access(source_offset, source_offset + size, AccessMode::read);
+    const Access write = target.access(target_offset, target_offset + size, AccessMode::write);
+    require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin, CL_MEM_COPY_OVERLAP,
+            "the ranges overlap");
+    const std::array accesses{read, write};
+    enqueue({queue, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+        // PoCL 3.1 refuses that, which OpenCL has allowed since 2.1.
+        if (size == 0) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+        return clEnqueueCopyBuffer(queue.native.get(), source.root().native(*queue.space),
+                                   target.root().native(*queue.space), source.origin + source_offset,
+                                   target.origin + target_offset, size, w.count, w.events, w.event);
+    });
+}
+
+void enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
+                              const size_t *source_origin, const size_t *target_origin, const size_t *region,
+                              size_t source_row_pitch, size_t source_slice_pitch, size_t target_row_pitch,
+                              size_t target_slice_pitch, cl_uint num_events, const cl_event *wait_list,
+                              cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &source = memory_of(source_handle);
+    MemObject &target = memory_of(target_handle);
+    check_context(queue, source);
+    check_context(queue, target);
+    const Box from = Box::checked(source_origin, region, source_row_pitch, source_slice_pitch);
+    const Box to = Box::checked(target_origin, region, target_row_pitch, target_slice_pitch);
+    check_box(source, from);
+    check_box(target, to);
+    require(&source != &target || (from.row_pitch == to.row_pitch && from.slice_pitch == to.slice_pitch),
+            CL_INVALID_VALUE, "the pitches differ, but the buffers don't");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, source);
+    check_alignment(queue, target);
+    require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
+            "the regions overlap");
+    const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
+                              target.access(to.begin(), to.end(), written(to))};
+    enqueue({queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+        return clEnqueueCopyBufferRect(queue.native.get(), source.native(*queue.space), target.native(*queue.space),
+                                       source_origin, target_origin, region, source_row_pitch, source_slice_pitch,
+                                       target_row_pitch, target_slice_pitch, w.count, w.events, w.event);
+    });
+}
+
+// ---- Mapping -------------------------------------------------------------------------------------------------------
+
+void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, cl_event *event, bool blocking,
+                   const CallHash &call) {
+    // The native platform did not map because the command fails.
+    if (mapped.memory == nullptr) {
+        mapped.is_native = false;
+        mapped.own = own_memory(mapped.end - mapped.begin);
+        mapped.memory = mapped.own.get();
+    }
+    if (map) mapped.landed = map->ending;
+    give(map, event);
+    const Ref<MemObject> held(&object);
+    if (blocking) wait_for_result(*map, call);
+    void *const memory = mapped.memory;
+    object.mappings.push_back(std::move(mapped));
+    return memory;
+}
+
+void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, cl_map_flags flags,
+                         size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list, cl_event *event,
+                         cl_int *) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &buffer = memory_of(buffer_handle);
+    check_context(queue, buffer);
+    check_range(buffer, offset, size);
+    require(size != 0, CL_INVALID_VALUE, "size is 0");
+    check_map_flags(buffer, flags);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, buffer);
+
+    Mapped mapped{};
+    mapped.device_memory = queue.device->memory;
+    mapped.begin = offset;
+    mapped.end = offset + size;
+    mapped.flags = flags;
+    // The native runtime's memory, if it can be the one that the program is to get. Not where unmapping moves bytes, if
+    // another device may be the one that unmaps; NVIDIA's driver (580) also ends a map whose contents nobody wants before
+    // the reads before it have ended.
+    const bool is_here = queue.space != nullptr;
+    const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
+    mapped.is_native =
+        is_here && may_be_native && (queue.context->has_one_memory || queue.space->resources()->processor());
+    if (!mapped.is_native) {
+        mapped.memory = buffer.host_memory(offset);
+        if (mapped.memory == nullptr) {
+            mapped.own = own_memory(size);
+            mapped.memory = mapped.own.get();
+        }
+    }
+    const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
+    const std::array accesses{
+        buffer.access(offset, offset + size, needs_contents ? AccessMode::read : AccessMode::write)};
+    Result result;
+    if (needs_contents) result = into_mapping({at(mapped.memory, 0), size, {}}, buffer, mapped);
+    const CallHash call = World::get().calls().last();
+    const auto map =
+        executor().run({queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
+                       event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
+                           const cl_mem native = buffer.root().native(*queue.space);
+                           const std::size_t at_root = buffer.origin + offset;
+                           cl_int code = CL_SUCCESS;
+                           if (mapped.is_native) {
+                               mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root,
+                                                                  size, w.count, w.events, w.event, &code);
+                               command.result.data = at(mapped.memory, 0);
+                           } else if (needs_contents) {
+                               code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size,
+                                                          mapped.memory, w.count, w.events, w.event);
+                           } else {
+                               code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+                           }
+                           return code;
+                       });
+    return keep_mapping(buffer, std::move(mapped), map, event, blocking != CL_FALSE, call);
+}
+
+void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handle, void *pointer, cl_uint num_events,
+                              const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &object = memory_of(memory_handle);
+    const auto at = std::find_if(object.mappings.begin(), object.mappings.end(),
+                                 [pointer](const Mapped &m) { return m.memory == pointer; });
+    require(pointer != nullptr && at != object.mappings.end(), CL_INVALID_VALUE, "mapped_ptr is not mapped");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_context(queue, object);
+    const Mapped mapped = std::move(*at);
+    object.mappings.erase(at);
+
+    std::vector<Access> accesses;
+    if (mapped.is_written()) accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
+    // Another device of the context may be the one that writes back what was written; then the memory's own forgets it.
+    const bool same_memory = mapped.device_memory == queue.device->memory;
+    if (mapped.is_native && !same_memory) {
+        Space &space = *queue.context->space(mapped.device_memory);
+        const cl_command_queue native = space.transfer_queue().queue;
+        const cldist::Event passed_on = event_of(mapped.landed, space);
+        const cl_event wait = passed_on.get();
+        check(clEnqueueUnmapMemObject(native, object.root().native(space), pointer, wait != nullptr ? 1 : 0,
+                                      wait != nullptr ? &wait : nullptr, nullptr),
+              "clEnqueueUnmapMemObject");
+        clFlush(native);
+    }
+    // What was mapped may still be read for other processes.
+    Enqueued command{queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits};
+    command.reads_host_memory = mapped.is_written();
+    command.behind = mapped.landed;
+    enqueue(std::move(command), event, [&](Enqueued &, const Waits &w) {
+        const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
+        if (mapped.is_native && same_memory)
+            return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
+        return unmap(queue, object, native, mapped, w);
+    });
+}
+
+void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, const cl_mem *list,
+                                 cl_mem_migration_flags flags, cl_uint num_events, const cl_event *wait_list,
+                                 cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    require(count > 0 && list != nullptr, CL_INVALID_VALUE, "there are no memory objects");
+    std::vector<Access> accesses;
+    for (cl_uint i = 0; i < count; ++i) {
+        MemObject &object = memory_of(list[i]);
+        check_context(queue, object);
+        const bool undefined = (flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0;
+        // To the host means nothing here: the host of which process?
+        if ((flags & CL_MIGRATE_MEM_OBJECT_HOST) == 0)
+            accesses.push_back(object.whole(undefined ? AccessMode::write : AccessMode::read));
+    }
+    require(
+        (flags & ~cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED}) == 0,
+        CL_INVALID_VALUE, "flags has bits that mean nothing");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+        // Where migrations waited for transfers, also those of commands before them in the queue, NVIDIA's driver (580)
+        // crashed in a thread of its own.
+        const bool moves_nothing = queue.space->devices.size() == 1 && !queue.space->resources()->processor();
+        if (moves_nothing || w.count != 0)
+            return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+        std::vector<cl_mem> natives;
+        for (cl_uint i = 0; i < count; ++i) natives.push_back(memory_of(list[i]).native(*queue.space));
+        return clEnqueueMigrateMemObjects(queue.native.get(), count, natives.data(), flags, w.count, w.events, w.event);
+    });
+}
+
+}  // namespace cldist::cluster

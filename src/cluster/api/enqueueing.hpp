@@ -1,0 +1,49 @@
+/// How commands are enqueued and waited for.
+#pragma once
+
+#include <vector>
+
+#include "cluster/world/world.hpp"
+
+namespace cldist::cluster {
+
+/// The last three arguments of every clEnqueue….
+struct WaitList {
+    cl_uint count;
+    const cl_event *events;
+    cl_event *event;
+};
+
+/// The checked wait list of a command of `context`.
+std::vector<EventObject *> wait_list_of(const WaitList &list, const ContextObject &context);
+
+/// Writes the program's event.
+inline void give(const Ref<EventObject> &object, cl_event *event) {
+    if (event == nullptr) return;
+    object->retain();
+    *event = object->handle();
+}
+
+/// Waits until this process knows of the command's end, outside of the lock. Throws an Error if it failed.
+void wait_for_result(EventObject &event, const CallHash &call);
+
+/// Ends a map's entry point: gives the program its event and, if the call is blocking, waits for the contents. Returns
+/// where the program has them. Throws an Error if they did not come.
+void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, cl_event *event, bool blocking,
+                   const CallHash &call);
+
+inline Executor &executor() { return World::get().executor(); }
+
+/// Enqueues a checked command, gives the program its event and, if it is blocking, waits for its result. `native` as in
+/// Executor::run(). Throws an Error as that does, or as wait_for_result().
+template <typename Native>
+void enqueue(Enqueued &&command, cl_event *event, Native &&native) {
+    const bool blocking = command.blocking;
+    const CallHash call = blocking ? World::get().calls().last() : CallHash{};
+    const Ref<EventObject> enqueued =
+        executor().run(std::move(command), event != nullptr || blocking, std::forward<Native>(native));
+    give(enqueued, event);
+    if (blocking) wait_for_result(*enqueued, call);
+}
+
+}  // namespace cldist::cluster

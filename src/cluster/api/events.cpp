@@ -1,0 +1,253 @@
+// Events, and the commands that only wait. What one process knows of an event all may ask: where they do, they wait for each
+// other, so that all see the same.
+#include <algorithm>
+#include <map>
+
+#include "base/status_text.hpp"
+#include "cluster/api/answers.hpp"
+#include "cluster/api/checks.hpp"
+#include "cluster/api/enqueueing.hpp"
+#include "cluster/api/entry_points.hpp"
+#include "cluster/api/handles.hpp"
+#include "cluster/api/record.hpp"
+#include "cluster/objects/lock.hpp"
+#include "cluster/world/exchange.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+Process owner_of(const EventObject &event) { return event.queue->device->process; }
+
+bool is_mine(const EventObject &event) { return event.is_user() || owner_of(event) == World::get().self(); }
+
+template <typename T>
+T told_by_owner(const EventObject &event, T mine) {
+    const Blob told = Exchange().from(owner_of(event), Packer().put(mine).take());
+    return Unpacker(told).get<T>();
+}
+
+/// Of an event that ended so: the program may use the memory as soon as it sees that. Who failed promises nothing. Not under the
+/// lock.
+void wait_for_promise(const EventObject &event, cl_int status) {
+    if (status == CL_COMPLETE && event.promise.landed != nullptr) event.promise.landed->wait();
+}
+
+/// Waits, in a call, until every process knows the ends of all, which then are agreed on. Of several threads that wait for one event
+/// the first one exchanges it with other processes.
+void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> events) {
+    const Agreement &agreement = World::get().agreement();
+    std::map<Process, std::vector<EventObject *>> open;  // by owner
+    for (const auto &event : events) {
+        if (event->native) clFlush(event->queue->native.get());
+        if (event->is_user() || event->agreed || event->agreeing != nullptr) continue;
+        event->agreeing = std::make_shared<Ending>();
+        open[owner_of(*event)].push_back(event.get());
+    }
+    {
+        const Unlocked unlocked;
+        for (const auto &event : events)
+            if (event->known_here()) event->wait_here();
+        for (const auto &[owner, theirs] : open) {
+            Packer ends;
+            for (const EventObject *const event : theirs)
+                ends.put(event->known_here() ? event->status_here() : CL_COMPLETE);
+            const Blob told = agreement.from(call, owner, ends.take());
+            Unpacker unpacker(told);
+            for (EventObject *const event : theirs) event->agreeing->set(unpacker.get<cl_int>());
+        }
+        for (const auto &event : events) {
+            if (event->agreeing != nullptr) event->agreeing->wait();
+            wait_for_promise(*event, event->agreeing != nullptr ? event->agreeing->status() : CL_COMPLETE);
+        }
+    }
+    for (const auto &event : events)
+        if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
+}
+
+/// The status now, the same in all processes.
+cl_int agree_on_status(EventObject &event) {
+    if (event.is_user()) return event.status_here();
+    if (event.agreed) return *event.agreed;
+    const auto status = told_by_owner(event, is_mine(event) ? event.status_here() : CL_SUBMITTED);
+    if (status == CL_COMPLETE) {
+        const Unlocked unlocked;
+        wait_for_promise(event, status);
+    }
+    if (status <= CL_COMPLETE) event.agreed = status;
+    return status;
+}
+
+void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const WaitList &list,
+                  cl_int(CL_API_CALL *native)(cl_command_queue, cl_uint, const cl_event *, cl_event *)) {
+    QueueObject &queue = queue_of(queue_handle);
+    const auto waits = wait_list_of(list, *queue.context);
+    enqueue({queue, type, {}, waits}, list.event,
+            [&](Enqueued &, const Waits &w) { return native(queue.native.get(), w.count, w.events, w.event); });
+}
+
+}  // namespace
+
+std::vector<EventObject *> wait_list_of(const WaitList &list, const ContextObject &context) {
+    require((list.count == 0) == (list.events == nullptr), CL_INVALID_EVENT_WAIT_LIST,
+            "num_events_in_wait_list and event_wait_list don't go together");
+    std::vector<EventObject *> events;
+    for (cl_uint i = 0; i < list.count; ++i) {
+        EventObject *const event = EventObject::from(list.events[i]);
+        require(event != nullptr, CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
+        require(event->context.get() == &context, CL_INVALID_CONTEXT,
+                "an event of the wait list is of another context");
+        events.push_back(event);
+    }
+    return events;
+}
+
+namespace {
+
+// The calling thread does the work.
+void drive_result(EventObject &event) {
+    cl_int status = CL_COMPLETE;
+    if (event.native) status = wait_for(event.native.get());
+    if (event.result_after != nullptr) event.result_after->wait();
+    event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
+    drive(*event.result, caller_driver());
+    event.result.reset();
+}
+
+}  // namespace
+
+void wait_for_result(EventObject &event, const CallHash &call) {
+    const bool has_result = event.scheduled.told_all || World::get().alone();
+    if (event.native) clFlush(event.queue->native.get());
+    cl_int status = CL_COMPLETE;
+    if (has_result) {
+        const Unlocked unlocked;
+        if (event.result) drive_result(event);
+        status = event.wait_here();
+        wait_for_promise(event, status);
+    } else {
+        const Ref<EventObject> held(&event);
+        agree_on_ends(call, {&held, 1});
+        status = *event.agreed;
+    }
+    if (event.native && event.queue->in_order() && !event.context->failed)
+        event.queue->ended = std::max(event.queue->ended, event.scheduled.command);
+    if (status < 0)
+        fail(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+             "the command, or one that it waited for, failed with status {}", status_text(status));
+}
+
+cl_event create_user_event(cl_context context, cl_int *) {
+    EventObject *const event = make<EventObject>(context_of(context), nullptr, CL_COMMAND_USER);
+    event->ending = std::make_shared<Ending>();
+    return event->handle();
+}
+
+void set_user_event_status(cl_event event, cl_int status) {
+    EventObject &object = event_of(event);
+    require(object.is_user(), CL_INVALID_EVENT, "the event is no user event");
+    require(status <= CL_COMPLETE, CL_INVALID_VALUE, "the status is neither CL_COMPLETE nor negative");
+    if (status < 0) object.context->failed = true;
+    bool first = false;
+    {
+        const Unlocked unlocked;
+        first = object.ending->set(status);
+    }
+    require(first, CL_INVALID_OPERATION, "the status was set before");
+    --object.context->open_user_events;
+}
+
+void wait_for_events(cl_uint num_events, const cl_event *list) {
+    require(num_events > 0 && list != nullptr, CL_INVALID_VALUE, "there are no events");
+    std::vector<Ref<EventObject>> events;
+    for (cl_uint i = 0; i < num_events; ++i) {
+        events.emplace_back(&event_of(list[i]));
+        require(events.back()->context.get() == events.front()->context.get(), CL_INVALID_CONTEXT,
+                "the events are not of one context");
+    }
+    agree_on_ends(World::get().calls().last(), events);
+    require(std::none_of(events.begin(), events.end(), [](const auto &event) { return event->status_here() < 0; }),
+            CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event has failed");
+}
+
+void get_event_info(cl_event event, cl_event_info param, size_t size, void *value, size_t *size_ret) {
+    const Ref<EventObject> object(&event_of(event));
+    const Answer answer{size, value, size_ret};
+    switch (param) {
+        case CL_EVENT_COMMAND_QUEUE:
+            return answer.give(object->queue ? object->queue->handle() : static_cast<cl_command_queue>(nullptr));
+        case CL_EVENT_CONTEXT: return answer.give(object->context->handle());
+        case CL_EVENT_COMMAND_TYPE: return answer.give(object->type);
+        case CL_EVENT_COMMAND_EXECUTION_STATUS:
+            return answer.give(in_callback() ? object->visible_status() : agree_on_status(*object));
+        case CL_EVENT_REFERENCE_COUNT: return answer.give(object->references());
+        default: no_such_param(param);
+    }
+}
+
+void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t size, void *value, size_t *size_ret) {
+    const Ref<EventObject> object(&event_of(event));
+    if (param < CL_PROFILING_COMMAND_QUEUED || param > CL_PROFILING_COMMAND_COMPLETE) no_such_param(param);
+    require(!object->is_user() && (object->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0,
+            CL_PROFILING_INFO_NOT_AVAILABLE, "the event is a user event, or its queue is without profiling");
+    Times times = object->times.value_or(Times{});
+    if (!object->times) {
+        if (object->known_here() && object->status_here() == CL_COMPLETE)
+            times = object->native ? times_of(object->native.get()) : object->ending->times();
+        if (!in_callback()) {
+            times = told_by_owner(*object, times);
+            if (times.back() != 0) object->times = times;
+        }
+    }
+    require(times.back() != 0, CL_PROFILING_INFO_NOT_AVAILABLE, "the command has not ended, or failed");
+    // CL_PROFILING_COMMAND_COMPLETE is the end of the command where nothing is enqueued on devices.
+    const cl_profiling_info last = CL_PROFILING_COMMAND_END;
+    Answer{size, value, size_ret}.give(times.at(std::min(param, last) - CL_PROFILING_COMMAND_QUEUED));
+}
+
+void retain_event(cl_event event) { event_of(event).retain(); }
+
+void release_event(cl_event event) { event_of(event).release(); }
+
+// Called in each process, when it knows.
+void set_event_callback(cl_event event, cl_int type, void(CL_CALLBACK *notify)(cl_event, cl_int, void *),
+                        void *user_data) {
+    EventObject &object = event_of(event);
+    require(notify != nullptr, CL_INVALID_VALUE, "pfn_event_notify is NULL");
+    require(type == CL_COMPLETE || type == CL_RUNNING || type == CL_SUBMITTED, CL_INVALID_VALUE,
+            "command_exec_callback_type is none of CL_SUBMITTED, CL_RUNNING and CL_COMPLETE");
+    World &world = World::get();
+    if (!object.is_user()) world.executor().tell_all(object);
+    const auto call = [notify, user_data, type, event = Ref<EventObject>(&object)](cl_int status) {
+        call_elsewhere([=] { notify(event->handle(), status < 0 ? status : type, user_data); });
+    };
+    world.executor().ending_of(object)->then([call, landed = object.promise.landed](cl_int status) {
+        if (status < 0 || landed == nullptr) return call(status);
+        landed->then([call](cl_int) { call(CL_COMPLETE); });
+    });
+}
+
+void enqueue_marker_with_wait_list(cl_command_queue queue, cl_uint num_events, const cl_event *wait_list,
+                                   cl_event *event) {
+    enqueue_wait(queue, CL_COMMAND_MARKER, {num_events, wait_list, event}, &clEnqueueMarkerWithWaitList);
+}
+
+void enqueue_barrier_with_wait_list(cl_command_queue queue, cl_uint num_events, const cl_event *wait_list,
+                                    cl_event *event) {
+    enqueue_wait(queue, CL_COMMAND_BARRIER, {num_events, wait_list, event}, &clEnqueueBarrierWithWaitList);
+}
+
+void enqueue_marker(cl_command_queue queue, cl_event *event) {
+    require(event != nullptr, CL_INVALID_VALUE, "event is NULL");
+    enqueue_marker_with_wait_list(queue, 0, nullptr, event);
+}
+
+void enqueue_barrier(cl_command_queue queue) { enqueue_barrier_with_wait_list(queue, 0, nullptr, nullptr); }
+
+void enqueue_wait_for_events(cl_command_queue queue, cl_uint num_events, const cl_event *list) {
+    require(num_events != 0 && list != nullptr, CL_INVALID_VALUE, "there are no events");
+    for (cl_uint i = 0; i < num_events; ++i) event_of(list[i]);
+    enqueue_barrier_with_wait_list(queue, num_events, list, nullptr);
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,75 @@
+/// From OpenCL's functions to entry points: the lock, the comparison of calls, errors as codes.
+#pragma once
+
+#include <new>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/error_code.hpp"
+#include "base/log.hpp"
+#include "base/status.hpp"
+#include "cluster/api/record.hpp"
+#include "cluster/objects/lock.hpp"
+#include "cluster/objects/object.hpp"
+
+namespace cldist::cluster {
+
+/// In a handler: the code of what was thrown, the one place where errors become codes.
+inline cl_int code_of_exception(std::string_view function) noexcept {
+    try {
+        throw;
+    } catch (const Error &error) {
+        log_info("{}: {}: {}", function, error.status().message, code_text(error.status().code));
+        return error.status().code;
+    } catch (const std::bad_alloc &) {
+        return CL_OUT_OF_HOST_MEMORY;
+    } catch (...) {
+        return CL_OUT_OF_RESOURCES;
+    }
+}
+
+/// OpenCL's function of a call whose entry point is `body`. What that, well or not, left to be called without the lock is
+/// called then.
+template <const Call &call, auto body>
+struct Entry;
+
+template <const Call &call, typename... Arguments, void (*body)(Arguments...)>
+struct Entry<call, body> {
+    static_assert(sizeof...(Arguments) == call.count, "calls.def says what each argument is");
+    static cl_int CL_API_CALL opencl_function(Arguments... arguments) noexcept {
+        cl_int code = CL_SUCCESS;
+        try {
+            const Locked lock;
+            record<call>(arguments...);
+            body(arguments...);
+        } catch (...) {
+            code = code_of_exception(call.function);
+        }
+        run_callbacks();
+        return code;
+    }
+};
+
+template <const Call &call, typename Object, typename... Arguments, Object *(*body)(Arguments...)>
+struct Entry<call, body> {
+    static_assert(sizeof...(Arguments) == call.count, "calls.def says what each argument is");
+    static Object *CL_API_CALL opencl_function(Arguments... arguments) noexcept {
+        Object *object = nullptr;
+        cl_int code = CL_SUCCESS;
+        // Who asks may not want the code.
+        cl_int *const errcode_ret = std::exchange(std::get<sizeof...(Arguments) - 1>(std::tie(arguments...)), &code);
+        try {
+            const Locked lock;
+            record<call>(arguments...);
+            object = body(arguments...);
+        } catch (...) {
+            code = code_of_exception(call.function);
+        }
+        run_callbacks();
+        if (errcode_ret != nullptr) *errcode_ret = code;
+        return object;
+    }
+};
+
+}  // namespace cldist::cluster

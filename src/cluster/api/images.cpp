@@ -1,0 +1,559 @@
+// Images. For the schedule an image is a buffer that is always used whole, or, if it is made of one, a range of that.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/log.hpp"
+#include "cluster/api/answers.hpp"
+#include "cluster/api/checks.hpp"
+#include "cluster/api/enqueueing.hpp"
+#include "cluster/api/entry_points.hpp"
+#include "cluster/api/handles.hpp"
+#include "cluster/api/record.hpp"
+#include "cluster/execution/host_region.hpp"
+#include "cluster/world/exchange.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// ---- Creation ------------------------------------------------------------------------------------------------------
+
+bool operator==(const cl_image_format &a, const cl_image_format &b) {
+    return a.image_channel_order == b.image_channel_order && a.image_channel_data_type == b.image_channel_data_type;
+}
+
+bool makes_images_of_buffers(const DeviceObject &device) {
+    const auto at = device.infos.find(CL_DEVICE_EXTENSIONS);
+    if (at == device.infos.end()) return false;
+    const std::string_view names(reinterpret_cast<const char *>(at->second.data()), at->second.size());
+    return names.find("cl_khr_image2d_from_buffer") != std::string_view::npos;
+}
+
+/// A buffer that an image is to be made of.
+MemObject &checked_buffer(const ContextObject &context, const cl_image_desc &desc, std::size_t element) {
+    MemObject *const buffer = MemObject::from(desc.buffer);
+    require(buffer != nullptr && !buffer->is_image() && buffer->context.get() == &context, CL_INVALID_IMAGE_DESCRIPTOR,
+            "the image is to be made of what is no buffer of the context");
+    if (desc.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER) return *buffer;
+    for (const auto &device : context.devices) {
+        if (!has_images(*device)) continue;
+        require(makes_images_of_buffers(*device), CL_INVALID_OPERATION,
+                "a device of the context can't make 2D images of buffers");
+        const std::size_t row = device->info<cl_uint>(CL_DEVICE_IMAGE_PITCH_ALIGNMENT) * element;
+        const std::size_t base = device->info<cl_uint>(CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT) * element;
+        require((row == 0 || desc.image_row_pitch % row == 0) && (base == 0 || buffer->origin % base == 0),
+                CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, "the row pitch or the buffer's origin is not aligned for images");
+    }
+    return *buffer;
+}
+
+void check_desc(const cl_image_desc &desc, std::size_t element, const void *host_ptr) {
+    require(is_image_type(desc.image_type), CL_INVALID_IMAGE_DESCRIPTOR, "image_type is not one");
+    const auto extent = extents(desc);
+    require(extent[0] != 0 && extent[1] != 0 && extent[2] != 0, CL_INVALID_IMAGE_DESCRIPTOR, "the image is empty");
+    require(desc.num_mip_levels == 0 && desc.num_samples == 0, CL_INVALID_IMAGE_DESCRIPTOR,
+            "there are no images with mip levels or several samples");
+    const bool of_buffer = desc.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER ||
+                           (desc.image_type == CL_MEM_OBJECT_IMAGE2D && desc.buffer != nullptr);
+    require(of_buffer == (desc.buffer != nullptr), CL_INVALID_IMAGE_DESCRIPTOR,
+            "an image of this type is made of a buffer and there is none, or the other way round");
+    const bool has_pitches = desc.image_row_pitch != 0 || desc.image_slice_pitch != 0;
+    const bool may_have_pitches =
+        desc.buffer != nullptr ? desc.image_type == CL_MEM_OBJECT_IMAGE2D : host_ptr != nullptr;
+    require(may_have_pitches || !has_pitches, CL_INVALID_IMAGE_DESCRIPTOR,
+            "there are pitches, but nothing that they are of");
+    require(desc.image_row_pitch % element == 0, CL_INVALID_IMAGE_DESCRIPTOR,
+            "the row pitch is no multiple of the element's size");
+}
+
+// A platform without images, or without such ones, may answer with an error: then it supports no format. NVIDIA's has
+// pairs of order and type that the specification doesn't have.
+std::vector<cl_image_format> native_formats(const Space &space, cl_mem_flags flags, cl_mem_object_type type) {
+    cl_uint count = 0;
+    if (clGetSupportedImageFormats(space.context.get(), flags, type, 0, nullptr, &count) != CL_SUCCESS) return {};
+    std::vector<cl_image_format> formats(count);
+    if (count != 0) clGetSupportedImageFormats(space.context.get(), flags, type, count, formats.data(), nullptr);
+    std::erase_if(formats, [](const cl_image_format &format) { return element_size(format) == 0; });
+    return formats;
+}
+
+bool contains(const std::vector<cl_image_format> &formats, const cl_image_format &format) {
+    return std::any_of(formats.begin(), formats.end(), [&](const cl_image_format &other) { return format == other; });
+}
+
+/// Makes the native images, alike in all processes: if one can't, none has the image.
+void make_natives_everywhere(MemObject &image) {
+    in_all([&] {
+        // Platforms say in different ways that they don't support a format, or make the image all the same.
+        constexpr cl_mem_flags access = CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
+        const cl_mem_flags given = image.flags & access;
+        const bool supported =
+            std::all_of(image.context->spaces.begin(), image.context->spaces.end(), [&](const auto &space) {
+                const auto formats = native_formats(*space, given != 0 ? given : CL_MEM_READ_WRITE, image.type);
+                return formats.empty() || contains(formats, image.format);
+            });
+        require(supported, CL_IMAGE_FORMAT_NOT_SUPPORTED, "a device has no images of this format");
+        image.make_natives();
+    });
+}
+
+cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> properties, cl_mem_flags flags,
+                  const cl_image_format *format, const cl_image_desc *desc, void *host_ptr) {
+    ContextObject &context = context_of(context_handle);
+    if (!properties.empty() && properties.front() != 0)
+        fail(CL_INVALID_PROPERTY, "there is no image property {:#x}", properties.front());
+    check_mem_flags(flags);
+    const std::size_t element = format != nullptr ? element_size(*format) : 0;
+    require(element != 0, CL_INVALID_IMAGE_FORMAT_DESCRIPTOR,
+            "image_format is NULL, or its order and type don't go together");
+    require(desc != nullptr, CL_INVALID_IMAGE_DESCRIPTOR, "image_desc is NULL");
+    check_desc(*desc, element, host_ptr);
+    const cl_mem_object_type type = desc->image_type;
+    const auto extent = extents(*desc);
+    const Pitches pitches =
+        checked_pitches(type, extent[0] * element, extent[1], desc->image_row_pitch,
+                        has_slices(type) ? desc->image_slice_pitch : 0, CL_INVALID_IMAGE_DESCRIPTOR);
+    check_some_device_has_images(context);
+    require(std::any_of(context.devices.begin(), context.devices.end(),
+                        [&](const auto &device) { return has_images_like(*device, *desc); }),
+            CL_INVALID_IMAGE_SIZE, "the image is larger than any device's may be");
+    Ref<MemObject> parent;
+    std::size_t size = extent[0] * extent[1] * extent[2] * element;
+    if (desc->buffer != nullptr) {
+        parent = Ref<MemObject>(&checked_buffer(context, *desc, element));
+        size = pitches.row * extent[1];
+        if (size > parent->size)
+            fail(CL_INVALID_IMAGE_DESCRIPTOR, "the image has {} bytes, but the buffer {}", size, parent->size);
+    }
+    check_host_ptr(flags, host_ptr);
+    if (parent) flags = inherited_flags(*parent, flags);
+    flags = with_device_access(flags);
+
+    auto image = std::make_unique<MemObject>(context, flags, size);
+    image->type = type;
+    image->host_ptr = parent ? parent->host_ptr : host_ptr;
+    image->properties = std::move(properties);
+    image->format = *format;
+    image->desc = *desc;
+    image->element_size = element;
+    image->pitches = pitches;
+    image->parent = parent;
+    World &world = World::get();
+    if (parent)
+        image->origin = parent->origin;
+    else
+        world.executor().know(*image, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
+    make_natives_everywhere(*image);
+    image->number = world.next_number();
+    return image.release()->handle();
+}
+
+cl_image_desc plain_desc(cl_mem_object_type type, std::size_t width, std::size_t height, std::size_t depth) {
+    require(width != 0 && height != 0 && depth != 0, CL_INVALID_IMAGE_SIZE, "the image is empty");
+    cl_image_desc desc{};
+    desc.image_type = type;
+    desc.image_width = width;
+    desc.image_height = height;
+    desc.image_depth = depth;
+    return desc;
+}
+
+/// The memories whose platforms answer for all: of those with the same types of devices the first one.
+std::map<std::vector<std::uint32_t>, const DeviceObject *> answering_memories(const ContextObject &context) {
+    std::map<Device, std::vector<const DeviceObject *>> memories;
+    for (const auto &device : context.devices) memories[device->memory].push_back(device.get());
+    std::map<std::vector<std::uint32_t>, const DeviceObject *> first;
+    for (const auto &[memory, devices] : memories) {
+        std::vector<std::uint32_t> types;
+        for (const DeviceObject *const device : devices) types.push_back(device->type);
+        first.emplace(std::move(types), devices.front());
+    }
+    return first;
+}
+
+/// What all devices that have images support, in the order of the first one.
+const std::vector<cl_image_format> &common_formats(const ContextObject &context, cl_mem_flags flags,
+                                                   cl_mem_object_type type) {
+    const std::pair key(flags, type);
+    if (const auto known = context.image_formats.find(key); known != context.image_formats.end()) return known->second;
+    const auto memories = answering_memories(context);
+    DeviceList answering;
+    Packer mine;
+    for (const auto &device : context.devices) {
+        if (std::none_of(memories.begin(), memories.end(), [&](const auto &m) { return m.second == device.get(); }))
+            continue;
+        answering.add(*device);
+        if (const Space *const space = context.space(device->memory); space != nullptr) {
+            const auto formats = native_formats(*space, flags, type);
+            mine.put_bytes(std::as_bytes(std::span(formats)));
+        }
+    }
+    std::optional<std::vector<cl_image_format>> common;
+    for (const Blob &blob : Exchange().of(processes_of(answering), mine.take())) {
+        for (Unpacker unpacker(blob); !unpacker.empty();) {
+            const Blob bytes = unpacker.get_bytes();
+            std::vector<cl_image_format> formats(bytes.size() / sizeof(cl_image_format));
+            if (formats.empty()) continue;
+            std::memcpy(formats.data(), bytes.data(), formats.size() * sizeof(cl_image_format));
+            if (!common) {
+                common = std::move(formats);
+                continue;
+            }
+            std::erase_if(*common, [&](const cl_image_format &format) { return !contains(formats, format); });
+        }
+    }
+    return context.image_formats[key] = common.value_or(std::vector<cl_image_format>());
+}
+
+// ---- Parts of images -----------------------------------------------------------------------------------------------
+
+struct Part {
+    std::array<std::size_t, 3> origin;
+    std::array<std::size_t, 3> region;
+};
+
+void check_image(const QueueObject &queue, const MemObject &image) {
+    check_context(queue, image);
+    require(image.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no image");
+}
+
+Part checked_part(const MemObject &image, const size_t *origin, const size_t *region) {
+    require(origin != nullptr && region != nullptr, CL_INVALID_VALUE, "an origin or a region is NULL");
+    const auto extent = extents(image.desc);
+    for (std::size_t i = 0; i < 3; ++i)
+        if (region[i] == 0 || origin[i] > extent[i] || region[i] > extent[i] - origin[i])
+            fail(CL_INVALID_VALUE, "origin[{0}] is {1} and region[{0}] is {2}, but the image has {3} there", i,
+                 origin[i], region[i], extent[i]);
+    return {{origin[0], origin[1], origin[2]}, {region[0], region[1], region[2]}};
+}
+
+/// Behind the wait list's errors.
+void check_device(const QueueObject &queue, const MemObject &image) {
+    require(has_images(*queue.device), CL_INVALID_OPERATION, "the queue's device has no images");
+    require(has_images_like(*queue.device, image.desc), CL_INVALID_IMAGE_SIZE,
+            "the image is larger than the queue's device's may be");
+}
+
+std::size_t bytes_of(const MemObject &image, const Part &part) {
+    return part.region[0] * part.region[1] * part.region[2] * image.element_size;
+}
+
+Access written(MemObject &image, const Part &part) {
+    // What lies between the rows of an image that is made of a buffer stays.
+    return image.whole(bytes_of(image, part) == image.size ? AccessMode::write : AccessMode::read_write);
+}
+
+/// How a part lies in the program's memory; pitches as the program gave them. Throws an Error.
+Pitches checked_host_pitches(const MemObject &image, const Part &part, std::size_t row, std::size_t slice) {
+    return checked_pitches(image.type, part.region[0] * image.element_size, part.region[1], row, slice,
+                           CL_INVALID_VALUE);
+}
+
+HostRegion host_region(const MemObject &image, const Part &part, const Pitches &pitches, void *memory) {
+    return {at(memory, 0),
+            {part.region[0] * image.element_size, part.region[1], part.region[2]},
+            pitches.row,
+            pitches.slice};
+}
+
+/// Reads a part to where its result is to be.
+cl_int read_part(const QueueObject &queue, MemObject &image, const Part &part, const Pitches &pitches, void *memory,
+                 const Result &result, const Waits &waits) {
+    const bool packed = result.arrived != nullptr;
+    return clEnqueueReadImage(queue.native.get(), image.native(*queue.space), CL_FALSE, part.origin.data(),
+                              part.region.data(), packed ? 0 : pitches.row,
+                              packed ? 0 : pitches.native_slice(image.type), packed ? result.data : memory, waits.count,
+                              waits.events, waits.event);
+}
+
+/// Where a copy begins in its memory object.
+struct Place {
+    MemObject *object;
+    std::size_t offset;  ///< bytes, of a buffer
+    std::array<std::size_t, 3> origin;
+
+    /// A 1D image that is made of a buffer is that buffer: PoCL 3.1 has no or wrong copies of such images.
+    [[nodiscard]] Place in_root() const {
+        if (object->type == CL_MEM_OBJECT_IMAGE1D_BUFFER)
+            return {&object->root(), object->origin + origin[0] * object->element_size, {}};
+        if (object->is_image()) return *this;
+        return {&object->root(), object->origin + offset, {}};
+    }
+};
+
+/// Copies `region`, of `size` bytes.
+cl_int copy_part(const QueueObject &queue, const Place &source, const Place &target,
+                 const std::array<std::size_t, 3> &region, std::size_t size, const Waits &waits) {
+    const Place from = source.in_root();
+    const Place to = target.in_root();
+    const cl_command_queue native = queue.native.get();
+    const cl_mem from_memory = from.object->native(*queue.space);
+    const cl_mem to_memory = to.object->native(*queue.space);
+    if (from.object->is_image())
+        return to.object->is_image()
+                   ? clEnqueueCopyImage(native, from_memory, to_memory, from.origin.data(), to.origin.data(),
+                                        region.data(), waits.count, waits.events, waits.event)
+                   : clEnqueueCopyImageToBuffer(native, from_memory, to_memory, from.origin.data(), region.data(),
+                                                to.offset, waits.count, waits.events, waits.event);
+    return to.object->is_image()
+               ? clEnqueueCopyBufferToImage(native, from_memory, to_memory, from.offset, to.origin.data(),
+                                            region.data(), waits.count, waits.events, waits.event)
+               : clEnqueueCopyBuffer(native, from_memory, to_memory, from.offset, to.offset, size, waits.count,
+                                     waits.events, waits.event);
+}
+
+}  // namespace
+
+void check_some_device_has_images(const ContextObject &context) {
+    require(std::any_of(context.devices.begin(), context.devices.end(),
+                        [](const auto &device) { return has_images(*device); }),
+            CL_INVALID_OPERATION, "no device of the context has images");
+}
+
+cl_mem create_image(cl_context context, cl_mem_flags flags, const cl_image_format *format, const cl_image_desc *desc,
+                    void *host_ptr, cl_int *) {
+    return make_image(context, {}, flags, format, desc, host_ptr);
+}
+
+cl_mem create_image_with_properties(cl_context context, const cl_mem_properties *properties, cl_mem_flags flags,
+                                    const cl_image_format *format, const cl_image_desc *desc, void *host_ptr,
+                                    cl_int *) {
+    std::vector<cl_mem_properties> list;
+    if (properties != nullptr) list.push_back(properties[0]);
+    return make_image(context, std::move(list), flags, format, desc, host_ptr);
+}
+
+cl_mem create_image_2d(cl_context context, cl_mem_flags flags, const cl_image_format *format, size_t width,
+                       size_t height, size_t row_pitch, void *host_ptr, cl_int *) {
+    cl_image_desc desc = plain_desc(CL_MEM_OBJECT_IMAGE2D, width, height, 1);
+    desc.image_row_pitch = row_pitch;
+    return make_image(context, {}, flags, format, &desc, host_ptr);
+}
+
+cl_mem create_image_3d(cl_context context, cl_mem_flags flags, const cl_image_format *format, size_t width,
+                       size_t height, size_t depth, size_t row_pitch, size_t slice_pitch, void *host_ptr, cl_int *) {
+    cl_image_desc desc = plain_desc(CL_MEM_OBJECT_IMAGE3D, width, height, depth);
+    desc.image_row_pitch = row_pitch;
+    desc.image_slice_pitch = slice_pitch;
+    return make_image(context, {}, flags, format, &desc, host_ptr);
+}
+
+// ---- Questions -----------------------------------------------------------------------------------------------------
+
+void get_supported_image_formats(cl_context context_handle, cl_mem_flags flags, cl_mem_object_type type,
+                                 cl_uint num_entries, cl_image_format *formats, cl_uint *num_formats) {
+    const Ref<ContextObject> held(&context_of(context_handle));
+    const ContextObject &context = *held;
+    check_mem_flags(flags & ~cl_mem_flags{CL_MEM_KERNEL_READ_AND_WRITE});
+    require(is_image_type(type), CL_INVALID_VALUE, "image_type is not one");
+    require(num_entries != 0 || formats == nullptr, CL_INVALID_VALUE, "num_entries is 0, but image_formats not NULL");
+    const auto &common = common_formats(context, flags, type);
+    if (formats != nullptr) std::copy_n(common.begin(), std::min<std::size_t>(num_entries, common.size()), formats);
+    if (num_formats != nullptr) *num_formats = static_cast<cl_uint>(common.size());
+}
+
+void get_image_info(cl_mem memory, cl_image_info param, size_t size, void *value, size_t *size_ret) {
+    const MemObject &image = memory_of(memory);
+    require(image.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no image");
+    const Answer answer{size, value, size_ret};
+    const cl_image_desc &desc = image.desc;
+    const auto if_it_has = [&answer](bool has, std::size_t it) { answer.give(has ? it : std::size_t{0}); };
+    switch (param) {
+        case CL_IMAGE_FORMAT: return answer.give(image.format);
+        case CL_IMAGE_ELEMENT_SIZE: return answer.give(image.element_size);
+        case CL_IMAGE_ROW_PITCH:
+            return answer.give(desc.image_row_pitch != 0 ? desc.image_row_pitch
+                                                         : desc.image_width * image.element_size);
+        case CL_IMAGE_SLICE_PITCH: return if_it_has(has_slices(image.type), image.pitches.slice);
+        case CL_IMAGE_WIDTH: return answer.give(desc.image_width);
+        case CL_IMAGE_HEIGHT:
+            return if_it_has(image.type == CL_MEM_OBJECT_IMAGE2D || image.type == CL_MEM_OBJECT_IMAGE2D_ARRAY ||
+                                 image.type == CL_MEM_OBJECT_IMAGE3D,
+                             desc.image_height);
+        case CL_IMAGE_DEPTH: return if_it_has(image.type == CL_MEM_OBJECT_IMAGE3D, desc.image_depth);
+        case CL_IMAGE_ARRAY_SIZE: return if_it_has(is_image_array(image.type), desc.image_array_size);
+        case CL_IMAGE_BUFFER: return answer.give(image.parent ? image.parent->handle() : static_cast<cl_mem>(nullptr));
+        case CL_IMAGE_NUM_MIP_LEVELS: return answer.give(desc.num_mip_levels);
+        case CL_IMAGE_NUM_SAMPLES: return answer.give(desc.num_samples);
+        default: no_such_param(param);
+    }
+}
+
+// ---- Reading and writing -------------------------------------------------------------------------------------------
+
+void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking, const size_t *origin,
+                        const size_t *region, size_t row_pitch, size_t slice_pitch, void *ptr, cl_uint num_events,
+                        const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &image = memory_of(image_handle);
+    check_image(queue, image);
+    const Part part = checked_part(image, origin, region);
+    const Pitches pitches = checked_host_pitches(image, part, row_pitch, slice_pitch);
+    require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_device(queue, image);
+    check_host_access(image, CL_MEM_HOST_WRITE_ONLY);
+    const std::array accesses{image.whole(AccessMode::read)};
+    enqueue({queue, CL_COMMAND_READ_IMAGE, accesses, waits,
+             result_in(host_region(image, part, pitches, ptr), executor().alone()), blocking != CL_FALSE},
+            event, [&](Enqueued &command, const Waits &w) {
+                return read_part(queue, image, part, pitches, ptr, command.result, w);
+            });
+}
+
+void enqueue_write_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking, const size_t *origin,
+                         const size_t *region, size_t row_pitch, size_t slice_pitch, const void *ptr,
+                         cl_uint num_events, const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &image = memory_of(image_handle);
+    check_image(queue, image);
+    const Part part = checked_part(image, origin, region);
+    const Pitches pitches = checked_host_pitches(image, part, row_pitch, slice_pitch);
+    require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_device(queue, image);
+    check_host_access(image, CL_MEM_HOST_READ_ONLY);
+    const std::array accesses{written(image, part)};
+    // Only the device's process needs the program's memory.
+    enqueue({queue, CL_COMMAND_WRITE_IMAGE, accesses, waits, {}, blocking != CL_FALSE, true}, event,
+            [&](Enqueued &, const Waits &w) {
+                return clEnqueueWriteImage(queue.native.get(), image.native(*queue.space), CL_FALSE, part.origin.data(),
+                                           part.region.data(), pitches.row, pitches.native_slice(image.type), ptr,
+                                           w.count, w.events, w.event);
+            });
+}
+
+// ---- Filling and copying -------------------------------------------------------------------------------------------
+
+void enqueue_fill_image(cl_command_queue queue_handle, cl_mem image_handle, const void *color, const size_t *origin,
+                        const size_t *region, cl_uint num_events, const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &image = memory_of(image_handle);
+    check_image(queue, image);
+    require(color != nullptr, CL_INVALID_VALUE, "fill_color is NULL");
+    const Part part = checked_part(image, origin, region);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_device(queue, image);
+    const std::array accesses{written(image, part)};
+    enqueue({queue, CL_COMMAND_FILL_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+        return clEnqueueFillImage(queue.native.get(), image.native(*queue.space), color, part.origin.data(),
+                                  part.region.data(), w.count, w.events, w.event);
+    });
+}
+
+void enqueue_copy_image(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
+                        const size_t *source_origin, const size_t *target_origin, const size_t *region,
+                        cl_uint num_events, const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &source = memory_of(source_handle);
+    MemObject &target = memory_of(target_handle);
+    check_image(queue, source);
+    check_image(queue, target);
+    require(source.format == target.format, CL_IMAGE_FORMAT_MISMATCH, "the images' formats differ");
+    const Part from = checked_part(source, source_origin, region);
+    const Part to = checked_part(target, target_origin, region);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_device(queue, source);
+    check_device(queue, target);
+    require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
+            "the regions overlap");
+    const std::array accesses{source.whole(AccessMode::read), written(target, to)};
+    enqueue({queue, CL_COMMAND_COPY_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+        return copy_part(queue, {&source, 0, from.origin}, {&target, 0, to.origin}, to.region, bytes_of(source, from),
+                         w);
+    });
+}
+
+void enqueue_copy_image_to_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
+                                  const size_t *origin, const size_t *region, size_t offset, cl_uint num_events,
+                                  const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &source = memory_of(source_handle);
+    MemObject &target = memory_of(target_handle);
+    check_image(queue, source);
+    check_context(queue, target);
+    const Part part = checked_part(source, origin, region);
+    const std::size_t size = bytes_of(source, part);
+    check_range(target, offset, size);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, target);
+    check_device(queue, source);
+    const std::array accesses{source.whole(AccessMode::read), target.access(offset, offset + size, AccessMode::write)};
+    enqueue({queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+        return copy_part(queue, {&source, 0, part.origin}, {&target, offset, {}}, part.region, size, w);
+    });
+}
+
+void enqueue_copy_buffer_to_image(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
+                                  size_t offset, const size_t *origin, const size_t *region, cl_uint num_events,
+                                  const cl_event *wait_list, cl_event *event) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &source = memory_of(source_handle);
+    MemObject &target = memory_of(target_handle);
+    check_context(queue, source);
+    check_image(queue, target);
+    const Part part = checked_part(target, origin, region);
+    const std::size_t size = bytes_of(target, part);
+    check_range(source, offset, size);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_alignment(queue, source);
+    check_device(queue, target);
+    const std::array accesses{source.access(offset, offset + size, AccessMode::read), written(target, part)};
+    enqueue({queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+        return copy_part(queue, {&source, offset, {}}, {&target, 0, part.origin}, part.region, size, w);
+    });
+}
+
+// ---- Mapping -------------------------------------------------------------------------------------------------------
+
+// The program gets memory of its own, or host_ptr's: native mappings have pitches that other processes don't know.
+void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking, cl_map_flags flags,
+                        const size_t *origin, const size_t *region, size_t *row_pitch, size_t *slice_pitch,
+                        cl_uint num_events, const cl_event *wait_list, cl_event *event, cl_int *) {
+    QueueObject &queue = queue_of(queue_handle);
+    MemObject &image = memory_of(image_handle);
+    check_image(queue, image);
+    const Part part = checked_part(image, origin, region);
+    check_map_flags(image, flags);
+    require(row_pitch != nullptr && (slice_pitch != nullptr || !has_slices(image.type)), CL_INVALID_VALUE,
+            "image_row_pitch is NULL, or image_slice_pitch, and the image has slices");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    check_device(queue, image);
+
+    Mapped mapped{};
+    mapped.device_memory = queue.device->memory;
+    mapped.end = image.size;
+    mapped.flags = flags;
+    mapped.origin = part.origin;
+    mapped.region = part.region;
+    mapped.mode_of_writing = written(image, part).mode;
+    const auto &[x, y, z] = part.origin;
+    mapped.pitches = image.pitches;
+    mapped.memory = image.host_memory(z * image.pitches.slice + y * image.pitches.row + x * image.element_size);
+    if (mapped.memory == nullptr) {
+        mapped.pitches = checked_host_pitches(image, part, 0, 0);
+        mapped.own = own_memory(bytes_of(image, part));
+        mapped.memory = mapped.own.get();
+    }
+    const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
+    std::vector<Access> accesses;
+    Result result;
+    if (needs_contents) {
+        accesses.push_back(image.whole(AccessMode::read));
+        result = into_mapping(result_in(host_region(image, part, mapped.pitches, mapped.memory), executor().alone()),
+                              image, mapped);
+    }
+    const CallHash call = World::get().calls().last();
+    const auto map =
+        executor().run({queue, CL_COMMAND_MAP_IMAGE, accesses, waits, std::move(result), blocking != CL_FALSE},
+                       event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
+                           if (!needs_contents)
+                               return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+                           return read_part(queue, image, part, mapped.pitches, mapped.memory, command.result, w);
+                       });
+    *row_pitch = mapped.pitches.row;
+    if (slice_pitch != nullptr) *slice_pitch = has_slices(image.type) ? mapped.pitches.slice : 0;
+    return keep_mapping(image, std::move(mapped), map, event, blocking != CL_FALSE, call);
+}
+
+}  // namespace cldist::cluster

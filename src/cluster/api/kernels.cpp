@@ -1,0 +1,476 @@
+// Kernels and their commands. What is known of a kernel is the same in all processes, whoever has its devices.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <sstream>
+
+#include "cluster/api/answers.hpp"
+#include "cluster/api/checks.hpp"
+#include "cluster/api/enqueueing.hpp"
+#include "cluster/api/entry_points.hpp"
+#include "cluster/api/handles.hpp"
+#include "cluster/api/program_infos.hpp"
+#include "cluster/api/record.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+template <typename T>
+T argument_value(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param) {
+    T value{};
+    check(clGetKernelArgInfo(kernel, index, param, sizeof value, &value, nullptr), "clGetKernelArgInfo");
+    return value;
+}
+std::string argument_text(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param) {
+    std::size_t size = 0;
+    check(clGetKernelArgInfo(kernel, index, param, 0, nullptr, &size), "clGetKernelArgInfo");
+    std::string text(size, '\0');
+    check(clGetKernelArgInfo(kernel, index, param, size, text.data(), nullptr), "clGetKernelArgInfo");
+    text.resize(std::strlen(text.c_str()));
+    return text;
+}
+
+void pack_arguments(Packer &packer, cl_kernel kernel) {
+    cl_uint count = 0;
+    clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr);
+    std::array<char, 4096> attributes{};
+    clGetKernelInfo(kernel, CL_KERNEL_ATTRIBUTES, attributes.size(), attributes.data(), nullptr);
+    packer.put(count).put_text(attributes.data());
+    Packer arguments;
+    try {
+        for (cl_uint i = 0; i < count; ++i) {
+            arguments.put(argument_value<cl_kernel_arg_address_qualifier>(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER))
+                .put(argument_value<cl_kernel_arg_access_qualifier>(kernel, i, CL_KERNEL_ARG_ACCESS_QUALIFIER))
+                .put(argument_value<cl_kernel_arg_type_qualifier>(kernel, i, CL_KERNEL_ARG_TYPE_QUALIFIER))
+                .put_text(argument_text(kernel, i, CL_KERNEL_ARG_TYPE_NAME))
+                .put_text(argument_text(kernel, i, CL_KERNEL_ARG_NAME));
+        }
+        packer.put(true).put_bytes(arguments.take());
+    } catch (const Error &) {
+        packer.put(false);  // a program from a binary may not know
+    }
+}
+
+template <typename T>
+T on_device(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info param) {
+    T value{};
+    clGetKernelWorkGroupInfo(kernel, device, param, sizeof value, &value, nullptr);
+    return value;
+}
+
+/// What this process knows of those of its devices that answer for others: a code; then, if it has the kernel, what is the
+/// same for all devices, and what each of them says, behind its place.
+Blob pack_kernel(const ProgramObject &program, const char *name) {
+    cl_int result = CL_SUCCESS;
+    std::map<Device, Kernel> kernels;  // by memory
+    Packer devices;
+    for (std::size_t i = 0; i < program.devices.size(); ++i) {
+        const DeviceObject &device = *program.devices[i];
+        if (program.alike()[i] != i || device.native == nullptr || !program.has_executable_for(device)) continue;
+        const auto [at, is_new] = kernels.try_emplace(device.memory);
+        Kernel &kernel = at->second;
+        if (is_new) {
+            cl_int code = CL_SUCCESS;
+            kernel = Kernel::adopt(clCreateKernel(program.native(*program.context->space(device.memory)), name, &code));
+            result = std::min(result, code);
+        }
+        if (!kernel) continue;
+        const cl_kernel native = kernel.get();
+        devices.put(i)
+            .put(on_device<std::size_t>(native, device.native, CL_KERNEL_WORK_GROUP_SIZE))
+            .put(on_device<std::array<std::size_t, 3>>(native, device.native, CL_KERNEL_COMPILE_WORK_GROUP_SIZE))
+            .put(on_device<std::size_t>(native, device.native, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE))
+            .put(on_device<cl_ulong>(native, device.native, CL_KERNEL_LOCAL_MEM_SIZE))
+            .put(on_device<cl_ulong>(native, device.native, CL_KERNEL_PRIVATE_MEM_SIZE));
+    }
+    Packer packer;
+    const bool known = result == CL_SUCCESS && !kernels.empty();
+    packer.put(result).put(known);
+    if (!known) return packer.take();
+    pack_arguments(packer, kernels.begin()->second.get());
+    return packer.put_bytes(devices.take()).take();
+}
+
+std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, const ProgramObject &program,
+                                                  const char *name) {
+    if (const auto known = program.answers.kernels.find(name); known != program.answers.kernels.end())
+        return known->second;
+    auto info = std::make_shared<KernelInfo>();
+    info->name = name;
+    info->devices.resize(program.devices.size());
+    cl_int code = CL_SUCCESS;
+    bool known = false;
+    for (const Blob &blob : exchange.of(program.answerers(), pack_kernel(program, name))) {
+        Unpacker unpacker(blob);
+        code = std::min(code, unpacker.get<cl_int>());
+        if (!unpacker.get<bool>()) continue;
+        const auto count = unpacker.get<cl_uint>();
+        const std::string attributes = unpacker.get_text();
+        std::vector<ArgumentInfo> arguments;
+        if (unpacker.get<bool>()) {
+            const Blob packed = unpacker.get_bytes();
+            Unpacker each(packed);
+            for (cl_uint i = 0; i < count; ++i) {
+                ArgumentInfo argument;
+                argument.address = each.get<cl_kernel_arg_address_qualifier>();
+                argument.access = each.get<cl_kernel_arg_access_qualifier>();
+                argument.type_qualifier = each.get<cl_kernel_arg_type_qualifier>();
+                argument.type = each.get_text();
+                argument.name = each.get_text();
+                arguments.push_back(std::move(argument));
+            }
+        }
+        const Blob devices = unpacker.get_bytes();
+        for (Unpacker each(devices); !each.empty();) {
+            OnDevice &device = told_place(info->devices, each.get<std::size_t>());
+            device.work_group_size = each.get<std::size_t>();
+            device.compile_work_group_size = each.get<std::array<std::size_t, 3>>();
+            device.preferred_multiple = each.get<std::size_t>();
+            device.local_size = each.get<cl_ulong>();
+            device.private_size = each.get<cl_ulong>();
+        }
+        if (std::exchange(known, true)) continue;  // the first one's
+        info->count = count;
+        info->attributes = attributes;
+        info->arguments = std::move(arguments);
+    }
+    check(code, "clCreateKernel");
+    require(known, CL_INVALID_PROGRAM_EXECUTABLE, "the program is built for no device");
+    for (std::size_t i = 0; i < info->devices.size(); ++i) info->devices[i] = info->devices[program.alike()[i]];
+    program.answers.kernels[name] = info;
+    return info;
+}
+
+KernelObject *make_kernel(const Exchange &exchange, ProgramObject &program, const char *name) {
+    const Ref<ProgramObject> held(&program);
+    return make<KernelObject>(program, agree_on_kernel(exchange, program, name));
+}
+
+const OnDevice &of_device(const KernelObject &kernel, const DeviceObject &device) {
+    const std::size_t position = kernel.program->devices.position(device);
+    require(position != DeviceList::nowhere, CL_INVALID_DEVICE, "the device is not one of the kernel's program");
+    const OnDevice &on = kernel.info->devices[position];
+    const bool is_parents = on.work_group_size == 0 && device.parent && kernel.program->has(*device.parent);
+    return is_parents ? of_device(kernel, *device.parent) : on;
+}
+
+// ---- Arguments -----------------------------------------------------------------------------------------------------
+
+enum class ArgumentKind { value, memory, sampler, local };
+
+bool starts_with(const std::string &text, std::string_view with) { return text.compare(0, with.size(), with) == 0; }
+
+ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, const void *value) {
+    if (!info.arguments.empty()) {
+        const ArgumentInfo &argument = info.arguments[index];
+        if (argument.address == CL_KERNEL_ARG_ADDRESS_LOCAL) return ArgumentKind::local;
+        if (argument.address != CL_KERNEL_ARG_ADDRESS_PRIVATE || argument.access != CL_KERNEL_ARG_ACCESS_NONE)
+            return ArgumentKind::memory;
+        return argument.type == "sampler_t" ? ArgumentKind::sampler : ArgumentKind::value;
+    }
+    // What the value looks like must do.
+    if (value == nullptr) return ArgumentKind::local;
+    if (size != sizeof(void *)) return ArgumentKind::value;
+    void *pointer = nullptr;
+    std::memcpy(&pointer, value, sizeof pointer);
+    const auto object = argument_objects().find(pointer);
+    if (object == argument_objects().end()) return ArgumentKind::value;
+    return object->second == Kind::memory ? ArgumentKind::memory : ArgumentKind::sampler;
+}
+
+// Bytes of a value of OpenCL C's own types; 0 for others.
+std::size_t size_of_type(std::string type) {
+    if (starts_with(type, "unsigned ")) type = "u" + type.substr(9);
+    constexpr std::array<std::pair<std::string_view, std::size_t>, 11> scalars = {{{"char", 1},
+                                                                                   {"uchar", 1},
+                                                                                   {"short", 2},
+                                                                                   {"ushort", 2},
+                                                                                   {"half", 2},
+                                                                                   {"int", 4},
+                                                                                   {"uint", 4},
+                                                                                   {"float", 4},
+                                                                                   {"long", 8},
+                                                                                   {"ulong", 8},
+                                                                                   {"double", 8}}};
+    const std::size_t digits = type.find_first_of("0123456789");
+    for (const auto &[name, size] : scalars) {
+        if (type.substr(0, digits) != name) continue;
+        if (digits == std::string::npos) return size;
+        const std::string width = type.substr(digits);
+        if (width == "3") return 4 * size;
+        if (width == "2" || width == "4" || width == "8" || width == "16") return std::stoul(width) * size;
+    }
+    return 0;
+}
+
+void check_image_argument(const ArgumentInfo &argument, const MemObject *memory) {
+    const bool wants_image = argument.access != CL_KERNEL_ARG_ACCESS_NONE;
+    require(wants_image == (memory != nullptr && memory->is_image()) || (!wants_image && memory == nullptr),
+            CL_INVALID_MEM_OBJECT, "the argument is an image and the memory object none, or the other way round");
+    const bool reads = argument.access != CL_KERNEL_ARG_ACCESS_WRITE_ONLY;
+    const bool writes = argument.access != CL_KERNEL_ARG_ACCESS_READ_ONLY;
+    require(!wants_image || ((!reads || (memory->flags & CL_MEM_WRITE_ONLY) == 0) &&
+                             (!writes || (memory->flags & CL_MEM_READ_ONLY) == 0)),
+            CL_INVALID_ARG_VALUE, "the image's flags forbid what the kernel does with it");
+}
+
+KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint index, std::size_t size,
+                                        const void *value) {
+    const KernelInfo &info = *kernel.info;
+    KernelObject::Argument argument;
+    argument.set = true;
+    argument.size = size;
+    switch (kind_of(info, index, size, value)) {
+        case ArgumentKind::local:
+            require(value == nullptr, CL_INVALID_ARG_VALUE, "arg_value is not NULL, but the argument is local memory");
+            require(size != 0, CL_INVALID_ARG_SIZE, "arg_size is 0, but the argument is local memory");
+            argument.is_local = true;
+            return argument;
+        case ArgumentKind::memory: {
+            require(size == sizeof(cl_mem), CL_INVALID_ARG_SIZE, "arg_size is not that of a cl_mem");
+            cl_mem memory = nullptr;
+            if (value != nullptr) std::memcpy(&memory, value, sizeof memory);
+            argument.is_memory = true;
+            if (memory != nullptr) argument.memory = Weak<MemObject>(&memory_of(memory));
+            if (!info.arguments.empty()) check_image_argument(info.arguments[index], argument.memory.get());
+            return argument;
+        }
+        case ArgumentKind::sampler: {
+            require(size == sizeof(cl_sampler), CL_INVALID_ARG_SIZE, "arg_size is not that of a cl_sampler");
+            require(value != nullptr, CL_INVALID_SAMPLER, "there is no sampler");
+            cl_sampler sampler = nullptr;
+            std::memcpy(&sampler, value, sizeof sampler);
+            argument.sampler = Weak<SamplerObject>(&sampler_of(sampler));
+            return argument;
+        }
+        default: break;
+    }
+    require(value != nullptr, CL_INVALID_ARG_VALUE, "arg_value is NULL, but the argument is a value");
+    const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
+    if (size == 0 || (known != 0 && known != size))
+        fail(CL_INVALID_ARG_SIZE, "arg_size is {}, but argument {} has {} bytes", size, index, known);
+    argument.value.assign(at(value, 0), at(value, size));
+    return argument;
+}
+
+// ---- Ranges --------------------------------------------------------------------------------------------------------
+
+bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *local) {
+    for (cl_uint i = 0; i < dimensions; ++i)
+        if (global[i] % local[i] != 0) return false;
+    return true;
+}
+
+constexpr cl_uint most_dimensions = 3;  // CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS of any device
+
+// In the order of the specification.
+void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint dimensions, const size_t *offset,
+                 const size_t *global, const size_t *local) {
+    if (dimensions < 1 || dimensions > std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()))
+        fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}", dimensions);
+    for (cl_uint i = 0; offset != nullptr && i < dimensions; ++i)
+        require(offset[i] <= ~std::size_t{0} - global[i], CL_INVALID_GLOBAL_OFFSET, "the offset is too large");
+    const OnDevice &on = of_device(kernel, device);
+    require(on.work_group_size != 0, CL_INVALID_PROGRAM_EXECUTABLE, "the program was not built for the queue's device");
+    const auto &required = on.compile_work_group_size;
+    if (local == nullptr) {
+        require(required[0] == 0, CL_INVALID_WORK_GROUP_SIZE,
+                "the kernel requires a work-group size, but local_work_size is NULL");
+        return;
+    }
+    std::size_t items = 1;
+    for (cl_uint i = 0; i < dimensions; ++i) {
+        const std::size_t most = device.work_item_sizes[i];
+        require(local[i] != 0, CL_INVALID_WORK_GROUP_SIZE, "a local_work_size is 0");
+        if (local[i] > most)
+            fail(CL_INVALID_WORK_ITEM_SIZE, "local_work_size[{}] is {}, but the device has at most {}", i, local[i],
+                 most);
+        items *= local[i];
+    }
+    for (cl_uint i = 0; required[0] != 0 && i < required.size(); ++i) {
+        const std::size_t given = i < dimensions ? local[i] : 1;
+        if (given != required[i])
+            fail(CL_INVALID_WORK_GROUP_SIZE, "local_work_size[{}] is {}, but the kernel requires {}", i, given,
+                 required[i]);
+    }
+    if (items > on.work_group_size &&
+        (device.enforces_limits || items > device.info<std::size_t>(CL_DEVICE_MAX_WORK_GROUP_SIZE)))
+        fail(CL_INVALID_WORK_GROUP_SIZE,
+             "a work-group of {} work-items is asked for, but the kernel has at most {} on the device", items,
+             on.work_group_size);
+    require(divides_evenly(dimensions, global, local) || device.non_uniform_groups, CL_INVALID_WORK_GROUP_SIZE,
+            "local_work_size does not divide global_work_size");
+}
+
+void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_command_type type, cl_uint dimensions,
+                    const size_t *offset, const size_t *global, const size_t *local, const WaitList &list) {
+    QueueObject &queue = queue_of(queue_handle);
+    KernelObject &kernel = kernel_of(kernel_handle);
+    require(kernel.program->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
+            "queue and kernel are not of one context");
+    require(kernel.program->has_executable_for(*queue.device), CL_INVALID_PROGRAM_EXECUTABLE,
+            "the kernel's program was not built for the queue's device");
+    for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
+        const KernelObject::Argument &argument = kernel.arguments[i];
+        if (!argument.set) fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set", i);
+        if (argument.memory.gone() || argument.sampler.gone())
+            fail(CL_INVALID_KERNEL_ARGS, "the memory object or sampler that argument {} was set to is gone", i);
+    }
+    check_range(kernel, *queue.device, dimensions, offset, global, local);
+    const auto waits = wait_list_of(list, *queue.context);
+    for (const auto &argument : kernel.arguments)
+        if (const MemObject *const memory = argument.memory.get(); memory != nullptr)
+            require(memory->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
+                    "an argument is of another context");
+
+    static std::vector<Access> accesses;
+    accesses.clear();
+    kernel.add_accesses(accesses);
+    enqueue({queue, type, accesses, waits}, list.event, [&](Enqueued &, const Waits &w) {
+        return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
+                                      local, w.count, w.events, w.event);
+    });
+}
+
+}  // namespace
+
+// Of a scalar's value, or of the object's number where it is an object. Other values may have bytes that mean nothing, which
+// differ between processes: the padding of structures, components of vectors that the program hasn't set.
+std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {
+    const KernelObject *const object = KernelObject::from(kernel);
+    if (value == nullptr || object == nullptr || index >= object->arguments.size()) return 0;
+    const KernelInfo &info = *object->info;
+    const ArgumentKind kind = kind_of(info, index, size, value);
+    if (kind == ArgumentKind::memory && size == sizeof(cl_mem)) {
+        cl_mem memory = nullptr;
+        std::memcpy(&memory, value, sizeof memory);
+        return number_of(memory);
+    }
+    if (kind != ArgumentKind::value || info.arguments.empty()) return 0;
+    const std::string &type = info.arguments[index].type;
+    const bool vector = type.find_first_of("0123456789") != std::string::npos;
+    if (vector || size_of_type(type) != size) return 0;
+    return hash_of({static_cast<const char *>(value), size});
+}
+
+cl_kernel create_kernel(cl_program program, const char *name, cl_int *) {
+    ProgramObject &object = program_of(program);
+    require(!object.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+    require(name != nullptr, CL_INVALID_VALUE, "kernel_name is NULL");
+    return make_kernel(Exchange(), object, name)->handle();
+}
+
+void create_kernels_in_program(cl_program program, cl_uint num_kernels, cl_kernel *kernels, cl_uint *num_kernels_ret) {
+    const Exchange exchange;
+    const Ref<ProgramObject> held(&program_of(program));
+    require(!held->executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+    const Blob told = info_of(exchange, *held, CL_PROGRAM_KERNEL_NAMES);
+    std::istringstream names(
+        std::string(reinterpret_cast<const char *>(told.data()), told.empty() ? 0 : told.size() - 1));
+    std::vector<std::string> list;
+    for (std::string name; std::getline(names, name, ';');) list.push_back(name);
+    require(kernels == nullptr || num_kernels >= list.size(), CL_INVALID_VALUE, "num_kernels is too small");
+    for (std::size_t i = 0; kernels != nullptr && i < list.size(); ++i)
+        kernels[i] = make_kernel(exchange, *held, list[i].c_str())->handle();
+    if (num_kernels_ret != nullptr) *num_kernels_ret = static_cast<cl_uint>(list.size());
+}
+
+cl_kernel clone_kernel(cl_kernel source, cl_int *) {
+    const KernelObject &kernel = kernel_of(source);
+    KernelObject *const clone = make<KernelObject>(*kernel.program, kernel.info);
+    clone->arguments = kernel.arguments;
+    return clone->handle();
+}
+
+void retain_kernel(cl_kernel kernel) { kernel_of(kernel).retain(); }
+
+void release_kernel(cl_kernel kernel) { kernel_of(kernel).release(); }
+
+void set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
+    KernelObject &object = kernel_of(kernel);
+    if (index >= object.arguments.size())
+        fail(CL_INVALID_ARG_INDEX, "arg_index is {}, but {} has {} arguments", index, object.info->name,
+             object.arguments.size());
+    KernelObject::Argument argument = checked_argument(object, index, size, value);
+    argument.version = object.arguments[index].version + 1;
+    object.arguments[index] = std::move(argument);
+}
+
+void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *value, size_t *size_ret) {
+    const KernelObject &object = kernel_of(kernel);
+    const Answer answer{size, value, size_ret};
+    switch (param) {
+        case CL_KERNEL_FUNCTION_NAME: return answer.text(object.info->name);
+        case CL_KERNEL_NUM_ARGS: return answer.give(object.info->count);
+        case CL_KERNEL_REFERENCE_COUNT: return answer.give(object.references());
+        case CL_KERNEL_CONTEXT: return answer.give(object.program->context->handle());
+        case CL_KERNEL_PROGRAM: return answer.give(object.program->handle());
+        case CL_KERNEL_ATTRIBUTES: return answer.text(object.info->attributes);
+        default: no_such_param(param);
+    }
+}
+
+void get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t size, void *value,
+                         size_t *size_ret) {
+    const KernelObject &object = kernel_of(kernel);
+    require(index < object.info->count, CL_INVALID_ARG_INDEX, "arg_index is too large");
+    require(object.program->tells_of_arguments && !object.info->arguments.empty(), CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
+            "the program was not built from source with -cl-kernel-arg-info");
+    const ArgumentInfo &argument = object.info->arguments[index];
+    const Answer answer{size, value, size_ret};
+    switch (param) {
+        case CL_KERNEL_ARG_ADDRESS_QUALIFIER: return answer.give(argument.address);
+        case CL_KERNEL_ARG_ACCESS_QUALIFIER: return answer.give(argument.access);
+        case CL_KERNEL_ARG_TYPE_QUALIFIER: return answer.give(argument.type_qualifier);
+        case CL_KERNEL_ARG_TYPE_NAME: return answer.text(argument.type);
+        case CL_KERNEL_ARG_NAME: return answer.text(argument.name);
+        default: no_such_param(param);
+    }
+}
+
+void get_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info param, size_t size,
+                                void *value, size_t *size_ret) {
+    const KernelObject &object = kernel_of(kernel);
+    require(device != nullptr || object.program->devices.size() == 1, CL_INVALID_DEVICE,
+            "device is NULL, but the program has several");
+    const OnDevice &on = of_device(object, device != nullptr ? device_of(device) : *object.program->devices.front());
+    const Answer answer{size, value, size_ret};
+    switch (param) {
+        case CL_KERNEL_WORK_GROUP_SIZE: return answer.give(on.work_group_size);
+        case CL_KERNEL_COMPILE_WORK_GROUP_SIZE: return answer.give(on.compile_work_group_size);
+        case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE: return answer.give(on.preferred_multiple);
+        case CL_KERNEL_PRIVATE_MEM_SIZE: return answer.give(on.private_size);
+        case CL_KERNEL_LOCAL_MEM_SIZE: {
+            cl_ulong bytes = on.local_size;
+            for (const auto &argument : object.arguments)
+                if (argument.is_local) bytes += argument.size;
+            return answer.give(bytes);
+        }
+        default: no_such_param(param);  // CL_KERNEL_GLOBAL_WORK_SIZE is for built-in kernels and custom devices
+    }
+}
+
+void enqueue_nd_range_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
+                             const size_t *global, const size_t *local, cl_uint num_events, const cl_event *wait_list,
+                             cl_event *event) {
+    // Since OpenCL 2.1 no sizes are sizes of 0: the command does nothing.
+    static constexpr std::array<std::size_t, most_dimensions> nothing{};
+    enqueue_kernel(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset,
+                   global != nullptr ? global : nothing.data(), local, {num_events, wait_list, event});
+}
+
+void enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uint num_events, const cl_event *wait_list,
+                  cl_event *event) {
+    const std::size_t one = 1;
+    enqueue_kernel(queue, kernel, CL_COMMAND_TASK, 1, nullptr, &one, &one, {num_events, wait_list, event});
+}
+
+// CL_DEVICE_EXECUTION_CAPABILITIES has no CL_EXEC_NATIVE_KERNEL.
+void enqueue_native_kernel(cl_command_queue queue, void(CL_CALLBACK *)(void *), void *, size_t, cl_uint, const cl_mem *,
+                           const void **, cl_uint, const cl_event *, cl_event *) {
+    queue_of(queue);
+    fail(CL_INVALID_OPERATION, "no device runs native kernels");
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,497 @@
+// Programs. Each process builds for its own devices; all learn alike whether all went well.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string>
+
+#include "cluster/api/answers.hpp"
+#include "cluster/api/checks.hpp"
+#include "cluster/api/enqueueing.hpp"
+#include "cluster/api/entry_points.hpp"
+#include "cluster/api/handles.hpp"
+#include "cluster/api/program_infos.hpp"
+#include "cluster/api/record.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+using BuildCallback = void(CL_CALLBACK *)(cl_program, void *);
+
+DeviceList checked_devices(const DeviceList &all, cl_uint count, const cl_device_id *devices) {
+    require((count == 0) == (devices == nullptr), CL_INVALID_VALUE, "num_devices and device_list don't go together");
+    if (count == 0) return all;
+    DeviceList list;
+    for (cl_uint i = 0; i < count; ++i) {
+        DeviceObject &device = device_of(devices[i]);
+        require(all.contains(device), CL_INVALID_DEVICE, "a device is not one of the context or the program");
+        list.add(device);
+    }
+    return list;
+}
+
+/// Those of them that a space has.
+std::vector<cl_device_id> natives_in(const Space &space, const DeviceList &devices) {
+    std::vector<cl_device_id> natives;
+    for (const auto &device : devices)
+        if (device->native != nullptr && device->memory == space.memory) natives.push_back(device->native);
+    return natives;
+}
+
+void check_callback(BuildCallback notify, const void *user_data) {
+    require(notify != nullptr || user_data == nullptr, CL_INVALID_VALUE, "there is user_data, but no pfn_notify");
+}
+
+void call_back(BuildCallback notify, ProgramObject &program, void *user_data) {
+    if (notify != nullptr) call_later([notify, handle = program.handle(), user_data] { notify(handle, user_data); });
+}
+
+bool asks_for_arguments(const std::string &options) { return options.find("-cl-kernel-arg-info") != std::string::npos; }
+// The platform asks which arguments are only read.
+std::string asking_for_arguments(const std::string &options) {
+    return asks_for_arguments(options) ? options : options + " -cl-kernel-arg-info";
+}
+
+cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices, const std::string &options) {
+    return clBuildProgram(program, static_cast<cl_uint>(devices.size()), devices.data(), options.c_str(), nullptr,
+                          nullptr);
+}
+
+// The least code that `make` returns in a process that has one of the devices. It is called at once in all; PoCL 3.1 then
+// fails if another process puts the same result into its cache meanwhile, which hosts may share. So if some failed and others
+// didn't, those that failed try once more, one after the other.
+cl_int made_by_all(const Exchange &exchange, const DeviceList &devices, const std::function<cl_int()> &make) {
+    const auto processes = processes_of(devices);
+    std::vector<Process> failed;
+    cl_int least = CL_SUCCESS;
+    const auto told = exchange.of(processes, Packer().put(make()).take());
+    for (std::size_t i = 0; i < told.size(); ++i) {
+        const auto code = Unpacker(told[i]).get<cl_int>();
+        if (code != CL_SUCCESS) failed.push_back(processes[i]);
+        least = std::min(least, code);
+    }
+    if (failed.empty() || failed.size() == processes.size()) return least;
+    return exchange.in_turn(failed, CL_SUCCESS, [&](int before) { return std::min(before, make()); });
+}
+
+/// What stands for how a program was made: with these options, and from `others`.
+std::uint64_t hash_of_making(const char *options, std::span<const cl_program> others = {},
+                             const DeviceObject *device = nullptr) {
+    std::uint64_t hash = hash_of(options != nullptr ? options : "");
+    for (const cl_program handle : others) {
+        const ProgramObject &other = program_of(handle);
+        hash = mixed(hash + other.number);
+        if (const auto made = other.made_of.find(device); made != other.made_of.end())
+            hash = mixed(hash + made->second);
+    }
+    return hash;
+}
+
+ProgramObject *make_program(ContextObject &context, DeviceList devices) {
+    return make<ProgramObject>(context, std::move(devices));
+}
+
+void add_native(ProgramObject &program, Space &space, cl_program native, cl_int code, const char *call) {
+    check(code, call);
+    program.natives.emplace_back(&space, Program::adopt(native));
+}
+
+template <typename T>
+std::vector<T> native_list(cl_program program, cl_program_info param) {
+    std::size_t size = 0;
+    if (clGetProgramInfo(program, param, 0, nullptr, &size) != CL_SUCCESS) return {};
+    std::vector<T> list(size / sizeof(T));
+    clGetProgramInfo(program, param, size, list.data(), nullptr);
+    return list;
+}
+
+/// Of those devices of this process that answer for others the places, the sizes of their binaries and, if they are
+/// wanted, the binaries.
+Blob pack_binaries(const ProgramObject &program, bool wanted) {
+    Packer packer;
+    for (const auto &[space, native] : program.natives) {
+        auto devices = native_list<cl_device_id>(native.get(), CL_PROGRAM_DEVICES);
+        const auto sizes = native_list<std::size_t>(native.get(), CL_PROGRAM_BINARY_SIZES);
+        // PoCL 3.1 tells of those only that it has built for, and of none before.
+        if (sizes.size() != devices.size()) devices = natives_in(*space, program.executables);
+        if (sizes.size() != devices.size()) continue;
+        std::vector<Blob> binaries;
+        std::vector<std::byte *> pointers;
+        if (wanted) {
+            for (const std::size_t size : sizes) binaries.emplace_back(size);
+            for (Blob &binary : binaries) pointers.push_back(binary.data());
+            clGetProgramInfo(native.get(), CL_PROGRAM_BINARIES, pointers.size() * sizeof(void *), pointers.data(),
+                             nullptr);
+        }
+        for (std::size_t i = 0; i < program.devices.size(); ++i) {
+            if (program.alike()[i] != i || program.devices[i]->native == nullptr) continue;
+            const auto device = std::find(devices.begin(), devices.end(), program.devices[i]->native);
+            if (device == devices.end()) continue;
+            const auto at = static_cast<std::size_t>(device - devices.begin());
+            packer.put(i).put(sizes[at]);
+            if (wanted) packer.put_bytes(binaries[at]);
+        }
+    }
+    return packer.take();
+}
+
+const std::vector<std::size_t> &binary_sizes_of(const Exchange &exchange, const ProgramObject &program) {
+    std::vector<std::size_t> &sizes = program.answers.binary_sizes;
+    if (!sizes.empty()) return sizes;
+    std::vector<std::size_t> told(program.devices.size());
+    for (const Blob &blob : exchange.of(program.answerers(), pack_binaries(program, false)))
+        for (Unpacker unpacker(blob); !unpacker.empty();) {
+            const auto place = unpacker.get<std::size_t>();
+            told_place(told, place) = unpacker.get<std::size_t>();
+        }
+    for (std::size_t i = 0; i < told.size(); ++i) told[i] = told[program.alike()[i]];
+    return sizes = std::move(told);
+}
+
+/// By the places of the devices that answer for others.
+std::vector<Blob> binaries_of(const Exchange &exchange, const ProgramObject &program) {
+    std::vector<Blob> binaries(program.devices.size());
+    for (const Blob &blob : exchange.of(program.answerers(), pack_binaries(program, true)))
+        for (Unpacker unpacker(blob); !unpacker.empty();) {
+            const auto place = unpacker.get<std::size_t>();
+            unpacker.get<std::size_t>();
+            told_place(binaries, place) = unpacker.get_bytes();
+        }
+    return binaries;
+}
+
+/// What the native program of a device answers; nothing if it can't.
+const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program, std::size_t place,
+                          cl_program_build_info param) {
+    const std::pair key(program.alike()[place], param);
+    if (const auto known = program.answers.build_infos.find(key); known != program.answers.build_infos.end())
+        return known->second;
+    const DeviceObject &of = *program.devices[key.first];
+    Blob mine;
+    const Space *const space = program.context->space(of.memory);
+    if (space != nullptr && program.native(*space) != nullptr) {
+        std::size_t bytes = 0;
+        if (clGetProgramBuildInfo(program.native(*space), of.native, param, 0, nullptr, &bytes) == CL_SUCCESS) {
+            mine.resize(bytes);
+            clGetProgramBuildInfo(program.native(*space), of.native, param, bytes, mine.data(), nullptr);
+            // A size_t; NVIDIA's driver (580) answers with four bytes.
+            if (param == CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE) mine.resize(sizeof(std::size_t));
+        }
+    }
+    Blob told = exchange.from(of.process, std::move(mine));
+    return program.answers.build_infos[key] = std::move(told);
+}
+
+void require_built(const ProgramObject &program) {
+    require(!program.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+}
+
+/// The native programs of `programs` in a space. Throws an Error if one is of another context.
+std::vector<cl_program> natives_of(std::span<const cl_program> programs, const Space &space) {
+    std::vector<cl_program> natives;
+    for (const cl_program handle : programs) natives.push_back(program_of(handle).native(space));
+    return natives;
+}
+
+cl_int link_native(ProgramObject &program, Space &space, const std::vector<cl_device_id> &devices, const char *options,
+                   std::span<const cl_program> programs) {
+    const auto inputs = natives_of(programs, space);
+    if (std::find(inputs.begin(), inputs.end(), nullptr) != inputs.end()) return CL_INVALID_OPERATION;
+    cl_int code = CL_SUCCESS;
+    Program native =
+        Program::adopt(clLinkProgram(space.context.get(), static_cast<cl_uint>(devices.size()), devices.data(), options,
+                                     static_cast<cl_uint>(inputs.size()), inputs.data(), nullptr, nullptr, &code));
+    if (native) program.natives.emplace_back(&space, std::move(native));
+    return code;
+}
+
+}  // namespace
+
+const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_program_info param) {
+    if (const auto known = program.answers.infos.find(param); known != program.answers.infos.end())
+        return known->second;
+    const DeviceObject &device = *program.executables.front();
+    Blob mine;
+    if (const Space *const space = program.context->space(device.memory); space != nullptr)
+        mine = native_list<std::byte>(program.native(*space), param);
+    Blob told = exchange.from(device.process, std::move(mine));
+    return program.answers.infos[param] = std::move(told);
+}
+
+cl_program create_program_with_source(cl_context context, cl_uint count, const char **strings, const size_t *lengths,
+                                      cl_int *) {
+    ContextObject &object = context_of(context);
+    require(count > 0 && strings != nullptr, CL_INVALID_VALUE, "there are no strings");
+    std::string source;
+    for (cl_uint i = 0; i < count; ++i) {
+        require(strings[i] != nullptr, CL_INVALID_VALUE, "a string is NULL");
+        if (lengths != nullptr && lengths[i] != 0)
+            source.append(strings[i], lengths[i]);
+        else
+            source.append(strings[i]);
+    }
+    ProgramObject *const program = make_program(object, object.devices);
+    program->source = std::move(source);
+    const char *const text = program->source->c_str();
+    const std::size_t length = program->source->size();
+    for (const auto &space : object.spaces) {
+        cl_int code = CL_SUCCESS;
+        const cl_program native =
+            clCreateProgramWithSource(space->context.get(), 1, const_cast<const char **>(&text), &length, &code);
+        add_native(*program, *space, native, code, "clCreateProgramWithSource");
+    }
+    return program->handle();
+}
+
+cl_program create_program_with_binary(cl_context context, cl_uint num_devices, const cl_device_id *device_list,
+                                      const size_t *lengths, const unsigned char **binaries, cl_int *binary_status,
+                                      cl_int *) {
+    ContextObject &object = context_of(context);
+    require(num_devices > 0 && device_list != nullptr && lengths != nullptr && binaries != nullptr, CL_INVALID_VALUE,
+            "device_list, lengths or binaries is missing");
+    auto devices = checked_devices(object.devices, num_devices, device_list);
+    for (cl_uint i = 0; i < num_devices; ++i)
+        require(lengths[i] != 0 && binaries[i] != nullptr, CL_INVALID_VALUE, "a binary is empty");
+    std::unique_ptr<ProgramObject, void (*)(ProgramObject *)> program(make_program(object, devices),
+                                                                      [](ProgramObject *p) { p->release(); });
+    for (cl_uint i = 0; i < num_devices; ++i)
+        program->made_of[devices[i].get()] = hash_of({reinterpret_cast<const char *>(binaries[i]), lengths[i]});
+    const Exchange exchange;
+    std::vector<cl_int> statuses(num_devices, CL_SUCCESS);
+    cl_int result = CL_SUCCESS;
+    for (const auto &space : object.spaces) {
+        std::vector<cl_uint> places;
+        std::vector<cl_device_id> natives;
+        std::vector<std::size_t> native_lengths;
+        std::vector<const unsigned char *> native_binaries;
+        for (cl_uint i = 0; i < num_devices; ++i) {
+            if (devices[i]->native == nullptr || devices[i]->memory != space->memory) continue;
+            places.push_back(i);
+            natives.push_back(devices[i]->native);
+            native_lengths.push_back(lengths[i]);
+            native_binaries.push_back(binaries[i]);
+        }
+        if (natives.empty()) continue;
+        std::vector<cl_int> native_statuses(natives.size(), CL_SUCCESS);
+        cl_int code = CL_SUCCESS;
+        Program native = Program::adopt(
+            clCreateProgramWithBinary(space->context.get(), static_cast<cl_uint>(natives.size()), natives.data(),
+                                      native_lengths.data(), native_binaries.data(), native_statuses.data(), &code));
+        for (std::size_t i = 0; i < places.size(); ++i) statuses[places[i]] = native_statuses[i];
+        result = std::min(result, code);
+        if (code == CL_SUCCESS) program->natives.emplace_back(space.get(), std::move(native));
+    }
+    Packer packer;
+    packer.put(result);
+    for (std::size_t i = 0; i < devices.size(); ++i)
+        if (devices[i]->native != nullptr) packer.put(i).put(statuses[i]);
+    for (const Blob &blob : exchange.of(processes_of(devices), packer.take())) {
+        Unpacker unpacker(blob);
+        for (result = std::min(result, unpacker.get<cl_int>()); !unpacker.empty();) {
+            const auto place = unpacker.get<std::size_t>();
+            told_place(statuses, place) = unpacker.get<cl_int>();
+        }
+    }
+    if (binary_status != nullptr) std::copy(statuses.begin(), statuses.end(), binary_status);
+    check(result, "clCreateProgramWithBinary");
+    program->compiled = true;
+    return program.release()->handle();
+}
+
+// CL_DEVICE_BUILT_IN_KERNELS is empty.
+cl_program create_program_with_built_in_kernels(cl_context context, cl_uint, const cl_device_id *, const char *,
+                                                cl_int *) {
+    context_of(context);
+    fail(CL_INVALID_VALUE, "no device has built-in kernels");
+}
+
+// CL_DEVICE_IL_VERSION is empty.
+cl_program create_program_with_il(cl_context context, const void *, size_t, cl_int *) {
+    context_of(context);
+    fail(CL_INVALID_OPERATION, "no device takes an intermediate language");
+}
+
+void retain_program(cl_program program) { program_of(program).retain(); }
+
+void release_program(cl_program program) { program_of(program).release(); }
+
+void build_program(cl_program program, cl_uint num_devices, const cl_device_id *device_list, const char *options,
+                   BuildCallback notify, void *user_data) {
+    ProgramObject &object = program_of(program);
+    const auto devices = checked_devices(object.devices, num_devices, device_list);
+    check_callback(notify, user_data);
+    require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
+    const std::string given = options != nullptr ? options : "";
+    const Exchange exchange;
+    const Ref<ProgramObject> held(&object);
+    const cl_int code = made_by_all(exchange, devices, [&] {
+        cl_int code = CL_SUCCESS;
+        for (const auto &[space, native] : object.natives) {
+            const auto natives = natives_in(*space, devices);
+            if (natives.empty()) continue;
+            cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
+            if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
+                native_code = build_native(native.get(), natives, given);
+            code = std::min(code, native_code);
+        }
+        return code;
+    });
+    for (const auto &device : devices) object.build_options[device.get()] = given;
+    object.built_for(devices, code == CL_SUCCESS, hash_of_making(options));
+    object.tells_of_arguments = object.source && asks_for_arguments(given);
+    call_back(notify, object, user_data);
+    check(code, "clBuildProgram");
+}
+
+void compile_program(cl_program program, cl_uint num_devices, const cl_device_id *device_list, const char *options,
+                     cl_uint num_headers, const cl_program *headers, const char **header_names, BuildCallback notify,
+                     void *user_data) {
+    ProgramObject &object = program_of(program);
+    const auto devices = checked_devices(object.devices, num_devices, device_list);
+    require((num_headers == 0) == (headers == nullptr) && (num_headers == 0) == (header_names == nullptr),
+            CL_INVALID_VALUE, "num_input_headers, input_headers and header_include_names don't go together");
+    check_callback(notify, user_data);
+    require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
+    require(object.source.has_value(), CL_INVALID_OPERATION, "the program has no source");
+    for (cl_uint i = 0; i < num_headers; ++i)
+        require(program_of(headers[i]).context.get() == object.context.get(), CL_INVALID_PROGRAM,
+                "a header is of another context");
+    const std::string given = options != nullptr ? options : "";
+    const Exchange exchange;
+    const Ref<ProgramObject> held(&object);
+    const cl_int code = made_by_all(exchange, devices, [&] {
+        cl_int code = CL_SUCCESS;
+        for (const auto &[space, native] : object.natives) {
+            const auto natives = natives_in(*space, devices);
+            const auto native_headers = natives_of({headers, num_headers}, *space);
+            if (natives.empty()) continue;
+            const std::string all = space->always_tells_of_arguments() ? asking_for_arguments(given) : given;
+            code = std::min(
+                code, clCompileProgram(native.get(), static_cast<cl_uint>(natives.size()), natives.data(), all.c_str(),
+                                       num_headers, num_headers != 0 ? native_headers.data() : nullptr, header_names,
+                                       nullptr, nullptr));
+        }
+        return code;
+    });
+    for (const auto &device : devices) object.build_options[device.get()] = given;
+    object.compiled_for(devices, code == CL_SUCCESS, hash_of_making(options, {headers, num_headers}));
+    object.tells_of_arguments = asks_for_arguments(given);
+    call_back(notify, object, user_data);
+    check(code, "clCompileProgram");
+}
+
+cl_program link_program(cl_context context, cl_uint num_devices, const cl_device_id *device_list, const char *options,
+                        cl_uint num_programs, const cl_program *programs, BuildCallback notify, void *user_data,
+                        cl_int *errcode_ret) {
+    ContextObject &object = context_of(context);
+    auto devices = checked_devices(object.devices, num_devices, device_list);
+    require(num_programs > 0 && programs != nullptr, CL_INVALID_VALUE, "there are no input programs");
+    check_callback(notify, user_data);
+    for (cl_uint i = 0; i < num_programs; ++i)
+        require(program_of(programs[i]).context.get() == &object, CL_INVALID_PROGRAM,
+                "a program is of another context");
+    bool tells_of_arguments = false;
+    for (cl_uint i = 0; i < num_programs; ++i) {
+        const ProgramObject &input = program_of(programs[i]);
+        require(input.compiled || !input.executables.empty(), CL_INVALID_OPERATION, "a program has not been compiled");
+        tells_of_arguments |= input.tells_of_arguments;
+    }
+    Ref<ProgramObject> program(make_program(object, devices));
+    program->release();
+    const Exchange exchange;
+    const cl_int failure = made_by_all(exchange, devices, [&] {
+        cl_int code = CL_SUCCESS;
+        program->natives.clear();
+        for (const auto &space : object.spaces) {
+            const auto natives = natives_in(*space, devices);
+            if (!natives.empty())
+                code = std::min(code, link_native(*program, *space, natives, options, {programs, num_programs}));
+        }
+        return code;
+    });
+    for (const auto &device : devices) program->build_options[device.get()] = options != nullptr ? options : "";
+    // Some drivers make a program that tells what was wrong, some make none.
+    const int some_made = program->natives.empty() ? 0 : -1;
+    if (failure != CL_SUCCESS && exchange.least(some_made) == 0) fail(failure, "the programs can't be linked");
+    for (const auto &device : devices)
+        program->made_of[device.get()] = hash_of_making(options, {programs, num_programs}, device.get());
+    program->built_for(devices, failure == CL_SUCCESS, 0);
+    program->compiled = failure == CL_SUCCESS;
+    program->tells_of_arguments = tells_of_arguments;
+    program->retain();
+    call_back(notify, *program, user_data);
+    // A program whose linking failed is there for its log.
+    *errcode_ret = failure;
+    return program->handle();
+}
+
+void get_program_info(cl_program program, cl_program_info param, size_t size, void *value, size_t *size_ret) {
+    const Exchange exchange;
+    const Ref<ProgramObject> held(&program_of(program));
+    const ProgramObject &object = *held;
+    const Answer answer{size, value, size_ret};
+    switch (param) {
+        case CL_PROGRAM_REFERENCE_COUNT: return answer.give(object.references());
+        case CL_PROGRAM_CONTEXT: return answer.give(object.context->handle());
+        case CL_PROGRAM_NUM_DEVICES: return answer.give(static_cast<cl_uint>(object.devices.size()));
+        case CL_PROGRAM_DEVICES: {
+            std::vector<cl_device_id> devices;
+            for (const auto &device : object.devices) devices.push_back(device->handle());
+            return answer.list(devices);
+        }
+        case CL_PROGRAM_SOURCE: return answer.text(object.source.value_or(""));
+        case CL_PROGRAM_IL: return answer.bytes(nullptr, 0);
+        case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
+        case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT: return answer.give(cl_bool{CL_FALSE});
+        case CL_PROGRAM_BINARY_SIZES: return answer.list(binary_sizes_of(exchange, object));
+        case CL_PROGRAM_BINARIES: {
+            const std::size_t bytes = object.devices.size() * sizeof(unsigned char *);
+            require(value == nullptr || size >= bytes, CL_INVALID_VALUE, "param_value_size is too small");
+            if (size_ret != nullptr) *size_ret = bytes;
+            if (value == nullptr) return;
+            const auto binaries = binaries_of(exchange, object);
+            auto *const pointers = static_cast<unsigned char **>(value);
+            for (std::size_t i = 0; i < binaries.size(); ++i) {
+                const Blob &binary = binaries[object.alike()[i]];
+                if (pointers[i] != nullptr && !binary.empty()) std::memcpy(pointers[i], binary.data(), binary.size());
+            }
+            return;
+        }
+        case CL_PROGRAM_NUM_KERNELS:
+        case CL_PROGRAM_KERNEL_NAMES: {
+            require_built(object);
+            const Blob &told = info_of(exchange, object, param);
+            return answer.bytes(told.data(), told.size());
+        }
+        default: no_such_param(param);
+    }
+}
+
+void get_program_build_info(cl_program program, cl_device_id device, cl_program_build_info param, size_t size,
+                            void *value, size_t *size_ret) {
+    const Exchange exchange;
+    const Ref<ProgramObject> held(&program_of(program));
+    const ProgramObject &object = *held;
+    const DeviceObject &of = device_of(device);
+    require(object.has(of), CL_INVALID_DEVICE, "the device is not one of the program");
+    const Answer answer{size, value, size_ret};
+    if (param == CL_PROGRAM_BUILD_OPTIONS) {
+        const auto options = object.build_options.find(&of);
+        return answer.text(options != object.build_options.end() ? options->second : "");
+    }
+    constexpr std::array known = {CL_PROGRAM_BUILD_STATUS, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_BINARY_TYPE,
+                                  CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE};
+    if (std::find(known.begin(), known.end(), static_cast<int>(param)) == known.end()) no_such_param(param);
+    const Blob &told = build_info_of(exchange, object, object.devices.position(of), param);
+    if (!told.empty()) return answer.bytes(told.data(), told.size());
+    // The driver made no program for the device, or, as PoCL before the first build, has no log.
+    switch (param) {
+        case CL_PROGRAM_BUILD_STATUS:
+            return answer.give(cl_build_status{object.build_options.contains(&of) ? CL_BUILD_ERROR : CL_BUILD_NONE});
+        case CL_PROGRAM_BUILD_LOG: return answer.text("");
+        case CL_PROGRAM_BINARY_TYPE: return answer.give(cl_program_binary_type{CL_PROGRAM_BINARY_TYPE_NONE});
+        default: return answer.give(std::size_t{0});
+    }
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,196 @@
+/// What processes must do alike: make the same calls, and number objects in the same order.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+
+#include "base/error_code.hpp"
+#include "base/log.hpp"
+#include "cluster/calls/call_log.hpp"
+#include "cluster/objects/errors.hpp"
+#include "cluster/objects/event.hpp"
+#include "cluster/objects/memory.hpp"
+#include "cluster/objects/program.hpp"
+#include "cluster/objects/queue.hpp"
+#include "cluster/world/exchange.hpp"
+#include "cluster/world/world.hpp"
+
+namespace cldist::cluster {
+
+/// A new object, with its number.
+template <typename T, typename... Args>
+T *make(Args &&...args) {
+    T *const object = new T(std::forward<Args>(args)...);
+    object->number = World::get().next_number();
+    return object;
+}
+
+/// Does in this process what all do, natively: if it fails in one, all get its error. Collective. Throws an Error.
+template <typename Make>
+void in_all(Make &&make) {
+    World &world = World::get();
+    if (world.alone()) return make();
+    const Exchange exchange;
+    cl_int code = CL_SUCCESS;
+    try {
+        make();
+    } catch (const Error &error) {
+        log_info("{}", error.status().message);
+        code = error.status().code;
+    } catch (const std::bad_alloc &) {
+        code = CL_OUT_OF_HOST_MEMORY;
+    }
+    code = exchange.least(code);
+    if (code != CL_SUCCESS) fail(code, "the platform of one of the devices refuses with {}", code_text(code));
+}
+
+template <typename T, typename Handle>
+std::uint64_t number_of_object(Handle handle) {
+    const T *const object = T::from(handle);
+    return object != nullptr ? object->number : 0;
+}
+inline std::uint64_t number_of(cl_platform_id) { return 0; }  // there is one
+inline std::uint64_t number_of(cl_device_id h) { return number_of_object<DeviceObject>(h); }
+inline std::uint64_t number_of(cl_context h) { return number_of_object<ContextObject>(h); }
+inline std::uint64_t number_of(cl_command_queue h) { return number_of_object<QueueObject>(h); }
+inline std::uint64_t number_of(cl_mem h) { return number_of_object<MemObject>(h); }
+inline std::uint64_t number_of(cl_sampler h) { return number_of_object<SamplerObject>(h); }
+inline std::uint64_t number_of(cl_program h) { return number_of_object<ProgramObject>(h); }
+inline std::uint64_t number_of(cl_kernel h) { return number_of_object<KernelObject>(h); }
+inline std::uint64_t number_of(cl_event h) { return number_of_object<EventObject>(h); }
+
+/// What is compared of the value of a kernel's argument.
+std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value);
+
+/// A number for a list: that of its only element, or a hash.
+template <typename Count, typename Element>
+std::uint64_t number_of_list(Count count, const Element &element) {
+    if (count == 0) return 0;
+    if (count == 1) return element(0);
+    std::uint64_t hash = count;
+    for (Count i = 0; i < count; ++i) hash = mixed(hash + element(i));
+    return hash;
+}
+
+/// The number that stands for an argument: the one at `place`.
+template <const Call &call, std::size_t place, typename Arguments>
+std::uint64_t compared(const Arguments &arguments) {
+    using Kind = Argument::Kind;
+    if constexpr (place == Call::addresses) {
+        std::uint64_t nulls = 0;
+        [&]<std::size_t... i>(std::index_sequence<i...>) {
+            const auto add = [&]<std::size_t at>(std::integral_constant<std::size_t, at>) {
+                if constexpr (call.arguments[at].is_address())
+                    nulls |= static_cast<std::uint64_t>(std::get<at>(arguments) == nullptr) << at;
+            };
+            (add(std::integral_constant<std::size_t, i>()), ...);
+        }
+        (std::make_index_sequence<call.count>());
+        return nulls;
+    } else {
+        constexpr Argument argument = call.arguments[place];
+        const auto value = std::get<place>(arguments);
+        // The argument that this one names.
+        [[maybe_unused]] const auto of = [&] {
+            if constexpr (argument.of.empty())
+                return 0;
+            else
+                return std::get<call.place(argument.of)>(arguments);
+        }();
+        if constexpr (argument.kind == Kind::scalar || argument.kind == Kind::status) {
+            return static_cast<std::uint64_t>(value);
+        } else if constexpr (argument.kind == Kind::object) {
+            return number_of(value);
+        } else if constexpr (argument.kind == Kind::objects || argument.kind == Kind::wait_list) {
+            if (value == nullptr) return of;
+            return number_of_list(of, [&](cl_uint i) { return number_of(value[i]); });
+        } else if constexpr (argument.kind == Kind::range) {
+            if (value == nullptr || of > 3) return 0;
+            return number_of_list(of, [&](cl_uint i) { return value[i]; });
+        } else if constexpr (argument.kind == Kind::triple) {
+            if (value == nullptr) return 0;
+            return number_of_list(3U, [&](unsigned i) { return value[i]; });
+        } else if constexpr (argument.kind == Kind::text) {
+            return value != nullptr ? hash_of(value) : 0;
+        } else if constexpr (argument.kind == Kind::texts || argument.kind == Kind::blobs) {
+            if (value == nullptr) return of;
+            const std::size_t *lengths = nullptr;
+            if constexpr (!argument.lengths.empty()) lengths = std::get<call.place(argument.lengths)>(arguments);
+            return number_of_list(of, [&](cl_uint i) {
+                const auto *const bytes = reinterpret_cast<const char *>(value[i]);
+                if (bytes == nullptr) return std::uint64_t{0};
+                const std::size_t length = lengths != nullptr ? lengths[i] : 0;
+                const bool to_its_end = length == 0 && argument.kind == Kind::texts;
+                return hash_of(to_its_end ? std::string_view(bytes) : std::string_view(bytes, length));
+            });
+        } else if constexpr (argument.kind == Kind::pairs) {
+            std::size_t count = 0;
+            while (value != nullptr && value[count] != 0) count += 2;
+            return number_of_list(count, [&](std::size_t i) {
+                const bool is_address = i % 2 == 1 && static_cast<std::uint64_t>(value[i - 1]) == CL_CONTEXT_PLATFORM;
+                return is_address ? 0 : static_cast<std::uint64_t>(value[i]);
+            });
+        } else if constexpr (argument.kind == Kind::list) {
+            std::size_t count = 0;
+            while (value != nullptr && value[count] != 0) ++count;
+            return number_of_list(count, [&](std::size_t i) { return static_cast<std::uint64_t>(value[i]); });
+        } else if constexpr (argument.kind == Kind::first) {
+            return value != nullptr ? value[0] : 0;
+        } else if constexpr (argument.kind == Kind::region) {
+            if (value == nullptr || of != CL_BUFFER_CREATE_TYPE_REGION) return 0;
+            const auto &region = *static_cast<const cl_buffer_region *>(value);
+            return mixed(mixed(region.origin) + region.size);
+        } else if constexpr (argument.kind == Kind::image_format) {
+            if (value == nullptr) return 0;
+            return std::uint64_t{value->image_channel_order} << 16U ^ value->image_channel_data_type;
+        } else if constexpr (argument.kind == Kind::image_desc) {
+            if (value == nullptr) return 0;
+            const std::array<std::uint64_t, 10> parts{
+                value->image_type,       value->image_width,      value->image_height,      value->image_depth,
+                value->image_array_size, value->image_row_pitch,  value->image_slice_pitch, value->num_mip_levels,
+                value->num_samples,      number_of(value->buffer)};
+            return number_of_list(parts.size(), [&](std::size_t i) { return parts[i]; });
+        } else if constexpr (argument.kind == Kind::kernel_argument) {
+            return argument_hash(std::get<0>(arguments), std::get<1>(arguments), of, value);
+        } else {
+            static_assert(argument.kind == Kind::mapping);
+            const MemObject *const object = MemObject::from(of);
+            if (object == nullptr) return 0;
+            const auto &mappings = object->mappings;
+            const auto at = std::find_if(mappings.begin(), mappings.end(),
+                                         [&](const Mapped &mapped) { return mapped.memory == value; });
+            return at != mappings.end() ? static_cast<std::uint64_t>(at - mappings.begin()) + 1 : 0;
+        }
+    }
+}
+
+/// Whether all processes must make this call.
+template <const Call &call, typename First, typename... Rest>
+bool is_compared(const First &first, const Rest &...) {
+    if constexpr (call.comparison == Comparison::outside_callbacks) return !in_callback();
+    if constexpr (call.comparison == Comparison::by_creator) {
+        const EventObject *const event = EventObject::from(first);
+        return event == nullptr || event->creator == std::this_thread::get_id();
+    }
+    return true;
+}
+
+/// Records a call for the comparison with other processes', if there are any.
+template <const Call &call, typename... Arguments>
+[[gnu::always_inline]] inline void record(const Arguments &...arguments) {
+    if constexpr (call.comparison != Comparison::never) {
+        World &world = World::get();
+        if (world.alone() || !is_compared<call>(arguments...)) return;
+        const auto all = std::tie(arguments...);
+        [&]<std::size_t... i>(std::index_sequence<i...>) {
+            world.calls().record<call>(compared<call, call.values[i]>(all)...);
+        }
+        (std::make_index_sequence<call.value_count>());
+    }
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,163 @@
+#include "cluster/calls/call_log.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/status_text.hpp"
+
+namespace cldist::cluster {
+
+namespace {
+
+std::string value_text(Argument::Kind kind, std::uint64_t value) {
+    if (kind == Argument::Kind::status) return status_text(static_cast<int>(value));
+    const bool hexadecimal = value >= std::uint64_t{1} << 48;
+    std::array<char, 20> digits{};
+    const auto end = std::to_chars(digits.begin(), digits.end(), value, hexadecimal ? 16 : 10).ptr;
+    return (hexadecimal ? "0x" : "") + std::string(digits.begin(), end);
+}
+
+/// Takes from the front of `list` what is before the next ", ".
+std::string_view next_of(std::string_view &list) {
+    const std::string_view next = list.substr(0, list.find(", "));
+    list.remove_prefix(std::min(list.size(), next.size() + 2));
+    return next;
+}
+
+/// " (argument size)" for two calls of one function; nothing for others.
+std::string differing_arguments(std::string_view a, std::string_view b) {
+    const std::size_t function = a.find('(') + 1;
+    if (function == 0 || a.substr(0, function) != b.substr(0, function)) return "";
+    a.remove_prefix(function);
+    b.remove_prefix(function);
+    std::string names;
+    std::size_t count = 0;
+    while (!a.empty() && !b.empty()) {
+        const std::string_view argument = next_of(a);
+        if (argument == next_of(b)) continue;
+        names += (count++ == 0 ? "" : ", ");
+        names += argument.substr(0, argument.find(' '));
+    }
+    return (count == 1 ? " (argument " : " (arguments ") + names + ")";
+}
+
+}  // namespace
+
+bool CallLog::in_ring(std::uint64_t number) const {
+    const std::uint64_t count = count_.load(std::memory_order_acquire);
+    return number >= 1 && number <= count && number + ring > count + 1;
+}
+
+void CallLog::note(std::thread::id thread) {
+    if (thread_ != std::thread::id()) several_threads_ = true;
+    thread_ = thread;
+}
+
+void CallLog::keep_checkpoint(std::uint64_t number) {
+    checkpoints_[number / checkpoint % checkpoints].store(hash_, std::memory_order_release);
+    at_checkpoint.wake();
+    held_.wait(true);
+}
+
+CallHash CallLog::last() const {
+    for (;;) {
+        const std::uint64_t number = count_.load(std::memory_order_acquire);
+        if (const auto hash = hash_after(number)) return {number, *hash};
+    }
+}
+
+std::optional<std::uint64_t> CallLog::hash_after(std::uint64_t number) const {
+    if (number == 0) return 0;
+    if (in_ring(number)) {
+        const std::uint64_t hash = calls_[number % ring].hash.load(std::memory_order_acquire);
+        if (in_ring(number)) return hash;
+    }
+    // A checkpoint is kept before its call leaves the ring.
+    const std::uint64_t index = number / checkpoint;
+    if (number % checkpoint != 0 || number > count_.load(std::memory_order_acquire)) return {};
+    const std::uint64_t hash = checkpoints_[index % checkpoints].load(std::memory_order_acquire);
+    if (index + checkpoints > count_.load(std::memory_order_acquire) / checkpoint + 1) return hash;
+    return {};
+}
+
+std::vector<CallHash> CallLog::known() const {
+    const std::uint64_t count = count_.load(std::memory_order_acquire);
+    const std::uint64_t begin = count - std::min(count, ring);  // of the ring
+    std::vector<CallHash> hashes;
+    const auto add = [&](std::uint64_t number) {
+        if (const auto hash = hash_after(number)) hashes.push_back({number, *hash});
+    };
+    for (std::uint64_t number = 0; number < begin; number += checkpoint) add(number);
+    for (std::uint64_t number = begin; number <= count; ++number) add(number);
+    return hashes;
+}
+
+std::string CallLog::text(std::uint64_t number) const {
+    if (!in_ring(number)) return "";
+    const Recorded &place = calls_[number % ring];
+    const Call &call = *place.call.load(std::memory_order_acquire);
+    std::string text(call.function);
+    if (call.hash != program_end.hash) {
+        std::array<std::uint64_t, Call::most_arguments + 1> values{};
+        for (std::size_t i = 0; i < call.value_count; ++i)
+            values[call.values[i]] = place.values[i].load(std::memory_order_acquire);
+        const char *before = "(";
+        for (std::size_t i = 0; i < call.count; ++i) {
+            const Argument &argument = call.arguments[i];
+            if (!argument.is_valued() && !argument.is_address()) continue;
+            text.append(std::exchange(before, ", ")).append(argument.name).append(" ");
+            if (argument.is_valued())
+                text += value_text(argument.kind, values[i]);
+            else
+                text += (values[Call::addresses] >> i & 1U) != 0 ? "NULL" : "given";
+        }
+        text += call.count > 0 ? ")" : "()";
+    }
+    return in_ring(number) ? text : "";
+}
+
+Difference first_difference(std::span<const CallHash> a, std::span<const CallHash> b) {
+    Difference difference{0, std::min(a.back().number, b.back().number)};
+    for (auto p = a.begin(), q = b.begin(); p != a.end() && q != b.end();) {
+        if (p->number != q->number) {
+            ++(p->number < q->number ? p : q);
+        } else if (p->hash != q->hash) {
+            difference.differ_at = p->number;
+            break;
+        } else {
+            difference.equal_until = p->number;
+            ++p;
+            ++q;
+        }
+    }
+    return difference;
+}
+
+std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a, int rank_b,
+                               const std::string &text_b) {
+    if (rank_a > rank_b) return difference_message(difference, rank_b, text_b, rank_a, text_a);
+    const auto at = std::to_string(difference.differ_at);
+    const auto of_rank = [](int rank) { return "rank " + std::to_string(rank) + "'s"; };
+    std::string message = "the processes' calls differ: ";
+    if (!difference.exact() || text_a.empty() || text_b.empty()) {
+        message += difference.exact() ? "call " + at
+                                      : "one of the calls " + std::to_string(difference.equal_until + 1) + " to " + at;
+        message +=
+            " of rank " + std::to_string(rank_a) + " and rank " + std::to_string(rank_b) + ", too long ago to be named";
+    } else {
+        const auto account = [&](int rank, const std::string &text, bool whole) {
+            if (text == program_end.function)
+                return of_rank(rank) + " program ended after call " + std::to_string(difference.equal_until);
+            return of_rank(rank) + (whole ? " call " + at : "") + " is " + text;
+        };
+        message += account(rank_a, text_a, true) + ", " + account(rank_b, text_b, text_a == program_end.function) +
+                   differing_arguments(text_a, text_b);
+    }
+    message += ". A program that runs on the cluster platform must make the same calls in all processes.";
+    if (difference.several_threads != 0)
+        message += " The calls come from several threads, whose order must not be left to chance.";
+    return message;
+}
+
+}  // namespace cldist::cluster

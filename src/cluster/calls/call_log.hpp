@@ -1,0 +1,122 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/wakeup.hpp"
+#include "cluster/calls/call.hpp"
+
+namespace cldist::cluster {
+
+/// The hash of all calls up to the `number`th, which is the first for 1.
+struct CallHash {
+    std::uint64_t number;
+    std::uint64_t hash;
+
+    bool operator==(const CallHash &) const = default;
+};
+
+/// The OpenCL calls that this process's program has made: a hash of all, and the last ones with their arguments. One
+/// thread at a time records, another one may ask; neither waits for the other.
+class CallLog {
+public:
+    static constexpr std::uint64_t ring = 32768;        ///< so many of the last calls, but one, are known
+    static constexpr std::uint64_t checkpoint = 4096;   ///< of its multiples the hash stays known for longer,
+    static constexpr std::uint64_t checkpoints = 4096;  ///< for so many of them, but one
+
+    /// Records a call by a number for each of its `values`, which are the same in all processes.
+    template <const Call &call, std::integral... Numbers>
+    void record(Numbers... values) {
+        static_assert(sizeof...(values) == call.value_count);
+        if (const auto thread = std::this_thread::get_id(); thread != thread_) note(thread);
+        const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
+        Recorded &place = calls_[number % ring];
+        std::uint64_t sum = call.hash;
+        [[maybe_unused]] std::size_t i = 0;
+        [[maybe_unused]] const auto add = [&](std::uint64_t value) {
+            place.values[i].store(value, std::memory_order_release);
+            sum += (value ^ value >> 32) * factors[i++];
+        };
+        (add(static_cast<std::uint64_t>(values)), ...);
+        hash_ = mixed(hash_ + sum);
+        place.call.store(&call, std::memory_order_release);
+        place.hash.store(hash_, std::memory_order_release);
+        count_.store(number, std::memory_order_release);
+        if (number % checkpoint == 0) keep_checkpoint(number);
+    }
+
+    /// The last call.
+    [[nodiscard]] CallHash last() const;
+    /// The hash after call `number`, if it is known still, and already. That after call 0 is.
+    [[nodiscard]] std::optional<std::uint64_t> hash_after(std::uint64_t number) const;
+    /// All hashes that are known, in ascending order.
+    [[nodiscard]] std::vector<CallHash> known() const;
+    /// "clFinish(command_queue 3)", or nothing if the call is not known. Numbers from 2^48 on, most of them hashes, are
+    /// hexadecimal.
+    [[nodiscard]] std::string text(std::uint64_t number) const;
+
+    /// Whether calls have come from more than one thread.
+    [[nodiscard]] bool from_several_threads() const { return several_threads_; }
+
+    /// From the next checkpoint on whoever records waits for ever: the job is about to end, and calls that are to be
+    /// named must not be forgotten.
+    void hold() { held_ = true; }
+
+    /// Woken at checkpoints: whoever compares calls should do so before they are forgotten.
+    Wakeup at_checkpoint;
+
+private:
+    // Every store is a release, and whoever reads one that is too new learns from `count_` that it is: the slot of call
+    // n is written again when n + ring - 1 are counted.
+    struct Recorded {
+        std::atomic<const Call *> call{nullptr};
+        std::atomic<std::uint64_t> hash{0};
+        std::array<std::atomic<std::uint64_t>, Call::most_values> values{};
+    };
+
+    // One for each value, odd: so that sums tell which argument has which value, without waiting for one another.
+    static constexpr auto factors = [] {
+        std::array<std::uint64_t, Call::most_values> made{};
+        for (std::size_t i = 0; i < made.size(); ++i) made[i] = mixed((i + 1) * 0x9e3779b97f4a7c15U) | 1U;
+        return made;
+    }();
+
+    void note(std::thread::id thread);
+    void keep_checkpoint(std::uint64_t number);
+    [[nodiscard]] bool in_ring(std::uint64_t number) const;
+
+    std::vector<Recorded> calls_ = std::vector<Recorded>(ring);
+    std::vector<std::atomic<std::uint64_t>> checkpoints_ = std::vector<std::atomic<std::uint64_t>>(checkpoints);
+    std::atomic<std::uint64_t> count_{0};
+    std::atomic<bool> held_{false};
+    std::uint64_t hash_ = 0;
+    std::thread::id thread_;  // of the last call
+    std::atomic<bool> several_threads_{false};
+};
+
+/// Where the calls of two processes part.
+struct Difference {
+    std::uint64_t equal_until;  ///< the last call up to which all are known to be equal
+    std::uint64_t differ_at;    ///< up to this one there is one that differs; the first one if it follows equal_until
+    std::uint64_t several_threads = 0;  ///< whether calls of one of them came from more than one thread
+
+    [[nodiscard]] bool exact() const { return differ_at == equal_until + 1; }
+};
+
+/// From what is known of both, which is not empty; one of the calls that both have made does differ.
+Difference first_difference(std::span<const CallHash> a, std::span<const CallHash> b);
+
+/// What to print. The texts are those of call `differ_at`.
+std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a, int rank_b,
+                               const std::string &text_b);
+
+}  // namespace cldist::cluster

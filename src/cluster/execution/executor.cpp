@@ -1,0 +1,577 @@
+#include "cluster/execution/executor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error_code.hpp"
+#include "base/log.hpp"
+#include "cluster/execution/host_region.hpp"
+#include "cluster/objects/lock.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/plan.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// How often what has ended is looked for.
+constexpr unsigned forget_every = 32;
+
+// Commands between two markers, and how many of these may be open.
+constexpr unsigned milestone = 32;
+constexpr std::size_t most_milestones = 2;
+// Of an image that is moved as a whole.
+constexpr std::array<std::size_t, 3> no_offset{};
+
+void flush_producer(cl_event event) {
+    const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
+    if (queue != nullptr) clFlush(queue);
+}
+
+bool has_discrete_device(const Topology &topology, int rank, const std::vector<MemoryTraits> &memories) {
+    for (Device memory = 0; memory < topology.devices(); ++memory)
+        if (topology.process_of(memory) == static_cast<Process>(rank) && !memories[memory].host_memory) return true;
+    return false;
+}
+
+std::unique_ptr<cldist::Command> command_of(std::unique_ptr<Operation> operation,
+                                            std::unique_ptr<Bridge> bridge = nullptr, cl_device_id device = nullptr) {
+    std::vector<std::unique_ptr<Operation>> operations;
+    operations.push_back(std::move(operation));
+    return std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), device);
+}
+
+TimesOfCommand times_of_command(const EventObject &event) {
+    if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
+    if (!event.native) return std::function<Times()>();
+    return [native = std::make_shared<const cldist::Event>(cldist::Event::share(event.native.get()))] {
+        return times_of(native->get());
+    };
+}
+
+// What waits for all of `waits`, of no queue's own.
+Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
+    if (waits.size() > 1) return enqueue_start(queue, waits, {});
+    Start start;
+    if (waits.empty()) return start;
+    flush_producer(waits.front());
+    start.events.push_back(cldist::Event::share(waits.front()));
+    start.gate = start.last = waits.front();
+    return start;
+}
+
+}  // namespace
+
+Executor::Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm,
+                   std::vector<MemoryTraits> memories)
+    : schedule_(schedule),
+      runtime_(std::move(runtime)),
+      comm_(comm),
+      tags_(runtime_->max_tag()),
+      memories_(std::move(memories)),
+      steps_([this](cl_event native, std::shared_ptr<Ending> ending) { end_with(native, std::move(ending)); }),
+      polls_(has_discrete_device(schedule.topology(), runtime_->rank(), memories_)) {}
+
+void Executor::know(MemObject &object, Contents contents) {
+    object.id = schedule_.create_buffer(object.size, contents);
+    if (object.id >= objects_.size()) objects_.resize(object.id + 1);
+    objects_[object.id] = &object;
+    object.keeper = this;
+}
+
+void Executor::forget(MemObject &object) {
+    warn_of_unseen(object);
+    objects_[object.id] = nullptr;
+    schedule_.release_buffer(object.id);
+}
+
+Wire Executor::wire(const Message &message) const {
+    const auto tag = static_cast<int>(message.number % (static_cast<std::uint64_t>(tags_) + 1));
+    return {comm_, static_cast<int>(message.peer), tag};
+}
+
+Link Executor::link(const Transfer &transfer) const {
+    const Topology &topology = schedule_.topology();
+    return {topology.host_of(topology.process_of(transfer.source)) ==
+                topology.host_of(topology.process_of(transfer.target)),
+            memories_[transfer.source],
+            memories_[transfer.kind == Transfer::Kind::send ? transfer.source : transfer.target],
+            *runtime_->communicators().links()};
+}
+
+// NVIDIA's driver takes about a thousand commands that wait; then enqueueing blocks, and with it every other call, those
+// among them that would end the waiting. So the host does not run ahead of the device by so many. Leaves the lock
+// meanwhile. Behind an event that the program has to set itself commands may be as many as it likes.
+void Executor::keep_back(QueueObject &queue) {
+    if (++queue.since_marker < milestone || queue.context->open_user_events != 0) return;
+    queue.since_marker = 0;
+    if (queue.space->resources()->processor()) return;
+    cldist::Event marker;
+    check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
+    clFlush(queue.native.get());
+    queue.milestones.push_back(std::move(marker));
+    if (queue.milestones.size() <= most_milestones) return;
+    const cldist::Event first = std::move(queue.milestones.front());
+    queue.milestones.pop_front();
+    const cl_event event = first.get();
+    const Unlocked unlocked;
+    clWaitForEvents(1, &event);
+}
+
+// What a command in that space has to wait for. The event is known here. A stand-in ends once the command is enqueued: PoCL 3.1
+// never ends what waits for an event that failed before.
+cl_event Executor::native_in(EventObject &event, Space &space) {
+    if (event.native && event.space == &space) return event.native.get();
+    for (const auto &[of, stand_in] : event.stand_ins)
+        if (of == &space) return stand_in.get();
+    cl_int code = CL_SUCCESS;
+    cldist::Event stand_in = cldist::Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    check(code, "clCreateUserEvent");
+    const cl_event native = stand_in.get();
+    event.stand_ins.emplace_back(&space, std::move(stand_in));
+    once_enqueued_.push_back({ending_of(event), cldist::Event::share(native)});
+    return native;
+}
+
+void Executor::prepare(const Enqueued &command) {
+    code_ = CL_SUCCESS;
+    waits_.clear();
+    passing_.clear();
+    promised_.clear();
+    for (const EventObject *const event : command.wait_list)
+        if (event->promise.landed != nullptr && !event->promise.landed->over()) promised_.push_back(event->promise);
+    native_event_.reset();
+    command.queue.used = true;
+    poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
+                            [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
+    // With one memory and no other process nothing has to move, and commands that the program left unordered may stay so.
+    if (alone() && command.queue.context->spaces.size() == 1) {
+        decisions_ = nullptr;
+        native_ = true;
+    } else {
+        decide(command);
+    }
+    if (!native_) return;
+    Space &space = *command.queue.space;
+    for (EventObject *const event : command.wait_list)
+        if (event->agreed != CL_COMPLETE) waits_.push_back(native_in(*event, space));
+    wait_natively(command.behind, space);
+    if (command.reads_host_memory && !alone()) wait_natively(promised_before(command).incoming, space);
+}
+
+void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space) {
+    cldist::Event event = event_of(ending, space);
+    if (!event) return;
+    waits_.push_back(event.get());
+    passing_.push_back(std::move(event));
+}
+
+namespace {
+
+Place place_of(const Enqueued &command) {
+    if (command.queue.in_order()) return Place::in_order;
+    const bool behind_all = command.wait_list.empty();
+    if (command.type == CL_COMMAND_BARRIER) return behind_all ? Place::barrier_behind_all : Place::barrier;
+    return command.type == CL_COMMAND_MARKER && behind_all ? Place::behind_all : Place::unordered;
+}
+
+constexpr auto join = [](const Promise &a, const Promise &b) {
+    return Promise{both(a.landed, b.landed), both(a.incoming, b.incoming)};
+};
+
+}  // namespace
+
+// What the ends before the command promise.
+Promise Executor::promised_before(const Enqueued &command) const {
+    QueuePromises<Promise> queue = command.queue.promises;
+    return promise_of_next(queue, place_of(command), {command.behind, {}}, std::span(promised_), join);
+}
+
+// What the command's end promises; `own` is its result.
+Promise Executor::promise(const Enqueued &command, Promise own) {
+    QueuePromises<Promise> &queue = command.queue.promises;
+    const bool nothing = promised_.empty() && command.behind == nullptr && own.landed == nullptr &&
+                         queue.all.landed == nullptr && queue.before.landed == nullptr;
+    if (nothing) return {};
+    if (command.behind != nullptr) promised_.push_back({command.behind, {}});
+    return promise_of_next(queue, place_of(command), std::move(own), std::span<const Promise>(promised_), join);
+}
+
+// Returns whether other results are on their way to that memory.
+bool Executor::keep_open(const std::byte *data, std::size_t size, const std::shared_ptr<Ending> &landed) {
+    if (landings_.size() >= tidy_landings_at_) {
+        std::erase_if(landings_, [](const auto &entry) { return entry.second.landed->over(); });
+        tidy_landings_at_ = std::max<std::size_t>(64, 2 * landings_.size());
+    }
+    if (landings_.empty()) longest_landing_ = 0;
+    const std::byte *const end = data + size;
+    bool overlaps = false;
+    const auto first = reinterpret_cast<std::uintptr_t>(data);
+    const auto from = reinterpret_cast<const std::byte *>(first - std::min(first, longest_landing_));
+    for (auto at = landings_.lower_bound(from); at != landings_.end() && at->first < end; ++at)
+        overlaps = overlaps || (at->second.end > data && !at->second.landed->over());
+    longest_landing_ = std::max(longest_landing_, size);
+    landings_.emplace(data, Landing{end, landed});
+    return overlaps;
+}
+
+// A program that takes it for granted that commands change its memory would go on with old bytes.
+void Executor::note_host_memory(const Enqueued &command) {
+    for (const Access &access : command.accesses) {
+        MemObject &object = *objects_[access.buffer];
+        if ((object.flags & CL_MEM_USE_HOST_PTR) == 0) continue;
+        if (command.result.size > 0 || command.type == CL_COMMAND_MAP_BUFFER || command.type == CL_COMMAND_MAP_IMAGE)
+            object.seen_by_host = true;
+        else if (access.mode != AccessMode::read && !object.written_by)
+            object.written_by = command.queue.device->process;
+    }
+}
+
+// By one process whose memory the bytes have not come to.
+void Executor::warn_of_unseen(const MemObject &object) const {
+    if (object.seen_by_host || !object.written_by) return;
+    if (static_cast<Process>(runtime_->rank()) != (*object.written_by == 0 ? 1U : 0U)) return;
+    log_warning(
+        "{} {}, of {} bytes with CL_MEM_USE_HOST_PTR at {}, was written by a device of rank {} and never mapped or "
+        "read: only maps and reads bring what another process's device writes to the program's memory",
+        object.is_image() ? "image" : "buffer", object.number, object.size, object.host_ptr, *object.written_by);
+}
+
+void Executor::decide(const Enqueued &command) {
+    if (!alone()) note_host_memory(command);
+    if (since_forgetting_++ == forget_every) {
+        since_forgetting_ = 0;
+        schedule_.over(steps_.forget_ended());
+    }
+    scheduled_.clear();
+    for (EventObject *const event : command.wait_list)
+        if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
+    const Command wanted{command.queue.device->memory, command.queue.id, command.accesses, scheduled_,
+                         command.result.size > 0};
+    decisions_ = &schedule_.decide(wanted);
+    native_ = decisions_->actual;
+
+    const auto event_of = [&](CommandId id) -> EventObject & {
+        return **std::find_if(command.wait_list.begin(), command.wait_list.end(),
+                              [id](const EventObject *e) { return e->scheduled.command == id; });
+    };
+    for (const Completion &completion : decisions_->completions_sent)
+        send_completion(event_of(completion.command), completion.message);
+    for (const Completion &completion : decisions_->completions_awaited) {
+        EventObject &event = event_of(completion.command);
+        event.ending = std::make_shared<Ending>();
+        submit_now(make_status_receive(wire(completion.message), event.ending, runtime_->engine_driver()), CL_COMPLETE);
+    }
+    for (const Transfer &transfer : decisions_->transfers) start(transfer);
+    if (!native_) return;
+    if (command.queue.in_order() && command.queue.context->is_careful())
+        steps_.add_waits_in(command.queue, *command.queue.space, waits_);
+    steps_.add_waits(decisions_->after, *command.queue.space, waits_);
+}
+
+Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
+    const bool passes_result =
+        decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty());
+    for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) end_alike(*stand_in.ending, stand_in.event.get());
+    // What failed meanwhile may have done so before the platform looked: the command may never end.
+    if (native_ && !poisoned_ && first_failure(waits_) < 0) {
+        poisoned_ = true;
+        std::vector<cldist::Event> remains;
+        remains.push_back(std::move(native_event_));
+        runtime_->engine().keep_remains(nullptr, std::move(remains));
+    }
+    std::shared_ptr<Ending> failed;
+    if (native_ && (poisoned_ || code_ != CL_SUCCESS)) {
+        failed = std::make_shared<Ending>();
+        failed->set(poisoned_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : code_);
+        if (!poisoned_) {
+            if (alone()) throw Error(code_, "the device's own platform refused the command");
+            log_error("a command ends with {}: the device's own platform refused it", code_text(code_));
+        }
+    }
+    if (failed != nullptr) command.queue.context->failed = true;
+    if (native_ && decisions_ != nullptr) keep_step(command, failed != nullptr);
+    if (!event_wanted && !passes_result) {
+        if (!alone()) promise(command, {});
+        return {};
+    }
+
+    EventObject *const event = new EventObject(*command.queue.context, &command.queue, command.type);
+    Ref<EventObject> held(event);
+    event->release();  // the program has it once it is given to it
+    if (decisions_ != nullptr) {
+        event->scheduled = decisions_->event;
+        event->number = decisions_->event.command;
+    }
+    event->ending = failed;
+    if (native_ && failed == nullptr) {
+        event->native = std::move(native_event_);
+        event->space = command.queue.space;
+    }
+    Promise own;
+    if (passes_result) {
+        const auto earlier = decisions_->result.from ? promised_before(command).landed : nullptr;
+        own.landed = pass_result(command, *event, earlier);
+        if (decisions_->result.from) own.incoming = own.landed;
+    }
+    if (!alone()) event->promise = promise(command, std::move(own));
+    return held;
+}
+
+void Executor::keep_step(const Enqueued &command, bool failed) {
+    const Step step{decisions_->event.command, 0};
+    QueueObject &queue = command.queue;
+    const bool careful = queue.context->is_careful();
+    Steps::Order order{{}, 0, careful && !failed};
+    // With one it fails when that has ended.
+    if (careful || decisions_->after.size() > 1) order.after = decisions_->after;
+    if (queue.in_order()) order.previous = std::exchange(queue.last, step.command);
+    if (failed)
+        steps_.add_failed(step, *queue.space, std::move(order));
+    else if (native_event_)
+        steps_.add(step, *queue.space, cldist::Event::share(native_event_.get()), std::move(order));
+    else
+        steps_.add(step, queue, std::move(order));
+}
+
+// What the host reads reaches all processes. Returns when it is in this one's memory, and passed on.
+std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &event,
+                                              const std::shared_ptr<Ending> &earlier) {
+    const Relay &relay = decisions_->result;
+    std::vector<Wire> to;
+    for (const Message &message : relay.to) to.push_back(wire(message));
+    const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
+    const bool by_caller = command.blocking && failed == nullptr;
+    // Another result may still be on its way to the same memory; the later one must not overtake it.
+    const bool overlaps = relay.from && keep_open(command.result.data, command.result.size, event.ending);
+    const std::shared_ptr<Ending> after = overlaps ? earlier : nullptr;
+    auto operation =
+        make_relay(std::move(command.result), relay.from ? wire(*relay.from) : Wire{MPI_COMM_NULL, 0, 0}, std::move(to),
+                   event.ending, times_of_command(event), by_caller ? caller_driver() : runtime_->engine_driver());
+    if (by_caller) {
+        event.result = command_of(std::move(operation));
+        event.result_after = after;
+    } else if (after != nullptr) {
+        after->then([this, held = std::make_shared<std::unique_ptr<Operation>>(std::move(operation))](cl_int) {
+            submit_now(std::move(*held), CL_COMPLETE);
+        });
+    } else if (failed == nullptr) {
+        submit(std::move(operation), event.native.get());
+    } else {
+        submit_now(std::move(operation), failed->status());
+    }
+    return event.ending;
+}
+
+void Executor::send_completion(EventObject &event, const Message &message) {
+    auto operation = make_status_send(wire(message), times_of_command(event), runtime_->engine_driver());
+    if (event.native)
+        submit(std::move(operation), event.native.get());
+    else
+        submit_now(std::move(operation), event.status_here());  // it has failed already
+}
+
+void Executor::tell_all(EventObject &event) {
+    if (alone()) return;
+    if (event.agreed) {
+        if (event.known_here()) return;
+        event.ending = std::make_shared<Ending>();
+        event.ending->set(*event.agreed);
+        return;
+    }
+    const Relay relay = schedule_.tell_all(event.scheduled);
+    if (!relay.from) {
+        for (const Message &message : relay.to) send_completion(event, message);
+        return;
+    }
+    auto told = std::make_shared<Ending>();
+    submit_now(make_status_receive(wire(*relay.from), told, runtime_->engine_driver()), CL_COMPLETE);
+    if (!event.known_here()) event.ending = told;
+    for (const Message &message : relay.to)
+        told->then([this, told = told.get(), wire = wire(message)](cl_int status) {
+            const TimesOfCommand times = [times = told->times()] { return times; };
+            submit_now(make_status_send(wire, times, runtime_->engine_driver()), status);
+        });
+}
+
+void Executor::end_with(cl_event native, std::shared_ptr<Ending> ending) {
+    submit(make_notice(std::move(ending)), native);
+}
+
+const std::shared_ptr<Ending> &Executor::ending_of(EventObject &event) {
+    if (event.ending == nullptr) {
+        event.ending = std::make_shared<Ending>();
+        end_with(event.native.get(), event.ending);
+    }
+    return event.ending;
+}
+
+// The engine's, from when `after` ends, and as it ends.
+void Executor::submit(std::unique_ptr<Operation> operation, cl_event after) {
+    if (after == nullptr) {
+        submit_now(std::move(operation), CL_COMPLETE);
+        return;
+    }
+    flush_producer(after);
+    runtime_->engine().start_when_ready(command_of(std::move(operation), std::make_unique<Bridge>(after)),
+                                        {nullptr, true, polls_});
+}
+
+void Executor::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
+    runtime_->engine().submit(command_of(std::move(operation)),
+                              status < 0 ? Status::failure(status, "a command that was waited for failed") : Status{});
+}
+
+// A transfer that this process can't begin, for want of memory say, fails at both ends, and so does the command that it is
+// for; the peer must not wait for it.
+void Executor::start(const Transfer &transfer) {
+    MemObject &object = *objects_[transfer.buffer];
+    try {
+        if (transfer.kind == Transfer::Kind::copy)
+            start_copy(transfer, object);
+        else if (object.is_image())
+            start_image_message(transfer, object);
+        else
+            start_message(transfer, object);
+    } catch (const Error &error) {
+        log_error("{} bytes can't be moved: {}: {}", transfer.end - transfer.begin, error.status().message,
+                  code_text(error.status().code));
+        const bool sends = transfer.kind == Transfer::Kind::send;
+        if (!sends) poisoned_ = true;
+        if (transfer.kind == Transfer::Kind::copy) return;
+        DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
+        runtime_->engine().submit(
+            command_of(make_channel_transfer(std::move(nothing), sends ? Direction::send : Direction::recv,
+                                             wire(transfer.message), link(transfer), runtime_->engine_driver())),
+            error.status());
+    }
+}
+
+void Executor::start_message(const Transfer &transfer, MemObject &object) {
+    const bool sends = transfer.kind == Transfer::Kind::send;
+    Space &space = *object.context->space(sends ? transfer.source : transfer.target);
+    const std::size_t size = transfer.end - transfer.begin;
+    const std::shared_ptr<DeviceResources> &resources = space.resources();
+    const QueueInfo &queue = space.transfer_queue();
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, space, waits);
+
+    DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
+    std::vector<Mapping> mappings;
+    if (plan_mapping(resources->host_memory(), size, link(transfer).advice_here(), config()))
+        mappings.push_back(
+            {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
+    auto bridge = find_lasting(queue, mappings) || mappings.empty()
+                      ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
+                      : std::make_unique<Bridge>(queue, waits, mappings);
+    if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
+    steps_.add(transfer.step, space, cldist::Event::share(bridge->user_visible_event()), {transfer.after});
+    start_channel(transfer, std::move(range), std::move(bridge), queue.device,
+                  {nullptr, !waits.empty(), !resources->processor()});
+}
+
+// An image travels as the bytes of host memory: NVIDIA's driver has no copies between buffers and arrays of 1D images.
+void Executor::start_image_message(const Transfer &transfer, MemObject &image) {
+    const bool sends = transfer.kind == Transfer::Kind::send;
+    Space &space = *image.context->space(sends ? transfer.source : transfer.target);
+    const std::size_t size = transfer.end - transfer.begin;
+    const QueueInfo &queue = space.transfer_queue();
+    const auto extent = extents(image.desc);
+    const std::shared_ptr<std::byte[]> memory = own_memory(size);
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, space, waits);
+
+    cldist::Event copied;
+    std::unique_ptr<Bridge> bridge;
+    if (sends) {
+        check(clEnqueueReadImage(queue.queue, image.native(space), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
+                                 memory.get(), static_cast<cl_uint>(waits.size()),
+                                 waits.empty() ? nullptr : waits.data(), copied.out()),
+              "clEnqueueReadImage");
+        const cl_event after = copied.get();
+        bridge = std::make_unique<Bridge>(queue.context, start_behind(queue, {&after, 1}));
+        steps_.add(transfer.step, space, std::move(copied), {transfer.after});
+    } else {
+        bridge = std::make_unique<Bridge>(queue.context);
+        waits.push_back(bridge->user_visible_event());
+        check(clEnqueueWriteImage(queue.queue, image.native(space), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
+                                  memory.get(), static_cast<cl_uint>(waits.size()), waits.data(), copied.out()),
+              "clEnqueueWriteImage");
+        keep_until(copied.get(), memory);
+        clFlush(queue.queue);
+        steps_.add(transfer.step, space, std::move(copied), {transfer.after});
+    }
+    // Also where the image's command has failed before the message has come.
+    keep_until(bridge->user_visible_event(), memory);
+    start_channel(transfer, {nullptr, {}, 0, size, memory.get(), {}}, std::move(bridge), queue.device,
+                  {nullptr, sends, !space.resources()->processor()});
+}
+
+void Executor::start_channel(const Transfer &transfer, DeviceRange range, std::unique_ptr<Bridge> bridge,
+                             cl_device_id device, const Engine::StartRule &rule) {
+    const Direction direction = transfer.kind == Transfer::Kind::send ? Direction::send : Direction::recv;
+    const bool starts_now = bridge->start().gate == nullptr;
+    auto command = command_of(make_channel_transfer(std::move(range), direction, wire(transfer.message), link(transfer),
+                                                    runtime_->engine_driver()),
+                              std::move(bridge), device);
+    if (starts_now)
+        runtime_->engine().submit(std::move(command), {});
+    else
+        runtime_->engine().start_when_ready(std::move(command), rule);
+}
+
+// Between two native platforms of this process, through host memory.
+void Executor::start_copy(const Transfer &transfer, MemObject &object) {
+    Space &source = *object.context->space(transfer.source);
+    Space &target = *object.context->space(transfer.target);
+    const std::size_t size = transfer.end - transfer.begin;
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, source, waits);
+    const std::shared_ptr<std::byte[]> memory = own_memory(size);
+    cldist::Event read;
+    const auto extent = extents(object.desc);
+    auto count = static_cast<cl_uint>(waits.size());
+    const cl_event *const read_waits = waits.empty() ? nullptr : waits.data();
+    check(object.is_image()
+              ? clEnqueueReadImage(source.transfer_queue().queue, object.native(source), CL_FALSE, no_offset.data(),
+                                   extent.data(), 0, 0, memory.get(), count, read_waits, read.out())
+              : clEnqueueReadBuffer(source.transfer_queue().queue, object.native(source), CL_FALSE, transfer.begin,
+                                    size, memory.get(), count, read_waits, read.out()),
+          "reading for another platform's device");
+    clFlush(source.transfer_queue().queue);
+
+    cl_int code = CL_SUCCESS;
+    cldist::Event arrived = cldist::Event::adopt(clCreateUserEvent(target.context.get(), &code));
+    check(code, "clCreateUserEvent");
+    auto ending = std::make_shared<Ending>();
+    waits.clear();
+    steps_.add_waits(transfer.after, target, waits);
+    waits.push_back(arrived.get());
+    cldist::Event written;
+    count = static_cast<cl_uint>(waits.size());
+    check(object.is_image()
+              ? clEnqueueWriteImage(target.transfer_queue().queue, object.native(target), CL_FALSE, no_offset.data(),
+                                    extent.data(), 0, 0, memory.get(), count, waits.data(), written.out())
+              : clEnqueueWriteBuffer(target.transfer_queue().queue, object.native(target), CL_FALSE, transfer.begin,
+                                     size, memory.get(), count, waits.data(), written.out()),
+          "writing for another platform's device");
+    clFlush(target.transfer_queue().queue);
+    end_alike(*ending, arrived.get());
+    end_with(read.get(), std::move(ending));
+    keep_until(written.get(), memory);
+    steps_.add(transfer.step, source, std::move(read), {transfer.after});
+    steps_.add(transfer.step, target, std::move(written), {transfer.after});
+}
+
+void Executor::finish_all() {
+    for (const MemObject *const object : objects_)
+        if (object != nullptr) warn_of_unseen(*object);
+    for (const cldist::Event &rest : steps_.rest()) {
+        const cl_event event = rest.get();
+        flush_producer(event);
+        clWaitForEvents(1, &event);
+    }
+    runtime_->engine().wait_idle(0);
+}
+
+}  // namespace cldist::cluster

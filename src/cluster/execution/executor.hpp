@@ -1,0 +1,151 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cluster/execution/operations.hpp"
+#include "cluster/execution/steps.hpp"
+#include "cluster/objects/event.hpp"
+#include "cluster/objects/memory.hpp"
+#include "cluster/objects/queue.hpp"
+#include "cluster/schedule/schedule.hpp"
+#include "mpi_interop/runtime.hpp"
+
+namespace cldist::cluster {
+
+/// A command as the program enqueues it.
+struct Enqueued {
+    QueueObject &queue;
+    cl_command_type type;
+    std::span<const Access> accesses;
+    std::span<EventObject *const> wait_list;
+    Result result{};        ///< of no bytes if the command has none
+    bool blocking = false;  ///< the caller will wait_for_result()
+    bool reads_host_memory = false;
+    /// What must have ended first natively, and is promised; null if there is nothing.
+    std::shared_ptr<Ending> behind{};
+};
+
+/// The last three arguments of a native command.
+struct Waits {
+    cl_uint count;
+    const cl_event *events;
+    cl_event *event;
+};
+
+/// Puts the schedule's decisions into effect in this process: moves bytes, enqueues native commands behind what they wait
+/// for, tells other processes. Under the lock.
+class Executor final : public MemoryKeeper, public QueueKeeper {
+public:
+    Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<MemoryTraits> memories);
+
+    /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code, and may set where the
+    /// result is. Returns the command's event, null if nobody wants it. Throws an Error if the native platform refuses the
+    /// command and there is no other process; else the event fails.
+    template <typename Native>
+    Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
+        if (command.queue.is_native()) keep_back(command.queue);
+        prepare(command);
+        if (native_ && !poisoned_) {
+            const auto count = static_cast<cl_uint>(waits_.size());
+            try {
+                code_ = native(command, Waits{count, count != 0 ? waits_.data() : nullptr,
+                                              needs_event(command, event_wanted) ? native_event_.out() : nullptr});
+            } catch (const Error &error) {
+                code_ = error.status().code;
+            }
+        }
+        return finish(command, event_wanted);
+    }
+
+    /// A root memory object begins and ends.
+    void know(MemObject &object, Contents contents);
+    void forget(MemObject &object) override;
+    /// A queue ends.
+    void forget(QueueObject &queue) override { steps_.forget_queue(queue); }
+
+    /// Ends `ending` as the native event ends.
+    void end_with(cl_event native, std::shared_ptr<Ending> ending);
+    /// Ends as the event does, in this process. The event is known here.
+    const std::shared_ptr<Ending> &ending_of(EventObject &event);
+
+    /// Has all processes know the event's end. To be called by all.
+    void tell_all(EventObject &event);
+
+    /// The program has ended: waits until all that this process does for others has been done. Not under the lock.
+    void finish_all();
+
+    /// No other process is there.
+    [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
+
+private:
+    /// A user event that stands for what has no native event in a space.
+    struct StandIn {
+        std::shared_ptr<Ending> ending;
+        cldist::Event event;
+    };
+
+    void keep_back(QueueObject &queue);
+    void note_host_memory(const Enqueued &command);
+    void warn_of_unseen(const MemObject &object) const;
+    void keep_step(const Enqueued &command, bool failed);
+    cl_event native_in(EventObject &event, Space &space);
+    void prepare(const Enqueued &command);
+    void decide(const Enqueued &command);
+    Ref<EventObject> finish(Enqueued &command, bool event_wanted);
+    void start(const Transfer &transfer);
+    void start_message(const Transfer &transfer, MemObject &object);
+    void start_image_message(const Transfer &transfer, MemObject &image);
+    void start_channel(const Transfer &transfer, DeviceRange range, std::unique_ptr<Bridge> bridge, cl_device_id device,
+                       const Engine::StartRule &rule);
+    void start_copy(const Transfer &transfer, MemObject &object);
+    void send_completion(EventObject &event, const Message &message);
+    std::shared_ptr<Ending> pass_result(Enqueued &command, EventObject &event, const std::shared_ptr<Ending> &earlier);
+    Promise promise(const Enqueued &command, Promise own);
+    [[nodiscard]] Promise promised_before(const Enqueued &command) const;
+    void wait_natively(const std::shared_ptr<Ending> &ending, Space &space);
+    bool keep_open(const std::byte *data, std::size_t size, const std::shared_ptr<Ending> &landed);
+    void submit(std::unique_ptr<Operation> operation, cl_event after);
+    void submit_now(std::unique_ptr<Operation> operation, cl_int status);
+    [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
+        return event_wanted || (decisions_ != nullptr && (!command.queue.in_order() || !decisions_->result.to.empty() ||
+                                                          command.queue.context->is_careful()));
+    }
+    [[nodiscard]] Wire wire(const Message &message) const;
+    [[nodiscard]] Link link(const Transfer &transfer) const;
+
+    Schedule &schedule_;
+    const std::shared_ptr<Runtime> runtime_;
+    const MPI_Comm comm_;
+    const int tags_;
+    const std::vector<MemoryTraits> memories_;
+    std::vector<MemObject *> objects_;  // by id
+    Steps steps_;
+    const bool polls_;  ///< some device here is not the processor: see Engine::StartRule
+
+    // Of the command that is being enqueued.
+    const Decisions *decisions_ = nullptr;  // null if there is nothing to decide
+    bool native_ = false;
+    bool poisoned_ = false;  // something that it waits for has failed already
+    cl_int code_ = CL_SUCCESS;
+    std::vector<cl_event> waits_;
+    std::vector<StandIn> once_enqueued_;
+    std::vector<cluster::Event *> scheduled_;
+    std::vector<cldist::Event> passing_;  // that wait_natively() made
+    std::vector<Promise> promised_;       // by the wait list
+    cldist::Event native_event_;
+    unsigned since_forgetting_ = 0;
+
+    // The program's memory that results of other processes are on their way to, by address.
+    struct Landing {
+        const std::byte *end;
+        std::shared_ptr<Ending> landed;
+    };
+    std::multimap<const std::byte *, Landing> landings_;
+    std::size_t longest_landing_ = 0;
+    std::size_t tidy_landings_at_ = 64;
+};
+
+}  // namespace cldist::cluster

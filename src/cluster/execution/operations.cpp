@@ -1,0 +1,431 @@
+#include "cluster/execution/operations.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "mpi_interop/message_endpoint.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "pipeline/block_transfer.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+constexpr std::size_t relay_piece = std::size_t{4} << 20U;
+constexpr std::size_t relay_depth = 4;  // pieces whose receives are posted
+
+std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, std::size_t size) {
+    return std::make_shared<Record>(direction, wire.rank, wire.rank, wire.tag, size);
+}
+
+class ChannelTransfer final : public Operation {
+public:
+    ChannelTransfer(DeviceRange range, Direction direction, Wire wire, Link link, MessageDriver &driver)
+        : Operation(record_of(direction, wire, range.size)),
+          range_(std::move(range)),
+          direction_(direction),
+          wire_(wire),
+          link_(link),
+          driver_(driver) {}
+
+    void woken_by(const Waker &waker) override { waker_ = waker; }
+    void start(const Status &gate) override {
+        if (!gate.ok()) fail(gate);
+        gate_ = gate;
+        plan_ = make_plan(link_.same_host && link_.rings.reach(wire_.rank));
+        if (plan_.path != Path::shared && plan_.path != Path::direct) return;
+        offers_ = true;
+        offered_.waker = &waker_;
+        if (direction_ == Direction::recv) {
+            driver_.receive(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
+            return;
+        }
+        near_ = link_.rings.open(wire_.rank, range_, plan_);
+        if (near_) offer_ = near_->offer();
+        driver_.send(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
+    }
+
+    Progress poll() override {
+        if (!blocks_) {
+            if (!settled()) return Progress::idle;
+            if (!attempt([&] { begin_blocks(); })) return Progress::done;
+        }
+        const Progress progress = blocks_->poll();
+        if (progress != Progress::done) return progress;
+        if (offers_ && !offered_.done) return Progress::idle;
+        if (!blocks_->status().ok()) fail(blocks_->status());
+        return Progress::done;
+    }
+
+    [[nodiscard]] bool bytes_in_flight() const override { return true; }
+    [[nodiscard]] bool wakes() const override { return waker_ && blocks_ && !near_ && !blocks_->device_busy(); }
+
+private:
+    // The sender's choice, which the receiver can make, too; but where the sender's range could not be mapped, it copies.
+    [[nodiscard]] Plan make_plan(bool ring) const {
+        const bool host_memory = link_.sender.host_memory;
+        const Advice *const advice = link_.sender.messages(link_.same_host);
+        const bool maps = plan_mapping(host_memory, range_.size, advice, config());
+        Situation sender{.host_memory = host_memory, .mapped = maps, .same_host = link_.same_host, .advice = advice};
+        sender.ring = ring;
+        sender.exports = direction_ == Direction::send && range_.resources != nullptr && range_.resources->exports();
+        const Plan plan_there = plan_send(range_.size, sender, config());
+        if (plan_there.path == Path::shared || plan_there.path == Path::direct) return plan_there;
+        const Situation here{.host_memory = range_.host_memory(),
+                             .mapped = range_.mapped != nullptr,
+                             .same_host = link_.same_host,
+                             .advice = link_.advice_here()};
+        Plan plan = plan_recv(range_.size, plan_there.block, here, config());
+        if (range_.resources == nullptr) plan.path = Path::mapped;  // host memory is where it has to be
+        return plan;
+    }
+
+    // Whether it is known which way the blocks take. What the sender offers, the receiver may not be able to use.
+    bool settled() {
+        if (!offers_) return true;
+        if (direction_ == Direction::recv) {
+            if (!offered_.done) return false;
+            if (offered_.error != MPI_SUCCESS) fail(mpi_failure(offered_.error, "MPI_Irecv"));
+            if (offer_.ring != 0) near_ = link_.rings.accept(wire_.rank, offer_, range_, range_.size);
+        } else if (near_) {
+            const std::optional<bool> answer = link_.rings.settled(*near_);
+            if (!answer) return false;
+            if (!*answer) near_.reset();
+        }
+        plan_ = near_ ? near_->plan() : make_plan(false);
+        return true;
+    }
+
+    void begin_blocks() {
+        record()->chosen(plan_.path, plan_.block, plan_.depth);
+        if (near_) {
+            auto far_end = near_->far_end(wire_.rank, direction_, range_.size, record());
+            blocks_.emplace(range_, direction_, range_.size, plan_, std::move(far_end), record(), gate_,
+                            near_->place());
+            return;
+        }
+        const BlockPeer peer{wire_.comm, wire_.rank, wire_.tag};
+        blocks_.emplace(range_, direction_, range_.size, plan_,
+                        std::make_unique<MessageEndpoint>(driver_, direction_, peer, plan_, record(), waker_), record(),
+                        gate_);
+    }
+
+    const DeviceRange range_;
+    const Direction direction_;
+    const Wire wire_;
+    const Link link_;
+    MessageDriver &driver_;
+    Waker waker_;
+    Status gate_;
+    Plan plan_;
+    bool offers_ = false;  ///< a message before the blocks tells the receiver which way they may take
+    NearOffer offer_;
+    MessageTicket offered_;
+    std::optional<NearWay> near_;
+    std::optional<BlockTransfer> blocks_;
+};
+
+struct End {
+    cl_int code = CL_SUCCESS;
+    Times times{};
+};
+
+// Of messages that MPI sends without being asked for, by their size, so many are on their way at a time: Open MPI looks at
+// all that it had to put off whenever it is asked, and sorts them in again at the other end. Larger ones may wait for the
+// receiver's program, and must not keep others waiting.
+constexpr std::size_t small_message = 1024;
+constexpr std::size_t most_small_messages = 128;
+
+/// An operation's turn to send a small message. On the engine's thread, as far as it has been asked for.
+class SendTurn {
+public:
+    SendTurn() = default;
+    SendTurn(const SendTurn &) = delete;
+    SendTurn &operator=(const SendTurn &) = delete;
+    ~SendTurn() {
+        if (waits_) std::erase(waiting(), this);
+        give_back();
+    }
+
+    /// Whether it has come; if not, `waker` will be called when it has.
+    bool take(const Waker &waker) {
+        if (has_ || !waker) return true;
+        if (taken() >= most_small_messages || (!waits_ && !waiting().empty())) {
+            if (!waits_) waiting().push_back(this);
+            waits_ = true;
+            waker_ = &waker;
+            return false;
+        }
+        if (waits_) std::erase(waiting(), this);
+        waits_ = false;
+        has_ = true;
+        ++taken();
+        wake_next();
+        return true;
+    }
+    void give_back() {
+        if (!std::exchange(has_, false)) return;
+        --taken();
+        wake_next();
+    }
+    [[nodiscard]] bool waits() const { return waits_; }
+
+private:
+    static std::size_t &taken() {
+        static std::size_t count = 0;
+        return count;
+    }
+    static std::deque<SendTurn *> &waiting() {
+        static auto &all = *new std::deque<SendTurn *>;
+        return all;
+    }
+    static void wake_next() {
+        if (taken() < most_small_messages && !waiting().empty()) (*waiting().front()->waker_)();
+    }
+
+    bool has_ = false;
+    bool waits_ = false;
+    const Waker *waker_ = nullptr;
+};
+
+class StatusSend final : public Operation {
+public:
+    StatusSend(Wire wire, TimesOfCommand times, MessageDriver &driver)
+        : Operation(record_of(Direction::send, wire, sizeof end_)),
+          wire_(wire),
+          times_(std::move(times)),
+          driver_(driver) {}
+
+    void woken_by(const Waker &waker) override {
+        waker_ = waker;
+        ticket_.waker = &waker_;
+    }
+    void start(const Status &gate) override {
+        end_.code = gate.code;
+        if (gate.ok() && times_ && *times_) end_.times = (*times_)();
+        send();
+    }
+    Progress poll() override {
+        if (turn_.waits() && !send()) return Progress::idle;
+        if (!ticket_.done) return Progress::idle;
+        if (ticket_.error != MPI_SUCCESS) fail(mpi_failure(ticket_.error, "MPI_Isend"));
+        return Progress::done;
+    }
+    [[nodiscard]] bool wakes() const override { return waker_ && !ticket_.done; }
+    [[nodiscard]] bool bytes_in_flight() const override { return true; }
+
+private:
+    bool send() {
+        if (!turn_.take(waker_)) return false;
+        driver_.send(&end_, sizeof end_, wire_.rank, wire_.tag, wire_.comm, ticket_);
+        return true;
+    }
+
+    const Wire wire_;
+    const TimesOfCommand times_;
+    MessageDriver &driver_;
+    End end_;
+    Waker waker_;
+    SendTurn turn_;
+    MessageTicket ticket_;
+};
+
+class StatusReceive final : public Operation {
+public:
+    StatusReceive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver)
+        : Operation(record_of(Direction::recv, wire, sizeof end_)),
+          wire_(wire),
+          ending_(std::move(ending)),
+          driver_(driver) {}
+    ~StatusReceive() override { ending_->set(CL_TRANSFER_ABANDONED); }
+
+    void woken_by(const Waker &waker) override {
+        waker_ = waker;
+        ticket_.waker = &waker_;
+    }
+    void start(const Status &) override {
+        driver_.receive(&end_, sizeof end_, wire_.rank, wire_.tag, wire_.comm, ticket_);
+    }
+    Progress poll() override {
+        if (!ticket_.done) return Progress::idle;
+        const bool whole = ticket_.bytes == sizeof end_ && end_.code <= CL_COMPLETE;
+        if (ticket_.error != MPI_SUCCESS || !whole) {
+            fail(ticket_.error != MPI_SUCCESS
+                     ? mpi_failure(ticket_.error, "MPI_Irecv")
+                     : Status::failure(CL_MPI_ERROR, "another message came than was expected"));
+            end_.code = CL_MPI_ERROR;
+        }
+        ending_->set(end_.code, end_.times);
+        return Progress::done;
+    }
+    [[nodiscard]] bool wakes() const override { return waker_ && !ticket_.done; }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    const Wire wire_;
+    const std::shared_ptr<Ending> ending_;
+    MessageDriver &driver_;
+    End end_;
+    Waker waker_;
+    MessageTicket ticket_;
+};
+
+class RelayOperation final : public Operation {
+public:
+    RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending, TimesOfCommand times,
+                   MessageDriver &driver)
+        : Operation(record_of(from.comm != MPI_COMM_NULL ? Direction::recv : Direction::send,
+                              from.comm != MPI_COMM_NULL ? from : to.front(), result.size)),
+          result_(std::move(result)),
+          data_pieces_((result_.size + relay_piece - 1) / relay_piece),
+          pieces_(data_pieces_ + (times ? 1 : 0)),
+          from_(from),
+          to_(std::move(to)),
+          ending_(std::move(ending)),
+          times_of_command_(std::move(times)),
+          driver_(driver) {}
+    ~RelayOperation() override { ending_->set(CL_TRANSFER_ABANDONED); }
+
+    void woken_by(const Waker &waker) override { waker_ = waker; }
+    void start(const Status &gate) override {
+        if (!gate.ok()) fail(gate);
+        if (from_.comm != MPI_COMM_NULL) {
+            post_receives();
+            return;
+        }
+        if (gate.ok() && times_of_command_) times_ = (*times_of_command_)();
+        send_all();
+    }
+
+    Progress poll() override {
+        if (turn_.waits() && !send_all()) return Progress::idle;
+        bool moved = false;
+        while (arrived_ < posted_ && receives_.front().done) {
+            take();
+            moved = true;
+        }
+        if (from_.comm != MPI_COMM_NULL && arrived_ < pieces_) {
+            post_receives();
+            return moved ? Progress::moved : Progress::idle;
+        }
+        while (!sends_.empty() && sends_.front().done) {
+            if (sends_.front().error != MPI_SUCCESS) fail(mpi_failure(sends_.front().error, "MPI_Isend"));
+            sends_.pop_front();
+            moved = true;
+        }
+        if (!sends_.empty()) return moved ? Progress::moved : Progress::idle;
+        if (status().ok() && result_.arrived) result_.arrived();
+        ending_->set(status().code, times_);
+        return Progress::done;
+    }
+
+    [[nodiscard]] bool wakes() const override {
+        const auto has_ended = [](const auto &tickets) { return !tickets.empty() && tickets.front().done; };
+        return waker_ && !has_ended(receives_) && !has_ended(sends_);
+    }
+    [[nodiscard]] bool bytes_in_flight() const override { return from_.comm == MPI_COMM_NULL || arrived_ > 0; }
+
+private:
+    [[nodiscard]] std::span<std::byte> bytes_of(std::size_t piece) {
+        if (piece == data_pieces_) return std::as_writable_bytes(std::span(times_));
+        const std::size_t begin = piece * relay_piece;
+        return {result_.data + begin, std::min(result_.size - begin, relay_piece)};
+    }
+
+    /// At the root.
+    bool send_all() {
+        if (pieces_ == 1 && result_.size <= small_message && !turn_.take(waker_)) return false;
+        for (std::size_t i = 0; i < pieces_; ++i) pass_on(i);
+        record()->moved(result_.size);
+        return true;
+    }
+
+    void post_receives() {
+        for (; posted_ < pieces_ && posted_ < arrived_ + relay_depth; ++posted_) {
+            receives_.emplace_back().waker = &waker_;
+            const auto bytes = bytes_of(posted_);
+            driver_.receive(bytes.data(), bytes.size(), from_.rank, from_.tag, from_.comm, receives_.back());
+        }
+    }
+
+    // A piece that is too short says that the bytes failed to come.
+    void take() {
+        const MessageTicket &ticket = receives_.front();
+        if (ticket.error != MPI_SUCCESS)
+            fail(mpi_failure(ticket.error, "MPI_Irecv"));
+        else if (ticket.bytes != bytes_of(arrived_).size())
+            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                                 "the command failed in the process that has its device"));
+        else
+            record()->moved(ticket.bytes);
+        receives_.pop_front();
+        pass_on(arrived_++);
+    }
+
+    void pass_on(std::size_t piece) {
+        for (const Wire &wire : to_) {
+            sends_.emplace_back().waker = &waker_;
+            const auto bytes = bytes_of(piece);
+            driver_.send(bytes.data(), status().ok() ? bytes.size() : 0, wire.rank, wire.tag, wire.comm, sends_.back());
+        }
+    }
+
+    const Result result_;
+    const std::size_t data_pieces_;
+    const std::size_t pieces_;  ///< with one for the times
+    const Wire from_;
+    const std::vector<Wire> to_;
+    const std::shared_ptr<Ending> ending_;
+    const TimesOfCommand times_of_command_;
+    Times times_{};
+    MessageDriver &driver_;
+    Waker waker_;
+    SendTurn turn_;
+    std::size_t posted_ = 0;   ///< receives
+    std::size_t arrived_ = 0;  ///< pieces
+    std::deque<MessageTicket> receives_;
+    std::deque<MessageTicket> sends_;
+};
+
+class Notice final : public Operation {
+public:
+    explicit Notice(std::shared_ptr<Ending> ending)
+        : Operation(std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED, MPI_ANY_TAG, 0)),
+          ending_(std::move(ending)) {}
+    ~Notice() override { ending_->set(CL_TRANSFER_ABANDONED); }
+
+    void start(const Status &gate) override { ending_->set(gate.code); }
+    Progress poll() override { return Progress::done; }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    const std::shared_ptr<Ending> ending_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction, Wire wire, Link link,
+                                                 MessageDriver &driver) {
+    return std::make_unique<ChannelTransfer>(std::move(range), direction, wire, link, driver);
+}
+
+std::unique_ptr<Operation> make_status_send(Wire wire, TimesOfCommand times, MessageDriver &driver) {
+    return std::make_unique<StatusSend>(wire, std::move(times), driver);
+}
+
+std::unique_ptr<Operation> make_status_receive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver) {
+    return std::make_unique<StatusReceive>(wire, std::move(ending), driver);
+}
+
+std::unique_ptr<Operation> make_relay(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
+                                      TimesOfCommand times, MessageDriver &driver) {
+    return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), std::move(times),
+                                            driver);
+}
+
+std::unique_ptr<Operation> make_notice(std::shared_ptr<Ending> ending) {
+    return std::make_unique<Notice>(std::move(ending));
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,214 @@
+#include "cluster/execution/steps.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "cluster/objects/event.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// So many entries without a marker behind them are kept.
+constexpr std::size_t most_entries = 4096;
+
+auto marker_at_or_behind(QueueObject &queue, CommandId command) {
+    return std::lower_bound(queue.markers.begin(), queue.markers.end(), command,
+                            [](const auto &marker, CommandId wanted) { return marker.first < wanted; });
+}
+
+cl_event marker_behind(QueueObject &queue, CommandId command) {
+    const auto at = marker_at_or_behind(queue, command);
+    if (at != queue.markers.end()) return at->second.get();
+    cldist::Event event;
+    check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, event.out()), "clEnqueueMarkerWithWaitList");
+    queue.markers.emplace_back(queue.last, std::move(event));
+    return queue.markers.back().second.get();
+}
+
+}  // namespace
+
+// A command comes behind its transfers, but is its part 0.
+void Steps::insert(Entry entry) {
+    auto at = entries_.end();
+    while (at != entries_.begin() && entry.step < std::prev(at)->step) --at;
+    entries_.insert(at, std::move(entry));
+}
+
+void Steps::add(Step step, Space &space, cldist::Event event, Order order) {
+    insert({step, &space, nullptr, std::move(event), std::move(order), false, {}, {}, 0});
+}
+
+void Steps::add(Step step, QueueObject &queue, Order order) {
+    queue.bare = step.command;
+    insert({step, queue.space, &queue, {}, std::move(order), false, {}, {}, 0});
+}
+
+void Steps::add_failed(Step step, Space &space, Order order) {
+    insert({step, &space, nullptr, {}, std::move(order), true, {}, {}, 0});
+}
+
+void Steps::add_waits_in(QueueObject &queue, Space &space, std::vector<cl_event> &waits) {
+    if (queue.bare > queue.ended) static_cast<void>(marker_behind(queue, queue.bare));
+    const Step last{queue.last, 0};
+    const auto at = first_of(last);
+    if (at != entries_.end() && at->step == last && state_of(*at) == State::failed) add_waits({&last, 1}, space, waits);
+}
+
+std::deque<Steps::Entry>::iterator Steps::first_of(Step step) {
+    return std::lower_bound(entries_.begin(), entries_.end(), step,
+                            [](const Entry &entry, const Step &wanted) { return entry.step < wanted; });
+}
+
+Steps::State Steps::state_of(const Entry &entry) {
+    if (entry.failed) return State::failed;
+    cl_int status = CL_QUEUED;
+    if (entry.event) {
+        status = execution_status(entry.event.get());
+    } else {
+        if (entry.step.command <= entry.queue->ended) return State::ended_well;
+        const auto marker = marker_at_or_behind(*entry.queue, entry.step.command);
+        if (marker != entry.queue->markers.end()) status = execution_status(marker->second.get());
+    }
+    return status > CL_COMPLETE ? State::open : status == CL_COMPLETE ? State::ended_well : State::failed;
+}
+
+template <typename Use>
+void Steps::for_each_open(std::span<const Step> steps, Use &&use) {
+    ++round_;
+    open_.assign(steps.begin(), steps.end());
+    while (!open_.empty()) {
+        const Step step = open_.back();
+        open_.pop_back();
+        for (auto at = first_of(step); at != entries_.end() && at->step == step; ++at) {
+            if (std::exchange(at->seen, round_) == round_) continue;
+            const State state = state_of(*at);
+            if (state == State::open) use(*at);
+            if (state != State::failed) continue;
+            open_.insert(open_.end(), at->order.after.begin(), at->order.after.end());
+            if (at->order.previous != 0) open_.push_back({at->order.previous, 0});
+        }
+    }
+}
+
+bool Steps::is_over(const Entry &entry) {
+    const State state = state_of(entry);
+    if (state != State::failed) return state == State::ended_well;
+    bool over = true;
+    for_each_open({&entry.step, 1}, [&](const Entry &) { over = false; });
+    return over;
+}
+
+cl_event Steps::event_of(const Entry &entry) {
+    return entry.event ? entry.event.get() : marker_behind(*entry.queue, entry.step.command);
+}
+
+// Of those, too, that it waited for, the earlier ones first: they may be many, one behind the other.
+void Steps::make_over(Entry &entry) {
+    std::vector<Entry *> wanted{&entry};
+    std::vector<Step> steps;
+    ++round_;
+    entry.seen = round_;
+    const auto for_each_before = [&](const Entry &of, auto &&use) {
+        steps = of.order.after;
+        if (of.order.previous != 0) steps.push_back({of.order.previous, 0});
+        for (const Step &step : steps)
+            for (auto at = first_of(step); at != entries_.end() && at->step == step; ++at) use(*at);
+    };
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        for_each_before(*wanted[i], [&](Entry &before) {
+            if (std::exchange(before.seen, round_) != round_ && before.over == nullptr &&
+                state_of(before) != State::ended_well)
+                wanted.push_back(&before);
+        });
+    }
+    std::sort(wanted.begin(), wanted.end(), [](const Entry *a, const Entry *b) {
+        // A command waits for its transfers.
+        return a->step.command != b->step.command ? a->step.command < b->step.command : a->step.part > b->step.part;
+    });
+    for (Entry *const each : wanted) {
+        auto over = std::make_shared<Ending>();
+        if (state_of(*each) == State::open)
+            end_with_(event_of(*each), over);
+        else
+            over->set(CL_COMPLETE);
+        for_each_before(*each, [&](const Entry &before) { over = both(over, before.over); });
+        if (over == nullptr) {
+            over = std::make_shared<Ending>();
+            over->set(CL_COMPLETE);
+        }
+        each->over = std::move(over);
+    }
+}
+
+cl_event Steps::guard_of(Entry &entry) {
+    if (entry.guard) return entry.guard.get();
+    make_over(entry);
+    entry.guard = cluster::event_of(entry.over, *entry.space);
+    return entry.guard.get();
+}
+
+void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_event> &waits) {
+    for_each_open(steps, [&](Entry &entry) {
+        if (entry.space != &space) return;
+        // Within for_each_open(), which guard_of() must not disturb.
+        const cl_event event = entry.order.may_fail ? nullptr : event_of(entry);
+        if (event == nullptr)
+            guarded_.push_back(entry.step);
+        else if (std::find(waits.begin(), waits.end(), event) == waits.end())
+            waits.push_back(event);
+    });
+    for (const Step &step : std::exchange(guarded_, {}))
+        for (auto at = first_of(step); at != entries_.end() && at->step == step; ++at)
+            if (const cl_event guard = at->space == &space ? guard_of(*at) : nullptr; guard != nullptr)
+                waits.push_back(guard);
+}
+
+// What a marker says of the commands before it is kept with them.
+void Steps::settle_markers(QueueObject &queue) {
+    while (!queue.markers.empty()) {
+        const cl_int status = execution_status(queue.markers.front().second.get());
+        const CommandId last = queue.markers.front().first;
+        if (status > CL_COMPLETE) return;
+        if (status < 0) {
+            for (auto at = first_of({queue.ended + 1, 0}); at != entries_.end() && at->step.command <= last; ++at)
+                if (!at->event && at->queue == &queue) at->failed = true;
+        }
+        queue.ended = std::max(queue.ended, last);
+        queue.markers.pop_front();
+    }
+}
+
+CommandId Steps::forget_ended() {
+    if (entries_.size() > most_entries && !entries_.front().event && !entries_.front().failed &&
+        state_of(entries_.front()) == State::open)
+        static_cast<void>(event_of(entries_.front()));
+    while (!entries_.empty()) {
+        if (QueueObject *const queue = entries_.front().queue; queue != nullptr) settle_markers(*queue);
+        if (!is_over(entries_.front())) break;
+        over_ = entries_.front().step.command + 1;
+        entries_.pop_front();
+    }
+    if (!entries_.empty()) over_ = std::max(over_, entries_.front().step.command);
+    return over_;
+}
+
+void Steps::forget_queue(QueueObject &queue) {
+    settle_markers(queue);
+    std::erase_if(entries_,
+                  [&](const Entry &entry) { return entry.queue == &queue && state_of(entry) == State::ended_well; });
+    for (Entry &entry : entries_) {
+        if (entry.queue != &queue) continue;
+        if (!entry.failed) entry.event = cldist::Event::share(event_of(entry));
+        entry.queue = nullptr;
+    }
+}
+
+std::vector<cldist::Event> Steps::rest() {
+    std::vector<cldist::Event> events;
+    for (const Entry &entry : entries_)
+        if (state_of(entry) == State::open) events.push_back(cldist::Event::share(event_of(entry)));
+    return events;
+}
+
+}  // namespace cldist::cluster

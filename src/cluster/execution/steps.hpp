@@ -1,0 +1,90 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cluster/objects/queue.hpp"
+#include "cluster/schedule/schedule.hpp"
+
+namespace cldist::cluster {
+
+/// What was enqueued natively in this process and may not have ended: how later steps wait for it. Under the lock.
+///
+/// A step that fails may do so before those end that it waited for, so who waits for it then waits for these. Who must
+/// wait for a step that may still fail, without having it in its wait list, waits for a guard, which ends well when the
+/// step and all that it waited for have ended.
+///
+/// Of a command on an in-order queue whose event the program did not ask for there is none: a marker behind it serves,
+/// if ever one is needed. The program can't have ordered anything behind the command but by a later event or clFinish.
+class Steps {
+public:
+    /// Has an Ending end as the native event does.
+    using EndWith = std::function<void(cl_event native, std::shared_ptr<Ending> ending)>;
+
+    explicit Steps(EndWith end_with) : end_with_(std::move(end_with)) {}
+
+    /// Whom a step waited for, and whether it may fail because of a user event.
+    struct Order {
+        std::vector<Step> after;
+        CommandId previous = 0;  ///< of its in-order queue; 0 if there is none
+        bool may_fail = false;
+    };
+
+    /// Steps come in the order of commands; a copy between two spaces has an event in each.
+    void add(Step step, Space &space, cldist::Event event, Order order);
+    void add(Step step, QueueObject &queue, Order order);
+    /// One that failed before it was enqueued.
+    void add_failed(Step step, Space &space, Order order);
+
+    /// Before a command that may fail: others can wait for what is before it in its in-order queue without it. Where the
+    /// last command failed, the queue's own order is not enough: appends what that one waited for.
+    void add_waits_in(QueueObject &queue, Space &space, std::vector<cl_event> &waits);
+
+    /// Appends what ends well when they have ended, for commands in `space`.
+    void add_waits(std::span<const Step> steps, Space &space, std::vector<cl_event> &waits);
+
+    /// Forgets what has ended; all before the command that it returns have.
+    CommandId forget_ended();
+    /// The queue is about to be gone.
+    void forget_queue(QueueObject &queue);
+    /// One event each for all that has not ended, in order.
+    [[nodiscard]] std::vector<cldist::Event> rest();
+
+private:
+    enum class State { open, ended_well, failed };
+    struct Entry {
+        Step step;
+        Space *space;
+        QueueObject *queue;  // whose marker serves, if there is no event
+        cldist::Event event;
+        Order order;
+        bool failed = false;           // though no event says so
+        std::shared_ptr<Ending> over;  // the step and all that it waited for
+        cldist::Event guard;           // ends well then
+        unsigned seen = 0;             // in for_each_open()
+    };
+
+    void insert(Entry entry);
+    [[nodiscard]] std::deque<Entry>::iterator first_of(Step step);
+    [[nodiscard]] static State state_of(const Entry &entry);
+    /// Calls `use` for each entry that has not ended among `steps` and, where these failed, those that they waited for.
+    template <typename Use>
+    void for_each_open(std::span<const Step> steps, Use &&use);
+    [[nodiscard]] bool is_over(const Entry &entry);
+    [[nodiscard]] static cl_event event_of(const Entry &entry);
+    cl_event guard_of(Entry &entry);
+    void make_over(Entry &entry);
+    void settle_markers(QueueObject &queue);
+
+    const EndWith end_with_;
+    std::deque<Entry> entries_;
+    CommandId over_ = 1;
+    unsigned round_ = 0;
+    std::vector<Step> guarded_;  // of add_waits()
+    std::vector<Step> open_;     // of for_each_open(); kept for its memory
+};
+
+}  // namespace cldist::cluster

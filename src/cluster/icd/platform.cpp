@@ -1,0 +1,198 @@
+#include "cluster/icd/platform.hpp"
+
+#include <algorithm>
+
+#include <CL/cl_ext.h>
+
+#include "base/error_code.hpp"
+#include "cluster/api/answers.hpp"
+#include "cluster/api/checks.hpp"
+#include "cluster/api/enqueueing.hpp"
+#include "cluster/api/entry_points.hpp"
+#include "cluster/api/handles.hpp"
+#include "cluster/api/record.hpp"
+#include "cluster/world/exchange.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+_cl_platform_id the_platform{{&dispatch_table, Kind::platform}};
+
+void check_platform(cl_platform_id platform) {
+    require(platform == nullptr || platform == &the_platform, CL_INVALID_PLATFORM, "the platform is not this one");
+}
+
+bool is_type(cl_device_type type) {
+    constexpr cl_device_type all = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU |
+                                   CL_DEVICE_TYPE_ACCELERATOR | CL_DEVICE_TYPE_CUSTOM;
+    return type == CL_DEVICE_TYPE_ALL || (type != 0 && (type & ~all) == 0);
+}
+
+// While MPI starts, hwloc may ask.
+thread_local bool joining = false;
+
+World &join() {
+    if (joining) throw Error(CL_DEVICE_NOT_FOUND, "the processes are just being joined");
+    joining = true;
+    try {
+        World &world = World::get();
+        joining = false;
+        return world;
+    } catch (...) {
+        joining = false;
+        throw;
+    }
+}
+
+void give_device_info(const DeviceObject &device, cl_device_info param, const Answer &answer) {
+    switch (param) {
+        case CL_DEVICE_PLATFORM: return answer.give(static_cast<cl_platform_id>(&the_platform));
+        case CL_DEVICE_PARENT_DEVICE:
+            return answer.give(device.parent ? device.parent->handle() : static_cast<cl_device_id>(nullptr));
+        case CL_DEVICE_REFERENCE_COUNT: return answer.give(device.parent ? device.references() : cl_uint{1});
+        default: break;
+    }
+    const auto at = device.infos.find(param);
+    if (at == device.infos.end()) no_such_param(param);
+    answer.bytes(at->second.data(), at->second.size());
+}
+
+// How sub-devices are told to the processes that have not their parent.
+Blob pack_sub_devices(cl_int code, const std::vector<cl_device_id> &natives) {
+    Packer packer;
+    packer.put(code).put(natives.size());
+    for (const cl_device_id native : natives) {
+        DeviceInfos infos = device_infos(native, World::get().alone());
+        pack(packer, infos);
+    }
+    return packer.take();
+}
+
+}  // namespace
+
+cl_int CL_API_CALL get_platform_ids(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms) {
+    if ((num_entries == 0 && platforms != nullptr) || (platforms == nullptr && num_platforms == nullptr))
+        return CL_INVALID_VALUE;
+    const bool wanted = World::is_wanted();
+    if (num_platforms != nullptr) *num_platforms = wanted ? 1 : 0;
+    if (!wanted) return CL_PLATFORM_NOT_FOUND_KHR;
+    if (platforms != nullptr) *platforms = &the_platform;
+    return CL_SUCCESS;
+}
+
+// Without the lock: loaders ask while they start.
+cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info param, size_t size, void *value,
+                                     size_t *size_ret) {
+    const Answer answer{size, value, size_ret};
+    try {
+        check_platform(platform);
+        switch (param) {
+            case CL_PLATFORM_PROFILE: answer.text("FULL_PROFILE"); break;
+            case CL_PLATFORM_VERSION: answer.text("OpenCL 3.0 cldist " CLDIST_VERSION); break;
+            case CL_PLATFORM_NUMERIC_VERSION: answer.give(cl_version{CL_MAKE_VERSION(3, 0, 0)}); break;
+            case CL_PLATFORM_NAME:
+            case CL_PLATFORM_VENDOR: answer.text("cldist"); break;
+            case CL_PLATFORM_EXTENSIONS: answer.text("cl_khr_icd"); break;
+            case CL_PLATFORM_EXTENSIONS_WITH_VERSION:
+                answer.give(cl_name_version{CL_MAKE_VERSION(1, 0, 0), "cl_khr_icd"});
+                break;
+            case CL_PLATFORM_ICD_SUFFIX_KHR: answer.text("DIST"); break;
+            case CL_PLATFORM_HOST_TIMER_RESOLUTION: answer.give(cl_ulong{0}); break;
+            default: no_such_param(param);
+        }
+    } catch (const Error &error) {
+        return error.status().code;
+    }
+    return CL_SUCCESS;
+}
+
+void get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint num_entries, cl_device_id *devices,
+                    cl_uint *num_devices) {
+    check_platform(platform);
+    require(is_type(type), CL_INVALID_DEVICE_TYPE, "device_type is not one");
+    require(num_entries > 0 || devices == nullptr, CL_INVALID_VALUE, "num_entries is 0 and devices is not NULL");
+    require(devices != nullptr || num_devices != nullptr, CL_INVALID_VALUE, "devices and num_devices are NULL");
+    std::vector<cl_device_id> found;
+    for (const auto &device : join().devices()) {
+        // The first one is the default.
+        const cl_device_type is =
+            device->info<cl_device_type>(CL_DEVICE_TYPE) & ~cl_device_type{CL_DEVICE_TYPE_DEFAULT};
+        const bool is_default = found.empty() && (type & CL_DEVICE_TYPE_DEFAULT) != 0 && type != CL_DEVICE_TYPE_ALL;
+        if ((is & type) != 0 || is_default) found.push_back(device->handle());
+        if (type == CL_DEVICE_TYPE_DEFAULT && !found.empty()) break;
+    }
+    require(!found.empty(), CL_DEVICE_NOT_FOUND, "there is no device of that type");
+    if (devices != nullptr) std::copy_n(found.begin(), std::min<std::size_t>(num_entries, found.size()), devices);
+    if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(found.size());
+}
+
+void get_device_info(cl_device_id device, cl_device_info param, size_t size, void *value, size_t *size_ret) {
+    give_device_info(device_of(device), param, {size, value, size_ret});
+}
+
+void create_sub_devices(cl_device_id in_device, const cl_device_partition_property *properties, cl_uint num_entries,
+                        cl_device_id *out_devices, cl_uint *num_devices) {
+    DeviceObject &parent = device_of(in_device);
+    require(properties != nullptr, CL_INVALID_VALUE, "properties is NULL");
+    std::vector<cl_device_id> natives;
+    Blob mine;
+    if (parent.native != nullptr) {
+        cl_uint count = 0;
+        cl_int code = clCreateSubDevices(parent.native, properties, 0, nullptr, &count);
+        if (code == CL_SUCCESS && out_devices != nullptr) {
+            natives.resize(count);
+            code = clCreateSubDevices(parent.native, properties, count, natives.data(), nullptr);
+        }
+        mine = pack_sub_devices(code, natives);
+        if (out_devices == nullptr) mine = Packer().put(code).put(std::size_t{count}).take();
+    }
+    const Blob told = Exchange().from(parent.process, std::move(mine));
+    Unpacker unpacker(told);
+    if (const auto code = unpacker.get<cl_int>(); code != CL_SUCCESS)
+        fail(code, "the device's own platform refused the partition: {}", code_text(code));
+    const auto count = unpacker.get<std::size_t>();
+    if (out_devices != nullptr) {
+        if (num_entries < count) {
+            for (const cl_device_id native : natives) clReleaseDevice(native);
+            fail(CL_INVALID_VALUE, "num_entries is {}, but the partition gives {} devices", num_entries, count);
+        }
+        for (std::size_t i = 0; i < count; ++i)
+            out_devices[i] = make<DeviceObject>(parent.process, parent.memory, natives.empty() ? nullptr : natives[i],
+                                                unpack_device_infos(unpacker), Ref<DeviceObject>(&parent))
+                                 ->handle();
+    }
+    if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(count);
+}
+
+// Devices that are no sub-devices are not counted.
+void retain_device(cl_device_id device) {
+    if (DeviceObject &object = device_of(device); object.parent) object.retain();
+}
+
+void release_device(cl_device_id device) {
+    if (DeviceObject &object = device_of(device); object.parent) object.release();
+}
+
+void *CL_API_CALL get_extension_function_address(const char *name) { return function_address(name); }
+
+void *CL_API_CALL get_extension_function_address_for_platform(cl_platform_id platform, const char *name) {
+    return platform == &the_platform ? function_address(name) : nullptr;
+}
+
+cl_int CL_API_CALL unload_compiler() { return CL_SUCCESS; }
+
+void unload_platform_compiler(cl_platform_id platform) {
+    require(platform == &the_platform, CL_INVALID_PLATFORM, "the platform is not this one");
+}
+
+// CL_PLATFORM_HOST_TIMER_RESOLUTION is 0: there are no such timers.
+void get_device_and_host_timer(cl_device_id device, cl_ulong *, cl_ulong *) {
+    device_of(device);
+    fail(CL_INVALID_OPERATION, "there are no timers");
+}
+void get_host_timer(cl_device_id device, cl_ulong *) {
+    device_of(device);
+    fail(CL_INVALID_OPERATION, "there are no timers");
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,98 @@
+#include "cluster/objects/context.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+Context make_context(const std::vector<cl_device_id> &devices) {
+    cl_int code = CL_SUCCESS;
+    // Without naming the platform, which the loader does not know.
+    Context context = Context::adopt(
+        clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code));
+    check(code, "clCreateContext");
+    return context;
+}
+
+cl_ulong largest(const DeviceList &devices) {
+    cl_ulong bytes = 0;
+    for (const auto &device : devices) bytes = std::max(bytes, device->info<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE));
+    return bytes;
+}
+
+std::vector<std::size_t> alignments(const DeviceList &devices) {
+    std::set<std::size_t> all;
+    for (const auto &device : devices) all.insert(device->sub_buffer_alignment);
+    return {all.begin(), all.end()};
+}
+
+bool share_memory(const DeviceList &devices) {
+    return std::all_of(devices.begin(), devices.end(),
+                       [&](const auto &device) { return device->memory == devices.front()->memory; });
+}
+
+}  // namespace
+
+Space::Space(Device memory_in, std::vector<cl_device_id> devices_in)
+    : memory(memory_in), devices(std::move(devices_in)), context(make_context(devices)) {}
+
+const std::shared_ptr<DeviceResources> &Space::resources() {
+    if (resources_ == nullptr) resources_ = DeviceResources::of(context.get(), devices.front(), {});
+    return resources_;
+}
+
+const QueueInfo &Space::transfer_queue() {
+    if (queue_) return info_;
+    const auto supported =
+        query<cl_command_queue_properties>(devices.front(), CL_DEVICE_QUEUE_ON_HOST_PROPERTIES).value_or(0);
+    const cl_command_queue_properties properties = supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+    cl_int code = CL_SUCCESS;
+    queue_ = Queue::adopt(clCreateCommandQueue(context.get(), devices.front(), properties, &code));
+    check(code, "clCreateCommandQueue");
+    info_ = {queue_.get(),
+             context.get(),
+             devices.front(),
+             properties == 0,
+             resources()->placeholder(),
+             resources()->processor(),
+             resources()->addresses_last()};
+    return info_;
+}
+
+bool Space::always_tells_of_arguments() {
+    if (tells_) return *tells_;
+    const char *source = "kernel void nothing() {}";
+    cl_int code = CL_SUCCESS;
+    const Program trial = Program::adopt(clCreateProgramWithSource(context.get(), 1, &source, nullptr, &code));
+    tells_ = code == CL_SUCCESS && clBuildProgram(trial.get(), static_cast<cl_uint>(devices.size()), devices.data(),
+                                                  "-cl-kernel-arg-info", nullptr, nullptr) == CL_SUCCESS;
+    return *tells_;
+}
+
+ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in)
+    : devices(std::move(devices_in)),
+      largest_allocation(largest(devices)),
+      sub_buffer_alignments(alignments(devices)),
+      has_one_memory(share_memory(devices)),
+      properties(std::move(properties_in)) {
+    std::map<Device, std::vector<cl_device_id>> natives;
+    for (const auto &device : devices)
+        if (device->native != nullptr) natives[device->memory].push_back(device->native);
+    for (auto &[memory, list] : natives) spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
+}
+
+ContextObject::~ContextObject() { call_at_end(destructor_callbacks, handle(), call_later); }
+
+bool ContextObject::has(const DeviceObject &device) const { return devices.contains(device); }
+
+Space *ContextObject::space(Device memory) const {
+    for (const auto &space : spaces)
+        if (space->memory == memory) return space.get();
+    return nullptr;
+}
+
+}  // namespace cldist::cluster

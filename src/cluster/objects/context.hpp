@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cluster/objects/device.hpp"
+#include "events/bridge.hpp"
+#include "pipeline/device_resources.hpp"
+
+namespace cldist::cluster {
+
+/// The part of a context that is native to this process: those of its devices that share native buffers.
+class Space {
+public:
+    /// `devices` are native ones of one platform. Throws an Error.
+    Space(Device memory, std::vector<cl_device_id> devices);
+
+    const Device memory;
+    const std::vector<cl_device_id> devices;
+    const Context context;
+
+    /// A device's, for transfers; of the first one. Made on first use.
+    [[nodiscard]] const std::shared_ptr<DeviceResources> &resources();
+    /// A queue in which no command waits for another without need.
+    [[nodiscard]] const QueueInfo &transfer_queue();
+    /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's compiler (580) fails then
+    /// at kernels without arguments.
+    [[nodiscard]] bool always_tells_of_arguments();
+
+private:
+    std::shared_ptr<DeviceResources> resources_;
+    Queue queue_;
+    QueueInfo info_;
+    std::optional<bool> tells_;
+};
+
+class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
+public:
+    /// Throws an Error.
+    ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in);
+    ~ContextObject();
+
+    [[nodiscard]] bool has(const DeviceObject &device) const;
+    /// Null if the memory is not this process's.
+    [[nodiscard]] Space *space(Device memory) const;
+
+    const DeviceList devices;
+    /// What any of them can allocate at most, in bytes.
+    const cl_ulong largest_allocation;
+    /// What the origins of sub-buffers must be multiples of, each device's: every value once.
+    const std::vector<std::size_t> sub_buffer_alignments;
+    /// All of them, of all processes, share one memory.
+    const bool has_one_memory;
+    const std::vector<cl_context_properties> properties;
+    std::vector<std::unique_ptr<Space>> spaces;
+    std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
+    std::atomic<bool> failed = false;            ///< some command or user event has
+    /// Whether commands may fail because of others.
+    [[nodiscard]] bool is_careful() const { return open_user_events != 0 || failed; }
+    EndCallbacks<cl_context> destructor_callbacks;
+    /// What all devices with images support, by flags and type, once the processes have told each other.
+    mutable std::map<std::pair<cl_mem_flags, cl_mem_object_type>, std::vector<cl_image_format>> image_formats;
+};
+
+/// A sampler is the same everywhere; natively there is one for each space.
+class SamplerObject final : public Object<SamplerObject, cl_sampler, Kind::sampler> {
+public:
+    explicit SamplerObject(ContextObject &context_in) : context(&context_in) {
+        argument_objects().emplace(handle(), Kind::sampler);
+    }
+    ~SamplerObject() {
+        argument_objects().erase(handle());
+        for (const auto &[space, native] : natives) clReleaseSampler(native);
+    }
+
+    const Ref<ContextObject> context;
+    cl_bool normalized = CL_TRUE;
+    cl_addressing_mode addressing = CL_ADDRESS_CLAMP;
+    cl_filter_mode filter = CL_FILTER_NEAREST;
+    std::vector<cl_sampler_properties> properties;
+    std::vector<std::pair<Space *, cl_sampler>> natives;
+    const std::shared_ptr<const void> life = std::make_shared<char>();
+};
+
+}  // namespace cldist::cluster

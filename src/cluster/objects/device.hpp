@@ -1,0 +1,87 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cluster/objects/object.hpp"
+#include "cluster/objects/packing.hpp"
+#include "cluster/schedule/topology.hpp"
+
+namespace cldist::cluster {
+
+/// What a device answers to clGetDeviceInfo, by parameter.
+using DeviceInfos = std::map<cl_device_info, Blob>;
+
+/// A device of some process, as all processes know it.
+class DeviceObject final : public Object<DeviceObject, cl_device_id, Kind::device> {
+public:
+    DeviceObject(Process process_in, Device memory_in, cl_device_id native_in, DeviceInfos infos_in,
+                 Ref<DeviceObject> parent_in = {});
+    ~DeviceObject();
+
+    /// A value of fixed size; zero if the device has none.
+    template <typename T>
+    [[nodiscard]] T info(cl_device_info param) const {
+        T value{};
+        if (const auto at = infos.find(param); at != infos.end() && at->second.size() == sizeof value)
+            std::memcpy(&value, at->second.data(), sizeof value);
+        return value;
+    }
+
+    const Process process;
+    const Device memory;  ///< its number for the schedule
+    /// Null in other processes. A sub-device is never released: PoCL 3.1 uses it when its last command is long over.
+    const cl_device_id native;
+    const DeviceInfos infos;
+    const std::uint32_t type;        ///< devices with the same infos have the same
+    const Ref<DeviceObject> parent;  ///< of a sub-device
+    /// Among the devices there are in this process's memory: small, and given again once the device is gone.
+    const std::uint32_t serial;
+    // Of the infos, what every launch asks:
+    const std::vector<std::size_t> work_item_sizes;  ///< the largest, for each dimension
+    const bool non_uniform_groups;
+    /// Whether it keeps to what it says of kernels' work-groups and of sub-buffers' alignment. NVIDIA's driver (580) says
+    /// 256 of every kernel, also of those that require 512, and runs them with 1024; it takes a sub-buffer of any origin.
+    /// Programs rely on both.
+    const bool enforces_limits;
+    /// What the origin of a sub-buffer must be a multiple of, in bytes.
+    const std::size_t sub_buffer_alignment;
+};
+
+/// Devices in an order, each found at once however many they are.
+class DeviceList {
+public:
+    void add(DeviceObject &device);
+
+    [[nodiscard]] bool contains(const DeviceObject &device) const { return position(device) != nowhere; }
+    /// Of the first entry; `nowhere` if it is none of them.
+    [[nodiscard]] std::size_t position(const DeviceObject &device) const {
+        return device.serial < positions_.size() ? positions_[device.serial] : nowhere;
+    }
+    static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
+
+    [[nodiscard]] std::size_t size() const { return devices_.size(); }
+    [[nodiscard]] bool empty() const { return devices_.empty(); }
+    [[nodiscard]] auto begin() const { return devices_.begin(); }
+    [[nodiscard]] auto end() const { return devices_.end(); }
+    [[nodiscard]] const Ref<DeviceObject> &front() const { return devices_.front(); }
+    [[nodiscard]] const Ref<DeviceObject> &operator[](std::size_t index) const { return devices_[index]; }
+
+private:
+    std::vector<Ref<DeviceObject>> devices_;
+    std::vector<std::uint32_t> positions_;  // by serial
+};
+
+/// The processes that have them, in order, each once.
+[[nodiscard]] std::vector<Process> processes_of(const DeviceList &devices);
+
+/// What a native device answers, except for what would be wrong here: optional features that the platform lacks are absent.
+/// Unless the process is `alone` no device is in the host's memory, since it is in one process's only; and its type is what
+/// CLDIST_REMOTE_TYPE says.
+DeviceInfos device_infos(cl_device_id native, bool alone);
+
+void pack(Packer &packer, const DeviceInfos &infos);
+DeviceInfos unpack_device_infos(Unpacker &unpacker);
+
+}  // namespace cldist::cluster

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include "base/status.hpp"
+
+namespace cldist::cluster {
+
+template <typename... Args>
+[[noreturn]] void fail(cl_int code, fmt::format_string<Args...> format, Args &&...args) {
+    throw Error(code, fmt::format(format, std::forward<Args>(args)...));
+}
+/// Throws an Error with `code` unless `right`.
+inline void require(bool right, cl_int code, const char *what) {
+    if (!right) throw Error(code, what);
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,95 @@
+#include "cluster/objects/event.hpp"
+
+#include <unordered_set>
+
+#include <CL/cl_ext_dist.h>
+
+#include "cluster/objects/lock.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+
+cl_int wait_for(cl_event event) {
+    clWaitForEvents(1, &event);
+    return execution_status(event);
+}
+
+Times times_of(cl_event event) {
+    Times times{};
+    for (cl_uint i = 0; i < times.size(); ++i)
+        if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i, sizeof times[i], &times[i], nullptr) !=
+            CL_SUCCESS)
+            return {};
+    return times;
+}
+
+void end_alike(Ending &ending, cl_event user_event) {
+    clRetainEvent(user_event);
+    ending.then([user_event](cl_int status) {
+        clSetUserEventStatus(user_event, status);
+        clReleaseEvent(user_event);
+    });
+}
+
+cldist::Event event_of(const std::shared_ptr<Ending> &ending, const Space &space) {
+    if (ending == nullptr || ending->over()) return {};
+    cl_int code = CL_SUCCESS;
+    cldist::Event event = cldist::Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    check(code, "clCreateUserEvent");
+    clRetainEvent(event.get());
+    ending->then([native = event.get()](cl_int) {
+        clSetUserEventStatus(native, CL_COMPLETE);
+        clReleaseEvent(native);
+    });
+    return event;
+}
+
+namespace {
+
+// Under the lock.
+std::unordered_set<EventObject *> &user_events() {
+    static auto &all = *new std::unordered_set<EventObject *>;
+    return all;
+}
+
+}  // namespace
+
+void EventObject::keep_user_event() {
+    user_events().insert(this);
+    ++context->open_user_events;
+}
+
+void EventObject::forget_user_event() {
+    user_events().erase(this);
+    if (ending != nullptr && !ending->over()) --context->open_user_events;
+}
+
+void abandon_user_events() {
+    std::vector<std::shared_ptr<Ending>> open;
+    {
+        const Locked lock;
+        for (const EventObject *const event : user_events()) open.push_back(event->ending);
+    }
+    for (const auto &ending : open) ending->set(CL_TRANSFER_ABANDONED);
+}
+
+cl_int EventObject::status_here() const {
+    if (agreed) return *agreed;
+    if (ending != nullptr && (!native || ending->over())) return ending->status();
+    if (!native) return CL_SUBMITTED;
+    const cl_int status = execution_status(native.get());
+    // The command has ended, but its result is still on its way to others.
+    return ending != nullptr && status == CL_COMPLETE ? CL_RUNNING : status;
+}
+
+cl_int EventObject::visible_status() const {
+    const cl_int status = status_here();
+    return status == CL_COMPLETE && promise.landed != nullptr && !promise.landed->over() ? CL_RUNNING : status;
+}
+
+cl_int EventObject::wait_here() const {
+    if (ending != nullptr) return ending->wait();
+    return wait_for(native.get());
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "cluster/objects/context.hpp"
+#include "cluster/objects/ending.hpp"
+#include "cluster/objects/queue.hpp"
+#include "cluster/schedule/schedule.hpp"
+#include "events/command.hpp"
+
+namespace cldist::cluster {
+
+/// Waits for a native event, whose queue is flushed, and returns its status. Not under the lock.
+cl_int wait_for(cl_event event);
+
+/// Of a native event that has ended.
+Times times_of(cl_event event);
+
+/// Has a user event end as `ending` does.
+void end_alike(Ending &ending, cl_event user_event);
+
+/// A user event of the space that ends well when `ending` has ended, in whatever way; none if it has.
+cldist::Event event_of(const std::shared_ptr<Ending> &ending, const Space &space);
+
+/// Fails all user events that the program has not set. Takes the lock.
+void abandon_user_events();
+
+/// An event of the program's. Of a command of this process there is a native one; of what else this process gets to know
+/// the end there is an Ending; of some commands of other processes there is neither.
+class EventObject final : public Object<EventObject, cl_event, Kind::event> {
+public:
+    EventObject(ContextObject &context_in, QueueObject *queue_in, cl_command_type type_in)
+        : context(&context_in), queue(queue_in), type(type_in) {
+        if (is_user()) keep_user_event();
+    }
+    ~EventObject() {
+        if (is_user()) forget_user_event();
+    }
+
+    [[nodiscard]] bool is_user() const { return type == CL_COMMAND_USER; }
+    /// Whether this process can tell its end: its own command, a user event, or one whose result comes here.
+    [[nodiscard]] bool known_here() const { return native || ending != nullptr; }
+    /// CL_COMPLETE, a negative code or how far the command is, as this process knows; CL_SUBMITTED if it doesn't.
+    [[nodiscard]] cl_int status_here() const;
+    /// The same for the program: a command that has ended well is still running until what it promises is here.
+    [[nodiscard]] cl_int visible_status() const;
+    /// Waits until this process knows of its end. Not under the lock.
+    cl_int wait_here() const;
+
+    const Ref<ContextObject> context;
+    const Ref<QueueObject> queue;  ///< null for a user event
+    const cl_command_type type;
+    const std::thread::id creator = std::this_thread::get_id();
+
+    Event scheduled;         ///< what the schedule knows of the command
+    cldist::Event native;    ///< of this process's own command
+    Space *space = nullptr;  ///< the native event's
+    std::shared_ptr<Ending> ending;
+    Promise promise;
+    std::shared_ptr<Ending> result_after;  ///< when `result` may be started; null for now
+    /// Brings the result of a blocking command here, and on, once it is driven.
+    std::unique_ptr<cldist::Command> result;
+    /// The status at its end, once all processes know it at the same place of the program.
+    std::optional<cl_int> agreed;
+    std::optional<Times> times;        ///< of a command that has ended, once all processes know them
+    std::shared_ptr<Ending> agreeing;  ///< the same, while a thread waits for that; set once, under the lock
+    std::vector<std::pair<Space *, cldist::Event>> stand_ins;  ///< for it in spaces where it has no native event
+
+private:
+    void keep_user_event();
+    void forget_user_event();
+};
+
+}  // namespace cldist::cluster

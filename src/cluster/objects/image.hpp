@@ -1,0 +1,48 @@
+/// What formats, shapes and pitches of images mean. Pitches are in bytes, all else in elements; what an image's type lacks
+/// is 1 in a region and 0 in an origin. A layer of an array of 1D images is a row, one of 2D images a slice.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "cluster/objects/device.hpp"
+
+namespace cldist::cluster {
+
+/// Bytes of an element; 0 unless order and type are ones that go together.
+std::size_t element_size(const cl_image_format &format);
+
+inline bool is_image_type(cl_mem_object_type type) {
+    return type >= CL_MEM_OBJECT_IMAGE2D && type <= CL_MEM_OBJECT_IMAGE1D_BUFFER;
+}
+inline bool is_image_array(cl_mem_object_type type) {
+    return type == CL_MEM_OBJECT_IMAGE1D_ARRAY || type == CL_MEM_OBJECT_IMAGE2D_ARRAY;
+}
+/// Whether it has a slice pitch: of an array of 1D images that is the distance of its rows.
+inline bool has_slices(cl_mem_object_type type) { return type == CL_MEM_OBJECT_IMAGE3D || is_image_array(type); }
+
+/// Of an image of that type.
+std::array<std::size_t, 3> extents(const cl_image_desc &desc);
+
+/// Whether a device has images of that type and size.
+bool has_images_like(const DeviceObject &device, const cl_image_desc &desc);
+
+inline bool has_images(const DeviceObject &device) { return device.info<cl_bool>(CL_DEVICE_IMAGE_SUPPORT) == CL_TRUE; }
+
+/// How a part of an image lies in the program's memory.
+struct Pitches {
+    std::size_t row = 0;    ///< bytes from a row to the next; of an array of 1D images, too
+    std::size_t slice = 0;  ///< bytes from a slice to the next, if the type has such
+
+    /// As native calls want them. An array of 1D images has both, alike: platforms differ in which they look at.
+    [[nodiscard]] std::size_t native_slice(cl_mem_object_type type) const {
+        return type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? row : has_slices(type) ? slice : 0;
+    }
+};
+
+/// Of a region of `width` bytes and `rows` rows; `row` and `slice` are as OpenCL's calls have them, 0 for no gaps. Throws an
+/// Error with `code`.
+Pitches checked_pitches(cl_mem_object_type type, std::size_t width, std::size_t rows, std::size_t row,
+                        std::size_t slice, cl_int code);
+
+}  // namespace cldist::cluster

@@ -1,0 +1,102 @@
+#include "cluster/objects/memory.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+void CL_CALLBACK release_destruction(cl_mem, void *held) {
+    delete static_cast<std::shared_ptr<MemObject::Destruction> *>(held);
+}
+
+}  // namespace
+
+MemObject::MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in)
+    : context(&context_in), flags(flags_in), size(size_in) {
+    argument_objects().emplace(handle(), Kind::memory);
+}
+
+MemObject::~MemObject() {
+    argument_objects().erase(handle());
+    if (keeper != nullptr) keeper->forget(*this);
+    if (parent) std::erase(parent->sub_buffers_, this);
+    if (destruction->callbacks.empty()) return;
+    for (const auto &[space, mem] : natives_) {
+        auto held = std::make_unique<std::shared_ptr<Destruction>>(destruction);
+        if (clSetMemObjectDestructorCallback(mem.get(), release_destruction, held.get()) == CL_SUCCESS)
+            (void)held.release();
+    }
+    natives_.clear();
+    if (destruction.use_count() > 1) return;  // what still uses it
+    call_at_end(destruction->callbacks, handle(), call_later);
+    destruction->callbacks.clear();
+}
+
+cl_mem MemObject::native(Space &space) {
+    for (const auto &[of, mem] : natives_)
+        if (of == &space) return mem.get();
+    natives_.emplace_back(&space, make_native(space));
+    const cl_mem mem = natives_.back().second.get();
+    for (MemObject *const part : sub_buffers_) part->make_early(space);
+    return mem;
+}
+
+void MemObject::add_sub_buffer(MemObject &part) {
+    for (const auto &[space, mem] : natives_) part.make_early(*space);
+    sub_buffers_.push_back(&part);
+}
+
+// It may be aligned for another space's devices alone: then whoever uses it here gets the error.
+void MemObject::make_early(Space &space) {
+    try {
+        native(space);
+    } catch (const Error &error) {
+        log_debug("{}", error.status().message);
+    }
+}
+
+void MemObject::make_natives() {
+    const auto has_some_with_images = [this](const Space &space) {
+        return std::any_of(context->devices.begin(), context->devices.end(),
+                           [&](const auto &device) { return device->memory == space.memory && has_images(*device); });
+    };
+    for (const auto &space : context->spaces)
+        if (!is_image() || has_some_with_images(*space)) native(*space);
+}
+
+Mem MemObject::make_native(Space &space) {
+    cl_int code = CL_SUCCESS;
+    Mem mem;
+    // What the program's own calls may do was checked by them: here the host reads and writes for other processes.
+    cl_mem_flags native_flags =
+        flags & ~cl_mem_flags{CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS};
+    // The program's memory can be one space's only, and an image's maps are copied there.
+    if ((flags & CL_MEM_USE_HOST_PTR) != 0 && (is_image() || context->spaces.size() > 1))
+        native_flags = (native_flags & ~cl_mem_flags{CL_MEM_USE_HOST_PTR}) | CL_MEM_COPY_HOST_PTR;
+    if (parent) native_flags &= ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR};
+    if (is_image()) {
+        cl_image_desc native_desc = desc;
+        if (parent) native_desc.buffer = parent->native(space);
+        if (host_ptr != nullptr && !parent) {
+            native_desc.image_row_pitch = pitches.row;
+            native_desc.image_slice_pitch = pitches.native_slice(type);
+        }
+        mem = Mem::adopt(clCreateImage(space.context.get(), native_flags, &format, &native_desc,
+                                       parent ? nullptr : host_ptr, &code));
+        check(code, "clCreateImage");
+    } else if (parent) {
+        const cl_buffer_region region{origin - parent->origin, size};
+        mem = Mem::adopt(
+            clCreateSubBuffer(parent->native(space), native_flags, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+        check(code, "clCreateSubBuffer");
+    } else {
+        mem = Mem::adopt(clCreateBuffer(space.context.get(), native_flags, size, host_ptr, &code));
+        check(code, "clCreateBuffer");
+    }
+    return mem;
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cluster/objects/context.hpp"
+#include "cluster/objects/ending.hpp"
+#include "cluster/objects/image.hpp"
+#include "cluster/schedule/schedule.hpp"
+
+namespace cldist::cluster {
+
+/// A range of a memory object that the program has mapped.
+struct Mapped {
+    void *memory = nullptr;    ///< where the program has it in this process
+    Device device_memory = 0;  ///< of the device that mapped it
+    std::size_t begin = 0;     ///< bytes of the object
+    std::size_t end = 0;
+    cl_map_flags flags = 0;
+    [[nodiscard]] bool is_written() const { return (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0; }
+    bool is_native = false;            ///< by the native runtime of this process
+    std::shared_ptr<std::byte[]> own;  ///< the memory, unless it is the program's or native
+    std::shared_ptr<Ending> landed;    ///< when the contents are there and passed on
+    AccessMode mode_of_writing = AccessMode::write;
+    // Of an image:
+    std::array<std::size_t, 3> origin{};
+    std::array<std::size_t, 3> region{};
+    Pitches pitches;
+};
+
+class MemObject;
+
+/// Who keeps account of root memory objects. Under the lock.
+class MemoryKeeper {
+public:
+    /// The object is about to be gone.
+    virtual void forget(MemObject &object) = 0;
+
+protected:
+    ~MemoryKeeper() = default;
+};
+
+/// A buffer, a sub-buffer or an image. Natively there is one for each space that uses it, made at its first use there, and
+/// parts with what they are parts of: NVIDIA's driver (580) crashes at the release of a sub-buffer if one that it overlaps
+/// was used before it was made. Commands that can do without native sub-buffers use ranges of the root.
+class MemObject final : public Object<MemObject, cl_mem, Kind::memory> {
+public:
+    MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in);
+    ~MemObject();
+
+    /// Throws an Error if the native runtime refuses.
+    cl_mem native(Space &space);
+    /// This is one of its sub-buffers from now on.
+    void add_sub_buffer(MemObject &part);
+    /// Makes it with what the program gave as its contents; an image wherever there are images.
+    void make_natives();
+
+    /// The memory object that has the bytes: itself, or what this is a part of.
+    [[nodiscard]] MemObject &root() { return parent ? parent->root() : *this; }
+    [[nodiscard]] Access access(std::size_t begin, std::size_t end, AccessMode mode) {
+        return {root().id, origin + begin, origin + end, mode};
+    }
+    [[nodiscard]] Access whole(AccessMode mode) { return access(0, size, mode); }
+    [[nodiscard]] bool is_image() const { return type != CL_MEM_OBJECT_BUFFER; }
+    /// Where the program's own memory has these bytes, for CL_MEM_USE_HOST_PTR.
+    [[nodiscard]] std::byte *host_memory(std::size_t at) const {
+        return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at : nullptr;
+    }
+
+    const Ref<ContextObject> context;
+    const cl_mem_flags flags;
+    const std::size_t size;  ///< bytes; of an image without gaps
+    cl_mem_object_type type = CL_MEM_OBJECT_BUFFER;
+    void *host_ptr = nullptr;
+    std::vector<cl_mem_properties> properties;
+    Ref<MemObject> parent;           ///< of a sub-buffer, or the buffer that an image is made of
+    std::size_t origin = 0;          ///< in the root
+    BufferId id = 0;                 ///< of a root
+    MemoryKeeper *keeper = nullptr;  ///< of a root
+    // Of an image:
+    cl_image_format format{};
+    cl_image_desc desc{};
+    std::size_t element_size = 0;
+    Pitches pitches;  ///< of the program's memory or the buffer, if it is made of such; else without gaps
+
+    std::vector<Mapped> mappings;
+    // Of CL_MEM_USE_HOST_PTR:
+    bool seen_by_host = false;          ///< the program has mapped or read it
+    std::optional<Process> written_by;  ///< whose device wrote it first
+
+    /// Has the program's callbacks called, in the reverse order, when it ends. Held by the object, and from its end on by
+    /// its native objects: commands may use them, and with them the program's own memory, for longer.
+    struct Destruction {
+        explicit Destruction(cl_mem memory_in) : memory(memory_in) {}
+        Destruction(const Destruction &) = delete;
+        Destruction &operator=(const Destruction &) = delete;
+        ~Destruction() { call_at_end(callbacks, memory, call_elsewhere); }
+
+        const cl_mem memory;
+        EndCallbacks<cl_mem> callbacks;
+    };
+    const std::shared_ptr<Destruction> destruction = std::make_shared<Destruction>(handle());
+    const std::shared_ptr<const void> life = std::make_shared<char>();
+
+private:
+    [[nodiscard]] Mem make_native(Space &space);
+    void make_early(Space &space);
+
+    std::vector<std::pair<Space *, Mem>> natives_;
+    std::vector<MemObject *> sub_buffers_;
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,154 @@
+#include "cluster/objects/object.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cluster/objects/lock.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+std::vector<std::function<void()>> &callbacks() {
+    static thread_local std::vector<std::function<void()>> list;
+    return list;
+}
+
+thread_local bool is_callback_thread = false;
+std::atomic<bool> stopped = false;  // stop_callbacks()
+
+class CallbackThread {
+public:
+    CallbackThread() {
+        std::thread([this] { run(); }).detach();
+    }
+
+    void add(std::function<void()> callback) {
+        {
+            const std::lock_guard lock(mutex_);
+            waiting_.push_back(std::move(callback));
+        }
+        filled_.notify_one();
+    }
+
+private:
+    [[noreturn]] void run() {
+        is_callback_thread = true;
+        for (;;) {
+            std::unique_lock lock(mutex_);
+            filled_.wait(lock, [this] { return !waiting_.empty(); });
+            std::function<void()> call = std::move(waiting_.front());
+            waiting_.pop_front();
+            lock.unlock();
+            if (!stopped) call();
+            call = nullptr;
+            run_callbacks();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable filled_;
+    std::deque<std::function<void()>> waiting_;
+};
+
+}  // namespace
+
+thread_local bool ApiMutex::held_here_ = false;
+
+ApiMutex &api_mutex() {
+    static auto &mutex = *new ApiMutex;
+    return mutex;
+}
+
+namespace {
+
+// Objects that nobody holds.
+class Dropped {
+public:
+    using Entry = std::pair<void *, void (*)(void *)>;
+
+    void add(Entry entry) {
+        const std::lock_guard lock(mutex_);
+        entries_.push_back(entry);
+        some_ = true;
+    }
+    [[nodiscard]] bool some() const { return some_; }
+    /// Under the platform's lock.
+    void end() {
+        // An object's end may leave another one without holders.
+        while (some_) {
+            std::vector<Entry> now;
+            {
+                const std::lock_guard lock(mutex_);
+                now.swap(entries_);
+                some_ = false;
+            }
+            for (const auto &[object, end] : now) end(object);
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<Entry> entries_;
+    std::atomic<bool> some_ = false;
+};
+
+Dropped &dropped() {
+    static auto &all = *new Dropped;
+    return all;
+}
+
+// Who has the lock looks again after leaving it, so none is forgotten.
+void end_dropped() {
+    while (dropped().some() && api_mutex().try_lock()) {
+        dropped().end();
+        api_mutex().unlock();
+    }
+}
+
+}  // namespace
+
+void end_later(void *object, void (*end)(void *)) {
+    dropped().add({object, end});
+    if (!ApiMutex::held_here()) call_elsewhere(end_dropped);
+}
+
+Locked::~Locked() {
+    dropped().end();
+    api_mutex().unlock();
+    end_dropped();
+}
+
+void call_elsewhere(std::function<void()> callback) {
+    if (stopped) return;
+    static auto &thread = *new CallbackThread;  // it outlives the program's main
+    thread.add(std::move(callback));
+}
+
+void stop_callbacks() { stopped = true; }
+
+bool in_callback() { return is_callback_thread; }
+
+std::unordered_map<const void *, Kind> &argument_objects() {
+    static auto &all = *new std::unordered_map<const void *, Kind>;
+    return all;
+}
+
+void call_later(std::function<void()> callback) {
+    callbacks().push_back(std::move(callback));
+    ++later_callbacks;
+}
+
+void run_later_callbacks() {
+    while (!callbacks().empty()) {
+        std::vector<std::function<void()>> now;
+        now.swap(callbacks());
+        later_callbacks -= static_cast<unsigned>(now.size());
+        for (const auto &call : now) call();
+    }
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,138 @@
+#include "cluster/objects/program.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "cluster/calls/call.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+
+cl_program ProgramObject::native(const Space &space) const {
+    for (const auto &[of, program] : natives)
+        if (of == &space) return program.get();
+    return nullptr;
+}
+
+bool ProgramObject::has(const DeviceObject &device) const { return devices.contains(device); }
+
+bool ProgramObject::has_executable_for(const DeviceObject &device) const {
+    return executables.contains(device) || (device.parent && has_executable_for(*device.parent));
+}
+
+void ProgramObject::built_for(const DeviceList &built, bool well, std::uint64_t how) {
+    DeviceList have;
+    for (const auto &device : executables)
+        if (!built.contains(*device)) have.add(*device);
+    for (const auto &device : built)
+        if (well) have.add(*device);
+    executables = std::move(have);
+    made_for(built, well, how);
+}
+
+void ProgramObject::compiled_for(const DeviceList &built, bool well, std::uint64_t how) {
+    compiled = well;
+    made_for(built, well, how);
+}
+
+void ProgramObject::made_for(const DeviceList &built, bool well, std::uint64_t how) {
+    for (const auto &device : built) {
+        std::uint64_t &hash = made_of[device.get()];
+        hash = mixed(hash + how + (well ? 0 : device->number));
+    }
+    answers = {};
+}
+
+const std::vector<std::size_t> &ProgramObject::alike() const {
+    if (!answers.alike.empty()) return answers.alike;
+    std::map<std::tuple<std::uint32_t, std::uint64_t, bool>, std::size_t> first;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        const auto hash = made_of.find(devices[i].get());
+        answers.alike.push_back(
+            first
+                .try_emplace(
+                    {devices[i]->type, hash != made_of.end() ? hash->second : 0, has_executable_for(*devices[i])}, i)
+                .first->second);
+    }
+    return answers.alike;
+}
+
+std::vector<Process> ProgramObject::answerers() const {
+    DeviceList first;
+    for (std::size_t i = 0; i < devices.size(); ++i)
+        if (alike()[i] == i) first.add(*devices[i]);
+    return processes_of(first);
+}
+
+KernelObject::KernelObject(ProgramObject &program_in, std::shared_ptr<const KernelInfo> info_in)
+    : program(&program_in), info(std::move(info_in)), arguments(info->count) {
+    ++program->kernels;
+}
+
+KernelObject::~KernelObject() { --program->kernels; }
+
+bool KernelObject::reads_only(cl_uint index, const MemObject &memory) const {
+    if ((memory.flags & CL_MEM_READ_ONLY) != 0) return true;
+    if (info->arguments.empty()) return false;
+    const ArgumentInfo &known = info->arguments[index];
+    if (memory.is_image()) return known.access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
+    return known.address == CL_KERNEL_ARG_ADDRESS_CONSTANT || (known.type_qualifier & CL_KERNEL_ARG_TYPE_CONST) != 0;
+}
+
+void KernelObject::add_accesses(std::vector<Access> &accesses) const {
+    for (cl_uint i = 0; i < arguments.size(); ++i) {
+        MemObject *const memory = arguments[i].memory.get();
+        if (memory == nullptr) continue;
+        // It may leave some bytes as they were.
+        accesses.push_back(memory->whole(reads_only(i, *memory) ? AccessMode::read : AccessMode::read_write));
+    }
+}
+
+KernelObject::Native &KernelObject::native_entry(Space &space) {
+    for (Native &native : natives_)
+        if (native.space == &space) return native;
+    cl_int code = CL_SUCCESS;
+    Kernel kernel = Kernel::adopt(clCreateKernel(program->native(space), info->name.c_str(), &code));
+    check(code, "clCreateKernel");
+    natives_.push_back({&space, std::move(kernel), std::vector<std::uint64_t>(arguments.size())});
+    return natives_.back();
+}
+
+cl_kernel KernelObject::native(Space &space) {
+    Native &native = native_entry(space);
+    for (cl_uint i = 0; i < arguments.size(); ++i)
+        if (native.versions[i] != arguments[i].version) set_native(native, i);
+    return native.kernel.get();
+}
+
+void KernelObject::set_native(Native &native, cl_uint index) {
+    Argument &argument = arguments[index];
+    cl_int code = CL_SUCCESS;
+    if (argument.is_memory) {
+        MemObject *const object = argument.memory.get();
+        const cl_mem memory = object != nullptr ? object->native(*native.space) : nullptr;
+        code = clSetKernelArg(native.kernel.get(), index, sizeof memory, &memory);
+    } else if (SamplerObject *const object = argument.sampler.get(); object != nullptr) {
+        const cl_sampler sampler = native_sampler(*object, *native.space);
+        code = clSetKernelArg(native.kernel.get(), index, sizeof sampler, &sampler);
+    } else {
+        code = clSetKernelArg(native.kernel.get(), index, argument.size,
+                              argument.is_local ? nullptr : argument.value.data());
+    }
+    check(code, "clSetKernelArg");
+    native.versions[index] = argument.version;
+}
+
+cl_sampler native_sampler(SamplerObject &sampler, Space &space) {
+    for (const auto &[of, native] : sampler.natives)
+        if (of == &space) return native;
+    cl_int code = CL_SUCCESS;
+    // The call of OpenCL 1: every platform has it.
+    const cl_sampler native =
+        clCreateSampler(space.context.get(), sampler.normalized, sampler.addressing, sampler.filter, &code);
+    check(code, "clCreateSampler");
+    sampler.natives.emplace_back(&space, native);
+    return native;
+}
+
+}  // namespace cldist::cluster

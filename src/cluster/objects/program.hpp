@@ -1,0 +1,131 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/objects/context.hpp"
+#include "cluster/objects/memory.hpp"
+
+namespace cldist::cluster {
+
+/// What is known of a kernel's argument.
+struct ArgumentInfo {
+    cl_kernel_arg_address_qualifier address = 0;
+    cl_kernel_arg_access_qualifier access = 0;
+    cl_kernel_arg_type_qualifier type_qualifier = 0;
+    std::string type;
+    std::string name;
+};
+
+/// What is known of a kernel on a device.
+struct OnDevice {
+    std::size_t work_group_size = 0;
+    std::array<std::size_t, 3> compile_work_group_size{};
+    std::size_t preferred_multiple = 0;
+    cl_ulong local_size = 0;  ///< without that of arguments
+    cl_ulong private_size = 0;
+};
+
+/// The same in all processes.
+struct KernelInfo {
+    std::string name;
+    std::string attributes;
+    cl_uint count = 0;                    ///< of arguments
+    std::vector<ArgumentInfo> arguments;  ///< empty if the platform doesn't tell
+    std::vector<OnDevice> devices;        ///< in the order of the program's devices
+};
+
+class ProgramObject final : public Object<ProgramObject, cl_program, Kind::program> {
+public:
+    ProgramObject(ContextObject &context_in, DeviceList devices_in)
+        : context(&context_in), devices(std::move(devices_in)) {}
+
+    /// The native program of a space; null if it has none there.
+    [[nodiscard]] cl_program native(const Space &space) const;
+    /// Whether it is for this device.
+    [[nodiscard]] bool has(const DeviceObject &device) const;
+    /// A sub-device has its parent's, too.
+    [[nodiscard]] bool has_executable_for(const DeviceObject &device) const;
+    /// These devices have been built for, `well` or not, from what `how` stands for: the same of the same program is the same.
+    /// Where it failed every device has a log of its own.
+    void built_for(const DeviceList &built, bool well, std::uint64_t how);
+    /// The same where they have been compiled for: there is something to link.
+    void compiled_for(const DeviceList &built, bool well, std::uint64_t how);
+    /// For each device the place of the first one that answers alike: it is of the same type, and was built for alike.
+    [[nodiscard]] const std::vector<std::size_t> &alike() const;
+    /// The processes of those that answer for others.
+    [[nodiscard]] std::vector<Process> answerers() const;
+
+    const Ref<ContextObject> context;
+    const DeviceList devices;
+    std::optional<std::string> source;  ///< of what clCreateProgramWithSource made
+    std::vector<std::pair<Space *, Program>> natives;
+    std::map<const DeviceObject *, std::string> build_options;  ///< as they were given
+    DeviceList executables;                                     ///< the devices that have one, in the order built
+    std::map<const DeviceObject *, std::uint64_t> made_of;      ///< what stands for how it was made for a device
+    bool compiled = false;                                      ///< there is something to link
+    bool tells_of_arguments = false;                            ///< with clGetKernelArgInfo: it was built to
+    unsigned kernels = 0;                                       ///< attached to it
+
+    /// What the processes have told each other since it was built last.
+    struct Answers {
+        std::map<std::string, std::shared_ptr<const KernelInfo>> kernels;
+        std::map<cl_program_info, Blob> infos;
+        std::map<std::pair<std::size_t, cl_program_build_info>, Blob> build_infos;  ///< by place and parameter
+        std::vector<std::size_t> binary_sizes;  ///< by device; empty if not told yet
+        std::vector<std::size_t> alike;         ///< empty if not yet found
+    };
+    mutable Answers answers;
+
+private:
+    void made_for(const DeviceList &built, bool well, std::uint64_t how);
+};
+
+class KernelObject final : public Object<KernelObject, cl_kernel, Kind::kernel> {
+public:
+    KernelObject(ProgramObject &program_in, std::shared_ptr<const KernelInfo> info_in);
+    ~KernelObject();
+
+    struct Argument {
+        bool set = false;
+        std::vector<std::byte> value;  ///< if it is neither a memory object, a sampler nor local memory
+        std::size_t size = 0;
+        // Not held: a program could not tell the kernel to let go (OpenCL 3.0, clSetKernelArg).
+        Weak<MemObject> memory;  ///< may be null for a memory object: then the kernel gets a null pointer
+        Weak<SamplerObject> sampler;
+        bool is_memory = false;
+        bool is_local = false;
+        std::uint64_t version = 0;
+    };
+
+    /// The native kernel with all arguments set. Throws an Error if the native platform refuses one.
+    cl_kernel native(Space &space);
+    /// What the kernel does with memory objects.
+    void add_accesses(std::vector<Access> &accesses) const;
+
+    const Ref<ProgramObject> program;
+    const std::shared_ptr<const KernelInfo> info;
+    std::vector<Argument> arguments;
+
+private:
+    struct Native {
+        Space *space;
+        Kernel kernel;
+        std::vector<std::uint64_t> versions;  ///< of the arguments that it has
+    };
+
+    [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
+    Native &native_entry(Space &space);
+    void set_native(Native &native, cl_uint index);
+
+    std::vector<Native> natives_;
+};
+
+/// The native sampler of a space. Throws an Error.
+cl_sampler native_sampler(SamplerObject &sampler, Space &space);
+
+}  // namespace cldist::cluster

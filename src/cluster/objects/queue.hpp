@@ -1,0 +1,71 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cluster/objects/context.hpp"
+#include "cluster/objects/ending.hpp"
+#include "cluster/schedule/promise.hpp"
+#include "cluster/schedule/schedule.hpp"
+
+namespace cldist::cluster {
+
+/// Results that are promised, as far as they are still on their way. In this process; null if none is.
+struct Promise {
+    std::shared_ptr<Ending> landed;    ///< all are in the program's memory, which may be used otherwise
+    std::shared_ptr<Ending> incoming;  ///< those of other processes' devices are there
+};
+
+class QueueObject;
+
+/// Who keeps account of this process's queues. Under the lock.
+class QueueKeeper {
+public:
+    /// The queue is about to be gone.
+    virtual void forget(QueueObject &queue) = 0;
+
+protected:
+    ~QueueKeeper() = default;
+};
+
+class QueueObject final : public Object<QueueObject, cl_command_queue, Kind::queue> {
+public:
+    QueueObject(ContextObject &context_in, DeviceObject &device_in, cl_command_queue_properties properties_in)
+        : context(&context_in),
+          device(&device_in),
+          space(context_in.space(device_in.memory)),
+          properties(properties_in) {}
+    ~QueueObject() {
+        if (keeper != nullptr) keeper->forget(*this);
+    }
+
+    /// Whether its device is this process's.
+    [[nodiscard]] bool is_native() const { return static_cast<bool>(native); }
+    [[nodiscard]] bool in_order() const { return (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0; }
+
+    const Ref<ContextObject> context;
+    const Ref<DeviceObject> device;
+    Space *const space;  ///< the device's, or null if it is another process's
+    const cl_command_queue_properties properties;
+    std::vector<cl_queue_properties> property_list;  ///< as it was given
+    Queue native;
+    QueueId id = unordered;
+    QueueKeeper *keeper = nullptr;     ///< of a queue of this process
+    bool used = false;                 ///< since the last clFinish began
+    std::shared_ptr<Ending> finished;  ///< when that ends
+    QueuePromises<Promise> promises;
+
+    // Of a queue of this process, for Executor::keep_back():
+    unsigned since_marker = 0;             ///< commands
+    std::deque<cldist::Event> milestones;  ///< markers, each so many commands behind the one before
+
+    // Of an in-order queue of this process, for Steps:
+    CommandId last = 0;                                       ///< enqueued
+    CommandId bare = 0;                                       ///< the last one without an event
+    CommandId ended = 0;                                      ///< all up to this one have
+    std::deque<std::pair<CommandId, cldist::Event>> markers;  ///< each behind that command
+};
+
+}  // namespace cldist::cluster

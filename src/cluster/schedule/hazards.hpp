@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cluster/schedule/interval_map.hpp"
+
+namespace cldist::cluster {
+
+/// Number of a command in the order of enqueues, the same in all processes; from 1.
+using CommandId = std::uint64_t;
+using QueueId = std::uint32_t;
+/// The queue of commands on out-of-order queues, and of transfers: no other step is before or after them by itself.
+inline constexpr QueueId unordered = ~QueueId{0};
+
+/// What one process does for a command: the command itself (part 0), or one of its transfers (from 1).
+struct Step {
+    CommandId command = 0;
+    std::uint32_t part = 0;
+
+    bool operator==(const Step &) const = default;
+    bool operator<(const Step &other) const {
+        return command != other.command ? command < other.command : part < other.part;
+    }
+};
+
+/// The steps that use the memory of one buffer on one device, and which of them must wait for which: whoever reads
+/// waits for who wrote last, whoever writes for who read since or wrote last. Not thread-safe. Ranges are [begin, end).
+class Hazards {
+public:
+    explicit Hazards(std::size_t size) : uses_(size) {}
+
+    /// A step on `queue` reads or writes the range. Appends to `after` whom it must wait for, some perhaps twice; left
+    /// out are those that are before it on the same in-order queue, and those of commands before `over`, which are
+    /// known to have ended. `over` never decreases.
+    void read(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over, std::vector<Step> &after);
+    void write(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over, std::vector<Step> &after);
+
+    [[nodiscard]] std::size_t pieces() const { return uses_.pieces(); }
+    /// How many uses have been looked at so far: what the functions above cost beside the pieces.
+    [[nodiscard]] std::uint64_t looked_at() const { return looked_at_; }
+
+private:
+    struct Use {
+        Step step;
+        QueueId queue = unordered;
+
+        bool operator==(const Use &) const = default;
+    };
+    /// Readers are those since the writer. They may be over: these are looked for once they may be half of all.
+    struct Uses {
+        Use writer;                   // command 0: nobody
+        std::vector<Use> in_order;    // each in-order queue's last reader, by queue
+        std::vector<Step> unordered;  // readers of no such queue, by command
+        std::size_t forget_at = few;  // so many readers
+
+        bool operator==(const Uses &other) const {
+            return writer == other.writer && in_order == other.in_order && unordered == other.unordered;
+        }
+    };
+    static constexpr std::size_t few = 8;
+
+    void forget(Uses &uses, CommandId over);
+    void add_reader(Uses &uses, const Use &reader);
+    static void add_wait(const Use &use, const Use &by, CommandId over, std::vector<Step> &after);
+    void tidy(CommandId over);
+
+    IntervalMap<Uses> uses_;
+    std::size_t tidy_at_ = 16;  // pieces
+    std::uint64_t looked_at_ = 0;
+};
+
+}  // namespace cldist::cluster

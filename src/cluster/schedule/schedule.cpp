@@ -1,0 +1,162 @@
+#include "cluster/schedule/schedule.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace cldist::cluster {
+
+namespace {
+
+bool reads(AccessMode mode) { return mode != AccessMode::write; }
+bool writes(AccessMode mode) { return mode != AccessMode::read; }
+
+void sort_unique(std::vector<Step> &steps) {
+    if (steps.size() < 2) return;
+    std::sort(steps.begin(), steps.end());
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+}
+
+void clear(Decisions &decisions) {
+    decisions.after.clear();
+    decisions.completions_sent.clear();
+    decisions.completions_awaited.clear();
+    decisions.transfers.clear();
+    decisions.result.from.reset();
+    decisions.result.to.clear();
+}
+
+}  // namespace
+
+Schedule::Schedule(Topology topology, Process self)
+    : topology_(std::move(topology)), self_(self), sent_(topology_.processes()), received_(topology_.processes()) {}
+
+BufferId Schedule::create_buffer(std::size_t size, Contents contents) {
+    Buffer buffer{Residency(topology_, size, contents), {}};
+    if (released_.empty()) {
+        buffers_.push_back(std::move(buffer));
+        return static_cast<BufferId>(buffers_.size() - 1);
+    }
+    const BufferId id = released_.back();
+    released_.pop_back();
+    buffers_[id] = std::move(buffer);
+    return id;
+}
+
+void Schedule::release_buffer(BufferId buffer) {
+    buffers_[buffer] = {Residency(topology_, 0, Contents::undefined), {}};
+    released_.push_back(buffer);
+}
+
+const Decisions &Schedule::decide(const Command &command) {
+    const Process owner = topology_.process_of(command.device);
+    clear(decisions_);
+    decisions_.event.command = ++last_;
+    decisions_.event.process = owner;
+    decisions_.event.told_all = command.result_to_all;
+    decisions_.actual = owner == self_;
+
+    for (Event *event : command.wait_list) {
+        wait_for(*event, owner);
+    }
+    for (const Access &access : command.accesses) {
+        if (!reads(access.mode)) continue;
+        copies_.clear();
+        buffers_[access.buffer].residency.read(topology_, command.device, access.begin, access.end, copies_);
+        for (const Copy &copy : copies_) {
+            move(access.buffer, copy, command.device);
+        }
+    }
+    // Whatever a command reads is what was there before it wrote.
+    for (const Access &access : command.accesses) {
+        if (writes(access.mode)) {
+            buffers_[access.buffer].residency.write(topology_, command.device, access.begin, access.end);
+        }
+    }
+
+    if (decisions_.actual) {
+        const Step step{last_, 0};
+        for (const Access &access : command.accesses) {
+            Hazards &uses = hazards(access.buffer, command.device);
+            if (writes(access.mode)) {
+                uses.write(access.begin, access.end, step, command.queue, over_, decisions_.after);
+            } else {
+                uses.read(access.begin, access.end, step, command.queue, over_, decisions_.after);
+            }
+        }
+        sort_unique(decisions_.after);
+    }
+    if (command.result_to_all) decisions_.result = relay(owner);
+    return decisions_;
+}
+
+/// Tells the process of the command that waits, once.
+void Schedule::wait_for(Event &event, Process waiting) {
+    if (event.process == waiting || event.told_all || (self_ != event.process && self_ != waiting)) return;
+    const auto at = std::lower_bound(event.told.begin(), event.told.end(), waiting);
+    if (at != event.told.end() && *at == waiting) return;
+    event.told.insert(at, waiting);
+    if (self_ == event.process) {
+        decisions_.completions_sent.push_back({event.command, message_to(waiting)});
+    } else {
+        decisions_.completions_awaited.push_back({event.command, message_from(event.process)});
+    }
+}
+
+/// This process's part in a copy for the command that is being decided.
+void Schedule::move(BufferId buffer, const Copy &copy, Device target) {
+    const Process giver = topology_.process_of(copy.source);
+    const Process getter = topology_.process_of(target);
+    const bool gives = giver == self_;
+    const bool gets = getter == self_;
+    if (!gives && !gets) return;
+
+    Transfer transfer{};
+    transfer.kind = gives && gets ? Transfer::Kind::copy : gives ? Transfer::Kind::send : Transfer::Kind::receive;
+    transfer.buffer = buffer;
+    transfer.begin = copy.begin;
+    transfer.end = copy.end;
+    transfer.source = copy.source;
+    transfer.target = target;
+    if (giver != getter) transfer.message = gives ? message_to(getter) : message_from(giver);
+    transfer.step = {last_, static_cast<std::uint32_t>(decisions_.transfers.size() + 1)};
+    if (gives) {
+        hazards(buffer, copy.source).read(copy.begin, copy.end, transfer.step, unordered, over_, transfer.after);
+    }
+    if (gets) hazards(buffer, target).write(copy.begin, copy.end, transfer.step, unordered, over_, transfer.after);
+    sort_unique(transfer.after);
+    decisions_.transfers.push_back(std::move(transfer));
+}
+
+Relay Schedule::tell_all(Event &event) {
+    if (event.told_all) return {};
+    event.told_all = true;
+    return relay(event.process);
+}
+
+Relay Schedule::relay(Process root) {
+    Relay relay;
+    const Topology::Branch branch = topology_.branch(root, self_);
+    if (branch.parent) relay.from = message_from(*branch.parent);
+    for (const Process child : branch.children) {
+        relay.to.push_back(message_to(child));
+    }
+    return relay;
+}
+
+void Schedule::over(CommandId command) {
+    assert(command <= last_ + 1);
+    over_ = std::max(over_, command);
+}
+
+Hazards &Schedule::hazards(BufferId buffer, Device device) {
+    Buffer &entry = buffers_[buffer];
+    if (entry.hazards.empty()) {
+        for (std::uint32_t i = 0; i < topology_.devices_in(self_); ++i) {
+            entry.hazards.emplace_back(entry.residency.holders().size());
+        }
+    }
+    return entry.hazards[topology_.local_number(device)];
+}
+
+}  // namespace cldist::cluster

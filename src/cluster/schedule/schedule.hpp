@@ -1,0 +1,161 @@
+/// Decide at enqueue: what each process has to do for a command, from the calls that all processes make alike.
+///
+/// Every process has a Schedule and tells it all enqueues, of its own devices and of others', in the program's order.
+/// It answers what this process must do. No message is needed to agree, and nothing here waits, asks OpenCL or calls
+/// MPI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cluster/schedule/hazards.hpp"
+#include "cluster/schedule/residency.hpp"
+#include "cluster/schedule/topology.hpp"
+
+namespace cldist::cluster {
+
+/// The same in all processes. Numbers of released buffers are given again.
+using BufferId = std::uint32_t;
+
+enum class AccessMode : std::uint8_t {
+    read,
+    write,       ///< every byte
+    read_write,  ///< whatever may write some bytes and leave others
+};
+
+/// What a command does with bytes [begin, end) of a buffer. A sub-buffer is a range of its parent.
+struct Access {
+    BufferId buffer;
+    std::size_t begin;
+    std::size_t end;
+    AccessMode mode;
+};
+
+/// What a process knows of the event of a command, beside the native one; lives as long as it may be in wait lists.
+struct Event {
+    CommandId command = 0;
+    Process process = 0;    ///< whose command it is
+    bool told_all = false;  ///< every process gets to know its end, or did
+    /// In `process`: who else gets to know its end, in order; elsewhere: this process, if it does.
+    std::vector<Process> told;
+};
+
+/// A command as it is enqueued.
+struct Command {
+    Device device;
+    QueueId queue = unordered;          ///< its queue if that is in-order: one device's, and no other queue's number
+    std::span<const Access> accesses;   ///< ranges may overlap
+    std::span<Event *const> wait_list;  ///< without user events, which every process has itself
+    bool result_to_all = false;         ///< what it reads goes to the host memory of every process: reads and maps
+};
+
+/// Names a message: the `number`th from one process to the other, counted alike at both ends. It has nothing to do with
+/// the order in which messages are sent.
+struct Message {
+    Process peer;
+    std::uint64_t number;
+
+    bool operator==(const Message &) const = default;
+};
+
+/// Bytes that a device of this process gives or gets.
+struct Transfer {
+    enum class Kind : std::uint8_t {
+        send,     ///< from `source`, here, to `message.peer`
+        receive,  ///< by `target`, here, from `message.peer`
+        copy,     ///< both are here
+    };
+    Kind kind;
+    BufferId buffer;
+    std::size_t begin;
+    std::size_t end;
+    Device source;
+    Device target;
+    Message message;          ///< not for a copy
+    Step step;                ///< its name
+    std::vector<Step> after;  ///< which of this process's steps it waits for
+};
+
+/// That a command has ended.
+struct Completion {
+    CommandId command;
+    Message message;
+};
+
+/// What all processes get to know, along a tree: first the message comes in, then it goes out to others. At the root
+/// it goes out when the command has ended.
+struct Relay {
+    std::optional<Message> from;  ///< not at the root
+    std::vector<Message> to;
+};
+
+/// What this process has to do for a command.
+struct Decisions {
+    Event event;                                  ///< to be kept if the program wants an event
+    bool actual = false;                          ///< the command's device is here: it is to be enqueued
+    std::vector<Step> after;                      ///< if it is: whom it waits for beside its queue and its wait list
+    std::vector<Completion> completions_sent;     ///< by this process, each when the command it names has ended
+    std::vector<Completion> completions_awaited;  ///< by the command's own process
+    std::vector<Transfer> transfers;              ///< parts 1, 2, …
+    Relay result;                                 ///< of a command with `result_to_all`
+};
+
+/// Not thread-safe. Every function but `over` and the queries has to be called by all processes, in one order.
+///
+/// **Conflicts** (two steps use overlapping bytes of one device's memory, and one writes) are put in the order of their
+/// enqueues, whatever the queues and wait lists say; where these order them, it is in the same way. Commands on
+/// different devices use different memories: a reader need not wait for a later writer elsewhere, it has its own copy.
+///
+/// Every step waits only for steps of commands enqueued before, or for transfers of its own command: nothing can wait
+/// in a circle.
+class Schedule {
+public:
+    Schedule(Topology topology, Process self);
+
+    /// `size` in bytes.
+    BufferId create_buffer(std::size_t size, Contents contents);
+    /// No later command may name it. Its memory must outlive the steps that use it.
+    void release_buffer(BufferId buffer);
+
+    /// Enqueues a command. The result is valid until the next call.
+    const Decisions &decide(const Command &command);
+
+    /// The host program waits for the event, or asks for its status or its profiling information: all processes do, so
+    /// all get to know its end. Empty if they do already.
+    Relay tell_all(Event &event);
+
+    /// All of this process's steps for commands before `command` have ended: nobody needs to wait for them any more.
+    void over(CommandId command);
+
+    [[nodiscard]] const Topology &topology() const { return topology_; }
+    [[nodiscard]] const Residency &residency(BufferId buffer) const { return buffers_[buffer].residency; }
+
+private:
+    struct Buffer {
+        Residency residency;
+        std::vector<Hazards> hazards;  // by local number of the device; empty until one is used
+    };
+
+    void wait_for(Event &event, Process waiting);
+    void move(BufferId buffer, const Copy &copy, Device target);
+    Hazards &hazards(BufferId buffer, Device device);
+    Relay relay(Process root);
+    Message message_to(Process peer) { return {peer, sent_[peer]++}; }
+    Message message_from(Process peer) { return {peer, received_[peer]++}; }
+
+    Topology topology_;
+    Process self_;
+    CommandId last_ = 0;
+    CommandId over_ = 1;  // commands before it
+    std::vector<Buffer> buffers_;
+    std::vector<BufferId> released_;
+    std::vector<std::uint64_t> sent_;      // messages, to each process
+    std::vector<std::uint64_t> received_;  // messages, from each process
+    Decisions decisions_;
+    std::vector<Copy> copies_;  // of one access; kept for its memory
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,99 @@
+#include "cluster/schedule/topology.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+namespace cldist::cluster {
+
+namespace {
+
+/// Numbers in a binomial tree of `count`, in which 0 is the root: the parent of n is n without its highest bit.
+std::uint32_t parent_of(std::uint32_t n) { return n - std::bit_floor(n); }
+
+template <typename Use>
+void for_each_child(std::uint32_t n, std::uint32_t count, Use &&use) {
+    for (std::uint32_t bit = std::bit_ceil(n + 1); bit < count - n; bit *= 2) {
+        use(n + bit);
+    }
+}
+
+/// The number of `index` among `count`, counted round from `first`.
+std::uint32_t from(std::uint32_t first, std::uint32_t index, std::uint32_t count) {
+    return (index + count - first) % count;
+}
+
+}  // namespace
+
+Topology::Topology(const std::vector<std::uint32_t> &host_of_process, const std::vector<Process> &process_of_device)
+    : hosts_(host_of_process),
+      devices_in_(host_of_process.size()),
+      devices_(process_of_device.size()),
+      order_(process_of_device.size()),
+      members_of_process_(host_of_process.size()),
+      number_on_host_(host_of_process.size()) {
+    std::unordered_map<std::uint32_t, std::uint32_t> numbers;
+    for (Process process = 0; process < processes(); ++process) {
+        const auto [at, is_new] = numbers.try_emplace(hosts_[process], static_cast<std::uint32_t>(members_.size()));
+        if (is_new) members_.emplace_back();
+        number_on_host_[process] = static_cast<std::uint32_t>(members_[at->second].size());
+        members_[at->second].push_back(process);
+        members_of_process_[process] = at->second;
+    }
+
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](Device a, Device b) {
+        const Process p = process_of_device[a];
+        const Process q = process_of_device[b];
+        return std::tie(members_of_process_[p], p) < std::tie(members_of_process_[q], q);
+    });
+    // Runs of devices with the same process, and with the same host.
+    const auto set_runs = [&](const auto &key, auto member) {
+        for (std::uint32_t begin = 0; begin < devices();) {
+            std::uint32_t end = begin;
+            while (end < devices() && key(order_[end]) == key(order_[begin])) {
+                ++end;
+            }
+            for (std::uint32_t place = begin; place < end; ++place) {
+                devices_[order_[place]].*member = {begin, end};
+            }
+            begin = end;
+        }
+    };
+    set_runs([&](Device d) { return process_of_device[d]; }, &DeviceEntry::in_process);
+    set_runs([&](Device d) { return hosts_[process_of_device[d]]; }, &DeviceEntry::on_host);
+    for (std::uint32_t place = 0; place < devices(); ++place) {
+        DeviceEntry &entry = devices_[order_[place]];
+        entry.place = place;
+        entry.process = process_of_device[order_[place]];
+        ++devices_in_[entry.process];
+    }
+}
+
+Topology::Branch Topology::branch(Process root, Process of) const {
+    const auto hosts = static_cast<std::uint32_t>(members_.size());
+    const std::uint32_t root_host = members_of_process_[root];
+    const std::uint32_t host = members_of_process_[of];
+    const auto leader_of = [&](std::uint32_t h) { return h == root_host ? root : members_[h].front(); };
+    const std::vector<Process> &mates = members_[host];
+    const auto count = static_cast<std::uint32_t>(mates.size());
+    const std::uint32_t leader_index = number_on_host_[leader_of(host)];
+    const std::uint32_t number = from(leader_index, number_on_host_[of], count);  // among its host's processes
+
+    Branch branch;
+    if (number > 0) {
+        branch.parent = mates[(leader_index + parent_of(number)) % count];
+    } else {
+        const std::uint32_t host_number = from(root_host, host, hosts);
+        if (host_number > 0) branch.parent = leader_of((root_host + parent_of(host_number)) % hosts);
+        for_each_child(host_number, hosts,
+                       [&](std::uint32_t n) { branch.children.push_back(leader_of((root_host + n) % hosts)); });
+    }
+    for_each_child(number, count,
+                   [&](std::uint32_t n) { branch.children.push_back(mates[(leader_index + n) % count]); });
+    return branch;
+}
+
+}  // namespace cldist::cluster

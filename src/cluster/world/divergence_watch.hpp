@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <mpi.h>
+
+#include "cluster/calls/call_log.hpp"
+
+namespace cldist::cluster {
+
+/// Ends the job when its processes' calls differ: one process prints the first call that does, as both have it, and
+/// calls MPI_Abort with exit status 1, whatever the program's threads are doing. A process that is slower than others
+/// makes the same calls as long as those that it has made are the same.
+///
+/// A thread in each process, which sleeps but for some microseconds twenty times a second and at checkpoints, tells the
+/// processes with the next ranks how many calls there were, and their hash. Of two neighbours the one further ahead
+/// compares. So far ahead that it has forgotten the other one's last checkpoint, by millions of calls, it can't.
+class DivergenceWatch {
+public:
+    /// Collective over `comm`, which is duplicated. MPI has to be at MPI_THREAD_MULTIPLE. Throws an Error.
+    DivergenceWatch(MPI_Comm comm, CallLog &log);
+    DivergenceWatch(const DivergenceWatch &) = delete;
+    DivergenceWatch &operator=(const DivergenceWatch &) = delete;
+    /// Without finish(): this process compares no more; not collective.
+    ~DivergenceWatch();
+
+    /// To be called once when the program has ended and `program_end` is recorded, before MPI_Finalize. Returns when all
+    /// processes have ended after the same calls, however long that takes. Throws an Error.
+    void finish();
+
+private:
+    enum Tag : int { report, hashes, answer, verdict };
+
+    /// What neighbours tell each other.
+    struct Report {
+        CallHash last{0, 0};
+        std::uint64_t checkpoint_hash = 0;  ///< of the last checkpoint, in case `last` is no longer known there
+        std::uint64_t ended = 0;
+
+        bool operator==(const Report &) const = default;
+    };
+    struct Neighbour {
+        int rank;
+        Report told;
+        Report theirs;
+        bool compared = true;  ///< `theirs` is equal to ours as far as we know
+    };
+    struct Sending {
+        int to;
+        Tag tag;
+        std::string bytes;
+        MPI_Request request = MPI_REQUEST_NULL;
+    };
+
+    void run();
+    bool round();
+    bool receive();
+    void take(int from, Tag tag, const std::string &bytes);
+    [[nodiscard]] bool differ(Neighbour &neighbour) const;
+    bool tell(Neighbour &neighbour);
+    void send(int to, Tag tag, std::string bytes);
+    void part();
+    void end_job(std::string_view message);
+    [[nodiscard]] bool all_ended();
+
+    CallLog &log_;
+    MPI_Comm comm_ = MPI_COMM_NULL;
+    int rank_ = 0;
+    std::vector<Neighbour> neighbours_;
+    std::list<Sending> sendings_;
+    bool differs_ = false;
+    MPI_Request barrier_ = MPI_REQUEST_NULL;
+    std::atomic<bool> ended_{false};
+    std::atomic<bool> stop_{false};
+    std::thread thread_;
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "cluster/objects/lock.hpp"
+#include "cluster/world/world.hpp"
+
+namespace cldist::cluster {
+
+/// How one call asks other processes: as Agreement says, without the lock meanwhile. What the call still needs must be held.
+/// To be made before the call leaves the lock for the first time.
+class Exchange {
+public:
+    Blob from(Process root, Blob mine) const {
+        if (agreement_.alone()) return mine;
+        const Unlocked unlocked;
+        return agreement_.from(call_, root, std::move(mine));
+    }
+    std::vector<Blob> of(std::span<const Process> some, Blob mine) const {
+        if (agreement_.alone()) return {std::move(mine)};
+        const Unlocked unlocked;
+        return agreement_.of(call_, some, std::move(mine));
+    }
+    [[nodiscard]] int least(int mine) const {
+        if (agreement_.alone()) return mine;
+        const Unlocked unlocked;
+        return agreement_.least(call_, mine);
+    }
+    /// `work` has the lock.
+    [[nodiscard]] int in_turn(std::span<const Process> some, int begin,
+                              const std::function<int(int before)> &work) const {
+        const auto locked = [&](int before) {
+            const std::lock_guard lock(api_mutex());
+            return work(before);
+        };
+        const Unlocked unlocked;
+        return agreement_.in_turn(call_, some, begin, locked);
+    }
+
+private:
+    const Agreement &agreement_ = World::get().agreement();
+    const CallHash call_ = World::get().calls().last();
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cluster/calls/call_log.hpp"
+#include "cluster/execution/executor.hpp"
+#include "cluster/objects/device.hpp"
+#include "cluster/schedule/schedule.hpp"
+#include "cluster/world/agreement.hpp"
+#include "cluster/world/divergence_watch.hpp"
+
+namespace cldist::cluster {
+
+/// All processes of the job and their devices, as this one knows them. There is one, from the program's first question
+/// about devices to its end.
+class World {
+public:
+    /// Whether this process is one of an MPI job, or was told to be a cluster by itself (CLDIST_CLUSTER=on). Asks MPI
+    /// nothing: programs that load OpenCL, mpirun's own among them, must not be disturbed.
+    static bool is_wanted();
+    /// Joins the other processes at the first call; collective then. Throws an Error.
+    static World &get();
+
+    [[nodiscard]] Agreement &agreement() { return agreement_; }
+    [[nodiscard]] bool alone() const { return agreement_.alone(); }
+    [[nodiscard]] Process self() const { return agreement_.self(); }
+    [[nodiscard]] Schedule &schedule() { return schedule_; }
+    [[nodiscard]] Executor &executor() { return executor_; }
+    [[nodiscard]] CallLog &calls() { return calls_; }
+    [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
+    [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
+    [[nodiscard]] QueueId next_queue() { return next_queue_++; }
+
+private:
+    struct Found {
+        std::vector<std::uint32_t> hosts;  // of each process
+        std::vector<Process> processes;    // of each memory
+        std::vector<MemoryTraits> memories;
+        std::vector<Ref<DeviceObject>> devices;
+    };
+
+    World();
+    static Found find_devices(Agreement &agreement);
+    void end();
+
+    Agreement agreement_;
+    Found found_;
+    Schedule schedule_;
+    MPI_Comm comm_;  // of messages
+    Executor executor_;
+    CallLog calls_;
+    std::unique_ptr<DivergenceWatch> watch_;  // null for a process alone
+    std::uint64_t last_number_ = 0;
+    QueueId next_queue_ = 0;
+};
+
+}  // namespace cldist::cluster

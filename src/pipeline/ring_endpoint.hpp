@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "events/record.hpp"
+#include "pipeline/endpoint.hpp"
+#include "pipeline/plan.hpp"
+#include "pipeline/ring.hpp"
+
+namespace cldist {
+
+/// The process at the other side of a ring.
+struct RingPeer {
+    std::string name;             ///< "rank 3"
+    std::function<bool()> lives;  ///< any thread
+};
+
+/// The far end of a message whose blocks pass through a ring: the device's end, here and there, copies to and from it, and
+/// what is left is to say so. Takes the ring, which take() was called for, and gives it back at its own end.
+class RingEndpoint final : public Endpoint {
+public:
+    RingEndpoint(std::shared_ptr<Ring> ring, RingPeer peer, Direction direction, const Plan &plan, std::size_t size,
+                 std::shared_ptr<Record> record);
+    ~RingEndpoint() override;
+
+    void start(const Block &block) override;
+    void skip(const Block &block) override;
+    Outcome ended(const Block &block) override;
+    Outcome close() override;
+
+private:
+    [[nodiscard]] bool passed(const Block &block) const;
+    void pass(std::size_t filled);
+    [[nodiscard]] bool left_alone();
+
+    const std::shared_ptr<Ring> ring_;
+    const RingPeer peer_;
+    const bool sends_;
+    const std::size_t count_;
+    std::vector<std::uint64_t> start_ns_;  ///< per slot
+    const std::shared_ptr<Record> record_;
+    std::uint64_t look_ns_ = 0;  ///< when to look next whether the peer lives
+    bool alone_ = false;
+    bool clean_ = false;  ///< the receiver has seen all blocks
+    bool given_back_ = false;
+};
+
+}  // namespace cldist

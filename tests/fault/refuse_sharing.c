@@ -1,0 +1,97 @@
+/* Preloaded: refuses what memory that processes share is made of, as CLDIST_TEST_REFUSES says. */
+#undef _FILE_OFFSET_BITS /* both names of a call are defined here */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int refuses(const char *what) {
+    const char *refused = getenv("CLDIST_TEST_REFUSES");
+    return refused != NULL && strcmp(refused, what) == 0;
+}
+
+int socket(int domain, int type, int protocol) {
+    static int (*next)(int, int, int);
+    if (domain == AF_UNIX && (type & 0xf) == SOCK_DGRAM && refuses("socket")) {
+        errno = EACCES;
+        return -1;
+    }
+    if (next == NULL) {
+        *(void **)&next = dlsym(RTLD_NEXT, "socket");
+    }
+    return next(domain, type, protocol);
+}
+
+int socketpair(int domain, int type, int protocol, int sockets[2]) {
+    static int (*next)(int, int, int, int[2]);
+    if (domain == AF_UNIX && (type & 0xf) == SOCK_SEQPACKET && refuses("socketpair")) {
+        errno = EMFILE;
+        return -1;
+    }
+    if (next == NULL) {
+        *(void **)&next = dlsym(RTLD_NEXT, "socketpair");
+    }
+    return next(domain, type, protocol, sockets);
+}
+
+int memfd_create(const char *name, unsigned flags) {
+    static int (*next)(const char *, unsigned);
+    if (strcmp(name, "cldist") == 0 && refuses("memfd")) {
+        errno = EMFILE;
+        return -1;
+    }
+    if (next == NULL) {
+        *(void **)&next = dlsym(RTLD_NEXT, "memfd_create");
+    }
+    return next(name, flags);
+}
+
+/* MPI shares memory of its own. */
+static int is_cldists(int fd) {
+    char link[64];
+    char name[64] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return readlink(link, name, sizeof name - 1) > 0 && strncmp(name, "/memfd:cldist", strlen("/memfd:cldist")) == 0;
+}
+
+int posix_fallocate64(int fd, off64_t offset, off64_t size) {
+    static int (*next)(int, off64_t, off64_t);
+    if (is_cldists(fd) && refuses("memory")) {
+        return ENOSPC;
+    }
+    if (next == NULL) {
+        *(void **)&next = dlsym(RTLD_NEXT, "posix_fallocate64");
+    }
+    return next(fd, offset, size);
+}
+
+int posix_fallocate(int fd, off_t offset, off_t size) { return posix_fallocate64(fd, offset, size); }
+
+/* A process that may have no more descriptors gets a message without them. */
+ssize_t recvmsg(int socket_fd, struct msghdr *message, int flags) {
+    static ssize_t (*next)(int, struct msghdr *, int);
+    if (next == NULL) {
+        *(void **)&next = dlsym(RTLD_NEXT, "recvmsg");
+    }
+    ssize_t bytes = next(socket_fd, message, flags);
+    int type = 0;
+    socklen_t size = sizeof type;
+    if (bytes > 0 && message->msg_controllen != 0 && getsockopt(socket_fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+        ((type == SOCK_DGRAM && refuses("link")) || (type == SOCK_SEQPACKET && refuses("ring")))) {
+        for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL; header = CMSG_NXTHDR(message, header)) {
+            int fd = -1;
+            if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+                memcpy(&fd, CMSG_DATA(header), sizeof fd);
+                close(fd);
+            }
+        }
+        message->msg_controllen = 0;
+        message->msg_flags |= MSG_CTRUNC;
+    }
+    return bytes;
+}

@@ -1,0 +1,26 @@
+#!/bin/bash
+# An OpenCL program on two hosts under an installed `cldist run`, with nothing but what mpirun needs in the environment.
+#
+#   installed.sh PROJECT_ROOT BUILD_FOLDER PROGRAM
+set -u
+
+root=$1 build=$2 program=$3
+# shellcheck source=tests/network/lab.sh
+# shellcheck source-path=SCRIPTDIR source=lab.sh
+. "$root/tests/network/lab.sh"
+make_lab "$root"
+
+folder=$(mktemp -d)
+DESTDIR=$folder meson install -C "$build" --no-rebuild --quiet || { echo "FAILED: meson install"; exit 1; }
+cldist=$(find "$folder" -path '*/bin/cldist')
+icd=$(find "$folder" -name cldist-cluster.icd)
+echo "$folder$(cat "$icd")" >"$icd" # as if it had been installed there
+
+# netlab's own mpirun; each rank is what `cldist run` starts on its host.
+output=$(env -u LD_LIBRARY_PATH timeout 100 "$netlab" run -n 2 --timeout 90 -- \
+    "$cldist" run --rank --look --devices cpu -- "$program" --devices 2 2>&1)
+status=$?
+echo "$output"
+rm -rf "$folder"
+[ "$status" = 0 ] || { echo "FAILED: the job ended with $status"; exit 1; }
+grep -q ' 2 devices: .*correct' <<<"$output" || { echo "FAILED: no result of two devices"; exit 1; }

@@ -1,0 +1,184 @@
+#include "cluster_devices.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include <CL/cl.h>
+#include <fmt/format.h>
+
+#include "base/config.hpp"
+#include "base/status.hpp"
+#include "cluster/world/device_choice.hpp"
+#include "cluster/world/native_icds.hpp"
+#include "doctor_mpi.hpp"
+#include "ocl/query.hpp"
+#include "program.hpp"
+
+namespace cldist::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int wrong_usage = 2;
+
+std::string describe(cl_device_id device) {
+    const cl_device_type type = cluster::type_of(device);
+    const char *const word = (type & CL_DEVICE_TYPE_GPU) != 0           ? "GPU"
+                             : (type & CL_DEVICE_TYPE_CPU) != 0         ? "CPU"
+                             : (type & CL_DEVICE_TYPE_ACCELERATOR) != 0 ? "accelerator"
+                                                                        : "other device";
+    return fmt::format("{} ({})", device_string(device, CL_DEVICE_NAME), word);
+}
+
+std::string name_of(cl_platform_id platform) {
+    std::array<char, 256> name{};
+    clGetPlatformInfo(platform, CL_PLATFORM_NAME, name.size() - 1, name.data(), nullptr);
+    return name.data();
+}
+
+// What the linker says of a library, without its name, which is said already.
+std::string why_not_opened(const std::string &library) {
+    const char *const text = dlerror();
+    std::string why = text != nullptr ? text : "it can't be opened";
+    if (const std::string prefix = library + ": "; why.starts_with(prefix)) why.erase(0, prefix.size());
+    return why;
+}
+
+std::string platform_failure() {
+    const std::string folder = vendors();
+    std::string library;
+    std::getline(std::ifstream(folder + "cldist-cluster.icd"), library);
+    if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
+        return fmt::format("{}: {}", library, why_not_opened(library));
+    for (const cl_platform_id platform : all_platforms())
+        if (name_of(platform) == "cldist") return {};
+    return fmt::format("the OpenCL loader does not take it from {}", folder);
+}
+
+std::vector<std::string> unopened(std::string_view places) {
+    std::vector<std::string> failures;
+    for (const std::string &library : cluster::native_libraries(places))
+        if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
+            failures.push_back(fmt::format("{}: {}", library, why_not_opened(library)));
+    return failures;
+}
+
+// "2 x a (GPU), b (CPU)"
+std::string list_of(const std::vector<std::string> &devices) {
+    std::string list;
+    for (std::size_t i = 0, count = 0; i < devices.size(); i += count) {
+        const auto other = std::find_if(devices.begin() + static_cast<std::ptrdiff_t>(i), devices.end(),
+                                        [&](const std::string &device) { return device != devices[i]; });
+        count = static_cast<std::size_t>(other - devices.begin()) - i;
+        list += list.empty() ? "" : ", ";
+        list += count == 1 ? devices[i] : fmt::format("{} x {}", count, devices[i]);
+    }
+    return list;
+}
+
+// Why there are no devices for a process.
+std::string lack_of(const ClusterAnswer &found) {
+    if (!found.there.empty())
+        return fmt::format("CLDIST_DEVICES={} gives no device; there are: {}", found.choice, list_of(found.there));
+    if (found.places.empty()) return "CLDIST_NATIVE_ICDS is set, but names no drivers";
+    if (!found.left_out.empty())
+        return fmt::format("no OpenCL driver in {} can be opened: {}", found.places, fmt::join(found.left_out, "; "));
+    return fmt::format(
+        "no OpenCL driver in {} has a device; install one: pocl-opencl-icd for the processor, or that of the GPU's "
+        "maker",
+        found.places);
+}
+
+}  // namespace
+
+std::string vendors() {
+    // Beside this program where it was built, in share/ where it was installed. Without the slash the loader of CUDA finds
+    // nothing.
+    const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+    for (const char *relative : {"vendors", CLDIST_VENDORS})
+        if (fs::exists(folder / relative / "cldist-cluster.icd")) return fs::canonical(folder / relative) / "";
+    throw std::runtime_error(fmt::format("cldist-cluster.icd is not where it was installed, {}",
+                                         (folder / CLDIST_VENDORS).lexically_normal().string()));
+}
+
+ClusterAnswer look_as_process(std::size_t number, std::size_t processes) {
+    // The loader reads them at its first call; programs under `cldist run` do not have them.
+    for (const char *name : {"OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"}) unsetenv(name);
+    ClusterAnswer found;
+    found.platform_failure = platform_failure();
+    found.places = config().native_icds;
+    found.choice = config().devices;
+    found.left_out = unopened(found.places);
+    const std::vector<cl_platform_id> platforms = cluster::open_native_icds(found.places);
+    for (const cl_platform_id platform : platforms)
+        for (const cl_device_id device : cluster::devices_of(platform)) found.there.push_back(describe(device));
+    try {
+        for (const auto &devices : cluster::choose_devices(platforms, found.choice, number, processes))
+            for (const cl_device_id device : devices) found.mine.push_back(describe(device));
+    } catch (const Error &error) {
+        found.choice_failure = error.status().message;
+    }
+    return found;
+}
+
+Answer ask_cluster(std::size_t number, std::size_t processes, const std::string &devices) {
+    Environment environment = rank_environment(this_environment(), vendors(), devices, nullptr);
+    environment["CLDIST_CLUSTER"] = "on";  // whether or not MPI's launcher started this process
+    std::vector<std::string> variables;
+    for (const auto &[name, value] : environment) variables.push_back(fmt::format("{}={}", name, value));
+    return ask("cluster", {number, processes}, std::move(variables));
+}
+
+Refusal refusal_of(const Answer &answer) {
+    if (answer.value.is_null())
+        return {fmt::format("the OpenCL drivers were tried in a child process, which {}", answer.failure), 0};
+    const auto found = answer.value.get<ClusterAnswer>();
+    if (!found.platform_failure.empty())
+        return {fmt::format("the cluster platform does not load: {}", found.platform_failure), 1};
+    if (!found.choice_failure.empty())
+        return {found.choice_failure + (found.there.empty() ? "" : "; there are: " + list_of(found.there)),
+                wrong_usage};
+    if (found.mine.empty()) return {lack_of(found), wrong_usage};
+    return {};
+}
+
+Finding judge_cluster(const Answer &answer) {
+    const std::string topic = "cluster platform";
+    const Refusal refusal = refusal_of(answer);
+    if (answer.value.is_null() || refusal.status == 1)
+        return problem(topic, refusal.text, "`cldist run` can't be used; was the library installed as a whole?");
+    // Without it all else can be used.
+    if (refusal.status != 0)
+        return note(topic, refusal.text, "programs under `cldist run` would see no device of this host");
+    return ok(topic, fmt::format("loads, and finds {}", list_of(answer.value.get<ClusterAnswer>().there)));
+}
+
+Finding cluster_finding() {
+    try {
+        return judge_cluster(ask_cluster(0, 1));
+    } catch (const std::runtime_error &error) {  // nothing is installed for it
+        return judge_cluster({{}, error.what()});
+    }
+}
+
+int list_devices() {
+    const Job job;
+    const Answer answer =
+        ask_cluster(static_cast<std::size_t>(job.host_rank()), static_cast<std::size_t>(job.host_size()));
+    const std::string mine = answer.value.is_null() || refusal_of(answer).status != 0
+                                 ? refusal_of(answer).text
+                                 : list_of(answer.value.get<ClusterAnswer>().mine);
+    const std::vector<std::string> of_all = job.gather(mine);
+    for (std::size_t rank = 0; rank < of_all.size(); ++rank)
+        fmt::print("rank {} (host {}): {}\n", rank, job.host_names()[rank], of_all[rank]);
+    return 0;
+}
+
+}  // namespace cldist::tool

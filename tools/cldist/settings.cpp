@@ -1,0 +1,38 @@
+#include "settings.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/config.hpp"
+#include "terminal.hpp"
+
+namespace cldist::tool {
+
+int print_settings(const std::vector<std::string_view> &environment) {
+    std::vector<std::string> complaints;
+    const std::vector<SettingText> settings = settings_of(read_config(environment, complaints));
+    std::size_t widest = 0;
+    for (const SettingText &setting : settings)
+        widest = std::max(widest, std::string_view(setting.name).size() + 1 + setting.value.size());
+    for (const SettingText &setting : settings) {
+        const auto begins = [&](std::string_view end) {
+            return [prefix = fmt::format("{}{}", setting.name, end)](std::string_view text) {
+                return text.starts_with(prefix);
+            };
+        };
+        const bool set = std::ranges::any_of(environment, begins("="));
+        const bool refused = std::ranges::any_of(complaints, begins("="));
+        const char *const origin = refused ? "default; the environment's value can't be read"
+                                   : set   ? "environment"
+                                           : "default";
+        const std::string text = fmt::format("{}={}", setting.name, setting.value);
+        fmt::print("{}{:{}}  {}\n", coloured(text, set && !refused ? Colour::bold : Colour::none), "",
+                   widest - text.size(), origin);
+    }
+    for (const std::string &complaint : complaints) fmt::print("{}: {}\n", coloured("PROBLEM", Colour::red), complaint);
+    return complaints.empty() ? 0 : 1;
+}
+
+}  // namespace cldist::tool

@@ -1,0 +1,24 @@
+// What most sources include, compiled once for each target that asks for it (-Dprecompiled_headers=true). No source relies on it.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <CL/cl.h>
+#include <fmt/format.h>
+#include <mpi.h>
