@@ -44,7 +44,7 @@ extern "C" {
 /** A message that no cldist command sent (a plain MPI_Send) met this receive, on a communicator without
  *  cldist_wire=plain. It was taken off the wire. */
 #define CL_MESSAGE_NOT_RECOGNIZED -1206
-/** The far end could not do its part: its wait list or its device failed. */
+/** The far end, or a process of a collective, could not do its part: its wait list or its device failed. */
 #define CL_PEER_TRANSFER_FAILED -1207
 /** MPI reported an error; CL_TRANSFER_MPI_ERROR has it. */
 #define CL_MPI_ERROR -1208
@@ -56,6 +56,10 @@ extern "C" {
 #define CL_FILE_ERROR -1211
 /** The file ended before as many bytes were read as asked for. */
 #define CL_END_OF_FILE -1212
+/** The MPI datatype is MPI_DATATYPE_NULL, is empty, has gaps, or (in reductions) is not one of MPI's own. */
+#define CL_INVALID_MPI_DATATYPE -1213
+/** The operator of a reduction is not one of MPI's own. */
+#define CL_INVALID_MPI_OP -1214
 
 /* ---- Initialisation ----------------------------------------------------------------------------------------------
  * A process forked from one that has used the library has none of its threads: there all calls of this header return
@@ -379,6 +383,170 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
                                           size_t offset, size_t size, MPI_File file, MPI_Offset file_offset,
                                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                           cl_event *event);
+
+/* ---- Collectives -------------------------------------------------------------------------------------------------
+ * Counterparts of MPI's collective operations, non-blocking or blocking as the other commands are, with buffer and offset in
+ * place of each address. Common to all of them:
+ *
+ * Arguments are MPI's. Offsets are bytes, counts and displacements elements of the datatype; they are size_t and may pass
+ * INT_MAX. Arrays are read during the call. Arguments that MPI calls significant at the root alone are ignored elsewhere.
+ * A datatype is one of MPI's own, or derived from them without gaps; bytes are moved as they are. Reductions take MPI's own
+ * datatypes and operators (not those of MPI_Op_create); between the members of MPI_DOUBLE_INT and the like bytes may change.
+ *
+ * MPI_IN_PLACE. A process works in place if what it gives lies in the same bytes of the same buffer that MPI_IN_PLACE would
+ * have it in: of Reduce (at the root), Allreduce, Reduce_scatter and Alltoall(v) both ranges begin at the same place, and
+ * both counts and displacements of an Alltoallv are equal; of Gather(v) at the root and Allgather(v) it gives its own part of
+ * what it gets; of Scatter(v) the root gets its own part of what it gives. Ranges may overlap in no other way.
+ *
+ * Order. The calls count among the collective calls on `comm`: all its processes must make them in the same order,
+ * collective calls of the program's own on `comm` among them. So matched, the commands do not meet those calls: they have a
+ * communicator of the library's own. A command starts as other commands do, and takes part in its turn: behind the commands
+ * that were enqueued before it on `comm`, whatever their queues. Who waits for the event of a command, with a command
+ * enqueued before it on `comm`, waits for ever.
+ *
+ * The event completes when all processes have taken part and this one's part is done. Buffers that are only given may be
+ * changed then.
+ *
+ * Blocking calls return when the command is complete. Those of one communicator match non-blocking ones.
+ *
+ * Failure. A command fails in all processes, with CL_PEER_TRANSFER_FAILED, if in one of them its wait list failed, an
+ * earlier command of its in-order queue, or the device when it was read; it has taken part nevertheless, so that nobody waits
+ * for ever. What was to be got is then undefined. If the device fails to take what was got, the command fails in that
+ * process alone. If MPI refuses an operator for a datatype (MPI_BAND of MPI_FLOAT), it fails with CL_MPI_ERROR.
+ * The event may fail before the process has taken part: it has when clGetTransferInfo(CL_TRANSFER_STAGES) tells of a
+ * CL_STAGE_MESSAGE. A call that returns an error does not take part, unless it is blocking and returns
+ * CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed command: the others wait, for ever if it is not
+ * called again. If sizes do not match between processes the outcome is undefined, as with MPI.
+ *
+ * Host memory. A process of `comm` can't take part with an MPI call: commands match commands alone.
+ *
+ * Lifetime. The library retains queue, buffers and events until the command ends. `comm` must not be freed before the command
+ * has taken part. Memory: where a range can't be used in place, page-locked host memory for all of it is needed, but of
+ * Bcast, Reduce and Allreduce for blocks of 4 MiB.
+ *
+ * Threads. Thread-safe; but two threads that enqueue commands on one communicator must agree on an order, as with MPI.
+ *
+ * Errors, in the order of the checks (the process does not take part if there is one):
+ * CL_MPI_NOT_INITIALIZED, CL_MPI_THREAD_LEVEL_TOO_LOW as above;
+ * CL_INVALID_COMMUNICATOR     as above, or if `comm` is an inter-communicator;
+ * CL_INVALID_RANK             if `root` is not a rank of the communicator;
+ * CL_INVALID_MPI_DATATYPE, CL_INVALID_MPI_OP as above;
+ * CL_INVALID_VALUE            if an array is NULL that is significant, or if the process's own part has not as many bytes where
+ *                             it is given as where it is got;
+ * then as for messages; CL_INVALID_VALUE also if ranges overlap but not as in place;
+ * CL_MPI_ERROR                if the communicator can't be duplicated. */
+
+/** Enqueues a command that completes when all processes of `comm` have started it.
+ *
+ *  Counterpart of MPI_Barrier. */
+cl_int clEnqueueBarrierMPI(cl_command_queue command_queue, cl_bool blocking, MPI_Comm comm,
+                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that copies `count` elements of the buffer of rank `root` into those of the others.
+ *
+ *  Counterpart of MPI_Bcast. */
+cl_int clEnqueueBcastBufferMPI(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                               size_t count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that combines the elements of all processes, each with those at the same place, and leaves them with
+ *  rank `root`. `recv_buffer` and `recv_offset` are significant there alone.
+ *
+ *  Counterpart of MPI_Reduce. */
+cl_int clEnqueueReduceBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                size_t send_offset, cl_mem recv_buffer, size_t recv_offset, size_t count,
+                                MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm,
+                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/** The same, and leaves them with all processes.
+ *
+ *  Counterpart of MPI_Allreduce. */
+cl_int clEnqueueAllreduceBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                   size_t send_offset, cl_mem recv_buffer, size_t recv_offset, size_t count,
+                                   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                   const cl_event *event_wait_list, cl_event *event);
+
+/** The same, and leaves each process with as many of them as `recv_counts`, which all processes give alike, has for it, in
+ *  the order of the ranks.
+ *
+ *  Counterpart of MPI_Reduce_scatter. */
+cl_int clEnqueueReduceScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                       size_t send_offset, cl_mem recv_buffer, size_t recv_offset,
+                                       const size_t *recv_counts, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                       cl_event *event);
+
+/** Enqueues a command that brings what all processes give, equal numbers of bytes, to rank `root`, in the order of the
+ *  ranks. What begins with recv_ is significant there alone; `recv_count` is of one process.
+ *
+ *  Counterpart of MPI_Gather. */
+cl_int clEnqueueGatherBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
+                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/** The same with a number of elements for each process, and a place for them from `recv_offset` on.
+ *
+ *  Counterpart of MPI_Gatherv. */
+cl_int clEnqueueGathervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                 size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                 size_t recv_offset, const size_t *recv_counts, const size_t *recv_displacements,
+                                 MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                 const cl_event *event_wait_list, cl_event *event);
+
+/** As clEnqueueGatherBufferMPI, but all processes get all.
+ *
+ *  Counterpart of MPI_Allgather. */
+cl_int clEnqueueAllgatherBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                   size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                   size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
+                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/** As clEnqueueGathervBufferMPI, but all processes get all.
+ *
+ *  Counterpart of MPI_Allgatherv. */
+cl_int clEnqueueAllgathervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                    size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                    size_t recv_offset, const size_t *recv_counts, const size_t *recv_displacements,
+                                    MPI_Datatype recv_type, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                    const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that brings to each process its part, of equal numbers of bytes, of what rank `root` gives, in the
+ *  order of the ranks. What begins with send_ is significant there alone; `send_count` is of one process.
+ *
+ *  Counterpart of MPI_Scatter. */
+cl_int clEnqueueScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                 size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                 size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
+                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/** The same with a number of elements for each process, and a place where they are from `send_offset` on.
+ *
+ *  Counterpart of MPI_Scatterv. */
+cl_int clEnqueueScattervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                  size_t send_offset, const size_t *send_counts, const size_t *send_displacements,
+                                  MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset, size_t recv_count,
+                                  MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                  const cl_event *event_wait_list, cl_event *event);
+
+/** Enqueues a command that brings a part, of equal numbers of bytes, from each process to each. `send_count` and
+ *  `recv_count` are of one process.
+ *
+ *  Counterpart of MPI_Alltoall. In place it takes as much host memory again. */
+cl_int clEnqueueAlltoallBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                  size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                  size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
+                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+
+/** The same with a number of elements for each process and each direction, and places for them.
+ *
+ *  Counterpart of MPI_Alltoallv. In place it takes as much host memory again. */
+cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                   size_t send_offset, const size_t *send_counts, const size_t *send_displacements,
+                                   MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
+                                   const size_t *recv_counts, const size_t *recv_displacements, MPI_Datatype recv_type,
+                                   MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                   cl_event *event);
 
 /* ---- MPI requests and events ------------------------------------------------------------------------------------- */
 

@@ -109,12 +109,12 @@ void check_not_failed(const CommandArguments &command) {
                     fmt::format("an event of the wait list failed with status {}", status_text(status)));
 }
 
-QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges) {
+QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges, bool in_place) {
     const QueueInfo queue = queue_info(command.queue);
     for (const RangeArgument &range : ranges) check_buffer(range);
     check_contexts(queue, command, ranges);
     for (RangeArgument &range : ranges) check_bounds(range);
-    if (ranges.size() == 2) check_overlap(ranges[0], ranges[1]);
+    if (ranges.size() == 2 && !in_place) check_overlap(ranges[0], ranges[1]);
     check_wait_list(command);
     for (const RangeArgument &range : ranges) check_alignment(range, queue.device);
     if (command.blocking != CL_FALSE) check_not_failed(command);

@@ -51,8 +51,8 @@ struct Extent {
 };
 Extent extent_of(const RangeArgument &range);
 
-/// All checks that clEnqueueReadBuffer and clEnqueueReadBufferRect make, in their order.
-QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges);
+/// All checks that clEnqueueReadBuffer and clEnqueueReadBufferRect make, in their order. `in_place`: two ranges may overlap.
+QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges, bool in_place = false);
 
 /// That no event of the wait list has failed, which check_command() checks of blocking commands.
 void check_not_failed(const CommandArguments &command);

@@ -32,6 +32,7 @@ const char *name_of(Direction direction) {
         case Direction::from_file: return "file read";
         case Direction::request: return "MPI request";
         case Direction::event: return "MPI request of an event";
+        case Direction::collective: return "collective";
     }
     return "";
 }
@@ -43,9 +44,9 @@ Record::Record(Direction the_direction, int peer, int the_world_peer, int tag, s
     state_.size = size;
 }
 
-Record::Record(Direction the_direction, std::string the_file, std::size_t size)
+Record::Record(Direction the_direction, std::string the_far_end, std::size_t size)
     : direction(the_direction),
-      file(std::move(the_file)),
+      far_end(std::move(the_far_end)),
       world_peer(MPI_UNDEFINED),
       id(next_id()),
       created_ns(now_ns()) {
@@ -109,7 +110,10 @@ void Record::finished(const Status &status) {
         const std::lock_guard lock(mutex_);
         state_.phase = CL_COMPLETE;
         if (trace::enabled() && is_file(direction))
-            details = fmt::format(R"("file":"{}","bytes":{},"path":"{}","status":{})", trace::json_escaped(file),
+            details = fmt::format(R"("file":"{}","bytes":{},"path":"{}","status":{})", trace::json_escaped(far_end),
+                                  state_.bytes, cldist::name_of(state_.path), status.code);
+        else if (trace::enabled() && direction == Direction::collective)
+            details = fmt::format(R"("call":"{}","bytes":{},"path":"{}","status":{})", trace::json_escaped(far_end),
                                   state_.bytes, cldist::name_of(state_.path), status.code);
         else if (trace::enabled())
             details = fmt::format(R"("peer":{},"tag":{},"bytes":{},"path":"{}","status":{})", state_.peer, state_.tag,
@@ -149,6 +153,8 @@ std::string describe(const Record &record, std::uint64_t now) {
         progress = "waits for its wait list or its queue";
     else if (record.direction == Direction::recv && !s.matched)
         progress = "waits for a matching send";
+    else if (record.direction == Direction::collective && s.bytes == 0)
+        progress = "waits for other processes";
     else
         progress = fmt::format("moved {} of {} bytes", s.bytes, s.size);
     // Its announcement may have been taken by a call that does not know what it is.
@@ -156,8 +162,8 @@ std::string describe(const Record &record, std::uint64_t now) {
         progress +=
             " (only a cldist command, or an MPI call with MPI_CL_MEM, receives it; MPI_Recv with another datatype "
             "does on a communicator with the info key cldist_wire=plain)";
-    if (is_file(record.direction))
-        return fmt::format("{}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction), record.file, s.size,
+    if (is_file(record.direction) || record.direction == Direction::collective)
+        return fmt::format("{}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction), record.far_end, s.size,
                            progress, seconds);
     return fmt::format("{} {} {}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction),
                        record.direction == Direction::send ? "to" : "from", peer_name(s.peer), tag_name(s.tag), s.size,

@@ -16,8 +16,8 @@
 namespace cldist {
 
 /// Which way the bytes go; or, of a command that moves none itself, what it waits for: an MPI request, in place of which
-/// the user has an event, or an event, in place of which he has an MPI request.
-enum class Direction { send, recv, to_file, from_file, request, event };
+/// the user has an event, or an event, in place of which he has an MPI request; or both ways, among many.
+enum class Direction { send, recv, to_file, from_file, request, event, collective };
 [[nodiscard]] const char *name_of(Direction direction);
 /// Whether the bytes come from the device rather than going to it.
 [[nodiscard]] constexpr bool reads_device(Direction direction) {
@@ -64,11 +64,11 @@ public:
     /// `peer` is a rank of the command's communicator; `world_peer` the same process in MPI_COMM_WORLD, MPI_ANY_SOURCE,
     /// or MPI_UNDEFINED.
     Record(Direction direction, int peer, int world_peer, int tag, std::size_t size);
-    /// Of a transfer to or from a file of that name.
-    Record(Direction direction, std::string file, std::size_t size);
+    /// Of a transfer to or from a file of that name, or of a collective command.
+    Record(Direction direction, std::string far_end, std::size_t size);
 
     const Direction direction;
-    const std::string file;
+    const std::string far_end;  ///< the file, or the collective's name and communicator
     const int world_peer;
     const std::uint64_t id;  ///< unique in the process; the trace's id
     const std::uint64_t created_ns;

@@ -63,6 +63,18 @@ bool Communicator::complete() const {
     return std::find(block_ranks_.begin(), block_ranks_.end(), MPI_UNDEFINED) == block_ranks_.end();
 }
 
+std::shared_ptr<CollectiveLine> Communicator::collectives() const {
+    const std::lock_guard lock(mutex_);
+    if (collectives_ == nullptr) collectives_ = std::make_shared<CollectiveLine>(handle_);
+    return collectives_;
+}
+
+void Communicator::note_freed() {
+    freed_ = true;
+    const std::lock_guard lock(mutex_);
+    if (collectives_ != nullptr) collectives_->free();
+}
+
 Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)), self_(duplicate(MPI_COMM_SELF)) {
     check_mpi(PMPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
     links_ = std::make_shared<HostLinks>(host_, world_);
@@ -71,6 +83,7 @@ Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)), self_(duplic
 }
 
 Communicators::~Communicators() {
+    ending_ = true;
     std::vector<MPI_Comm> handles;
     for (const auto &[handle, communicator] : known_) handles.push_back(handle);
     for (const MPI_Comm handle : handles) PMPI_Comm_delete_attr(handle, keyval_);
@@ -154,8 +167,9 @@ std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Co
 }
 
 int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
-    static_cast<Communicator *>(communicator)->note_freed();
     auto &all = *static_cast<Communicators *>(self);
+    // At the end of MPI, which frees the duplicates for collectives itself, nobody frees the program's communicators.
+    if (!all.ending_) static_cast<Communicator *>(communicator)->note_freed();
     const std::lock_guard lock(all.mutex_);
     all.known_.erase(comm);
     return MPI_SUCCESS;

@@ -9,6 +9,7 @@
 
 #include "base/status.hpp"
 #include "events/record.hpp"
+#include "mpi_interop/collective_line.hpp"
 #include "mpi_interop/host_links.hpp"
 #include "mpi_interop/wire_choice.hpp"
 
@@ -49,8 +50,13 @@ public:
     [[nodiscard]] Wire wire() const { return wire_; }
     void note_wire(Wire wire) { wire_ = wire; }
 
+    /// Where its collective commands stand in line. The first call is a collective one on the communicator, of an intra-
+    /// communicator, but waits for nobody. Throws an Error.
+    std::shared_ptr<CollectiveLine> collectives() const;
+
     [[nodiscard]] bool freed() const { return freed_; }
-    void note_freed() { freed_ = true; }
+    /// It is being freed, by a collective call.
+    void note_freed();
 
 private:
     const MPI_Comm handle_;
@@ -61,6 +67,8 @@ private:
     const std::shared_ptr<HostLinks> links_;
     std::atomic<Wire> wire_{Wire::cldist};
     std::atomic<bool> freed_{false};
+    mutable std::mutex mutex_;
+    mutable std::shared_ptr<CollectiveLine> collectives_;
 };
 
 /// The communicators that commands have used, until they are freed. Thread-safe.
@@ -102,6 +110,7 @@ private:
     std::mutex mutex_;
     std::map<MPI_Comm, std::shared_ptr<Communicator>> known_;
     std::vector<MPI_Comm> foreign_;  ///< duplicates made by add_foreign()
+    bool ending_ = false;
 };
 
 /// A send of a message in blocks.

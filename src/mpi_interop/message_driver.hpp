@@ -31,6 +31,9 @@ public:
     void receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket);
     void receive(void *data, std::size_t bytes, MatchedMessage &message, MessageTicket &ticket);
 
+    /// Waits for what a call of MPI that returned `code` has begun.
+    void add(int code, MPI_Request request, MessageTicket &ticket);
+
     /// Looks for the receive's message, behind all receives announced before. Any thread.
     void match(PendingMatch &pending) { message_order().announce(pending, watches_); }
 
@@ -43,7 +46,6 @@ public:
     }
 
 private:
-    void add(int code, MPI_Request request, MessageTicket &ticket);
     bool poll_requests();
     bool poll_requests(std::size_t begin, std::size_t end);
     void close_gaps();

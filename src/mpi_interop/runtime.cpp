@@ -234,7 +234,7 @@ std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
     };
     const auto line_of = [&](const Unmatched &u) {
         const auto direction = static_cast<Direction>(u.direction);
-        if (direction == Direction::request || direction == Direction::event)
+        if (direction == Direction::request || direction == Direction::event || direction == Direction::collective)
             return fmt::format("rank {}: {}", u.rank, name_of(direction));
         const bool send = direction == Direction::send;
         const auto opposite = static_cast<int>(send ? Direction::recv : Direction::send);

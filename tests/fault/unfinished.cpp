@@ -110,6 +110,33 @@ void finalize_unmatched(const bare_device &d, int rank) {
     // The gate is never set, and the platform may wait for its queue when handles are released: leave them.
 }
 
+/// Rank 1 waits for a collective that rank 0 joins only once it has said so.
+void stalled_collective(const bare_device &d, int rank) {
+    if (rank == 0) {
+        ::sleep(4);  // as above
+    }
+    expect("the all-reduce",
+           clEnqueueAllreduceBufferMPI(d.queue, d.buffer, CL_TRUE, 0, d.buffer, 0, 100, MPI_INT, MPI_SUM,
+                                       MPI_COMM_WORLD, 0, nullptr, nullptr),
+           CL_SUCCESS);
+    MPI_Finalize();
+}
+
+/// MPI_Finalize with a collective that one process has not joined, on a communicator that has had others.
+void finalize_collective(const bare_device &d, int rank) {
+    expect("the first barrier", clEnqueueBarrierMPI(d.queue, CL_TRUE, MPI_COMM_WORLD, 0, nullptr, nullptr), CL_SUCCESS);
+    cl_event event = nullptr;
+    if (rank == 0) {
+        expect("the barrier", clEnqueueBarrierMPI(d.queue, CL_FALSE, MPI_COMM_WORLD, 0, nullptr, &event), CL_SUCCESS);
+    }
+    MPI_Finalize();
+    if (event != nullptr) {
+        expect("the barrier's status", status_told(event), CL_TRANSFER_ABANDONED);
+    }
+    std::fprintf(stderr, "rank %d came out of MPI_Finalize\n", rank);
+    std::fflush(stderr);
+}
+
 /// MPI_Finalize with an event of a receive that nothing matches, and a request of an event that nobody sets. The requests
 /// are freed, so that the program has done its part.
 void finalize_requests(const bare_device &d, int rank) {
@@ -303,6 +330,10 @@ int main(int argc, char **argv) {
         finalize_in_flight(d, rank);
     } else if (what == "finalize-unmatched") {
         finalize_unmatched(d, rank);
+    } else if (what == "stalled-collective") {
+        stalled_collective(d, rank);
+    } else if (what == "finalize-collective") {
+        finalize_collective(d, rank);
     } else if (what == "finalize-requests") {
         finalize_requests(d, rank);
     } else if (what == "exit-in-flight") {

@@ -1,0 +1,566 @@
+// Collective commands: see the section of that name in the header.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "api/arguments.hpp"
+#include "api/boundary.hpp"
+#include "api/event_table.hpp"
+#include "api/starting.hpp"
+#include "mpi_interop/collective_operations.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "ocl/query.hpp"
+
+using namespace cldist;
+
+namespace {
+
+using Operations = std::vector<std::unique_ptr<Operation>>;
+
+/// A buffer and an offset in place of MPI's address, with the elements from there on.
+struct Place {
+    cl_mem buffer;
+    std::size_t offset;  ///< bytes
+    std::size_t count;   ///< elements; of forms with sizes for each process ("v") see `counts`
+    MPI_Datatype type;
+    const std::size_t *counts = nullptr;
+    const std::size_t *displacements = nullptr;  ///< elements
+};
+
+/// Where and with whom.
+struct Group {
+    std::shared_ptr<Runtime> runtime;
+    std::shared_ptr<const Communicator> comm;
+    int rank = 0;
+    int size = 0;
+
+    explicit Group(MPI_Comm handle)
+        : runtime(Runtime::current()), comm(runtime->communicators().find(handle)), size(comm->peers()) {
+        int inter = 0;
+        PMPI_Comm_test_inter(handle, &inter);
+        if (inter != 0)
+            throw Error(CL_INVALID_COMMUNICATOR,
+                        "the communicator is an inter-communicator; collective commands need an "
+                        "intra-communicator");
+        PMPI_Comm_rank(handle, &rank);
+    }
+    void check_root(int root) const {
+        if (root < 0 || root >= size)
+            throw Error(CL_INVALID_RANK,
+                        fmt::format("root {} is not a rank of the communicator, 0 to {}", root, size - 1));
+    }
+};
+
+bool predefined(MPI_Datatype type) {
+    int integers = 0;
+    int addresses = 0;
+    int types = 0;
+    int combiner = MPI_COMBINER_DUP;
+    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    return combiner == MPI_COMBINER_NAMED;
+}
+
+/// Bytes from one element to the next. Throws an Error if the type is none that commands take.
+std::size_t element_of(MPI_Datatype type) {
+    if (type == MPI_DATATYPE_NULL) throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is MPI_DATATYPE_NULL");
+    int size = 0;
+    MPI_Aint begin = 0;
+    MPI_Aint extent = 0;
+    MPI_Aint true_begin = 0;
+    MPI_Aint true_extent = 0;
+    check_mpi(PMPI_Type_size(type, &size), "MPI_Type_size");
+    PMPI_Type_get_extent(type, &begin, &extent);
+    PMPI_Type_get_true_extent(type, &true_begin, &true_extent);
+    if (size <= 0) throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is empty");
+    const bool whole = begin == 0 && true_begin == 0 && extent == size && true_extent == size;
+    if (!whole && !predefined(type))
+        throw Error(CL_INVALID_MPI_DATATYPE,
+                    fmt::format("the datatype has {} bytes in an extent of {} from {} on: one without gaps is needed",
+                                size, extent, begin));
+    return static_cast<std::size_t>(extent);
+}
+
+std::size_t element_of_reduction(MPI_Datatype type, MPI_Op op) {
+    const std::size_t element = element_of(type);
+    if (!predefined(type)) throw Error(CL_INVALID_MPI_DATATYPE, "the datatype of a reduction is not one of MPI's own");
+    const std::array known{MPI_MAX, MPI_MIN, MPI_SUM,  MPI_PROD, MPI_LAND,   MPI_BAND,
+                           MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+    if (std::find(known.begin(), known.end(), op) == known.end())
+        throw Error(CL_INVALID_MPI_OP, "the operator is not one of MPI's own for reductions");
+    return element;
+}
+
+std::size_t bytes_of(std::size_t count, std::size_t element) {
+    std::size_t bytes = 0;
+    if (__builtin_mul_overflow(count, element, &bytes))
+        throw Error(CL_INVALID_VALUE, fmt::format("{} elements of {} bytes pass the size of memory", count, element));
+    return bytes;
+}
+
+/// A range of a buffer, and of forms with sizes for each process the parts that they have in it.
+struct Side {
+    RangeArgument range;
+    std::vector<Span> parts;
+};
+
+Side side_of(const Place &place, std::size_t element, Direction direction) {
+    return {{place.buffer, place.offset, bytes_of(place.count, element), direction}, {}};
+}
+
+/// The same of `processes` equal parts.
+Side even_side_of(const Place &place, std::size_t element, int processes, Direction direction) {
+    Place all = place;
+    all.count = bytes_of(place.count, static_cast<std::size_t>(processes));
+    return side_of(all, element, direction);
+}
+
+/// The same of parts with counts and displacements.
+Side uneven_side_of(const Place &place, std::size_t element, int processes, Direction direction) {
+    if (place.counts == nullptr || place.displacements == nullptr)
+        throw Error(CL_INVALID_VALUE, "the counts or the displacements are NULL");
+    std::vector<Span> parts;
+    std::size_t begin = SIZE_MAX;
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(processes); ++i) {
+        const Span part{bytes_of(place.displacements[i], element), bytes_of(place.counts[i], element)};
+        parts.push_back(part);
+        if (part.size == 0) continue;
+        if (part.offset > SIZE_MAX - part.size) throw Error(CL_INVALID_VALUE, "a part passes the size of memory");
+        begin = std::min(begin, part.offset);
+        end = std::max(end, part.offset + part.size);
+    }
+    begin = std::min(begin, end);
+    for (Span &part : parts) part.offset = part.size == 0 ? 0 : part.offset - begin;
+    if (place.offset > SIZE_MAX - begin) throw Error(CL_INVALID_VALUE, "a part passes the size of memory");
+    return {{place.buffer, place.offset + begin, end - begin, direction}, std::move(parts)};
+}
+
+/// The counts of a reduction that scatters, with their sum in elements.
+std::pair<std::vector<std::size_t>, std::size_t> counts_of(const std::size_t *counts, int processes) {
+    if (counts == nullptr) throw Error(CL_INVALID_VALUE, "the counts are NULL");
+    std::vector<std::size_t> all(counts, counts + processes);
+    std::size_t sum = 0;
+    for (const std::size_t count : all)
+        if (__builtin_add_overflow(sum, count, &sum))
+            throw Error(CL_INVALID_VALUE, "the counts pass the size of memory");
+    return {std::move(all), sum};
+}
+
+/// A call. What it gives and what it gets; nothing where this process has no such side.
+struct Call {
+    CommandArguments command;
+    Group group;
+    Collective what;
+    std::optional<Side> send{};
+    std::optional<Side> recv{};
+    /// If both lie in one buffer, bytes from the beginning of what is got to that of what is given that mean MPI_IN_PLACE.
+    std::ptrdiff_t in_place_at = 0;
+
+    // Found by check().
+    QueueInfo queue{};
+    bool in_place = false;
+    std::shared_ptr<DeviceResources> resources{};
+};
+
+bool is_in_place(const Call &call) {
+    if (!call.send || !call.recv) return false;
+    const Extent send = extent_of(call.send->range);
+    const Extent recv = extent_of(call.recv->range);
+    const bool within =
+        (recv.begin <= send.begin && send.end <= recv.end) || (send.begin <= recv.begin && recv.end <= send.end);
+    if (send.buffer != recv.buffer || send.begin == send.end || recv.begin == recv.end || !within) return false;
+    const auto same = [](const Span &a, const Span &b) { return a.offset == b.offset && a.size == b.size; };
+    const std::vector<Span> &parts = call.send->parts;
+    return static_cast<std::ptrdiff_t>(send.begin - recv.begin) == call.in_place_at &&
+           (call.what.kind != CollectiveKind::alltoallv ||
+            std::equal(parts.begin(), parts.end(), call.recv->parts.begin(), same));
+}
+
+void check(Call &call) {
+    std::vector<RangeArgument> ranges;
+    bool empty = false;  // what has no bytes overlaps nothing
+    for (const std::optional<Side> *side : {&call.send, &call.recv}) {
+        if (!*side) continue;
+        ranges.push_back((*side)->range);
+        empty = empty || ranges.back().size == 0;
+    }
+    call.in_place = is_in_place(call);
+    // Others wait for the command, whatever is known of its wait list.
+    CommandArguments apart_from_failures = call.command;
+    apart_from_failures.blocking = CL_FALSE;
+    call.queue = check_command(apart_from_failures, ranges, call.in_place || empty);
+    std::vector<cl_mem> buffers;
+    for (const RangeArgument &range : ranges) buffers.push_back(range.buffer);
+    call.resources = resources_of(call.queue, buffers);
+}
+
+/// The mappings of a command's sides. Where it works in place, one of both.
+class Mappings {
+public:
+    explicit Mappings(const Call &call) {
+        const auto larger = [&] { return call.send->range.size > call.recv->range.size ? &*call.send : &*call.recv; };
+        if (call.in_place) {
+            add(call, *larger(), CL_MAP_READ | CL_MAP_WRITE);
+            return;
+        }
+        if (call.send) add(call, *call.send, CL_MAP_READ);
+        if (call.recv) add(call, *call.recv, CL_MAP_WRITE);
+    }
+
+    [[nodiscard]] std::span<Mapping> all() { return all_; }
+    [[nodiscard]] std::byte *of(const Side &side) const {
+        const Extent extent = extent_of(side.range);
+        for (std::size_t i = 0; i < all_.size(); ++i) {
+            const Extent mapped = extent_of(sides_[i]->range);
+            const bool own = sides_[i] == &side;
+            if (all_[i].memory == nullptr || extent.buffer != mapped.buffer) continue;
+            if (own || (all_.size() == 1 && mapped.begin <= extent.begin && extent.end <= mapped.end))
+                return static_cast<std::byte *>(all_[i].memory) + (extent.begin - mapped.begin);
+        }
+        return nullptr;
+    }
+
+private:
+    void add(const Call &call, const Side &side, cl_map_flags flags) {
+        if (side.range.size == 0 || !may_map(side.range, *call.resources, nullptr)) return;
+        all_.push_back({side.range.buffer, side.range.offset, side.range.size, flags});
+        sides_.push_back(&side);
+    }
+
+    std::vector<Mapping> all_;
+    std::vector<const Side *> sides_;
+};
+
+// `caller_queue` as in DeviceRange. From now on the command stands in line.
+Operations make_operations(const Call &call, const Mappings &mappings, MessageDriver &driver,
+                           cl_command_queue caller_queue) {
+    const auto made = [&](const std::optional<Side> &side) {
+        if (!side) return CollectiveSide{};
+        const auto [buffer, offset] = held(side->range, *call.resources);
+        return CollectiveSide{{call.resources, Mem::share(buffer), offset, side->range.size, mappings.of(*side),
+                               Queue::share(caller_queue)},
+                              side->parts};
+    };
+    Operations operations;
+    operations.push_back(
+        make_collective(call.what, made(call.send), made(call.recv), call.group.comm->collectives(), driver));
+    return operations;
+}
+
+void enqueue(const Call &call) {
+    Mappings mappings(call);
+    const std::lock_guard lock(enqueueing_on(call.queue.queue));
+    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
+    Event event = Event::share(bridge->user_visible_event());
+    Operations operations = make_operations(call, mappings, call.group.runtime->engine_driver(), nullptr);
+    if (call.command.event != nullptr) event_table().add(event.get(), operations);
+    auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
+    call.group.runtime->engine().start_when_ready(
+        std::move(command),
+        {ordered_by(call.queue, call.command), call.command.num_events != 0, !call.resources->processor()});
+    if (call.command.event != nullptr) *call.command.event = event.give();
+}
+
+std::vector<std::shared_ptr<Record>> records_of(const Operations &operations) {
+    std::vector<std::shared_ptr<Record>> records;
+    for (const auto &operation : operations) records.push_back(operation->record());
+    return records;
+}
+
+/// The calling thread does the work. It takes part even if its wait list failed.
+Status drive_here(const Call &call, Operations operations, const Status &gate, std::unique_ptr<Bridge> bridge) {
+    Command command(std::move(operations), std::move(bridge), call.queue.device);
+    command.start(gate);
+    drive(command, caller_driver());
+    if (auto failed = command.take_failed_bridge()) call.group.runtime->engine().keep_remains(std::move(failed), {});
+    return command.status();
+}
+
+Status run_without_event(const Call &call) {
+    Mappings mappings(call);
+    Engine &engine = call.group.runtime->engine();
+    const bool gated = call.command.num_events != 0 || !engine.idle();
+    Start start;
+    // Where the memory is known nothing has to be enqueued.
+    const bool finishes = !gated && call.queue.in_order && find_lasting(call.queue, mappings.all());
+    if (!finishes) start = enqueue_start(call.queue, call.command.events(), mappings.all());
+    Operations operations = make_operations(call, mappings, caller_driver(), call.queue.queue);
+    const auto records = records_of(operations);
+    const bool ready =
+        finishes ? finish_named(call.queue.queue, records) == CL_SUCCESS : wait_for_start(start, records);
+    if (!ready) engine.keep_remains(nullptr, std::move(start.events));
+    Status status = drive_here(call, std::move(operations), ready ? Status{} : failed_wait().status(), nullptr);
+    end_mappings(call.queue, mappings.all(), call.recv.has_value());
+    return status;
+}
+
+Status run_with_event(const Call &call) {
+    Mappings mappings(call);
+    std::unique_lock lock(enqueueing_on(call.queue.queue));
+    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
+    Event event = Event::share(bridge->user_visible_event());
+    Operations operations = make_operations(call, mappings, caller_driver(), nullptr);
+    lock.unlock();
+    event_table().add(event.get(), operations);
+    const Status gate = wait_for_start(bridge->start(), records_of(operations)) ? Status{} : failed_wait().status();
+    Status status = drive_here(call, std::move(operations), gate, std::move(bridge));
+    wait_for(event.get());
+    *call.command.event = event.give();
+    return status;
+}
+
+void run(Call call) {
+    check(call);
+    if (call.command.blocking == CL_FALSE) {
+        enqueue(call);
+        return;
+    }
+    if (const cl_command_queue queue = ordered_by(call.queue, call.command); queue != nullptr && !call.queue.in_order)
+        call.group.runtime->engine().wait_started(queue);
+    const Status status = call.command.event == nullptr ? run_without_event(call) : run_with_event(call);
+    if (!status.ok()) throw Error(status);
+}
+
+/// `bytes` of one part as this process gives it and gets it, which must be the same.
+void check_parts(std::size_t given, std::size_t got) {
+    if (given != got)
+        throw Error(CL_INVALID_VALUE,
+                    fmt::format("a part has {} bytes where it is given and {} where it is got", given, got));
+}
+
+// The entry points differ in which sides a process has and in where these lie for MPI_IN_PLACE.
+
+void run_reduction(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv, MPI_Op op) {
+    if (kind == CollectiveKind::reduce) call.group.check_root(root);
+    const std::size_t element = element_of_reduction(send.type, op);
+    call.send = side_of(send, element, Direction::send);
+    if (kind == CollectiveKind::allreduce || call.group.rank == root)
+        call.recv = side_of(recv, element, Direction::recv);
+    call.what = {kind, root, call.send->range.size, element, send.type, op};
+    run(std::move(call));
+}
+
+void run_gather(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv) {
+    const bool for_all = kind == CollectiveKind::allgather || kind == CollectiveKind::allgatherv;
+    const bool uneven = kind == CollectiveKind::gatherv || kind == CollectiveKind::allgatherv;
+    if (!for_all) call.group.check_root(root);
+    const auto rank = static_cast<std::size_t>(call.group.rank);
+    call.send = side_of(send, element_of(send.type), Direction::send);
+    const std::size_t part = call.send->range.size;
+    if (for_all || call.group.rank == root) {
+        const std::size_t element = element_of(recv.type);
+        call.recv = uneven ? uneven_side_of(recv, element, call.group.size, Direction::recv)
+                           : even_side_of(recv, element, call.group.size, Direction::recv);
+        check_parts(part, uneven ? call.recv->parts[rank].size : bytes_of(recv.count, element));
+        call.in_place_at = static_cast<std::ptrdiff_t>(uneven ? call.recv->parts[rank].offset : rank * part);
+    }
+    call.what = {kind, root, part};
+    run(std::move(call));
+}
+
+void run_scatter(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv) {
+    const bool uneven = kind == CollectiveKind::scatterv;
+    call.group.check_root(root);
+    const auto rank = static_cast<std::size_t>(call.group.rank);
+    call.recv = side_of(recv, element_of(recv.type), Direction::recv);
+    const std::size_t part = call.recv->range.size;
+    if (call.group.rank == root) {
+        const std::size_t element = element_of(send.type);
+        call.send = uneven ? uneven_side_of(send, element, call.group.size, Direction::send)
+                           : even_side_of(send, element, call.group.size, Direction::send);
+        check_parts(uneven ? call.send->parts[rank].size : bytes_of(send.count, element), part);
+        call.in_place_at = -static_cast<std::ptrdiff_t>(uneven ? call.send->parts[rank].offset : rank * part);
+    }
+    call.what = {kind, root, part};
+    run(std::move(call));
+}
+
+void run_alltoall(Call call, CollectiveKind kind, const Place &send, const Place &recv) {
+    const bool uneven = kind == CollectiveKind::alltoallv;
+    const auto rank = static_cast<std::size_t>(call.group.rank);
+    const auto side = [&](const Place &place, Direction direction) {
+        const std::size_t element = element_of(place.type);
+        return uneven ? uneven_side_of(place, element, call.group.size, direction)
+                      : even_side_of(place, element, call.group.size, direction);
+    };
+    call.send = side(send, Direction::send);
+    call.recv = side(recv, Direction::recv);
+    if (uneven)
+        check_parts(call.send->parts[rank].size, call.recv->parts[rank].size);
+    else
+        check_parts(call.send->range.size, call.recv->range.size);
+    call.what = {kind, 0, call.send->range.size / static_cast<std::size_t>(call.group.size)};
+    run(std::move(call));
+}
+
+}  // namespace
+
+extern "C" {
+
+cl_int clEnqueueBarrierMPI(cl_command_queue command_queue, cl_bool blocking, MPI_Comm comm,
+                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueBarrierMPI", [&] {
+        run({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+             Group(comm),
+             {CollectiveKind::barrier}});
+    });
+}
+
+cl_int clEnqueueBcastBufferMPI(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                               size_t count, MPI_Datatype datatype, int root, MPI_Comm comm,
+                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueBcastBufferMPI", [&] {
+        Call call{{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                  Group(comm),
+                  {CollectiveKind::bcast, root}};
+        call.group.check_root(root);
+        const bool gives = call.group.rank == root;
+        Side side =
+            side_of({buffer, offset, count, datatype}, element_of(datatype), gives ? Direction::send : Direction::recv);
+        call.what.bytes = side.range.size;
+        (gives ? call.send : call.recv) = std::move(side);
+        run(std::move(call));
+    });
+}
+
+cl_int clEnqueueReduceBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                size_t send_offset, cl_mem recv_buffer, size_t recv_offset, size_t count,
+                                MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm,
+                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueReduceBufferMPI", [&] {
+        run_reduction({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                      CollectiveKind::reduce, root, {send_buffer, send_offset, count, datatype},
+                      {recv_buffer, recv_offset, count, datatype}, op);
+    });
+}
+
+cl_int clEnqueueAllreduceBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                   size_t send_offset, cl_mem recv_buffer, size_t recv_offset, size_t count,
+                                   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                   const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueAllreduceBufferMPI", [&] {
+        run_reduction({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                      CollectiveKind::allreduce, 0, {send_buffer, send_offset, count, datatype},
+                      {recv_buffer, recv_offset, count, datatype}, op);
+    });
+}
+
+cl_int clEnqueueReduceScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                       size_t send_offset, cl_mem recv_buffer, size_t recv_offset,
+                                       const size_t *recv_counts, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                       cl_event *event) {
+    return at_boundary("clEnqueueReduceScatterBufferMPI", [&] {
+        Call call{{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}};
+        const std::size_t element = element_of_reduction(datatype, op);
+        auto [counts, all] = counts_of(recv_counts, call.group.size);
+        const std::size_t own = counts[static_cast<std::size_t>(call.group.rank)];
+        call.send = side_of({send_buffer, send_offset, all, datatype}, element, Direction::send);
+        call.recv = side_of({recv_buffer, recv_offset, own, datatype}, element, Direction::recv);
+        call.what = {
+            CollectiveKind::reduce_scatter, 0, call.send->range.size, element, datatype, op, std::move(counts)};
+        run(std::move(call));
+    });
+}
+
+cl_int clEnqueueGatherBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
+                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueGatherBufferMPI", [&] {
+        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                   CollectiveKind::gather, root, {send_buffer, send_offset, send_count, send_type},
+                   {recv_buffer, recv_offset, recv_count, recv_type});
+    });
+}
+
+cl_int clEnqueueGathervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                 size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                 size_t recv_offset, const size_t *recv_counts, const size_t *recv_displacements,
+                                 MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                 const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueGathervBufferMPI", [&] {
+        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                   CollectiveKind::gatherv, root, {send_buffer, send_offset, send_count, send_type},
+                   {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
+    });
+}
+
+cl_int clEnqueueAllgatherBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                   size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                   size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
+                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueAllgatherBufferMPI", [&] {
+        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                   CollectiveKind::allgather, 0, {send_buffer, send_offset, send_count, send_type},
+                   {recv_buffer, recv_offset, recv_count, recv_type});
+    });
+}
+
+cl_int clEnqueueAllgathervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                    size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                    size_t recv_offset, const size_t *recv_counts, const size_t *recv_displacements,
+                                    MPI_Datatype recv_type, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                    const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueAllgathervBufferMPI", [&] {
+        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                   CollectiveKind::allgatherv, 0, {send_buffer, send_offset, send_count, send_type},
+                   {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
+    });
+}
+
+cl_int clEnqueueScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                 size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                 size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
+                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueScatterBufferMPI", [&] {
+        run_scatter({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                    CollectiveKind::scatter, root, {send_buffer, send_offset, send_count, send_type},
+                    {recv_buffer, recv_offset, recv_count, recv_type});
+    });
+}
+
+cl_int clEnqueueScattervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                  size_t send_offset, const size_t *send_counts, const size_t *send_displacements,
+                                  MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset, size_t recv_count,
+                                  MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                  const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueScattervBufferMPI", [&] {
+        run_scatter({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                    CollectiveKind::scatterv, root,
+                    {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
+                    {recv_buffer, recv_offset, recv_count, recv_type});
+    });
+}
+
+cl_int clEnqueueAlltoallBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                  size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
+                                  size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
+                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueAlltoallBufferMPI", [&] {
+        run_alltoall({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                     CollectiveKind::alltoall, {send_buffer, send_offset, send_count, send_type},
+                     {recv_buffer, recv_offset, recv_count, recv_type});
+    });
+}
+
+cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                   size_t send_offset, const size_t *send_counts, const size_t *send_displacements,
+                                   MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
+                                   const size_t *recv_counts, const size_t *recv_displacements, MPI_Datatype recv_type,
+                                   MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                   cl_event *event) {
+    return at_boundary("clEnqueueAlltoallvBufferMPI", [&] {
+        run_alltoall({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                     CollectiveKind::alltoallv,
+                     {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
+                     {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
+    });
+}
+
+}  // extern "C"
