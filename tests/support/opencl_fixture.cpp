@@ -1,5 +1,4 @@
 #include "opencl_fixture.hpp"
-#include <thread>
 
 #include <algorithm>
 #include <condition_variable>
@@ -8,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 namespace cldist_test {
 namespace {
