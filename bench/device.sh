@@ -6,8 +6,9 @@
 #
 # DRIVER_LIBRARIES (or CLDIST_DRIVER_LIBRARIES): the folder of the driver's libraries, if the linker doesn't know it.
 # Environment: BUILD_DIR (build-device); CLDIST_DEVICE_STEPS, the steps to take, default all:
-#   "setup build devices tests auto exportable shared himeno pipelined pinned enqueue"; CLDIST_HEADERS, a folder with headers
-#   that the system lacks (toml++, CLI, nlohmann), default .headers here
+#   "setup build devices steps copies platform small tests auto exportable shared himeno pipelined pinned enqueue", and
+#   "processors", which the default leaves out; CLDIST_DEVICE_TARGETS, what to build, default everything; CLDIST_HEADERS, a folder with headers that the system lacks (toml++, CLI, nlohmann), default
+#   .headers here
 # With OUT set, each step's output goes to a file in that folder, at most 8 of them; a summary comes last.
 set -uo pipefail
 
@@ -16,8 +17,8 @@ BUILD_DIR=$(realpath -m -- "${BUILD_DIR:-build-device}")
 export BUILD_DIR
 logs=${OUT:-$BUILD_DIR/device-logs}
 mkdir -p "$logs" "$BUILD_DIR"
-rm -f "$logs"/{build,tests,p2p,himeno,enqueue}.log "$BUILD_DIR"/bench-results/*.json
-steps=${CLDIST_DEVICE_STEPS:-setup build devices tests auto exportable shared himeno pipelined pinned enqueue}
+rm -f "$logs"/{build,tests,p2p,himeno,enqueue,steps,copies}.log "$BUILD_DIR"/bench-results/*.json
+steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests auto exportable shared himeno pipelined pinned enqueue}
 deadline=460 # seconds after the start
 summary=()
 
@@ -65,8 +66,29 @@ reconfigure=()
 if [ -f "$BUILD_DIR/build.ninja" ]; then reconfigure=(--reconfigure); fi
 
 step setup build 40 "${meson[@]}" setup "$BUILD_DIR" "${reconfigure[@]}" -Dmpi=openmpi
-step build build 100 "${meson[@]}" compile -C "$BUILD_DIR"
+read -ra targets <<<"${CLDIST_DEVICE_TARGETS:-}"
+step build build 100 "${meson[@]}" compile -C "$BUILD_DIR" "${targets[@]}"
 step devices build 15 "$BUILD_DIR/bench/p2p" --list --device gpu
+# One process: what the driver needs for each step of a small message, and copies of the program's memory natively and on the
+# cluster platform.
+step steps steps 20 "${mpirun[@]}" -n 1 "$BUILD_DIR/bench/steps" --device gpu
+step steps steps 20 "${mpirun[@]}" -n 1 "$BUILD_DIR/bench/steps" --device gpu --idle 1 --rounds 50
+copies() {
+    "$BUILD_DIR/bench/cluster_host"
+    for how in native staged; do
+        printf '\nOn the platform, CLDIST_HOST_COPIES=%s\n' "$how"
+        CLDIST_HOST_COPIES=$how "$BUILD_DIR/tools/cldist/cldist" run -n 1 -- "$BUILD_DIR/bench/cluster_host"
+    done
+}
+export -f copies
+step copies copies 60 bash -c copies
+step small p2p 40 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --max 4K --rounds 5 \
+    --methods cldist,cldist-event,read-write-pinned,mpi --label "auto, small"
+step processors p2p 60 env CLDIST_BENCH_PATHS="auto mapped pipelined shared" bench/run p2p --min 16K --max 16M --rounds 5 \
+    --methods cldist,cldist-event,mpi
+for n in 1 2; do
+    step platform tests 30 "$BUILD_DIR/tools/cldist/cldist" run -n $n -- "$BUILD_DIR/tests/cluster/test_cluster"
+done
 step tests tests 130 "${meson[@]}" test -C "$BUILD_DIR" --no-rebuild --print-errorlogs --num-processes 4
 step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5
 step exportable p2p 40 env CLDIST_BENCH_PATHS=direct bench/run p2p --device gpu --rounds 5 --exportable --methods cldist,cldist-event
@@ -85,7 +107,9 @@ show() { # TITLE LOG PATTERN
     grep -E "$3" "$logs/$2.log"
 }
 show devices build '^ +NVIDIA|, driver '
-show tests tests '^(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): |FAIL|TIMEOUT'
+show tests tests '^\[doctest\]|ERROR:|^(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): |FAIL|TIMEOUT'
+show steps steps '^ +[0-9]|^The|^Threads|^  (rec|The)|failed'
+show copies copies '.'
 show p2p p2p '^## |^(One way|GB/s|How many)|^\| (size|8 B|1 MiB|64 MiB|256 MiB) |wrong data|failed'
 show enqueue enqueue '^\||^CPU|failed'
 show himeno himeno '.' | tail -n 25

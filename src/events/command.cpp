@@ -89,7 +89,7 @@ void Command::end(const Status &status) {
     if (std::exchange(ended_, true)) return;
     status_ = status;
     if (bridge_ == nullptr || !bridge_->has_user_visible_event()) return;
-    if (const FailurePolicy policy = failure_policy; !status.ok() && policy != nullptr) {
+    if (const FailurePolicy policy = failure_policy; !status.ok() && policy != nullptr && device_ != nullptr) {
         std::string account = status.message;
         for (const auto &operation : operations_) account += "\n  " + describe(*operation->record(), now_ns());
         policy(device_, account);

@@ -17,7 +17,7 @@ using FailurePolicy = void (*)(cl_device_id device, const std::string &account);
 /// error wins.
 class Command {
 public:
-    /// A blocking command whose event nobody asked for has no bridge.
+    /// A blocking command whose event nobody asked for has no bridge. Without a `device` its failure is an event's in any case.
     Command(std::vector<std::unique_ptr<Operation>> operations, std::unique_ptr<Bridge> bridge, cl_device_id device);
     Command(const Command &) = delete;
     Command &operator=(const Command &) = delete;

@@ -34,6 +34,10 @@ constexpr std::size_t looked_at_if_polled = 4;
 // Where these are not all, looking takes this part of the time.
 constexpr int look_share = 32;
 
+// Between two looks it does not sleep for less; and for 100 us after the last command not at all.
+constexpr std::chrono::nanoseconds shortest_rest = 20us;
+constexpr unsigned linger_patience = 10;
+
 // Of an id, below its engine's number.
 constexpr unsigned id_bits = 48;
 
@@ -92,7 +96,7 @@ Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was
 void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     const Id id = next_id_++;
     const Event start = Event::share(command->bridge()->start().gate);
-    if (rule.polled) patient_ = true;
+    if (rule.polled) patient_ = watches_ = true;
     bool look_now = false;
     {
         const std::lock_guard lock(mutex_);
@@ -223,13 +227,18 @@ void Engine::run() {
     std::chrono::nanoseconds rest = look;
     Backoff backoff;
     Backoff patient_backoff(patience);
+    Backoff lingering(linger_patience);
     std::vector<Id> ready;
     std::vector<Submitted> submitted;
     std::vector<Id> woken;
     for (;;) {
+        if (commands_ != 0) lingering.reset();
+        // Where the device leaves the host its cores: being woken takes longer.
+        const bool watching =
+            watches_ && !some_to_poll() && (some_wait() ? rest < shortest_rest : lingering.pause(false).count() == 0);
         {
             std::unique_lock lock(inbox_->mutex);
-            if (!some_to_poll() && inbox_->empty()) {
+            if (!watching && !some_to_poll() && inbox_->empty()) {
                 const bool soon = some_wait();
                 inbox_->dozing = !soon && now_ns() - busy > wakeful_ns;
                 inbox_->filled.wait_for(lock, inbox_->dozing ? tick : Seconds(soon ? rest : look),

@@ -173,6 +173,7 @@ private:
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
     std::size_t polled_ = 0;                   ///< waiting commands of that rule
     std::atomic<bool> patient_;                ///< there is a poller, or some command was polled
+    std::atomic<bool> watches_ = false;        ///< some command was polled
 
     std::vector<Remains> remains_;
 

@@ -34,6 +34,8 @@ public:
     /// Whether the blocks of one transfer may be read at the same time, by several threads; not with a lane. (Blocks are
     /// written one after the other in any case, so that a failure leaves no gap.)
     [[nodiscard]] virtual bool parallel_reads() const { return false; }
+    /// Whether it is memory, which takes blocks in any order and needs neither begin() nor end().
+    [[nodiscard]] virtual bool is_memory() const { return false; }
     /// Blocks are multiples of this many bytes, but for the last; 0: the transfer is moved as a whole.
     [[nodiscard]] virtual std::size_t granularity() const { return 1; }
     /// Whether other processes wait in the same call: then there is exactly one, whatever happened before, if need be of 0

@@ -76,7 +76,8 @@ public:
         : access_(std::move(access)),
           lane_(access_->lane()),
           writes_(direction == Direction::to_file),
-          at_once_(!writes_ && lane_ == nullptr && plan.depth > 1 && access_->parallel_reads()),
+          memory_(access_->is_memory()),
+          at_once_(memory_ || (!writes_ && lane_ == nullptr && plan.depth > 1 && access_->parallel_reads())),
           size_(size),
           staging_(plan.path == Path::mapped ? 0 : plan.block * plan.depth),
           driver_(std::move(driver)),
@@ -95,7 +96,7 @@ public:
         take_turn();
         if (!writes_ && !has_turn()) return std::nullopt;
         if (!may_stage()) return std::nullopt;
-        if (!at_once_) return Status{};
+        if (!at_once_ || memory_) return Status{};
         if (!std::exchange(open_asked_, true)) post([this] { begin(); });
         if (!opened_) return std::nullopt;
         return opened_status_;
@@ -119,6 +120,7 @@ public:
     [[nodiscard]] std::size_t moved(const Block &block) const { return slots_[block.slot].result.bytes; }
 
     Outcome close() {
+        if (memory_) return Status{};
         take_turn();
         if (!finished_ && !std::exchange(close_asked_, true)) post([this] { finish(); });
         if (!finished_) return std::nullopt;
@@ -250,7 +252,8 @@ private:
     const std::shared_ptr<FileAccess> access_;
     const std::shared_ptr<FileLane> lane_;
     const bool writes_;
-    const bool at_once_;  ///< blocks are read at the same time
+    const bool memory_;
+    const bool at_once_;  ///< blocks are read, or written to memory, at the same time
     const std::size_t size_;
     const std::size_t staging_;  ///< bytes of page-locked memory
     const FileDriver driver_;

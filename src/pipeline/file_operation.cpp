@@ -35,7 +35,7 @@ public:
         }
         const std::size_t size = gate.ok() ? range_.size : 0;
         Plan plan = plan_of(size);
-        if (gate.ok() && access_->lane() == nullptr && !access_->ends_always())
+        if (gate.ok() && access_->lane() == nullptr && !access_->ends_always() && !access_->is_memory())
             trial_.refine(plan, range_, file_route(direction_), std::max<std::size_t>(access_->granularity(), 1));
         record()->chosen(plan.path, plan.block, plan.depth);
         attempt([&] {
@@ -60,11 +60,13 @@ public:
 private:
     [[nodiscard]] Plan plan_of(std::size_t size) const {
         if (size == 0) return {Path::mapped, 1, 1, false};
-        const bool threads = direction_ == Direction::from_file && access_->parallel_reads();
+        const bool threads = access_->is_memory() || (direction_ == Direction::from_file && access_->parallel_reads());
         const std::size_t first = access_->first_block();
         Situation situation{range_.host_memory(), range_.mapped != nullptr && fits(range_.mapped + first), false};
         situation.advice = file_advice(*range_.resources, direction_, *access_);
-        return plan_file(size, situation, {threads ? io_thread_count() : 1, access_->granularity(), first}, config());
+        return plan_file(size, situation,
+                         {threads ? io_thread_count() : 1, access_->granularity(), first, access_->is_memory()},
+                         config());
     }
 
     [[nodiscard]] bool fits(const std::byte *memory) const {

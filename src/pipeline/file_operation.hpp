@@ -16,7 +16,8 @@ namespace cldist {
 /// What a profile says of transfers with this file, or null: files are measured with descriptors.
 [[nodiscard]] inline const Advice *file_advice(const DeviceResources &resources, Direction direction,
                                                const FileAccess &access) {
-    return access.lane() != nullptr || access.ends_always() ? nullptr : resources.advice(file_route(direction));
+    const bool unlike = access.lane() != nullptr || access.ends_always() || access.is_memory();
+    return unlike ? nullptr : resources.advice(file_route(direction));
 }
 
 /// The engine of all commands for files that are not blocking: made on first use, never destroyed. When the program ends

@@ -43,6 +43,7 @@ unsigned ring_depth(bool host_memory) { return host_memory ? pipelined_depth(tru
 
 // A file's blocks: worth handing to a thread and to a device far away, and whole huge pages, which direct I/O likes.
 constexpr std::size_t file_block = 2 * mib;
+constexpr std::size_t smallest_memory_block = 256 * kib;
 // Read in place by one thread, they are only for the reports of progress.
 constexpr std::size_t mapped_file_block_of_one = 64 * mib;
 // Below that one thread, the caller's if the command is blocking, fills host memory as soon as several.
@@ -205,7 +206,8 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
                                : requested.block_size.value != 0 ? requested.block_size.value
                                : way != nullptr                  ? way->block
                                : mapped && threads == 1          ? mapped_file_block_of_one
-                                                                 : file_block;
+                               : file.is_memory ? std::clamp(size / 8, smallest_memory_block, file_block)
+                                                : file_block;
     const std::size_t first = file.first < size ? file.first : 0;
     // The nearest multiple, at least one.
     const std::size_t parts = std::max<std::size_t>(std::min(wanted, max_block) / granularity, 1);

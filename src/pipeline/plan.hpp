@@ -82,6 +82,7 @@ struct FileBlocks {
     unsigned threads;         ///< that access it at once
     std::size_t granularity;  ///< 0: the transfer is one block
     std::size_t first = 0;    ///< bytes before the first place where a block may begin
+    bool is_memory = false;   ///< of the program's
 };
 
 /// What is done with `size` bytes, at least 1, between a device and a file. Of the situation, `same_host` means nothing.

@@ -1,11 +1,14 @@
 /* Another driver's platform with what is special about NVIDIA's driver (580):
  * - a program that has a kernel without arguments is not built, or not linked, if it was asked about arguments;
  * - nothing is told of arguments without being asked;
- * - it says 256 of every kernel's work-groups, and runs larger ones.
+ * - it says 256 of every kernel's work-groups, and runs larger ones;
+ * - its devices have memory of their own, and a call that copies between them and ordinary memory of the program returns when
+ *   that is done, also one that is not blocking.
  * It changes the other driver's table of functions, which all its objects have. */
 #define _GNU_SOURCE
 #include "test_driver.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,6 +36,8 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info pa
     const cl_int code = native.clGetDeviceInfo(device, param, size, value, size_ret);
     const cl_uint vendor = 0x10de;
     if (code == CL_SUCCESS && param == CL_DEVICE_VENDOR_ID && value != NULL) memcpy(value, &vendor, sizeof vendor);
+    const cl_bool no = CL_FALSE;
+    if (code == CL_SUCCESS && param == CL_DEVICE_HOST_UNIFIED_MEMORY && value != NULL) memcpy(value, &no, sizeof no);
     return code;
 }
 
@@ -71,6 +76,61 @@ static cl_int CL_API_CALL get_kernel_work_group_info(cl_kernel kernel, cl_device
     return code;
 }
 
+/* Memory that was page-locked once. */
+static struct {
+    const char *begin;
+    size_t size;
+} locked[4096];
+static size_t locked_count;
+static pthread_mutex_t locked_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_pages(const void *begin, size_t size) {
+    pthread_mutex_lock(&locked_mutex);
+    locked[locked_count % 4096].begin = begin;
+    locked[locked_count++ % 4096].size = size;
+    pthread_mutex_unlock(&locked_mutex);
+}
+
+static cl_bool waits(cl_bool blocking, const void *memory, size_t size) {
+    if (blocking) return CL_TRUE;
+    const char *const begin = memory;
+    int found = 0;
+    pthread_mutex_lock(&locked_mutex);
+    for (size_t i = 0; i < locked_count && i < 4096; ++i)
+        if (begin >= locked[i].begin && begin + size <= locked[i].begin + locked[i].size) found = 1;
+    pthread_mutex_unlock(&locked_mutex);
+    return found ? CL_FALSE : CL_TRUE;
+}
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *memory,
+                                        cl_int *code) {
+    const cl_mem buffer = native.clCreateBuffer(context, flags, size, memory, code);
+    if (buffer != NULL && (flags & CL_MEM_USE_HOST_PTR) != 0) lock_pages(memory, size);
+    return buffer;
+}
+
+static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, cl_map_flags flags,
+                                    size_t offset, size_t size, cl_uint count, const cl_event *list, cl_event *event,
+                                    cl_int *code) {
+    void *const memory =
+        native.clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size, count, list, event, code);
+    if (memory != NULL) lock_pages(memory, size);
+    return memory;
+}
+
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                      size_t size, void *memory, cl_uint count, const cl_event *list, cl_event *event) {
+    return native.clEnqueueReadBuffer(queue, buffer, waits(blocking, memory, size), offset, size, memory, count, list,
+                                      event);
+}
+
+static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset,
+                                       size_t size, const void *memory, cl_uint count, const cl_event *list,
+                                       cl_event *event) {
+    return native.clEnqueueWriteBuffer(queue, buffer, waits(blocking, memory, size), offset, size, memory, count, list,
+                                       event);
+}
+
 static cl_platform_id begin(cl_platform_id other) {
     cl_icd_dispatch *const table = (cl_icd_dispatch *)(uintptr_t)other->dispatch;
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -78,6 +138,10 @@ static cl_platform_id begin(cl_platform_id other) {
     if (mprotect((void *)from, (uintptr_t)(table + 1) - from, PROT_READ | PROT_WRITE) != 0) return NULL;
     native = *table;
     table->clGetDeviceInfo = get_device_info;
+    table->clCreateBuffer = create_buffer;
+    table->clEnqueueMapBuffer = map_buffer;
+    table->clEnqueueReadBuffer = read_buffer;
+    table->clEnqueueWriteBuffer = write_buffer;
     table->clBuildProgram = build_program;
     table->clLinkProgram = link_program;
     table->clGetKernelArgInfo = get_kernel_arg_info;

@@ -90,11 +90,12 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     check_alignment(queue, buffer);
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
-    enqueue({queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE}, event,
-            [&](Enqueued &, const Waits &w) {
-                return clEnqueueReadBuffer(queue.native.get(), buffer.root().native(*queue.space), CL_FALSE,
-                                           buffer.origin + offset, size, ptr, w.count, w.events, w.event);
-            });
+    Enqueued command{queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE};
+    executor().stage(command, ptr, size);
+    enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
+        const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
+        return executor().read(enqueued, range, at(ptr, 0), w);
+    });
 }
 
 void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, size_t offset,
@@ -110,11 +111,12 @@ void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, c
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
     // Only the device's process needs the program's memory.
-    enqueue({queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true}, event,
-            [&](Enqueued &, const Waits &w) {
-                return clEnqueueWriteBuffer(queue.native.get(), buffer.root().native(*queue.space), CL_FALSE,
-                                            buffer.origin + offset, size, ptr, w.count, w.events, w.event);
-            });
+    Enqueued command{queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true};
+    executor().stage(command, ptr, size);
+    enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
+        const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
+        return executor().write(enqueued, range, static_cast<const std::byte *>(ptr), w);
+    });
 }
 
 void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
@@ -266,6 +268,10 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     const Ref<MemObject> held(&object);
     if (blocking) wait_for_result(*map, call);
     void *const memory = mapped.memory;
+    if (mapped.is_native) {
+        mapped.is_page_locked = true;
+        executor().copies().add_page_locked(memory, mapped.end - mapped.begin);
+    }
     object.mappings.push_back(std::move(mapped));
     return memory;
 }
@@ -296,10 +302,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
         is_here && may_be_native && (queue.context->has_one_memory || queue.space->resources()->processor());
     if (!mapped.is_native) {
         mapped.memory = buffer.host_memory(offset);
-        if (mapped.memory == nullptr) {
-            mapped.own = own_memory(size);
-            mapped.memory = mapped.own.get();
-        }
+        if (mapped.memory == nullptr) executor().give_memory(queue, mapped);
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     const std::array accesses{
@@ -339,6 +342,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     check_context(queue, object);
     const Mapped mapped = std::move(*at);
     object.mappings.erase(at);
+    if (mapped.is_page_locked) executor().copies().remove_page_locked(mapped.memory);
 
     std::vector<Access> accesses;
     if (mapped.is_written()) accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
@@ -362,7 +366,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
         const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
         if (mapped.is_native && same_memory)
             return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
-        return unmap(queue, object, native, mapped, w);
+        return unmap(queue, object, native, mapped, w, executor().copies());
     });
 }
 

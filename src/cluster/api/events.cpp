@@ -192,8 +192,7 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
             CL_PROFILING_INFO_NOT_AVAILABLE, "the event is a user event, or its queue is without profiling");
     Times times = object->times.value_or(Times{});
     if (!object->times) {
-        if (object->known_here() && object->status_here() == CL_COMPLETE)
-            times = object->native ? times_of(object->native.get()) : object->ending->times();
+        if (object->known_here() && object->status_here() == CL_COMPLETE) times = object->times_here();
         if (!in_callback()) {
             times = told_by_owner(*object, times);
             if (times.back() != 0) object->times = times;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "base/error_code.hpp"
@@ -9,6 +10,8 @@
 #include "cluster/execution/host_region.hpp"
 #include "cluster/objects/lock.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/file_operation.hpp"
+#include "pipeline/memory_access.hpp"
 #include "pipeline/plan.hpp"
 
 namespace cldist::cluster {
@@ -16,6 +19,9 @@ namespace {
 
 // How often what has ended is looked for.
 constexpr unsigned forget_every = 32;
+
+// Copied by the call that enqueues a write, rather than handed to another thread.
+constexpr std::size_t copied_at_once = 16384;
 
 // Commands between two markers, and how many of these may be open.
 constexpr unsigned milestone = 32;
@@ -41,11 +47,14 @@ std::unique_ptr<cldist::Command> command_of(std::unique_ptr<Operation> operation
     return std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), device);
 }
 
+bool is_open(const std::shared_ptr<Ending> &ending) { return ending != nullptr && !ending->over(); }
+
 TimesOfCommand times_of_command(const EventObject &event) {
     if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
     if (!event.native) return std::function<Times()>();
-    return [native = std::make_shared<const cldist::Event>(cldist::Event::share(event.native.get()))] {
-        return times_of(native->get());
+    return [native = std::make_shared<const cldist::Event>(cldist::Event::share(event.native.get())),
+            began = std::make_shared<const cldist::Event>(cldist::Event::share(event.began.get()))] {
+        return times_of(native->get(), began->get());
     };
 }
 
@@ -70,7 +79,8 @@ Executor::Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Com
       tags_(runtime_->max_tag()),
       memories_(std::move(memories)),
       steps_([this](cl_event native, std::shared_ptr<Ending> ending) { end_with(native, std::move(ending)); }),
-      polls_(has_discrete_device(schedule.topology(), runtime_->rank(), memories_)) {}
+      polls_(has_discrete_device(schedule.topology(), runtime_->rank(), memories_)),
+      copies_possible_(HostCopies::possible(polls_)) {}
 
 void Executor::know(MemObject &object, Contents contents) {
     object.id = schedule_.create_buffer(object.size, contents);
@@ -83,6 +93,16 @@ void Executor::forget(MemObject &object) {
     warn_of_unseen(object);
     objects_[object.id] = nullptr;
     schedule_.release_buffer(object.id);
+}
+
+void Executor::forget(QueueObject &queue) {
+    steps_.forget_queue(queue);
+    // What is kept for later calls would keep the native context.
+    for (auto &[event, memory] : copies_.take_kept()) {
+        const auto ended = std::make_shared<Ending>();
+        ended->then([held = std::move(memory)](cl_int) {});
+        end_with(event.get(), ended);
+    }
 }
 
 Wire Executor::wire(const Message &message) const {
@@ -139,8 +159,10 @@ void Executor::prepare(const Enqueued &command) {
     passing_.clear();
     promised_.clear();
     for (const EventObject *const event : command.wait_list)
-        if (event->promise.landed != nullptr && !event->promise.landed->over()) promised_.push_back(event->promise);
+        if (is_open(event->promise.landed) || is_open(event->promise.incoming)) promised_.push_back(event->promise);
+    incoming_ = nullptr;
     native_event_.reset();
+    began_.reset();
     command.queue.used = true;
     poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
                             [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
@@ -156,7 +178,10 @@ void Executor::prepare(const Enqueued &command) {
     for (EventObject *const event : command.wait_list)
         if (event->agreed != CL_COMPLETE) waits_.push_back(native_in(*event, space));
     wait_natively(command.behind, space);
-    if (command.reads_host_memory && !alone()) wait_natively(promised_before(command).incoming, space);
+    const bool uses_host_memory = command.reads_host_memory || (copies_possible_ && command.result.size > 0);
+    if (!uses_host_memory || !promises()) return;
+    incoming_ = promised_before(command).incoming;
+    if (command.staging == nullptr) wait_natively(incoming_, space);
 }
 
 void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space) {
@@ -190,8 +215,11 @@ Promise Executor::promised_before(const Enqueued &command) const {
 // What the command's end promises; `own` is its result.
 Promise Executor::promise(const Enqueued &command, Promise own) {
     QueuePromises<Promise> &queue = command.queue.promises;
-    const bool nothing = promised_.empty() && command.behind == nullptr && own.landed == nullptr &&
-                         queue.all.landed == nullptr && queue.before.landed == nullptr;
+    const auto is_nothing = [](const Promise &promise) {
+        return promise.landed == nullptr && promise.incoming == nullptr;
+    };
+    const bool nothing = promised_.empty() && command.behind == nullptr && is_nothing(own) && is_nothing(queue.all) &&
+                         is_nothing(queue.before);
     if (nothing) return {};
     if (command.behind != nullptr) promised_.push_back({command.behind, {}});
     return promise_of_next(queue, place_of(command), std::move(own), std::span<const Promise>(promised_), join);
@@ -270,8 +298,9 @@ void Executor::decide(const Enqueued &command) {
 }
 
 Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
+    const bool lands = native_ && command.staging != nullptr && command.result.size > 0;
     const bool passes_result =
-        decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty());
+        lands || (decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
     for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) end_alike(*stand_in.ending, stand_in.event.get());
     // What failed meanwhile may have done so before the platform looked: the command may never end.
     if (native_ && !poisoned_ && first_failure(waits_) < 0) {
@@ -291,8 +320,14 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     }
     if (failed != nullptr) command.queue.context->failed = true;
     if (native_ && decisions_ != nullptr) keep_step(command, failed != nullptr);
+    Promise own;
+    // Copies of later commands may not go through the queue, and its order does not tell them.
+    if (native_ && failed == nullptr && is_tracked(command)) {
+        own.incoming = std::make_shared<Ending>();
+        end_with(native_event_.get(), own.incoming);
+    }
     if (!event_wanted && !passes_result) {
-        if (!alone()) promise(command, {});
+        if (promises()) promise(command, std::move(own));
         return {};
     }
 
@@ -306,15 +341,16 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     event->ending = failed;
     if (native_ && failed == nullptr) {
         event->native = std::move(native_event_);
+        event->began = std::move(began_);
         event->space = command.queue.space;
     }
-    Promise own;
     if (passes_result) {
-        const auto earlier = decisions_->result.from ? promised_before(command).landed : nullptr;
+        const bool arrives = lands || decisions_->result.from;
+        const auto earlier = arrives ? promised_before(command).landed : nullptr;
         own.landed = pass_result(command, *event, earlier);
-        if (decisions_->result.from) own.incoming = own.landed;
+        if (arrives) own.incoming = own.landed;
     }
-    if (!alone()) event->promise = promise(command, std::move(own));
+    if (promises()) event->promise = promise(command, std::move(own));
     return held;
 }
 
@@ -337,14 +373,21 @@ void Executor::keep_step(const Enqueued &command, bool failed) {
 // What the host reads reaches all processes. Returns when it is in this one's memory, and passed on.
 std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &event,
                                               const std::shared_ptr<Ending> &earlier) {
-    const Relay &relay = decisions_->result;
+    const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
     std::vector<Wire> to;
     for (const Message &message : relay.to) to.push_back(wire(message));
+    const bool lands = native_ && command.staging != nullptr;
     const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
     const bool by_caller = command.blocking && failed == nullptr;
     // Another result may still be on its way to the same memory; the later one must not overtake it.
-    const bool overlaps = relay.from && keep_open(command.result.data, command.result.size, event.ending);
+    const bool overlaps = (lands || relay.from) && keep_open(command.result.data, command.result.size, event.ending);
     const std::shared_ptr<Ending> after = overlaps ? earlier : nullptr;
+    if (lands) {
+        std::byte *const target = std::exchange(command.result.data, command.staging.get());
+        command.result.arrived = [target, size = command.result.size, memory = std::move(command.staging)] {
+            std::memcpy(target, memory.get(), size);
+        };
+    }
     auto operation =
         make_relay(std::move(command.result), relay.from ? wire(*relay.from) : Wire{MPI_COMM_NULL, 0, 0}, std::move(to),
                    event.ending, times_of_command(event), by_caller ? caller_driver() : runtime_->engine_driver());
@@ -352,8 +395,17 @@ std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &ev
         event.result = command_of(std::move(operation));
         event.result_after = after;
     } else if (after != nullptr) {
-        after->then([this, held = std::make_shared<std::unique_ptr<Operation>>(std::move(operation))](cl_int) {
-            submit_now(std::move(*held), CL_COMPLETE);
+        struct Held {
+            std::unique_ptr<Operation> operation;
+            std::shared_ptr<Ending> failed;
+            cldist::Event native;
+        };
+        after->then([this, held = std::make_shared<Held>(std::move(operation), failed,
+                                                         cldist::Event::share(event.native.get()))](cl_int) {
+            if (held->failed == nullptr)
+                submit(std::move(held->operation), held->native.get());
+            else
+                submit_now(std::move(held->operation), held->failed->status());
         });
     } else if (failed == nullptr) {
         submit(std::move(operation), event.native.get());
@@ -361,6 +413,96 @@ std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &ev
         submit_now(std::move(operation), failed->status());
     }
     return event.ending;
+}
+
+// ---- Copies between devices and the program's memory -------------------------------------------------------------------
+
+void Executor::stage(Enqueued &command, const void *memory, std::size_t size) {
+    QueueObject &queue = command.queue;
+    if (!copies_possible_ || size == 0 || !queue.is_native() || !HostCopies::wanted(queue) ||
+        copies_.is_page_locked(memory, size))
+        return;
+    if (size <= HostCopies::largest_whole()) command.staging = copies_.memory(queue, size);
+    command.in_blocks = command.staging == nullptr;
+}
+
+// The bytes come to the program's memory by pass_result().
+cl_int Executor::read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits) {
+    if (command.in_blocks) return copy_in_blocks(command, range, to, Direction::to_file, waits);
+    std::byte *const memory = command.staging != nullptr ? command.staging.get() : to;
+    return clEnqueueReadBuffer(command.queue.native.get(), range.buffer, CL_FALSE, range.offset, range.size, memory,
+                               waits.count, waits.events, waits.event);
+}
+
+cl_int Executor::write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits) {
+    if (command.in_blocks) {
+        auto *const memory = const_cast<std::byte *>(from);  // it is read alone
+        return copy_in_blocks(command, range, memory, Direction::from_file, waits);
+    }
+    const cl_command_queue queue = command.queue.native.get();
+    if (command.staging == nullptr)
+        return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, from, waits.count,
+                                    waits.events, waits.event);
+    const bool now = !is_open(incoming_) && (command.blocking || range.size <= copied_at_once);
+    std::vector<cl_event> all(waits.events, waits.events + waits.count);
+    cldist::Event copied;
+    if (now) {
+        std::memcpy(command.staging.get(), from, range.size);
+    } else {
+        cl_int code = CL_SUCCESS;
+        copied = cldist::Event::adopt(clCreateUserEvent(command.queue.space->context.get(), &code));
+        check(code, "clCreateUserEvent");
+        all.push_back(copied.get());
+    }
+    const cl_int code =
+        clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, command.staging.get(),
+                             static_cast<cl_uint>(all.size()), all.empty() ? nullptr : all.data(), waits.event);
+    if (code != CL_SUCCESS) return code;
+    copies_.keep_until(cldist::Event::share(*waits.event), command.staging);
+    if (now) return code;
+    const auto copy = [from, size = range.size, memory = command.staging,
+                       event = std::make_shared<const cldist::Event>(std::move(copied))] {
+        io_threads().run([=] {
+            std::memcpy(memory.get(), from, size);
+            clSetUserEventStatus(event->get(), CL_COMPLETE);
+        });
+    };
+    if (is_open(incoming_))
+        incoming_->then([copy](cl_int) { copy(); });
+    else
+        copy();
+    return code;
+}
+
+// Natively a marker and what stands for the end, as of the library's file commands.
+cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
+                                const Waits &waits) {
+    QueueObject &queue = command.queue;
+    const std::shared_ptr<DeviceResources> &resources = queue.resources();
+    const QueueInfo info{queue.native.get(),
+                         queue.space->context.get(),
+                         queue.device->native,
+                         queue.in_order(),
+                         resources->placeholder(),
+                         resources->processor(),
+                         false};
+    auto bridge = std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
+    began_ = cldist::Event::share(bridge->start().gate);
+    *waits.event = cldist::Event::share(bridge->user_visible_event()).give();
+    auto operation = make_file_transfer({resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}},
+                                        direction, std::make_shared<MemoryAccess>(memory), false);
+    file_engine().start_when_ready(command_of(std::move(operation), std::move(bridge)),
+                                   {nullptr, waits.count != 0, !resources->processor()});
+    return CL_SUCCESS;
+}
+
+void Executor::give_memory(QueueObject &queue, Mapped &mapped) {
+    const std::size_t size = mapped.end - mapped.begin;
+    if (copies_possible_ && queue.is_native() && HostCopies::wanted(queue)) mapped.own = copies_.memory(queue, size);
+    mapped.is_page_locked = mapped.own != nullptr;
+    if (mapped.own == nullptr) mapped.own = own_memory(size);
+    mapped.memory = mapped.own.get();
+    if (mapped.is_page_locked) copies_.add_page_locked(mapped.memory, size);
 }
 
 void Executor::send_completion(EventObject &event, const Message &message) {
@@ -572,6 +714,7 @@ void Executor::finish_all() {
         clWaitForEvents(1, &event);
     }
     runtime_->engine().wait_idle(0);
+    if (Engine *const engine = find_file_engine()) engine->wait_idle(0);
 }
 
 }  // namespace cldist::cluster

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "cluster/execution/host_copies.hpp"
 #include "cluster/execution/operations.hpp"
 #include "cluster/execution/steps.hpp"
 #include "cluster/objects/event.hpp"
@@ -26,6 +27,17 @@ struct Enqueued {
     bool reads_host_memory = false;
     /// What must have ended first natively, and is promised; null if there is nothing.
     std::shared_ptr<Ending> behind{};
+    /// Page-locked memory through which its bytes go as a whole; null if they don't.
+    std::shared_ptr<std::byte[]> staging{};
+    /// They go through such memory in blocks.
+    bool in_blocks = false;
+};
+
+/// A range of a native buffer, in bytes.
+struct NativeRange {
+    cl_mem buffer;
+    std::size_t offset;
+    std::size_t size;
 };
 
 /// The last three arguments of a native command.
@@ -60,11 +72,20 @@ public:
         return finish(command, event_wanted);
     }
 
+    /// Decides how the bytes of a read or a write of a range of a buffer go from or to the program's memory. Before run().
+    void stage(Enqueued &command, const void *memory, std::size_t size);
+    /// Enqueues such a command natively: for run().
+    cl_int read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits);
+    cl_int write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits);
+    [[nodiscard]] HostCopies &copies() { return copies_; }
+    /// Memory for a mapping by the queue that is not native: page-locked, or for any process and size.
+    void give_memory(QueueObject &queue, Mapped &mapped);
+
     /// A root memory object begins and ends.
     void know(MemObject &object, Contents contents);
     void forget(MemObject &object) override;
     /// A queue ends.
-    void forget(QueueObject &queue) override { steps_.forget_queue(queue); }
+    void forget(QueueObject &queue) override;
 
     /// Ends `ending` as the native event ends.
     void end_with(cl_event native, std::shared_ptr<Ending> ending);
@@ -88,6 +109,8 @@ private:
     };
 
     void keep_back(QueueObject &queue);
+    cl_int copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
+                          const Waits &waits);
     void note_host_memory(const Enqueued &command);
     void warn_of_unseen(const MemObject &object) const;
     void keep_step(const Enqueued &command, bool failed);
@@ -110,9 +133,18 @@ private:
     void submit(std::unique_ptr<Operation> operation, cl_event after);
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
-        return event_wanted || (decisions_ != nullptr && (!command.queue.in_order() || !decisions_->result.to.empty() ||
-                                                          command.queue.context->is_careful()));
+        const bool copied = command.staging != nullptr || command.in_blocks || is_tracked(command);
+        return event_wanted || copied ||
+               (decisions_ != nullptr &&
+                (!command.queue.in_order() || !decisions_->result.to.empty() || command.queue.context->is_careful()));
     }
+    /// A result that a native command brings to ordinary memory of the program's.
+    [[nodiscard]] bool is_tracked(const Enqueued &command) const {
+        return copies_possible_ && command.staging == nullptr && command.result.size > 0 &&
+               !copies_.is_page_locked(command.result.data, command.result.size);
+    }
+    /// Whether ends may promise something.
+    [[nodiscard]] bool promises() const { return copies_possible_ || !alone(); }
     [[nodiscard]] Wire wire(const Message &message) const;
     [[nodiscard]] Link link(const Transfer &transfer) const;
 
@@ -124,6 +156,8 @@ private:
     std::vector<MemObject *> objects_;  // by id
     Steps steps_;
     const bool polls_;  ///< some device here is not the processor: see Engine::StartRule
+    const bool copies_possible_;
+    HostCopies copies_;
 
     // Of the command that is being enqueued.
     const Decisions *decisions_ = nullptr;  // null if there is nothing to decide
@@ -135,7 +169,9 @@ private:
     std::vector<cluster::Event *> scheduled_;
     std::vector<cldist::Event> passing_;  // that wait_natively() made
     std::vector<Promise> promised_;       // by the wait list
+    std::shared_ptr<Ending> incoming_;    // what is promised before it to arrive in the program's memory
     cldist::Event native_event_;
+    cldist::Event began_;  // as in EventObject
     unsigned since_forgetting_ = 0;
 
     // The program's memory that results of other processes are on their way to, by address.

@@ -51,8 +51,8 @@ Result into_mapping(Result result, const MemObject &object, const Mapped &mapped
     return result;
 }
 
-cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
-             const Waits &waits) {
+cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped, const Waits &waits,
+             HostCopies &copies) {
     cldist::Event own;
     cl_event *const event = waits.event != nullptr || mapped.own == nullptr ? waits.event : own.out();
     cl_int code = CL_SUCCESS;
@@ -65,7 +65,11 @@ cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, c
     else
         code = clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
                                     mapped.end - mapped.begin, mapped.memory, waits.count, waits.events, event);
-    if (code == CL_SUCCESS && mapped.own != nullptr) keep_until(*event, mapped.own);
+    if (code != CL_SUCCESS || mapped.own == nullptr) return code;
+    if (mapped.is_page_locked)
+        copies.keep_until(cldist::Event::share(*event), mapped.own);
+    else
+        keep_until(*event, mapped.own);
     return code;
 }
 

@@ -39,7 +39,7 @@ void keep_until(cl_event event, std::shared_ptr<std::byte[]> memory);
 Result into_mapping(Result result, const MemObject &object, const Mapped &mapped);
 /// Enqueues what ends a mapping that is not native, and brings its bytes back into the object if they were written. The
 /// mapping's memory is kept until then.
-cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
-             const Waits &waits);
+cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped, const Waits &waits,
+             HostCopies &copies);
 
 }  // namespace cldist::cluster

@@ -1,13 +1,16 @@
 #include "cluster/execution/operations.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <optional>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "pipeline/block_transfer.hpp"
+#include "pipeline/file_endpoint.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -136,6 +139,15 @@ struct End {
 // receiver's program, and must not keep others waiting.
 constexpr std::size_t small_message = 1024;
 constexpr std::size_t most_small_messages = 128;
+
+std::shared_ptr<Record> record_of_relay(const Wire &from, const std::vector<Wire> &to, std::size_t size) {
+    if (from.comm != MPI_COMM_NULL) return record_of(Direction::recv, from, size);
+    if (!to.empty()) return record_of(Direction::send, to.front(), size);
+    return std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED, MPI_ANY_TAG, size);
+}
+
+// Fewer bytes of a result are copied on by who drives it.
+constexpr std::size_t copied_by_driver = 65536;
 
 /// An operation's turn to send a small message. On the engine's thread, as far as it has been asked for.
 class SendTurn {
@@ -275,8 +287,7 @@ class RelayOperation final : public Operation {
 public:
     RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending, TimesOfCommand times,
                    MessageDriver &driver)
-        : Operation(record_of(from.comm != MPI_COMM_NULL ? Direction::recv : Direction::send,
-                              from.comm != MPI_COMM_NULL ? from : to.front(), result.size)),
+        : Operation(record_of_relay(from, to, result.size)),
           result_(std::move(result)),
           data_pieces_((result_.size + relay_piece - 1) / relay_piece),
           pieces_(data_pieces_ + (times ? 1 : 0)),
@@ -294,7 +305,8 @@ public:
             post_receives();
             return;
         }
-        if (gate.ok() && times_of_command_) times_ = (*times_of_command_)();
+        if (gate.ok() && times_of_command_ && *times_of_command_) times_ = (*times_of_command_)();
+        start_ns_ = now_ns();
         send_all();
     }
 
@@ -315,7 +327,13 @@ public:
             moved = true;
         }
         if (!sends_.empty()) return moved ? Progress::moved : Progress::idle;
-        if (status().ok() && result_.arrived) result_.arrived();
+        if (!arrive()) return Progress::idle;
+        // The copy in this process is part of the command.
+        if (from_.comm == MPI_COMM_NULL && passed_on_ < pieces_) {
+            if (times_.back() != 0) times_.back() += now_ns() - start_ns_;
+            pass_on(passed_on_++);
+            if (!sends_.empty()) return Progress::moved;
+        }
         ending_->set(status().code, times_);
         return Progress::done;
     }
@@ -333,10 +351,31 @@ private:
         return {result_.data + begin, std::min(result_.size - begin, relay_piece)};
     }
 
+    /// Whether the bytes are where the program has them.
+    bool arrive() {
+        if (!status().ok() || !result_.arrived) return true;
+        if (arrived_at_program_ == nullptr) {
+            arrived_at_program_ = std::make_shared<std::atomic<bool>>(false);
+            const auto arrive = [arrived = result_.arrived, flag = arrived_at_program_, waker = waker_] {
+                arrived();
+                *flag = true;
+                if (waker) waker();
+            };
+            if (waker_ && result_.size > copied_by_driver)
+                io_threads().run(arrive);
+            else
+                arrive();
+        }
+        if (!*arrived_at_program_) return false;
+        return true;
+    }
+
     /// At the root.
     bool send_all() {
-        if (pieces_ == 1 && result_.size <= small_message && !turn_.take(waker_)) return false;
-        for (std::size_t i = 0; i < pieces_; ++i) pass_on(i);
+        if (!to_.empty() && pieces_ == 1 && result_.size <= small_message && !turn_.take(waker_)) return false;
+        const std::size_t known = result_.arrived ? data_pieces_ : pieces_;
+        for (std::size_t i = 0; i < known; ++i) pass_on(i);
+        passed_on_ = known;
         record()->moved(result_.size);
         return true;
     }
@@ -379,11 +418,14 @@ private:
     const std::shared_ptr<Ending> ending_;
     const TimesOfCommand times_of_command_;
     Times times_{};
+    std::uint64_t start_ns_ = 0;
+    std::shared_ptr<std::atomic<bool>> arrived_at_program_;
     MessageDriver &driver_;
     Waker waker_;
     SendTurn turn_;
-    std::size_t posted_ = 0;   ///< receives
-    std::size_t arrived_ = 0;  ///< pieces
+    std::size_t posted_ = 0;     ///< receives
+    std::size_t arrived_ = 0;    ///< pieces
+    std::size_t passed_on_ = 0;  ///< pieces, at the root
     std::deque<MessageTicket> receives_;
     std::deque<MessageTicket> sends_;
 };

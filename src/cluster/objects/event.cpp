@@ -14,13 +14,15 @@ cl_int wait_for(cl_event event) {
     return execution_status(event);
 }
 
-Times times_of(cl_event event) {
+Times times_of(cl_event event, cl_event began) {
     Times times{};
     for (cl_uint i = 0; i < times.size(); ++i)
         if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i, sizeof times[i], &times[i], nullptr) !=
             CL_SUCCESS)
             return {};
-    return times;
+    if (began == nullptr) return times;
+    const Times before = times_of(began, nullptr);
+    return {before[0], before[1], before[3], times[3]};
 }
 
 void end_alike(Ending &ending, cl_event user_event) {
@@ -85,6 +87,11 @@ cl_int EventObject::status_here() const {
 cl_int EventObject::visible_status() const {
     const cl_int status = status_here();
     return status == CL_COMPLETE && promise.landed != nullptr && !promise.landed->over() ? CL_RUNNING : status;
+}
+
+Times EventObject::times_here() const {
+    if (ending != nullptr && (!native || ending->times().back() != 0)) return ending->times();
+    return native ? times_of(native.get(), began.get()) : Times{};
 }
 
 cl_int EventObject::wait_here() const {

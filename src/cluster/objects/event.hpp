@@ -16,8 +16,8 @@ namespace cldist::cluster {
 /// Waits for a native event, whose queue is flushed, and returns its status. Not under the lock.
 cl_int wait_for(cl_event event);
 
-/// Of a native event that has ended.
-Times times_of(cl_event event);
+/// Of a native event that has ended; `began` as in EventObject, or null.
+Times times_of(cl_event event, cl_event began);
 
 /// Has a user event end as `ending` does.
 void end_alike(Ending &ending, cl_event user_event);
@@ -47,6 +47,8 @@ public:
     [[nodiscard]] cl_int status_here() const;
     /// The same for the program: a command that has ended well is still running until what it promises is here.
     [[nodiscard]] cl_int visible_status() const;
+    /// Of a command that has ended, as this process knows.
+    [[nodiscard]] Times times_here() const;
     /// Waits until this process knows of its end. Not under the lock.
     cl_int wait_here() const;
 
@@ -57,6 +59,7 @@ public:
 
     Event scheduled;         ///< what the schedule knows of the command
     cldist::Event native;    ///< of this process's own command
+    cldist::Event began;     ///< of a command at whose end that one began, if it was natively enqueued as two
     Space *space = nullptr;  ///< the native event's
     std::shared_ptr<Ending> ending;
     Promise promise;

@@ -21,6 +21,7 @@ struct Mapped {
     cl_map_flags flags = 0;
     [[nodiscard]] bool is_written() const { return (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0; }
     bool is_native = false;            ///< by the native runtime of this process
+    bool is_page_locked = false;       ///< HostCopies knows of it
     std::shared_ptr<std::byte[]> own;  ///< the memory, unless it is the program's or native
     std::shared_ptr<Ending> landed;    ///< when the contents are there and passed on
     AccessMode mode_of_writing = AccessMode::write;

@@ -43,6 +43,11 @@ public:
 
     /// Whether its device is this process's.
     [[nodiscard]] bool is_native() const { return static_cast<bool>(native); }
+    /// Its device's, of a queue of this process. Made on first use.
+    [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
+        if (resources_ == nullptr) resources_ = DeviceResources::of(space->context.get(), device->native, {});
+        return resources_;
+    }
     [[nodiscard]] bool in_order() const { return (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0; }
 
     const Ref<ContextObject> context;
@@ -66,6 +71,9 @@ public:
     CommandId bare = 0;                                       ///< the last one without an event
     CommandId ended = 0;                                      ///< all up to this one have
     std::deque<std::pair<CommandId, cldist::Event>> markers;  ///< each behind that command
+
+private:
+    std::shared_ptr<DeviceResources> resources_;
 };
 
 }  // namespace cldist::cluster

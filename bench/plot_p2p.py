@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Draws bandwidth over size: every path of bench/p2p's results, MPI, and the limits of the wires.
+
+    plot_p2p.py PICTURE.png RESULT.json... [--limit NAME=GB/S]... [--title TEXT]
+
+The results are those that `bench/run p2p` leaves in BUILD_DIR/bench-results, one for each path. The blocking and the
+event-chained messages are lines of their path; MPI between host buffers is drawn once, as the median of all results. Needs
+matplotlib (Debian: python3-matplotlib); exit status 3 without it.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+
+COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442"]
+MPI_COLOUR = "#000000"
+LIMITS = ["#d62728", "#8c564b", "#7f3fbf"]
+
+
+def size_text(size, _=None):
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:g} {name}"
+    return f"{size:g} B"
+
+
+def lines_of(results):
+    """[(label, colour, dashes, [(size, GB/s)])] of the results of bench/p2p."""
+    lines = []
+    mpi = {}
+    for result, colour in zip(results, COLOURS * len(results)):
+        points = {}
+        for row in result["rows"]:
+            if not row["us"]:
+                continue
+            speed = row["size"] / statistics.median(row["us"]) / 1e3
+            if row["method"] == "mpi":
+                mpi.setdefault(row["size"], []).append(speed)
+            elif row["method"] in ("cldist", "cldist-event"):
+                points.setdefault(row["method"], []).append((row["size"], speed))
+        for method, dashes in (("cldist", "-"), ("cldist-event", ":")):
+            if method in points:
+                name = result["label"] + (", event-chained" if method == "cldist-event" else "")
+                lines.append((name, colour, dashes, sorted(points[method])))
+    if mpi:
+        lines.append(("MPI, host memory", MPI_COLOUR, "-",
+                      sorted((size, statistics.median(speeds)) for size, speeds in mpi.items())))
+    return lines
+
+
+def limit(text):
+    name, equals, speed = text.rpartition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=GB/S")
+    return name, float(speed)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("picture")
+    parser.add_argument("results", nargs="+", metavar="RESULT.json")
+    parser.add_argument("--limit", type=limit, action="append", default=[], metavar="NAME=GB/S")
+    parser.add_argument("--title")
+    arguments = parser.parse_args()
+    results = []
+    for name in arguments.results:
+        with open(name, encoding="utf-8") as file:
+            results.append(json.load(file))
+    lines = lines_of(results)
+    if not lines:
+        print("these results have no messages of cldist")
+        return 1
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        from matplotlib import pyplot, ticker
+    except ImportError as missing:
+        print(f"drawing needs matplotlib (Debian: python3-matplotlib), which {sys.executable} does not have: {missing}")
+        return 3
+    figure, axes = pyplot.subplots(figsize=(10, 6))
+    for name, colour, dashes, points in lines:
+        axes.plot(*zip(*points), linestyle=dashes, color=colour, marker="o", markersize=4, linewidth=1.6, label=name)
+    for (name, speed), colour in zip(arguments.limit, LIMITS * len(arguments.limit)):
+        axes.axhline(speed, color=colour, linestyle="--", linewidth=1.2, label=f"{name}: {speed:g} GB/s")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("size")
+    axes.set_ylabel("GB/s, one way")
+    axes.set_title(arguments.title or f"Messages between two processes, {results[0]['facts'].get('device', '')}")
+    axes.xaxis.set_major_locator(ticker.LogLocator(base=4, numticks=16))
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(size_text))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.tick_params(axis="x", labelrotation=45)
+    axes.grid(True, which="major", alpha=0.4)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
+    figure.tight_layout()
+    figure.savefig(arguments.picture, format="png", dpi=110)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

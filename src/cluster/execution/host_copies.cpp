@@ -1,0 +1,67 @@
+#include "cluster/execution/host_copies.hpp"
+
+#include <algorithm>
+
+#include "base/config.hpp"
+#include "base/log.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+constexpr std::size_t largest_whole_by_default = std::size_t{1} << 20U;
+
+}  // namespace
+
+bool HostCopies::wanted(QueueObject &queue) { return possible(!queue.resources()->host_memory()); }
+
+bool HostCopies::possible(bool discrete) {
+    using Choice = cldist::HostCopies;
+    return config().host_copies == Choice::staged || (config().host_copies == Choice::automatic && discrete);
+}
+
+std::size_t HostCopies::largest_whole() {
+    return config().pinned_max.value != 0 ? config().pinned_max.value : largest_whole_by_default;
+}
+
+std::shared_ptr<std::byte[]> HostCopies::memory(QueueObject &queue, std::size_t size) {
+    StagingPool &pool = queue.resources()->staging();
+    const auto fits = [&] { return pool.bytes_lent() + size <= config().staging_keep.value; };
+    let_go(!fits());
+    if (!fits()) return nullptr;
+    try {
+        auto lease = std::make_shared<StagingPool::Lease>(pool.lease(size));
+        std::byte *const data = lease->data();
+        return {std::move(lease), data};
+    } catch (const Error &error) {
+        log_info("{}", error.status().message);
+        return nullptr;
+    }
+}
+
+// The driver need not call back for that, which wakes a thread of its own each time.
+void HostCopies::let_go(bool all) {
+    const auto over = [](const auto &kept) { return execution_status(kept.first.get()) <= CL_COMPLETE; };
+    while (!kept_.empty() && over(kept_.front())) kept_.pop_front();
+    if (all) std::erase_if(kept_, over);
+}
+
+void HostCopies::add_page_locked(const void *begin, std::size_t size) {
+    const auto *const first = static_cast<const std::byte *>(begin);
+    auto &[end, times] = page_locked_[first];
+    end = std::max(end, first + size);
+    ++times;
+}
+
+void HostCopies::remove_page_locked(const void *begin) {
+    const auto at = page_locked_.find(static_cast<const std::byte *>(begin));
+    if (at != page_locked_.end() && --at->second.second == 0) page_locked_.erase(at);
+}
+
+bool HostCopies::is_page_locked(const void *begin, std::size_t size) const {
+    const auto *const first = static_cast<const std::byte *>(begin);
+    const auto behind = page_locked_.upper_bound(first);
+    return behind != page_locked_.begin() && std::prev(behind)->second.first >= first + size;
+}
+
+}  // namespace cldist::cluster

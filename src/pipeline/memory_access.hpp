@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "pipeline/file_access.hpp"
+
+namespace cldist {
+
+/// Memory of the program's in a file's place, so that threads copy it in blocks, to or from page-locked memory. It outlives
+/// the transfer.
+class MemoryAccess final : public FileAccess {
+public:
+    explicit MemoryAccess(std::byte *memory) : memory_(memory) {}
+
+    [[nodiscard]] std::string name() const override { return fmt::format("memory {}", fmt::ptr(memory_)); }
+    [[nodiscard]] bool is_memory() const override { return true; }
+    FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
+        std::memcpy(to, memory_ + offset, size);
+        return {size, {}};
+    }
+    FileResult write(std::size_t offset, const std::byte *from, std::size_t size) override {
+        std::memcpy(memory_ + offset, from, size);
+        return {size, {}};
+    }
+
+private:
+    std::byte *const memory_;
+};
+
+}  // namespace cldist

@@ -1,0 +1,218 @@
+// Copies between devices and the program's memory: when they return, in which order they touch that memory, what their ends
+// promise.
+#include <array>
+#include <memory>
+
+#include "fixture.hpp"
+
+using namespace cluster_test;
+
+namespace {
+
+// In the call, by another thread, in blocks.
+constexpr std::array<std::size_t, 5> sizes = {1, 4096, 100001, MiB + 3, 9 * MiB};
+
+void enqueue_write(cl_command_queue queue, cl_mem buffer, const bytes &from, const std::vector<cl_event> &after = {},
+                   cl_event *event = nullptr) {
+    CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, from.size(), from.data(), static_cast<cl_uint>(after.size()),
+                               after.empty() ? nullptr : after.data(), event));
+}
+void enqueue_read(cl_command_queue queue, cl_mem buffer, bytes &to, const std::vector<cl_event> &after = {},
+                  cl_event *event = nullptr) {
+    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, to.size(), to.data(), static_cast<cl_uint>(after.size()),
+                              after.empty() ? nullptr : after.data(), event));
+}
+
+}  // namespace
+
+TEST_CASE("copies that don't block return before they can begin") {
+    const setup cl;
+    for (const std::size_t size : sizes) {
+        CAPTURE(size);
+        const cl_command_queue queue = cl.queues.back();
+        const buffer_handle buffer = cl.buffer(size);
+        const bytes data = pattern(size, size);
+        bytes found(size);
+        const event_handle begin = cl.user_event();
+        event_handle written;
+        event_handle read_back;
+        enqueue_write(queue, buffer, data, {begin}, written.out());
+        enqueue_read(queue, buffer, found, {}, read_back.out());
+        CL_OK(clFlush(queue));
+        CHECK(status_of(written) > CL_COMPLETE);
+        CHECK(status_of(read_back) > CL_COMPLETE);
+        CL_OK(clSetUserEventStatus(begin, CL_COMPLETE));
+        complete(read_back);
+        check_equal(found, data);
+        CHECK(status_of(written) == CL_COMPLETE);
+    }
+}
+
+TEST_CASE("copies touch the program's memory in the order of their queue") {
+    const setup cl;
+    for (const std::size_t size : sizes) {
+        CAPTURE(size);
+        const cl_command_queue queue = cl.queues.back();
+        const buffer_handle first = cl.buffer(size);
+        const buffer_handle second = cl.buffer(size);
+        const buffer_handle third = cl.buffer(size);
+        const bytes one = pattern(1, size);
+        const bytes two = pattern(2, size);
+        for (int round = 0; round < 5; ++round) {
+            bytes memory(size);
+            bytes found(size);
+            enqueue_write(queue, first, one);
+            enqueue_write(queue, second, two);
+            enqueue_read(queue, second, memory);
+            enqueue_read(queue, first, memory);
+            enqueue_write(queue, third, memory);
+            enqueue_read(queue, second, memory);
+            enqueue_read(queue, third, found);
+            CL_OK(clFinish(queue));
+            check_equal(memory, two);
+            check_equal(found, one);
+        }
+    }
+}
+
+TEST_CASE("copies of boxes and of ranges touch the same memory in the order of their queue") {
+    const setup cl;
+    constexpr std::size_t size = 100000;
+    constexpr std::array<std::size_t, 3> origin{};
+    constexpr std::array<std::size_t, 3> region{100, 1000, 1};
+    const cl_command_queue queue = cl.queues.front();
+    const buffer_handle first = cl.buffer(size);
+    const buffer_handle second = cl.buffer(size);
+    const bytes one = pattern(1, size);
+    const bytes two = pattern(2, size);
+    const auto read_box = [&](cl_mem buffer, bytes &to) {
+        CL_OK(clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0, 0,
+                                      to.data(), 0, nullptr, nullptr));
+    };
+    for (int round = 0; round < 5; ++round) {
+        bytes memory(size);
+        bytes found(size);
+        enqueue_write(queue, first, one);
+        enqueue_write(queue, second, two);
+        enqueue_read(queue, first, memory);
+        read_box(second, memory);
+        enqueue_write(queue, first, memory);
+        enqueue_read(queue, first, found);
+        read_box(second, memory);
+        enqueue_read(queue, first, memory);
+        CL_OK(clFinish(queue));
+        check_equal(found, two);
+        check_equal(memory, two);
+    }
+}
+
+TEST_CASE("copies ordered by events touch the program's memory in that order, on a queue of any order") {
+    const setup cl;
+    for (const std::size_t size : sizes) {
+        CAPTURE(size);
+        const queue_handle queue = cl.out_of_order(0);
+        const buffer_handle first = cl.buffer(size);
+        const buffer_handle second = cl.buffer(size);
+        const bytes data = pattern(3, size);
+        bytes memory(size);
+        bytes found(size);
+        event_handle written;
+        event_handle read_back;
+        event_handle passed_on;
+        event_handle done;
+        enqueue_write(queue, first, data, {}, written.out());
+        enqueue_read(queue, first, memory, {written}, read_back.out());
+        enqueue_write(queue, second, memory, {read_back}, passed_on.out());
+        enqueue_read(queue, second, found, {passed_on}, done.out());
+        complete(done);
+        check_equal(memory, data);
+        check_equal(found, data);
+    }
+}
+
+TEST_CASE("the end of any command behind a copy promises its bytes, and its memory may be freed") {
+    const setup cl;
+    for (const std::size_t size : sizes) {
+        CAPTURE(size);
+        const cl_command_queue queue = cl.queues.front();
+        const buffer_handle buffer = cl.buffer(size);
+        const bytes data = pattern(4, size);
+        for (int round = 0; round < 5; ++round) {
+            auto from = std::make_unique<bytes>(data);
+            auto to = std::make_unique<bytes>(size);
+            event_handle written;
+            enqueue_write(queue, buffer, *from, {}, written.out());
+            complete(written);
+            from.reset();
+            enqueue_read(queue, buffer, *to);
+            event_handle marker;
+            CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, marker.out()));
+            complete(marker);
+            check_equal(*to, data);
+        }
+    }
+}
+
+TEST_CASE("what is mapped is memory for copies of other buffers") {
+    const setup cl;
+    constexpr std::size_t size = 50000;
+    const cl_command_queue queue = cl.queues.back();
+    const buffer_handle buffer = cl.buffer(size, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR);
+    const buffer_handle other = cl.buffer(size);
+    const bytes data = pattern(5, size);
+    write(queue, buffer, 0, data);
+    cl_int code = CL_SUCCESS;
+    void *const mapped =
+        clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, nullptr, nullptr, &code);
+    CL_OK(code);
+    CL_OK(clEnqueueWriteBuffer(queue, other, CL_FALSE, 0, size, mapped, 0, nullptr, nullptr));
+    CL_OK(clFinish(queue));
+    check_equal(read(queue, other, 0, size), data);
+    const bytes changed = pattern(6, size);
+    write(queue, other, 0, changed);
+    CL_OK(clEnqueueReadBuffer(queue, other, CL_FALSE, 0, size, mapped, 0, nullptr, nullptr));
+    CL_OK(clFinish(queue));
+    CL_OK(clEnqueueUnmapMemObject(queue, buffer, mapped, 0, nullptr, nullptr));
+    check_equal(read(queue, buffer, 0, size), changed);
+}
+
+TEST_CASE("the times of a copy of any size are in order") {
+    const setup cl;
+    for (const std::size_t size : sizes) {
+        CAPTURE(size);
+        const buffer_handle buffer = cl.buffer(size);
+        bytes data(size);
+        event_handle written;
+        event_handle read_back;
+        enqueue_write(cl.queues.back(), buffer, data, {}, written.out());
+        enqueue_read(cl.queues.back(), buffer, data, {}, read_back.out());
+        for (const cl_event event : {written.get(), read_back.get()}) {
+            complete(event);
+            cl_ulong before = 1;
+            for (const cl_profiling_info what : {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
+                                                 CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END}) {
+                const auto time = info<cl_ulong>(clGetEventProfilingInfo, what, event);
+                CHECK(time >= before);
+                before = time;
+            }
+        }
+    }
+}
+
+TEST_CASE("a read behind what failed leaves the program's memory alone") {
+    const setup cl;
+    for (const std::size_t size : sizes) {
+        CAPTURE(size);
+        const buffer_handle buffer = cl.buffer(size);
+        const bytes data = pattern(7, size);
+        bytes memory = data;
+        const event_handle user = cl.user_event();
+        event_handle read_back;
+        enqueue_read(cl.queues.back(), buffer, memory, {user}, read_back.out());
+        CL_OK(clSetUserEventStatus(user, -5));
+        const cl_event event = read_back;
+        clWaitForEvents(1, &event);
+        CHECK(status_of(event) < 0);
+        check_equal(memory, data);
+    }
+}
