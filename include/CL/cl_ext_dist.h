@@ -627,10 +627,18 @@ cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
  *  Status. MPI_SOURCE, MPI_TAG, and as count (of MPI_CL_MEM or MPI_BYTE) the bytes received; MPI_Test_cancelled.
  *
  *  Probing. MPI_Probe, MPI_Iprobe, MPI_Mprobe and MPI_Improbe find these messages; MPI_Get_count with MPI_CL_MEM tells the
- *  payload of one of the last 64 found in the process. With another datatype it tells the bytes that MPI moves, which are
- *  others. Asking so for the size of a large message takes its announcement off the wire: from then on only commands and
- *  calls with MPI_CL_MEM can receive it, and a MPI_Ssend of it may end. A probe does not find what a pending receive of
- *  this library is to get.
+ *  payload of one of the last 64 found in the process, and MPI_UNDEFINED of earlier ones, of plain messages too short to be
+ *  one of these, and of what a call with another datatype has received. With another datatype it tells the bytes that MPI
+ *  moves, which are others. Asking so for the size of a large message takes its announcement off the wire: from then on
+ *  only commands and calls with MPI_CL_MEM can receive it, and a MPI_Ssend of it may end. A probe does not find what a
+ *  pending receive of this library is to get. The count in a probe's status carries a mark of this library's, which
+ *  MPI_Get_count, MPI_Get_elements, MPI_Get_elements_x and MPI_Status_c2f leave out; the PMPI_ names would show it.
+ *
+ *  Half converted programs. MPI_Recv, MPI_Sendrecv and MPI_Mrecv of bytes, int, unsigned, float or double that have received the
+ *  message of a command say so in the log. Not so: MPI_Irecv, MPI_Imrecv and persistent receives, whose end this library does
+ *  not see; other datatypes, whose values may lie elsewhere; and a receive that is shorter than the payload and 64 bytes, where
+ *  the error handler is the default one: MPI ends the job with MPI_ERR_TRUNCATE before the call returns. A large message
+ *  is also named by the process that it was sent to after CLDIST_STALL_SECONDS.
  *
  *  Errors go to the error handler of the communicator (of MPI_COMM_WORLD if that is not valid), with a line in the log,
  *  and are returned:

@@ -110,7 +110,6 @@ void tell_status(MPI_Status *status, const Record &record) {
     MPI_Status own;
     MPI_Status &written = status == MPI_STATUS_IGNORE ? own : *status;
     set_status(written, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));
-    probed_messages().note_received(written);
 }
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
@@ -195,6 +194,8 @@ struct ProbeArguments {
 
 // Whether MPI alone knows what a probe would find.
 bool quiet(int source) { return message_order().quiet() || source == MPI_PROC_NULL; }
+// The same for one that takes what it finds, which may have been probed before.
+bool quiet_taking(int source) { return quiet(source) && !probed_messages().any_to_note(); }
 
 std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
     Backoff backoff(caller_patience);
@@ -226,18 +227,26 @@ CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MP
         MPI_Status &written = status == MPI_STATUS_IGNORE ? own : *status;
         set_status(written, found->source, found->tag, static_cast<MPI_Count>(found->bytes));
         if (probe.matched) hand_out(probe.comm, *found, handle);
-        probed_messages().note_probed(probe.comm, written, found->content);
+        probed_messages().mark(probe.comm, written, found->content);
     });
     return failure == MPI_SUCCESS ? code : failure;
 }
 
 // What MPI_Mprobe took may be an envelope, whose payload's size MPI_Get_count is to tell.
-CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle, const MPI_Status &status) {
+CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle, MPI_Status &status) {
     return at_mpi_boundary(call, comm, [&] {
         MatchedMessage message{*handle, status.MPI_SOURCE, status.MPI_TAG, bytes_of(status), MPI_SUCCESS, {}};
         hand_out(comm, message, handle);
-        probed_messages().note_probed(comm, status, message.content);
+        probed_messages().mark(comm, status, message.content);
     });
+}
+
+// What reads the count of a status for another datatype, or another language, does not see the library's mark.
+template <typename Read>
+int without_mark(const MPI_Status *status, Read &&read) {
+    if (status == nullptr || status == MPI_STATUS_IGNORE) return read(status);
+    const std::optional<MPI_Status> unmarked = probed_messages().without_mark(*status);
+    return read(unmarked ? &*unmarked : status);
 }
 
 template <typename Count>
@@ -282,7 +291,6 @@ void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &
                                 bytes, status.MPI_SOURCE, status.MPI_TAG));
     std::memcpy(range.mapped, whole.get() + envelope_size, envelope->size);
     set_status(status, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(envelope->size));
-    probed_messages().note_received(status);
 }
 
 CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Status *status) {
@@ -430,7 +438,7 @@ int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
         return probe_beside_receives({"MPI_Probe", source, tag, comm, true, false}, &flag, nullptr, status);
     }
     const int code = PMPI_Probe(source, tag, comm, status);
-    if (code == MPI_SUCCESS && status != MPI_STATUS_IGNORE) probed_messages().note_probed(comm, *status);
+    if (code == MPI_SUCCESS && status != MPI_STATUS_IGNORE) probed_messages().mark(comm, *status);
     return code;
 }
 
@@ -438,12 +446,12 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status
     if (!quiet(source))
         return probe_beside_receives({"MPI_Iprobe", source, tag, comm, false, false}, flag, nullptr, status);
     const int code = PMPI_Iprobe(source, tag, comm, flag, status);
-    if (code == MPI_SUCCESS && *flag != 0 && status != MPI_STATUS_IGNORE) probed_messages().note_probed(comm, *status);
+    if (code == MPI_SUCCESS && *flag != 0 && status != MPI_STATUS_IGNORE) probed_messages().mark(comm, *status);
     return code;
 }
 
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
-    if (!quiet(source)) {
+    if (!quiet_taking(source)) {
         int flag = 0;
         return probe_beside_receives({"MPI_Mprobe", source, tag, comm, true, true}, &flag, message, status);
     }
@@ -454,7 +462,7 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
 }
 
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status) {
-    if (!quiet(source))
+    if (!quiet_taking(source))
         return probe_beside_receives({"MPI_Improbe", source, tag, comm, false, true}, flag, message, status);
     MPI_Status own;
     MPI_Status *written = status == MPI_STATUS_IGNORE ? &own : status;
@@ -470,9 +478,19 @@ int MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_
 #endif
 
 int MPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
-    if (datatype != MPI_CL_MEM) return PMPI_Get_elements_x(status, datatype, count);
+    if (datatype != MPI_CL_MEM)
+        return without_mark(status, [&](const MPI_Status *read) { return PMPI_Get_elements_x(read, datatype, count); });
     return host_get_count("MPI_Get_elements_x", status, count);
 }
+
+int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status) {
+    return without_mark(c_status, [&](const MPI_Status *read) { return PMPI_Status_c2f(read, f_status); });
+}
+#ifdef CLDIST_MPI_STATUS_C2F08
+int MPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status) {
+    return without_mark(c_status, [&](const MPI_Status *read) { return PMPI_Status_c2f08(read, f08_status); });
+}
+#endif
 
 #define CLDIST_COUNT int
 #define CLDIST_CALL(name) name

@@ -5,6 +5,7 @@
 
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
+#include "mpi_interop/probed_messages.hpp"
 
 namespace cldist {
 namespace {
@@ -25,11 +26,21 @@ public:
         MPI_Status status;
         const OwnYields own_yields;
         found.error = PMPI_Improbe(source, tag, comm.handle(), &flag, &found.message, &status);
-        return told(std::move(found), flag, status);
+        auto taken = told(std::move(found), flag, status);
+        if (taken && taken->error == MPI_SUCCESS) note_taken(comm, *taken);
+        return taken;
     }
     void receive(MatchedMessage &message) override { receive_content(message); }
 
 private:
+    // Of a message that the program has probed.
+    static void note_taken(const Communicator &comm, MatchedMessage &message) {
+        try {
+            probed_messages().note_taken(comm, message);
+        } catch (const Error &error) {
+            message.error = error.status().mpi_error;
+        }
+    }
     static std::optional<MatchedMessage> told(MatchedMessage message, int flag, const MPI_Status &status) {
         if (message.error != MPI_SUCCESS) return message;
         if (flag == 0) return std::nullopt;

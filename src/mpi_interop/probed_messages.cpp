@@ -1,5 +1,6 @@
 #include "mpi_interop/probed_messages.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "mpi_interop/mpi_status.hpp"
@@ -10,67 +11,120 @@
 namespace cldist {
 namespace {
 
+// Of the probed messages so many are known.
+constexpr std::size_t most_known = 64;
+
+constexpr auto envelope_bytes = static_cast<MPI_Count>(envelope_size);
+
+// The count of a status has 63 bits in all MPI libraries. A message of 16 TiB is in no machine.
+constexpr int count_bits = 44;
+constexpr std::uint64_t largest_mark = (std::uint64_t{1} << (63 - count_bits)) - 1;
+
+std::uint64_t mark_of(const MPI_Status &status) { return static_cast<std::uint64_t>(bytes_of(status)) >> count_bits; }
+
+void set_count(MPI_Status &status, std::uint64_t mark, MPI_Count bytes) {
+    PMPI_Status_set_elements_x(&status, MPI_BYTE, static_cast<MPI_Count>(mark << count_bits) | bytes);
+}
+
+MPI_Count count_without_mark(const MPI_Status &status) {
+    return static_cast<MPI_Count>(bytes_of(status) & ((std::size_t{1} << count_bits) - 1));
+}
+
 MPI_Count payload_in(const std::vector<std::byte> &content) {
     const auto envelope = decode(content);
     return envelope ? static_cast<MPI_Count>(envelope->size) : MPI_UNDEFINED;
 }
 
-// Nothing if only the message itself can tell.
-std::optional<MPI_Count> payload_behind(MPI_Count bytes) {
-    constexpr auto envelope = static_cast<MPI_Count>(envelope_size);
-    if (bytes == envelope) return std::nullopt;
-    return bytes > envelope ? bytes - envelope : MPI_UNDEFINED;
-}
-
-// Takes the message off the wire and puts it back to where its receive, or another probe, finds it. Nothing if another
-// thread has received it meanwhile.
-std::vector<std::byte> content_by_taking(MPI_Comm handle, int source, int tag) {
-    const std::shared_ptr<const Communicator> comm = Runtime::current()->communicators().find(handle);
-    const std::optional<MatchedMessage> message = message_order().read({comm, source, tag}, envelope_size);
-    if (!message) return {};
-    check_mpi(message->error, "MPI_Improbe");
-    return message->content;
+// Null if it was freed, or has processes to which no command can send.
+std::shared_ptr<const Communicator> find_living(MPI_Comm comm) {
+    try {
+        return Runtime::current()->communicators().find(comm);
+    } catch (const Error &) {
+        return nullptr;
+    }
 }
 
 }  // namespace
 
-void ProbedMessages::note_probed(MPI_Comm comm, const MPI_Status &status, const std::vector<std::byte> &content) {
-    if (status.MPI_SOURCE == MPI_PROC_NULL) return;
-    const auto bytes = static_cast<MPI_Count>(bytes_of(status));
-    const std::optional<MPI_Count> payload = content.empty() ? payload_behind(bytes) : payload_in(content);
-    const std::lock_guard lock(mutex_);
-    probes_.at(next_) = {comm, status.MPI_SOURCE, status.MPI_TAG, bytes, payload};
-    next_ = (next_ + 1) % probes_.size();
-    any_probes_ = true;
+bool ProbedMessages::Probed::open() const { return bytes == envelope_bytes && !payload; }
+
+// A message that is on the wire is the one that the next probe finds, too.
+ProbedMessages::List::iterator ProbedMessages::find_like(const Probed &wanted, bool open) {
+    return std::find_if(probed_.begin(), probed_.end(), [&](const Probed &probed) {
+        return probed.comm == wanted.comm && probed.source == wanted.source && probed.tag == wanted.tag &&
+               probed.bytes == wanted.bytes && probed.open() == open && (open || probed.payload == wanted.payload);
+    });
 }
 
-void ProbedMessages::note_received(const MPI_Status &status) {
-    if (!any_probes_) return;
-    const auto bytes = static_cast<MPI_Count>(bytes_of(status));
-    const std::lock_guard lock(mutex_);
-    for (Probe &probe : probes_)
-        if (probe.source == status.MPI_SOURCE && probe.tag == status.MPI_TAG && probe.bytes == bytes) probe = {};
+ProbedMessages::List::iterator ProbedMessages::find(std::uint64_t mark) {
+    return std::find_if(probed_.begin(), probed_.end(), [&](const Probed &probed) { return probed.mark == mark; });
 }
 
-std::optional<ProbedMessages::Probe> ProbedMessages::find(const MPI_Status &status) {
-    if (!any_probes_ || status.MPI_SOURCE == MPI_PROC_NULL) return std::nullopt;
-    const auto bytes = static_cast<MPI_Count>(bytes_of(status));
+std::optional<ProbedMessages::Probed> ProbedMessages::known(std::uint64_t mark) {
     const std::lock_guard lock(mutex_);
-    for (std::size_t age = 1; age <= probes_.size(); ++age) {
-        const Probe &probe = probes_.at((next_ + probes_.size() - age) % probes_.size());
-        if (probe.source == status.MPI_SOURCE && probe.tag == status.MPI_TAG && probe.bytes == bytes) return probe;
+    const auto at = find(mark);
+    return at != probed_.end() ? std::optional(*at) : std::nullopt;
+}
+
+void ProbedMessages::mark(MPI_Comm comm, MPI_Status &status, const std::vector<std::byte> &content) {
+    if (status.MPI_SOURCE == MPI_PROC_NULL || cldist_mpi_cl_mem == MPI_DATATYPE_NULL) return;
+    Probed probed{comm, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(bytes_of(status)), {}, 0};
+    if (!content.empty()) probed.payload = payload_in(content);
+    const std::lock_guard lock(mutex_);
+    if (const auto before = find_like(probed, probed.open()); before != probed_.end()) {
+        probed_.splice(probed_.begin(), probed_, before);
+    } else {
+        do {
+            probed.mark = 1 + marks_++ % largest_mark;
+        } while (find(probed.mark) != probed_.end());
+        if (probed.open()) ++open_;
+        probed_.push_front(probed);
+        if (probed_.size() > most_known) {
+            if (probed_.back().open()) --open_;
+            probed_.pop_back();
+        }
     }
-    return std::nullopt;
+    any_ = true;
+    set_count(status, probed_.front().mark, probed.bytes);
+}
+
+std::optional<MPI_Status> ProbedMessages::without_mark(const MPI_Status &status) const {
+    if (!any_ || mark_of(status) == 0) return std::nullopt;
+    MPI_Status copy = status;
+    set_count(copy, 0, count_without_mark(status));
+    return copy;
 }
 
 MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
-    const std::optional<Probe> probe = find(status);
-    if (!probe || wire_of(probe->comm) == Wire::plain) return static_cast<MPI_Count>(bytes_of(status));
-    if (probe->payload) return *probe->payload;
-    const std::vector<std::byte> content = content_by_taking(probe->comm, probe->source, probe->tag);
-    if (content.empty()) return MPI_UNDEFINED;
-    note_probed(probe->comm, status, content);
-    return payload_in(content);
+    const std::uint64_t mark = any_ ? mark_of(status) : 0;
+    if (mark == 0) return static_cast<MPI_Count>(bytes_of(status));
+    std::optional<Probed> probed = known(mark);
+    if (!probed) return MPI_UNDEFINED;
+    const std::shared_ptr<const Communicator> comm = find_living(probed->comm);
+    if (comm != nullptr && comm->wire() == Wire::plain) return probed->bytes;
+    if (probed->bytes != envelope_bytes)
+        return probed->bytes > envelope_bytes ? probed->bytes - envelope_bytes : MPI_UNDEFINED;
+    if (probed->open() && comm != nullptr) {
+        const MessagePattern pattern{comm, probed->source, probed->tag};
+        message_order().look(pattern);  // it may be for a receive that is pending by now
+        probed = known(mark);
+        if (probed && probed->open()) {
+            // Put back to where its receive, or another probe, finds it.
+            message_order().read(pattern, envelope_size);
+            probed = known(mark);
+        }
+    }
+    return probed ? probed->payload.value_or(MPI_UNDEFINED) : MPI_UNDEFINED;
+}
+
+void ProbedMessages::note_taken(const Communicator &comm, MatchedMessage &message) {
+    if (message.bytes != envelope_size || !any_to_note() || comm.wire() == Wire::plain) return;
+    const std::lock_guard lock(mutex_);
+    const auto probed = find_like({comm.handle(), message.source, message.tag, envelope_bytes, {}, 0}, true);
+    if (probed == probed_.end()) return;
+    receive_content(message);
+    probed->payload = payload_in(message.content);
+    --open_;
 }
 
 void ProbedMessages::begin() {

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,18 +24,24 @@ struct SubstitutedMessage {
     MPI_Request sent = MPI_REQUEST_NULL;  ///< to be waited for once the substitute was received
 };
 
-/// What MPI_Probe and its relatives told the program, so that MPI_Get_count can tell the payload. A status that a probe
-/// wrote has the bytes on the wire, envelope included; whose payload is in blocks can't be told without taking the
-/// envelope off the wire.
+/// What MPI_Probe and its relatives told the program, so that MPI_Get_count can tell the payload. The status of a probe has
+/// the bytes on the wire, envelope included; and a payload in blocks can't be told without taking the envelope off the
+/// wire. So the library marks such statuses, in bits of the count above the length of any message. A status without a
+/// mark has the payload's bytes.
 class ProbedMessages {
 public:
-    /// The message of `status` was found by a probe on `comm`; the payload is that of the content, if it is known.
-    void note_probed(MPI_Comm comm, const MPI_Status &status, const std::vector<std::byte> &content = {});
-    /// `status`, with the payload's bytes, is that of a receive.
-    void note_received(const MPI_Status &status);
+    /// `status` is of a message that a probe on `comm` found, whose payload is that of the content, if it is known.
+    void mark(MPI_Comm comm, MPI_Status &status, const std::vector<std::byte> &content = {});
+    /// The status as MPI wrote it; nothing if it has no mark.
+    [[nodiscard]] std::optional<MPI_Status> without_mark(const MPI_Status &status) const;
     /// The payload's bytes, or MPI_UNDEFINED if it is a probe's status of a message that no command or call with
-    /// MPI_CL_MEM can have sent. Throws an Error.
+    /// MPI_CL_MEM can have sent, or of one before the last 64. Throws an Error.
     MPI_Count payload_of(const MPI_Status &status);
+    /// `message` was taken off the wire. If a status of it has a mark and its size is in it alone, it is received, so that
+    /// the size stays known. Throws an Error.
+    void note_taken(const Communicator &comm, MatchedMessage &message);
+    /// Whether note_taken() may have something to do.
+    [[nodiscard]] bool any_to_note() const { return open_ != 0; }
 
     /// Makes substitutes possible, until end(). Throws an Error.
     void begin();
@@ -48,20 +55,29 @@ public:
     std::optional<SubstitutedMessage> take_substituted(MPI_Message handle);
 
 private:
-    struct Probe {
-        MPI_Comm comm = MPI_COMM_NULL;
-        int source = MPI_PROC_NULL;
-        int tag = 0;
-        MPI_Count bytes = 0;
-        std::optional<MPI_Count> payload;
+    /// A message that probes found.
+    struct Probed {
+        MPI_Comm comm;
+        int source;
+        int tag;
+        MPI_Count bytes;
+        std::optional<MPI_Count> payload;  ///< if it was asked for or received
+        std::uint64_t mark;
+
+        /// Whether its size is in the message alone, which is still on the wire, as far as is known.
+        [[nodiscard]] bool open() const;
     };
 
-    std::optional<Probe> find(const MPI_Status &status);
+    using List = std::list<Probed>;
+    List::iterator find_like(const Probed &wanted, bool open);
+    List::iterator find(std::uint64_t mark);
+    std::optional<Probed> known(std::uint64_t mark);
 
     std::mutex mutex_;
-    std::array<Probe, 64> probes_;  ///< the last ones, in turn; source MPI_PROC_NULL: none
-    std::size_t next_ = 0;
-    std::atomic<bool> any_probes_ = false;
+    List probed_;              ///< the last found first
+    std::uint64_t marks_ = 0;  ///< how many have been given
+    std::atomic<std::size_t> open_ = 0;
+    std::atomic<bool> any_ = false;
 
     MPI_Comm self_ = MPI_COMM_NULL;  ///< of substitutes
     std::map<MPI_Message, SubstitutedMessage> substituted_;

@@ -5,7 +5,6 @@
 #include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "mpi_interop/mpi_status.hpp"
-#include "mpi_interop/probed_messages.hpp"
 
 namespace cldist {
 namespace {
@@ -46,7 +45,6 @@ private:
         if (record()->direction == Direction::recv) {
             const Record::State state = record()->state();
             set_status(status, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));
-            probed_messages().note_received(status);
         }
         request_->complete(status, mpi_code_of(outcome));
     }
