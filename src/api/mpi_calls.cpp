@@ -386,18 +386,15 @@ bool holds_envelope(MPI_Datatype datatype, Count count) {
     return datatype == MPI_DOUBLE && count >= static_cast<Count>(envelope_beginning / 8);
 }
 
-CLDIST_COLD void name_envelope(const char *call, int source, int tag, MPI_Status *status) {
-    if (status != MPI_STATUS_IGNORE) {
-        if (bytes_of(*status) < envelope_size) return;
-        source = status->MPI_SOURCE;
-        tag = status->MPI_TAG;
-    }
+CLDIST_COLD void name_envelope(const char *call, int code, const MPI_Status &status) {
+    // The memory may have held it before. Of a truncated message MPI need not tell the bytes.
+    if (code == MPI_SUCCESS && bytes_of(status) < envelope_size) return;
     log_error(
-        "{}: the message from {} with {} was sent by a cldist command, whose receiver must be one, too, or an MPI "
-        "call with MPI_CL_MEM; the memory does not have its payload, and the sender may wait for ever. Give the "
-        "communicator the info key cldist_wire=plain to receive such messages with any datatype",
-        call, source == MPI_ANY_SOURCE ? std::string("any rank") : fmt::format("rank {}", source),
-        tag == MPI_ANY_TAG ? std::string("any tag") : fmt::format("tag {}", tag));
+        "{}: the message from rank {} with tag {} was sent by a cldist command, whose receiver must be one, too, or an "
+        "MPI call with MPI_CL_MEM. The memory has {} bytes of the library's, then the payload of a small message; that "
+        "of a large one does not come, and its sender waits for ever. Give the communicator the info key "
+        "cldist_wire=plain to receive such messages with any datatype",
+        call, status.MPI_SOURCE, status.MPI_TAG, envelope_size);
 }
 
 // Whether the receive has written to its memory; an envelope and the payload behind it may be too long.
@@ -408,13 +405,15 @@ bool wrote(int code) {
     return error_class == MPI_ERR_TRUNCATE;
 }
 
-// What a receive of MPI's own has left in `memory`: half converted programs are told.
-template <typename Count>
-int received(const char *call, int code, const void *memory, Count count, MPI_Datatype datatype, int source, int tag,
-             MPI_Status *status) {
-    if (holds_envelope(datatype, count) && wrote(code) && source != MPI_PROC_NULL && memory != nullptr &&
-        begins_like_an_envelope(memory))
-        name_envelope(call, source, tag, status);
+// Does a receive of MPI's own, and looks at what it left in `memory`: half converted programs are told.
+template <typename Count, typename Receive>
+int received(const char *call, const void *memory, Count count, MPI_Datatype datatype, MPI_Status *status,
+             Receive &&receive) {
+    MPI_Status own;
+    MPI_Status *const written = status == MPI_STATUS_IGNORE ? &own : status;
+    const int code = receive(written);
+    if (holds_envelope(datatype, count) && wrote(code) && memory != nullptr && begins_like_an_envelope(memory))
+        name_envelope(call, code, *written);
     return code;
 }
 

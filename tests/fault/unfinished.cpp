@@ -1,6 +1,7 @@
 /// Programs that stall, or end with commands in flight. Each needs a job of its own: the first argument says which. What
 /// they print on standard error is checked by the script that runs them.
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -255,6 +256,46 @@ void half_converted(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
+/// Small messages of commands of rank 1 meet calls of rank 0 that know nothing of them.
+void half_converted_small(const bare_device &d, int rank) {
+    constexpr int size = 40;
+    constexpr int prefix = 64;
+    if (rank == 1) {
+        const std::vector<char> sent(size, 'x');
+        clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, size, sent.data(), 0, nullptr, nullptr);
+        for (const int tag : {1, 2, 3, 4})
+            expect(
+                "a send",
+                clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, size, 0, tag, MPI_COMM_WORLD, 0, nullptr, nullptr),
+                CL_SUCCESS);
+        MPI_Send(sent.data(), 0, MPI_CHAR, 0, 5, MPI_COMM_WORLD);
+    } else if (rank == 0) {
+        const auto expect_payload = [&](const std::vector<char> &found) {
+            expect("the payload behind the library's bytes", std::count(found.begin() + prefix, found.end(), 'x'),
+                   size);
+        };
+        std::vector<char> bytes(1000);
+        MPI_Recv(bytes.data(), 1000, MPI_CHAR, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        expect_payload(bytes);
+        std::vector<float> floats(100);
+        MPI_Sendrecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, floats.data(), 100, MPI_FLOAT, MPI_ANY_SOURCE, 2,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        std::vector<char> others(1000);
+        MPI_Message message = MPI_MESSAGE_NULL;
+        MPI_Mprobe(1, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+        MPI_Mrecv(others.data(), 1000, MPI_CHAR, &message, MPI_STATUS_IGNORE);
+        expect_payload(others);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        std::vector<char> exact(size);
+        int error_class = MPI_SUCCESS;
+        MPI_Error_class(MPI_Recv(exact.data(), size, MPI_CHAR, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE), &error_class);
+        expect("the class of a receive without room for the library's bytes", error_class, MPI_ERR_TRUNCATE);
+        // An empty message leaves in the memory what was there.
+        MPI_Recv(bytes.data(), 1000, MPI_CHAR, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Finalize();
+}
+
 /// Rank 0 receives what the command of rank 1 announces, and not the message.
 void half_converted_receive(const bare_device &d, int rank, const std::string &how) {
     constexpr std::size_t size = 1 << 19;
@@ -318,6 +359,8 @@ int main(int argc, char **argv) {
         stalled_blocking_receive(d, rank, true);
     } else if (what == "half-converted") {
         half_converted(d, rank);
+    } else if (what == "half-converted-small") {
+        half_converted_small(d, rank);
     } else if (what == "half-converted-irecv") {
         half_converted_receive(d, rank, "irecv");
     } else if (what == "half-converted-mrecv") {
