@@ -1,5 +1,6 @@
 #include "stdio/file_failure.hpp"
 
+#include <cerrno>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -7,9 +8,11 @@
 namespace cldist {
 
 Status file_failure(int error, const char *call, const std::string &file, std::size_t moved) {
-    Status status = Status::failure(CL_FILE_ERROR, fmt::format("{} of {} failed after {} bytes: {}", call, file, moved,
-                                                               std::generic_category().message(error)));
-    status.system_error = error;
+    // Streams that the program made itself (fopencookie) may fail without errno.
+    const std::string reason = error != 0 ? std::generic_category().message(error) : "it gives no reason, errno is 0";
+    Status status =
+        Status::failure(CL_FILE_ERROR, fmt::format("{} of {} failed after {} bytes: {}", call, file, moved, reason));
+    status.system_error = error != 0 ? error : EIO;
     return status;
 }
 

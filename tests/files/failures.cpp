@@ -283,6 +283,45 @@ MPI_CASE("what failed is named by its path", 1) {
     }
 }
 
+MPI_CASE("a stream that fails without errno is EIO, and the message says that no reason is given", 1) {
+    const failure_bench bench(1000);
+    struct source {
+        bytes left = pattern(2, 100);
+        static ssize_t read(void *self, char *to, std::size_t size) {
+            bytes &left = static_cast<source *>(self)->left;
+            if (left.empty()) {
+                return -1;
+            }
+            const std::size_t count = std::min(size, left.size());
+            std::copy_n(left.begin(), count, to);
+            left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(count));
+            return static_cast<ssize_t>(count);
+        }
+        static ssize_t write(void *, const char *, std::size_t) { return 0; }
+    };
+    for (const form how : all_forms) {
+        source from;
+        const stream failing(::fopencookie(&from, "r+b", {&source::read, &source::write, nullptr, nullptr}));
+        bench.expect(command::stream_read, how, on(failing), {CL_FILE_ERROR, EIO, 100});
+        const stream twin(::fopencookie(&from, "wb", {nullptr, &source::write, nullptr, nullptr}));
+        const stream refusing(::fopencookie(&from, "wb", {nullptr, &source::write, nullptr, nullptr}));
+        std::setvbuf(twin, nullptr, _IONBF, 0);
+        std::setvbuf(refusing, nullptr, _IONBF, 0);
+        wanted w = as_fwrite(twin, bench.range(bench.size));
+        CHECK(w.error == 0);
+        w.error = EIO;
+        bench.expect(command::stream_write, how, on(refusing), w);
+    }
+    source from{{}};
+    const stream failing(::fopencookie(&from, "rb", {&source::read, nullptr, nullptr, nullptr}));
+    event_handle event;
+    CL_OK(issue(command::stream_read, {bench.queue, bench.buffer, 0, 100, failing, -1}, event.out()));
+    expect_file_failure(event, CL_FILE_ERROR, EIO, 0);
+    const std::string message = transfer_text(event, CL_TRANSFER_ERROR_MESSAGE);
+    CAPTURE(message);
+    CHECK(message.find("failed after 0 bytes: it gives no reason, errno is 0") != std::string::npos);
+}
+
 MPI_CASE("a descriptor that is closed or only names its file is EBADF, a directory EISDIR, a pipe or FIFO ESPIPE", 1) {
     const failure_bench bench(100'000);
     const pipe_ends pipe;
