@@ -157,7 +157,9 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  * send that fails before its message left can't tell: it sends nothing and warns in the log; the receiver waits on, or
  * takes the next message that matches.
  *
- * Threads. Thread-safe. Not collective. Two threads may enqueue commands of this header on one queue, in-order too.
+ * Threads. Thread-safe. Not collective. Two threads may enqueue commands of this header on one queue, in-order too. In the
+ * queue a command is two of the platform's: what another thread enqueues on an in-order queue by OpenCL's own calls during
+ * the call may come between these, and is then in no order with the transfer. Threads that need one share a lock.
  *
  * Errors, in the order of the checks (nothing is sent if there is one):
  * CL_INVALID_COMMAND_QUEUE    if the queue is not a valid host command queue;
@@ -627,9 +629,9 @@ cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
  *  Status. MPI_SOURCE, MPI_TAG, and as count (of MPI_CL_MEM or MPI_BYTE) the bytes received; MPI_Test_cancelled.
  *
  *  Probing. MPI_Probe, MPI_Iprobe, MPI_Mprobe and MPI_Improbe find these messages; MPI_Get_count with MPI_CL_MEM tells the
- *  payload of one of the last 64 found in the process, and MPI_UNDEFINED of earlier ones, of plain messages too short to be
- *  one of these, and of what a call with another datatype has received. With another datatype it tells the bytes that MPI
- *  moves, which are others. Asking so for the size of a large message takes its announcement off the wire: from then on
+ *  payload of one of the last 64 found in the process, as long as no call with another datatype has received it, and
+ *  MPI_UNDEFINED of earlier ones and of plain messages too short to be one. With another datatype it tells the bytes that
+ *  MPI moves, which are others. Asking so for the size of a large message takes its announcement off the wire: from then on
  *  only commands and calls with MPI_CL_MEM can receive it, and a MPI_Ssend of it may end. A probe does not find what a
  *  pending receive of this library is to get. The count in a probe's status carries a mark of this library's, which
  *  MPI_Get_count, MPI_Get_elements, MPI_Get_elements_x and MPI_Status_c2f leave out; the PMPI_ names would show it.
@@ -670,7 +672,7 @@ typedef cl_uint cl_transfer_info;
 #define CL_TRANSFER_MPI_ERROR 0x13A8   /**< int: the MPI error code if the status is CL_MPI_ERROR, else MPI_SUCCESS. */
 #define CL_TRANSFER_ERROR_MESSAGE 0x13A9 /**< char[]: what failed, in words; "" if nothing did. */
 #define CL_TRANSFER_STAGES 0x13AA        /**< cl_transfer_stage[]: those that took place, in the order of CL_STAGE_*. */
-#define CL_TRANSFER_ERRNO 0x13AB         /**< int: errno if the status is CL_FILE_ERROR, else 0. */
+#define CL_TRANSFER_ERRNO 0x13AB         /**< int: errno if the status is CL_FILE_ERROR (EIO if it was 0), else 0. */
 #define CL_TRANSFER_DIRECT_IO 0x13AC     /**< cl_bool: whether the file was accessed past the system's page cache. */
 
 #define CL_STAGE_WAIT 0    /**< from the call until the wait list and the queue let the command start */

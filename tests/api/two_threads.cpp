@@ -1,15 +1,18 @@
-/// Two threads enqueue commands on one in-order queue. Each command has two parts there; this program's
-/// clEnqueueBarrierWithWaitList, which makes the second, stands before the platform's and lets the other thread go first. What
-/// gets stuck ends by a signal.
+/// Two threads enqueue on one in-order queue: commands of the library, then one the library's and the other OpenCL's own. A
+/// command of the library has two parts there; this program's clEnqueueBarrierWithWaitList, which makes the second, stands
+/// before the platform's and lets the other thread go first. What gets stuck ends by a signal.
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bare_device.hpp"
@@ -24,6 +27,9 @@ void let_the_other_go_first() {
     for (int i = 0; yields && i < 3; ++i) ::sched_yield();
 }
 
+/// What another thread does between the parts of the next command.
+std::function<void()> between;
+
 }  // namespace
 
 extern "C" CL_API_ENTRY cl_int CL_API_CALL clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint number,
@@ -34,17 +40,73 @@ extern "C" CL_API_ENTRY cl_int CL_API_CALL clEnqueueBarrierWithWaitList(cl_comma
         std::memcpy(&found, &symbol, sizeof found);
         return found;
     }();
+    if (between) std::jthread(std::exchange(between, nullptr)).join();
     let_the_other_go_first();
     const cl_int code = next(queue, number, waits, event);
     let_the_other_go_first();
     return code;
 }
 
+namespace {
+
+constexpr std::size_t size = 4096;
+
+/// What stands in both halves of the buffer once all that is in the queue is done.
+void expect_halves(const bare_device &d, unsigned char first, unsigned char second) {
+    std::vector<unsigned char> found(2 * size);
+    expect("the last read",
+           clEnqueueReadBuffer(d.queue, d.buffer, CL_TRUE, 0, found.size(), found.data(), 0, nullptr, nullptr),
+           CL_SUCCESS);
+    expect("the bytes of the file", std::count(found.begin(), found.begin() + size, first), size);
+    expect("the bytes of the plain command", std::count(found.begin() + size, found.end(), second), size);
+}
+
+/// A command of the library reads zeros into the first half; between its parts another thread does `plain`, which fills the second.
+template <typename Plain>
+void plain_call_between(const bare_device &d, int zero, unsigned char byte, Plain &&plain) {
+    const std::vector<unsigned char> ones(2 * size, 1);
+    expect("the first write",
+           clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, ones.size(), ones.data(), 0, nullptr, nullptr),
+           CL_SUCCESS);
+    cl_int code = CL_SUCCESS;
+    cl_event gate = clCreateUserEvent(d.context, &code);
+    cl_event read = nullptr;
+    between = plain;
+    // It does not hold up the other thread's call, which may wait for all that is in the queue.
+    clSetUserEventStatus(gate, CL_COMPLETE);
+    expect("the command", clEnqueueWriteBufferFromFile(d.queue, d.buffer, CL_FALSE, 0, size, zero, 0, 1, &gate, &read),
+           CL_SUCCESS);
+    expect("whether the other thread came between", between == nullptr, true);
+    expect_halves(d, 0, byte);
+    expect("the command's status", status_told(read), CL_COMPLETE);
+    clReleaseEvent(read);
+    clReleaseEvent(gate);
+}
+
+void plain_calls_between(const bare_device &d, int zero) {
+    const std::vector<unsigned char> twos(size, 2);
+    const auto write = [&](cl_bool blocking) {
+        expect("a plain write",
+               clEnqueueWriteBuffer(d.queue, d.buffer, blocking, size, size, twos.data(), 0, nullptr, nullptr),
+               CL_SUCCESS);
+    };
+    for (int i = 0; i < 100; ++i) {
+        plain_call_between(d, zero, 2, [&] { write(CL_FALSE); });
+        plain_call_between(d, zero, 2, [&] { write(CL_TRUE); });
+        plain_call_between(d, zero, 1, [&] { expect("clFinish", clFinish(d.queue), CL_SUCCESS); });
+        plain_call_between(d, zero, 2, [&] {
+            expect("a plain barrier", clEnqueueBarrierWithWaitList(d.queue, 0, nullptr, nullptr), CL_SUCCESS);
+            write(CL_TRUE);
+        });
+    }
+}
+
+}  // namespace
+
 int main() {
     ::alarm(30);
-    constexpr std::size_t size = 4096;
     constexpr int commands = 2000;
-    const bare_device d(size);
+    const bare_device d(2 * size);
     const int zero = ::open("/dev/zero", O_RDONLY);
     const auto read = [&](cl_bool blocking) {
         return clEnqueueWriteBufferFromFile(d.queue, d.buffer, blocking, 0, size, zero, 0, 0, nullptr, nullptr);
@@ -60,6 +122,10 @@ int main() {
     }
     yields = false;
     expect("clFinish", clFinish(d.queue), CL_SUCCESS);
+    cl_device_type type = 0;
+    clGetDeviceInfo(d.id, CL_DEVICE_TYPE, sizeof type, &type, nullptr);
+    // Elsewhere the second part may be a copy.
+    if ((type & CL_DEVICE_TYPE_CPU) != 0) plain_calls_between(d, zero);
     ::close(zero);
     d.release();
     return failures == 0 ? 0 : 1;

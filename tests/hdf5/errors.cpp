@@ -190,6 +190,32 @@ MPI_CASE("arguments that are not what they should be are refused", 1) {
     b.expect_untouched();
 }
 
+MPI_CASE("a buffer, event or queue of another context is refused", 1) {
+    const bench b;
+    const opencl other;
+    const queue_handle queue = other.in_order_queue();
+    const buffer_handle foreign = other.buffer(size);
+    const buffer_handle part = other.sub_buffer(foreign, 0, size);
+    const event_handle own_event = b.cl.user_event();
+    const event_handle foreign_event = other.user_event();
+    const cl_event list[] = {own_event, foreign_event};
+    call c = b.good();
+    c.queue = queue;
+    b.refuse(c, CL_INVALID_CONTEXT);
+    for (cl_mem buffer : {foreign.get(), part.get()}) {
+        c = b.good();
+        c.buffer = buffer;
+        b.refuse(c, CL_INVALID_CONTEXT);
+    }
+    c = b.good();
+    c.number = 2;
+    c.events = list;
+    b.refuse(c, CL_INVALID_CONTEXT);
+    CL_OK(clSetUserEventStatus(own_event, CL_COMPLETE));
+    CL_OK(clSetUserEventStatus(foreign_event, CL_COMPLETE));
+    b.expect_untouched();
+}
+
 MPI_CASE("types that can't be converted or are pointers are refused", 1) {
     const bench b;
     const hid text(H5Tcopy(H5T_C_S1));
