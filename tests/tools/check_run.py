@@ -311,6 +311,9 @@ def check_devices():
     expect(done.returncode == 0 and [line[:6] for line in lines] == ["rank 0", "rank 1"]
            and all(re.search(r": 2 x .+ \(CPU\)$", line) for line in lines),
            "the devices of each process are listed, equal ones once", done)
+    done = devices(OCL_ICD_FILENAMES="libno-such-driver.so")
+    expect(done.returncode == 0 and re.search(r"\((CPU|GPU)\); drivers that can't be opened: libno-such-driver.so: \w", done.stdout),
+           "a driver that does not load is named beside one that does", done)
     done = devices("-n", 2, "--devices", "accelerator")
     expect(done.returncode == 2 and "there are: " in done.stderr and not done.stdout,
            "devices that are not there are no list", done)

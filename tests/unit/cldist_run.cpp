@@ -194,6 +194,10 @@ TEST_CASE("what keeps a program from its devices is said in one line, with what 
     found.mine = {"b (GPU)"};
     CHECK(refusal(found) == Refusal{});
     CHECK(judge_cluster({found, {}}).level == Finding::Level::ok);
+    found.left_out = {"libmissing.so: cannot open shared object file"};
+    CHECK(judge_cluster({found, {}}).level == Finding::Level::note);
+    CHECK(judge_cluster({found, {}}).fact.find("libmissing.so: cannot open") != std::string::npos);
+    found.left_out.clear();
     found.mine.clear();
     CHECK(refusal(found) == Refusal{"CLDIST_DEVICES=gpu gives no device; there are: 2 x a (CPU), b (GPU)", 2});
     CHECK(judge_cluster({found, {}}).level == Finding::Level::note);

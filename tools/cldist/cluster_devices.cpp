@@ -157,7 +157,11 @@ Finding judge_cluster(const Answer &answer) {
     // Without it all else can be used.
     if (refusal.status != 0)
         return note(topic, refusal.text, "programs under `cldist run` would see no device of this host");
-    return ok(topic, fmt::format("loads, and finds {}", list_of(answer.value.get<ClusterAnswer>().there)));
+    const auto found = answer.value.get<ClusterAnswer>();
+    std::string fact = fmt::format("loads, and finds {}", list_of(found.there));
+    if (found.left_out.empty()) return ok(topic, std::move(fact));
+    return note(topic, fmt::format("{}; drivers that can't be opened: {}", fact, fmt::join(found.left_out, "; ")),
+                "see that OCL_ICD_FILENAMES, CLDIST_NATIVE_ICDS or the .icd files name what is there");
 }
 
 Finding cluster_finding() {
@@ -172,9 +176,13 @@ int list_devices() {
     const Job job;
     const Answer answer =
         ask_cluster(static_cast<std::size_t>(job.host_rank()), static_cast<std::size_t>(job.host_size()));
-    const std::string mine = answer.value.is_null() || refusal_of(answer).status != 0
-                                 ? refusal_of(answer).text
-                                 : list_of(answer.value.get<ClusterAnswer>().mine);
+    std::string mine = refusal_of(answer).text;
+    if (!answer.value.is_null() && refusal_of(answer).status == 0) {
+        const auto found = answer.value.get<ClusterAnswer>();
+        mine = list_of(found.mine);
+        if (!found.left_out.empty())
+            mine += fmt::format("; drivers that can't be opened: {}", fmt::join(found.left_out, "; "));
+    }
     const std::vector<std::string> of_all = job.gather(mine);
     for (std::size_t rank = 0; rank < of_all.size(); ++rank)
         fmt::print("rank {} (host {}): {}\n", rank, job.host_names()[rank], of_all[rank]);
