@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "api": ["mpi_interop", "stdio", *LOWER],
     "hdf5": ["api", "stdio", *LOWER],  # a library of its own
     "cluster": ["mpi_interop", *LOWER],
+    "collectives": LOWER[2:],  # a library of its own
     "probe": ["ocl", "base"],  # a program of its own, run by events
 }
 # The rooms of src/cluster: icd -> api -> world -> execution -> objects -> calls, schedule.

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs the build into a temporary folder, looks at what is exported, compiles a program against it and runs it.
-# Usage: check_installed.sh BUILD_FOLDER MPICC MPIRUN PROGRAM EXPORTS_MAP OPENCL_PROGRAM [HDF5_PROGRAM HDF5_EXPORTS_MAP PKG_CONFIG_NAME...]
+# Usage: check_installed.sh BUILD_FOLDER MPICC MPIRUN PROGRAM EXPORTS_MAP OPENCL_PROGRAM COLLECTIVES_PROGRAM COLLECTIVES_EXPORTS_MAP [HDF5_PROGRAM HDF5_EXPORTS_MAP PKG_CONFIG_NAME...]
 # With HDF5_PROGRAM: the same for libcldist-hdf5, with the HDF5 library of each name in turn.
 set -euo pipefail
-build=$1 mpicc=$2 mpirun=$3 program=$4 exports=$5 opencl_program=$6 hdf5_program=${7-} hdf5_exports=${8-}
-shift $(($# < 8 ? $# : 8))
+build=$1 mpicc=$2 mpirun=$3 program=$4 exports=$5 opencl_program=$6
+collectives_program=$7 collectives_exports=$8 hdf5_program=${9-} hdf5_exports=${10-}
+shift $(($# < 10 ? $# : 10))
 
 fail() { echo "FAILED: $*"; exit 1; }
 
@@ -99,6 +100,16 @@ read -ra flags < <(pkg-config --cflags --libs cldist)
 
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 "$mpirun" -n 1 "$dir/program" || fail "the program ended with status $?"
+
+# The collectives of several devices, without anything of MPI.
+diff <(wanted_of "$collectives_exports") <(exported_by libcldist-collectives.so) ||
+    fail "exported symbols (>) are not those of $collectives_exports"
+if readelf -d "$libdir/libcldist-collectives.so" | grep -i 'NEEDED.*mpi'; then fail "libcldist-collectives needs MPI"; fi
+sed "s|^prefix=.*|prefix=$dir/root$prefix|" "$libdir/pkgconfig/cldist-collectives.pc" >"$dir/pc/cldist-collectives.pc"
+read -ra flags < <(pkg-config --cflags --libs cldist-collectives)
+cc -std=c99 -pedantic-errors -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=300 "$collectives_program" "${flags[@]}" \
+    -o "$dir/collectives-program"
+POCL_DEVICES='pthread pthread' "$dir/collectives-program" || fail "the collectives program ended with status $?"
 
 [ -n "$hdf5_program" ] || exit 0
 diff <(wanted_of "$hdf5_exports") <(exported_by libcldist-hdf5.so) || fail "exported symbols (>) are not those of $hdf5_exports"

@@ -1,0 +1,568 @@
+// The entry points of CL/cl_ext_collective.h: each checks the arguments and has a schedule's steps enqueued.
+
+#include <algorithm>
+#include <functional>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <CL/cl_ext_collective.h>
+#include <fmt/format.h>
+
+#include "base/error_code.hpp"
+#include "base/log.hpp"
+#include "collectives/operators.hpp"
+#include "collectives/runner.hpp"
+#include "collectives/schedule.hpp"
+#include "ocl/query.hpp"
+
+using namespace cldist;
+using namespace cldist::collectives;
+
+namespace {
+
+template <typename Body>
+cl_int at_boundary(const char *call, Body &&body) noexcept {
+    try {
+        body();
+        return CL_SUCCESS;
+    } catch (const Error &error) {
+        log_warning("{}: {}: {}", call, error.status().message, code_text(error.status().code));
+        return error.status().code;
+    } catch (const std::bad_alloc &) {
+        return CL_OUT_OF_HOST_MEMORY;
+    } catch (...) {
+        return CL_OUT_OF_RESOURCES;
+    }
+}
+
+struct Events {
+    cl_uint number;
+    const cl_event *list;
+    cl_event *event;
+
+    [[nodiscard]] std::span<const cl_event> waits() const {
+        return list == nullptr ? std::span<const cl_event>{} : std::span(list, number);
+    }
+};
+
+/// Buffers as they are given: one with an offset, or a list with offsets or NULL.
+struct Buffers {
+    const cl_mem *list;
+    const size_t *offsets;
+    std::size_t count;
+
+    [[nodiscard]] Memory at(std::size_t i) const { return {list[i], offsets == nullptr ? 0 : offsets[i]}; }
+};
+
+/// Combines elements; null where none are combined.
+struct Combination {
+    std::size_t element = 1;
+    std::function<Kernel(cl_context)> make{};
+};
+
+struct Call {
+    Kind kind;
+    std::size_t n;
+    std::span<const cl_command_queue> queues;
+    Buffers sources;
+    Buffers destinations;
+    std::size_t bytes;
+    Events events;
+    Combination combination{};
+};
+
+std::size_t times(std::size_t n, std::size_t bytes) {
+    std::size_t all = 0;
+    if (__builtin_mul_overflow(n, bytes, &all))
+        throw Error(CL_INVALID_VALUE, fmt::format("{} blocks of {} bytes pass the size of memory", n, bytes));
+    return all;
+}
+
+std::size_t source_size(const Call &call) {
+    const bool blocks =
+        call.kind == Kind::scatter || call.kind == Kind::all_to_all || call.kind == Kind::reduce_scatter;
+    return blocks ? times(call.n, call.bytes) : call.bytes;
+}
+std::size_t destination_size(const Call &call) {
+    const bool blocks = call.kind == Kind::gather || call.kind == Kind::all_gather || call.kind == Kind::all_to_all;
+    return blocks ? times(call.n, call.bytes) : call.bytes;
+}
+
+void check_lists(const Call &call) {
+    if (call.n == 0) throw Error(CL_INVALID_VALUE, "the number of buffers is 0");
+    if (call.queues.data() == nullptr || call.sources.list == nullptr || call.destinations.list == nullptr)
+        throw Error(CL_INVALID_VALUE, "a list of queues or buffers is NULL");
+}
+
+// The context of all.
+cl_context check_objects(const Call &call) {
+    cl_context context = nullptr;
+    for (const cl_command_queue queue : call.queues) {
+        const auto found = query<cl_context>(queue, CL_QUEUE_CONTEXT);
+        if (queue == nullptr || !found) throw Error(CL_INVALID_COMMAND_QUEUE, "a command queue is not valid");
+        if (context == nullptr) context = *found;
+        if (context != *found) throw Error(CL_INVALID_CONTEXT, "the queues are not of one context");
+    }
+    for (const Buffers *buffers : {&call.sources, &call.destinations})
+        for (std::size_t i = 0; i < buffers->count; ++i) {
+            const cl_mem buffer = buffers->list[i];
+            const auto type = query<cl_mem_object_type>(buffer, CL_MEM_TYPE);
+            if (buffer == nullptr || type != CL_MEM_OBJECT_BUFFER)
+                throw Error(CL_INVALID_MEM_OBJECT, fmt::format("memory object {} of a list is not a valid buffer", i));
+            if (query<cl_context>(buffer, CL_MEM_CONTEXT) != context)
+                throw Error(CL_INVALID_CONTEXT, fmt::format("buffer {} of a list is not of the queues' context", i));
+        }
+    return context;
+}
+
+void check_events(const Events &events, cl_context context) {
+    if ((events.list == nullptr) != (events.number == 0))
+        throw Error(CL_INVALID_EVENT_WAIT_LIST,
+                    fmt::format("num_events_in_wait_list is {} and event_wait_list {}", events.number,
+                                events.list == nullptr ? "NULL" : "is not NULL"));
+    for (const cl_event event : events.waits()) {
+        const auto of = query<cl_context>(event, CL_EVENT_CONTEXT);
+        if (event == nullptr || !of) throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
+        if (*of != context) throw Error(CL_INVALID_CONTEXT, "an event of the wait list is not of the queues' context");
+    }
+}
+
+void check_range(const Memory &memory, std::size_t size, std::size_t element) {
+    const std::size_t whole = query<std::size_t>(memory.buffer, CL_MEM_SIZE).value_or(0);
+    if (memory.offset > whole || size > whole - memory.offset)
+        throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} pass the end of the buffer of {} bytes",
+                                                  memory.offset, size, whole));
+    if (memory.offset % element != 0 || size % element != 0)
+        throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} are not multiples of the element's {} bytes",
+                                                  memory.offset, size, element));
+}
+
+bool overlap(const Memory &a, std::size_t a_size, const Memory &b, std::size_t b_size) {
+    const Memory x = in_whole(a);
+    const Memory y = in_whole(b);
+    return x.buffer == y.buffer && x.offset < y.offset + b_size && y.offset < x.offset + a_size;
+}
+
+[[noreturn]] void refuse_overlap() { throw Error(CL_MEM_COPY_OVERLAP, "ranges overlap otherwise than in place"); }
+
+// Whether some destination is where its source is. Throws if there is another overlap.
+bool check_overlap(const Call &call) {
+    const std::size_t given = source_size(call);
+    const std::size_t got = destination_size(call);
+    bool in_place = false;
+    for (std::size_t i = 0; i < call.destinations.count; ++i) {
+        const Memory to = call.destinations.at(i);
+        for (std::size_t k = 0; k < i; ++k)
+            if (overlap(to, got, call.destinations.at(k), got)) refuse_overlap();
+        for (std::size_t k = 0; k < call.sources.count; ++k) {
+            const Memory from = call.sources.at(k);
+            if (!overlap(to, got, from, given)) continue;
+            const bool belong = call.sources.count == 1 || call.destinations.count == 1 || i == k;
+            Memory source = in_whole(from);
+            Memory destination = in_whole(to);
+            if (call.kind == Kind::scatter) source.offset += i * call.bytes;
+            if (call.kind == Kind::gather || call.kind == Kind::all_gather) destination.offset += k * call.bytes;
+            if (!belong || source.offset != destination.offset) refuse_overlap();
+            in_place = true;
+        }
+    }
+    return in_place;
+}
+
+void run_steps(const Call &call, const Schedule &schedule, cl_context context, Runner &runner) {
+    std::vector<Mem> own(schedule.own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        if (schedule.own[i] == 0) continue;
+        cl_int code = CL_SUCCESS;
+        own[i] = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, schedule.own[i], nullptr, &code));
+        check(code, "clCreateBuffer");
+    }
+    const auto memory = [&](const Place &place) {
+        Memory found = place.role == Role::own      ? Memory{own[place.index].get(), 0}
+                       : place.role == Role::source ? call.sources.at(place.index)
+                                                    : call.destinations.at(place.index);
+        found.offset += place.offset;
+        return found;
+    };
+    const Kernel kernel = call.combination.make ? call.combination.make(context) : Kernel();
+    for (const Step &step : schedule.steps) {
+        const std::size_t queue = std::min(step.queue, call.queues.size() - 1);
+        if (step.combines)
+            runner.combine(queue, kernel.get(), call.combination.element, memory(step.to), memory(step.from),
+                           step.size);
+        else
+            runner.copy(queue, memory(step.to), memory(step.from), step.size);
+    }
+}
+
+void run(const Call &call) {
+    check_lists(call);
+    cl_context const context = check_objects(call);
+    check_events(call.events, context);
+    for (std::size_t i = 0; i < call.sources.count; ++i)
+        check_range(call.sources.at(i), source_size(call), call.combination.element);
+    for (std::size_t i = 0; i < call.destinations.count; ++i)
+        check_range(call.destinations.at(i), destination_size(call), call.combination.element);
+    const Task task{call.kind, call.n, call.bytes, call.combination.element, check_overlap(call)};
+    const Schedule schedule =
+        make_schedule(task, choose(task.kind, task.n, task.bytes, on_cluster(call.queues.front())));
+    // What may be refused comes before anything is in a queue.
+    if (call.combination.make) static_cast<void>(call.combination.make(context));
+    Runner runner(call.queues, call.events.waits());
+    run_steps(call, schedule, context, runner);
+    Event last = runner.end(call.events.event != nullptr);
+    if (call.events.event != nullptr) *call.events.event = last.give();
+}
+
+Combination of_datatype(cl_channel_type datatype, cl_reduction_op op) {
+    return {element_size(datatype), [=](cl_context context) { return make_operator(context, datatype, op); }};
+}
+
+Combination with_kernel(std::size_t element, cl_kernel kernel) {
+    if (element == 0) throw Error(CL_INVALID_VALUE, "element_size is 0");
+    cl_uint arguments = 0;
+    if (kernel == nullptr ||
+        clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, nullptr) != CL_SUCCESS ||
+        arguments != 5)
+        throw Error(CL_INVALID_KERNEL, "the kernel is not valid or does not take five arguments");
+    return {element, [=](cl_context) { return Kernel::share(kernel); }};
+}
+
+/// The arguments of the calls with as many sources as destinations.
+struct ManyToMany {
+    const cl_command_queue *queues;
+    cl_uint n;
+    const cl_mem *sources;
+    const cl_mem *destinations;
+    const size_t *source_offsets;
+    const size_t *destination_offsets;
+    size_t bytes;
+};
+void run(Kind kind, const ManyToMany &a, const Events &events, Combination combination = {}) {
+    run({kind,
+         a.n,
+         {a.queues, a.n},
+         {a.sources, a.source_offsets, a.n},
+         {a.destinations, a.destination_offsets, a.n},
+         a.bytes,
+         events,
+         std::move(combination)});
+}
+
+/// Of those with one destination.
+struct ManyToOne {
+    cl_command_queue queue;
+    cl_uint n;
+    const cl_mem *sources;
+    cl_mem destination;
+    const size_t *source_offsets;
+    size_t destination_offset;
+    size_t bytes;
+};
+void run(Kind kind, const ManyToOne &a, const Events &events, Combination combination = {}) {
+    run({kind,
+         a.n,
+         {&a.queue, 1},
+         {a.sources, a.source_offsets, a.n},
+         {&a.destination, &a.destination_offset, 1},
+         a.bytes,
+         events,
+         std::move(combination)});
+}
+
+/// Of those with one source.
+struct OneToMany {
+    const cl_command_queue *queues;
+    cl_mem source;
+    cl_uint n;
+    const cl_mem *destinations;
+    size_t source_offset;
+    const size_t *destination_offsets;
+    size_t bytes;
+};
+void run(Kind kind, const OneToMany &a, const Events &events) {
+    run({kind,
+         a.n,
+         {a.queues, a.n},
+         {&a.source, &a.source_offset, 1},
+         {a.destinations, a.destination_offsets, a.n},
+         a.bytes,
+         events});
+}
+
+/// An all-to-all with a size for each block.
+void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) {
+    const std::size_t n = a.n;
+    Call call{Kind::all_to_all, n, {a.queues, n}, {a.sources, nullptr, n}, {a.destinations, nullptr, n}, 0, events};
+    check_lists(call);
+    if (sizes == nullptr || a.source_offsets == nullptr || a.destination_offsets == nullptr)
+        throw Error(CL_INVALID_VALUE, "a list of sizes or offsets is NULL");
+    cl_context const context = check_objects(call);
+    check_events(events, context);
+    struct Block {
+        std::size_t queue;
+        Memory to;
+        Memory from;
+        std::size_t size;
+    };
+    std::vector<Block> blocks;
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < n; ++j) {
+            const std::size_t at = i * n + j;
+            if (sizes[at] == 0) continue;
+            blocks.push_back(
+                {j, {a.destinations[j], a.destination_offsets[at]}, {a.sources[i], a.source_offsets[at]}, sizes[at]});
+        }
+    for (const Block &block : blocks) {
+        check_range(block.from, block.size, 1);
+        check_range(block.to, block.size, 1);
+    }
+    for (const Block &block : blocks)
+        for (const Block &other : blocks) {
+            const bool same = &block == &other;
+            if (overlap(block.to, block.size, other.from, other.size) ||
+                (!same && overlap(block.to, block.size, other.to, other.size)))
+                refuse_overlap();
+        }
+    Runner runner(call.queues, events.waits());
+    for (const Block &block : blocks) runner.copy(block.queue, block.to, block.from, block.size);
+    Event last = runner.end(events.event != nullptr);
+    if (events.event != nullptr) *events.event = last.give();
+}
+
+}  // namespace
+
+extern "C" {
+
+cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
+                                const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,
+                                size_t bytes_to_copy, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                cl_event *event) {
+    return at_boundary("clEnqueueBroadcastBuffer", [&] {
+        run(Kind::broadcast,
+            OneToMany{cmd_queue_list, src_buffer, num_dst_buffers, dst_buffer_list, src_offset, dst_offset_list,
+                      bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event});
+    });
+}
+
+cl_int clEnqueueScatterBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
+                              const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,
+                              size_t bytes_to_copy, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                              cl_event *event) {
+    return at_boundary("clEnqueueScatterBuffer", [&] {
+        run(Kind::scatter,
+            OneToMany{cmd_queue_list, src_buffer, num_dst_buffers, dst_buffer_list, src_offset, dst_offset_list,
+                      bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event});
+    });
+}
+
+cl_int clEnqueueGatherBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
+                             cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
+                             cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueGatherBuffer", [&] {
+        run(Kind::gather,
+            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list, dst_offset,
+                      bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event});
+    });
+}
+
+cl_int clEnqueueAllGatherBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
+                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueAllGatherBuffer", [&] {
+        run(Kind::all_gather,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event});
+    });
+}
+
+cl_int clEnqueueAlltoAllBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                               const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                               const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
+                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueAlltoAllBuffer", [&] {
+        run(Kind::all_to_all,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event});
+    });
+}
+
+cl_int clEnqueueAlltoAllVBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                const size_t *src_offset_list, const size_t *dst_offset_list,
+                                const size_t *bytes_to_copy_list, cl_uint num_events_in_wait_list,
+                                const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueAlltoAllVBuffer", [&] {
+        run_uneven(ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list,
+                              dst_offset_list, 0},
+                   bytes_to_copy_list, Events{num_events_in_wait_list, event_wait_list, event});
+    });
+}
+
+cl_int clEnqueueReduceBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
+                             cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
+                             cl_channel_type datatype, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                             cl_event *event) {
+    return at_boundary("clEnqueueReduceBuffer", [&] {
+        run(Kind::reduce,
+            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list, dst_offset,
+                      bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, CL_REDUCTION_SUM));
+    });
+}
+
+cl_int clEnqueueReduceBufferWithOp(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
+                                   cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset,
+                                   size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
+                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueReduceBufferWithOp", [&] {
+        run(Kind::reduce,
+            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list, dst_offset,
+                      bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
+    });
+}
+
+cl_int clEnqueueAllReduceBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
+                                cl_channel_type datatype, cl_uint num_events_in_wait_list,
+                                const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueAllReduceBuffer", [&] {
+        run(Kind::all_reduce,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, CL_REDUCTION_SUM));
+    });
+}
+
+cl_int clEnqueueAllReduceBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                      const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                      const size_t *src_offset_list, const size_t *dst_offset_list,
+                                      size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
+                                      cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                      cl_event *event) {
+    return at_boundary("clEnqueueAllReduceBufferWithOp", [&] {
+        run(Kind::all_reduce,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
+    });
+}
+
+cl_int clEnqueueReduceScatterBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                    const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                    const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
+                                    cl_channel_type datatype, cl_uint num_events_in_wait_list,
+                                    const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueReduceScatterBuffer", [&] {
+        run(Kind::reduce_scatter,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, CL_REDUCTION_SUM));
+    });
+}
+
+cl_int clEnqueueReduceScatterBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                          const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                          const size_t *src_offset_list, const size_t *dst_offset_list,
+                                          size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
+                                          cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                          cl_event *event) {
+    return at_boundary("clEnqueueReduceScatterBufferWithOp", [&] {
+        run(Kind::reduce_scatter,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
+    });
+}
+
+cl_int clEnqueueScanBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,
+                           const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,
+                           size_t bytes_to_copy, cl_channel_type datatype, cl_uint num_events_in_wait_list,
+                           const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueScanBuffer", [&] {
+        run(Kind::scan,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, CL_REDUCTION_SUM));
+    });
+}
+
+cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                 const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                 const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
+                                 cl_channel_type datatype, cl_reduction_op op, cl_uint num_events_in_wait_list,
+                                 const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueScanBufferWithOp", [&] {
+        run(Kind::scan,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
+    });
+}
+
+cl_int clEnqueueReduceBufferWithKernel(cl_command_queue cmd_queue, cl_uint num_src_buffers,
+                                       const cl_mem *src_buffer_list, cl_mem dst_buffer, const size_t *src_offset_list,
+                                       size_t dst_offset, size_t bytes_to_copy, size_t element_size, cl_kernel combine,
+                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                       cl_event *event) {
+    return at_boundary("clEnqueueReduceBufferWithKernel", [&] {
+        run(Kind::reduce,
+            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list, dst_offset,
+                      bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, with_kernel(element_size, combine));
+    });
+}
+
+cl_int clEnqueueAllReduceBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                          const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                          const size_t *src_offset_list, const size_t *dst_offset_list,
+                                          size_t bytes_to_copy, size_t element_size, cl_kernel combine,
+                                          cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                          cl_event *event) {
+    return at_boundary("clEnqueueAllReduceBufferWithKernel", [&] {
+        run(Kind::all_reduce,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, with_kernel(element_size, combine));
+    });
+}
+
+cl_int clEnqueueReduceScatterBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                              const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                              const size_t *src_offset_list, const size_t *dst_offset_list,
+                                              size_t bytes_to_copy, size_t element_size, cl_kernel combine,
+                                              cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                              cl_event *event) {
+    return at_boundary("clEnqueueReduceScatterBufferWithKernel", [&] {
+        run(Kind::reduce_scatter,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, with_kernel(element_size, combine));
+    });
+}
+
+cl_int clEnqueueScanBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                                     const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                                     const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
+                                     size_t element_size, cl_kernel combine, cl_uint num_events_in_wait_list,
+                                     const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueScanBufferWithKernel", [&] {
+        run(Kind::scan,
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
+                       bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event}, with_kernel(element_size, combine));
+    });
+}
+
+}  // extern "C"

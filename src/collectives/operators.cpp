@@ -1,0 +1,147 @@
+#include "collectives/operators.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <list>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ocl/query.hpp"
+
+namespace cldist::collectives {
+namespace {
+
+struct Datatype {
+    cl_channel_type type;
+    const char *name;
+    std::size_t size;
+    bool integer;
+};
+constexpr Datatype datatypes[] = {
+    {CL_SIGNED_INT8, "char", 1, true},       {CL_UNSIGNED_INT8, "uchar", 1, true},
+    {CL_SIGNED_INT16, "short", 2, true},     {CL_UNSIGNED_INT16, "ushort", 2, true},
+    {CL_SIGNED_INT32, "int", 4, true},       {CL_UNSIGNED_INT32, "uint", 4, true},
+    {CL_SIGNED_INT64_DIST, "long", 8, true}, {CL_UNSIGNED_INT64_DIST, "ulong", 8, true},
+    {CL_HALF_FLOAT, "half", 2, false},       {CL_FLOAT, "float", 4, false},
+    {CL_DOUBLE_DIST, "double", 8, false},
+};
+
+struct Operator {
+    cl_reduction_op op;
+    const char *combination;  ///< of x and y
+    bool for_integers;        ///< alone
+};
+constexpr Operator operators[] = {
+    {CL_REDUCTION_SUM, "x + y", false},           {CL_REDUCTION_PROD, "x * y", false},
+    {CL_REDUCTION_MIN, "y < x ? y : x", false},   {CL_REDUCTION_MAX, "x < y ? y : x", false},
+    {CL_REDUCTION_BAND, "x & y", true},           {CL_REDUCTION_BOR, "x | y", true},
+    {CL_REDUCTION_BXOR, "x ^ y", true},           {CL_REDUCTION_LAND, "x != 0 && y != 0", true},
+    {CL_REDUCTION_LOR, "x != 0 || y != 0", true}, {CL_REDUCTION_LXOR, "(x != 0) != (y != 0)", true},
+};
+
+const Datatype &find(cl_channel_type type) {
+    const auto *const found =
+        std::find_if(std::begin(datatypes), std::end(datatypes), [&](const Datatype &d) { return d.type == type; });
+    if (found == std::end(datatypes)) throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is no datatype", type));
+    return *found;
+}
+
+// Integers wrap around: signed ones are combined as unsigned where that could overflow.
+std::string source_of(const Datatype &type, const Operator &op) {
+    const std::string name = type.name;
+    const bool half = name == "half";
+    std::string in = half ? "float" : name;
+    const bool wraps = op.op == CL_REDUCTION_SUM || op.op == CL_REDUCTION_PROD;
+    if (type.integer && wraps && name.front() != 'u') in = "u" + name;
+    // Of small types C makes int.
+    if (type.integer && wraps && type.size < 4) in = "uint";
+    const std::string load = half ? "vload_half({1} + k, {0})" : "({2}){0}[{1} + k]";
+    const auto loaded = [&](const char *array) {
+        return fmt::format(fmt::runtime(load), array, std::string("first_") + array, in);
+    };
+    const std::string store = half ? fmt::format("vstore_half({}, first_a + k, a);", op.combination)
+                                   : fmt::format("a[first_a + k] = ({})({});", name, op.combination);
+    return fmt::format(
+        "{}kernel void combine(global {} *a, ulong first_a, const global {} *b, ulong first_b, ulong count) {{\n"
+        "    for (ulong k = get_global_id(0); k < count; k += get_global_size(0)) {{\n"
+        "        const {} x = {};\n"
+        "        const {} y = {};\n"
+        "        {}\n"
+        "    }}\n"
+        "}}\n",
+        name == "double" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "", name, name, in, loaded("a"), in,
+        loaded("b"), store);
+}
+
+struct Built {
+    Context context;
+    cl_channel_type datatype;
+    cl_reduction_op op;
+    Program program;
+};
+// Of so many contexts programs are kept, and these with them.
+constexpr std::size_t most_contexts = 4;
+
+std::vector<cl_device_id> devices_of(cl_context context) {
+    const auto count = query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES);
+    if (!count) throw Error(CL_INVALID_CONTEXT, "the context is not valid");
+    std::vector<cl_device_id> devices(*count);
+    check(clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id), devices.data(), nullptr),
+          "clGetContextInfo");
+    return devices;
+}
+
+Program build(cl_context context, const Datatype &type, const Operator &op) {
+    if (type.type == CL_DOUBLE_DIST)
+        for (const cl_device_id device : devices_of(context))
+            if (query<cl_device_fp_config>(device, CL_DEVICE_DOUBLE_FP_CONFIG).value_or(0) == 0)
+                throw Error(CL_INVALID_OPERATION, "a device of the context has no double precision");
+    const std::string source = source_of(type, op);
+    const char *text = source.c_str();
+    cl_int code = CL_SUCCESS;
+    Program program = Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
+    check(code, "clCreateProgramWithSource");
+    check(clBuildProgram(program.get(), 0, nullptr, "", nullptr, nullptr), "clBuildProgram");
+    return program;
+}
+
+}  // namespace
+
+std::size_t element_size(cl_channel_type datatype) { return find(datatype).size; }
+
+Kernel make_operator(cl_context context, cl_channel_type datatype, cl_reduction_op op) {
+    const Datatype &type = find(datatype);
+    const auto *const found =
+        std::find_if(std::begin(operators), std::end(operators), [&](const Operator &o) { return o.op == op; });
+    if (found == std::end(operators)) throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is no operator", op));
+    if (found->for_integers && !type.integer)
+        throw Error(CL_INVALID_OPERATION, fmt::format("operator 0x{:x} is for integers, not for {}", op, type.name));
+
+    static std::mutex mutex;
+    // Never destroyed: the platform may be gone at exit.
+    static auto &kept = *new std::list<Built>;
+    const std::lock_guard lock(mutex);
+    const auto same = [&](const Built &b) {
+        return b.context.get() == context && b.datatype == datatype && b.op == op;
+    };
+    auto at = std::find_if(kept.begin(), kept.end(), same);
+    if (at == kept.end()) {
+        std::vector<cl_context> contexts;
+        for (const Built &built : kept)
+            if (std::find(contexts.begin(), contexts.end(), built.context.get()) == contexts.end())
+                contexts.push_back(built.context.get());
+        if (contexts.size() >= most_contexts && std::find(contexts.begin(), contexts.end(), context) == contexts.end())
+            kept.remove_if([&](const Built &b) { return b.context.get() == contexts.front(); });
+        kept.push_back({Context::share(context), datatype, op, build(context, type, *found)});
+        at = std::prev(kept.end());
+    }
+    cl_int code = CL_SUCCESS;
+    Kernel kernel = Kernel::adopt(clCreateKernel(at->program.get(), "combine", &code));
+    check(code, "clCreateKernel");
+    return kernel;
+}
+
+}  // namespace cldist::collectives

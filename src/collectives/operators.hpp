@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include <CL/cl_ext_collective.h>
+
+#include "ocl/handle.hpp"
+
+namespace cldist::collectives {
+
+/// Bytes of an element. Throws an Error if `datatype` is none.
+[[nodiscard]] std::size_t element_size(cl_channel_type datatype);
+
+/// A kernel that combines as the header says of a program's own. Throws an Error if there is no such operator for
+/// the datatype or a device of the context can't do it. The programs of the last few contexts are kept. Thread-safe.
+[[nodiscard]] Kernel make_operator(cl_context context, cl_channel_type datatype, cl_reduction_op op);
+
+}  // namespace cldist::collectives

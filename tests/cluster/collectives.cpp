@@ -1,0 +1,630 @@
+/// Collectives of several devices of one context, on the native platform and on the cluster's.
+
+#include <functional>
+#include <limits>
+#include <type_traits>
+
+#include <CL/cl_ext_collective.h>
+
+#include "fixture.hpp"
+
+using namespace cluster_test;
+
+namespace {
+
+constexpr std::size_t margin = 40;
+
+bytes numbers(std::size_t source, std::size_t size) { return pattern(source + 5, size); }
+
+template <typename T>
+std::vector<T> values(std::size_t source, std::size_t count) {
+    std::vector<T> all(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        all[i] = static_cast<T>((source * 7 + i * 3) % 5 + 1);
+    }
+    return all;
+}
+template <typename T>
+bytes bytes_of(const std::vector<T> &all) {
+    bytes data(all.size() * sizeof(T));
+    if (!data.empty()) {
+        std::memcpy(data.data(), all.data(), data.size());
+    }
+    return data;
+}
+
+/// Buffers with offsets, one for each device, as the calls take them.
+class buffers {
+public:
+    buffers(const setup &cl, std::size_t step, std::size_t first, const std::function<bytes(std::size_t)> &contents,
+            std::size_t count)
+        : cl_(cl) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const bytes data = contents(i);
+            sizes_.push_back(data.size());
+            offsets.push_back(first + i * step);
+            owned_.push_back(cl.buffer(offsets[i] + data.size() + margin));
+            list.push_back(owned_.back());
+            write(cl.queues[i % cl.count()], list[i], 0, around(i, data));
+        }
+    }
+
+    /// Checks what a buffer has, and that nothing else of it was written.
+    void expect(std::size_t i, const bytes &data) const {
+        CAPTURE(i);
+        check_equal(read(cl_.queues[i % cl_.count()], list[i], 0, offsets[i] + sizes_[i] + margin), around(i, data));
+    }
+
+    std::vector<cl_mem> list;
+    std::vector<std::size_t> offsets;
+
+private:
+    [[nodiscard]] bytes around(std::size_t i, const bytes &data) const {
+        bytes all(offsets[i] + sizes_[i] + margin, 99);
+        std::copy(data.begin(), data.end(), all.begin() + static_cast<std::ptrdiff_t>(offsets[i]));
+        return all;
+    }
+
+    const setup &cl_;
+    std::vector<std::size_t> sizes_;
+    std::vector<buffer_handle> owned_;
+};
+
+/// The queues that a command is given: one of each device, and all of the first.
+std::vector<std::vector<cl_command_queue>> queue_lists(const setup &cl, std::vector<queue_handle> &others) {
+    std::vector<std::vector<cl_command_queue>> all(3);
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        others.push_back(cl.out_of_order(i));
+        all[0].push_back(cl.queues[i]);
+        all[1].push_back(others.back());
+        all[2].push_back(cl.queues[0]);
+    }
+    return all;
+}
+
+bytes part(const bytes &all, std::size_t i, std::size_t size) {
+    const auto at = all.begin() + static_cast<std::ptrdiff_t>(i * size);
+    return {at, at + static_cast<std::ptrdiff_t>(size)};
+}
+
+using issue = std::function<cl_int(cl_event *event)>;
+void run(const issue &command) {
+    event_handle event;
+    CL_OK(command(event.out()));
+    complete(event);
+}
+
+void move_bytes(const setup &cl, const std::vector<cl_command_queue> &queues, std::size_t size) {
+    const std::size_t n = cl.count();
+    const auto count = static_cast<cl_uint>(n);
+    CAPTURE(size);
+    const auto blank = [&](std::size_t bytes_each) { return [=](std::size_t) { return bytes(bytes_each, 99); }; };
+    {
+        const buffers in(
+            cl, 0, 3, [&](std::size_t) { return numbers(0, size); }, 1);
+        const buffers out(cl, 5, 1, blank(size), n);
+        run([&](cl_event *event) {
+            return clEnqueueBroadcastBuffer(queues.data(), in.list[0], count, out.list.data(), 3, out.offsets.data(),
+                                            size, 0, nullptr, event);
+        });
+        for (std::size_t i = 0; i < n; ++i) {
+            out.expect(i, numbers(0, size));
+        }
+        in.expect(0, numbers(0, size));
+    }
+    {
+        const bytes given = numbers(0, size * n);
+        const buffers in(
+            cl, 0, 7, [&](std::size_t) { return given; }, 1);
+        const buffers out(cl, 5, 1, blank(size), n);
+        run([&](cl_event *event) {
+            return clEnqueueScatterBuffer(queues.data(), in.list[0], count, out.list.data(), 7, out.offsets.data(),
+                                          size, 0, nullptr, event);
+        });
+        for (std::size_t i = 0; i < n; ++i) {
+            out.expect(i, part(given, i, size));
+        }
+    }
+    bytes gathered;
+    for (std::size_t i = 0; i < n; ++i) {
+        const bytes more = numbers(i, size);
+        gathered.insert(gathered.end(), more.begin(), more.end());
+    }
+    {
+        const buffers in(
+            cl, 4, 0, [&](std::size_t i) { return numbers(i, size); }, n);
+        const buffers out(cl, 0, 9, blank(size * n), 1);
+        run([&](cl_event *event) {
+            return clEnqueueGatherBuffer(queues[0], count, in.list.data(), out.list[0], in.offsets.data(), 9, size, 0,
+                                         nullptr, event);
+        });
+        out.expect(0, gathered);
+    }
+    for (const bool in_place : {false, true}) {
+        CAPTURE(in_place);
+        const buffers in(
+            cl, 4, 0, [&](std::size_t i) { return numbers(i, size); }, n);
+        const buffers out(
+            cl, 8, 9,
+            [&](std::size_t i) {
+                bytes own(size * n, 99);
+                const bytes mine = numbers(i, size);
+                std::copy(mine.begin(), mine.end(), own.begin() + static_cast<std::ptrdiff_t>(i * size));
+                return own;
+            },
+            n);
+        std::vector<std::size_t> places = in.offsets;
+        for (std::size_t i = 0; in_place && i < n; ++i) {
+            places[i] = out.offsets[i] + i * size;
+        }
+        run([&](cl_event *event) {
+            return clEnqueueAllGatherBuffer(queues.data(), count, in_place ? out.list.data() : in.list.data(),
+                                            out.list.data(), places.data(), out.offsets.data(), size, 0, nullptr,
+                                            event);
+        });
+        for (std::size_t i = 0; i < n; ++i) {
+            out.expect(i, gathered);
+        }
+    }
+    for (const bool in_place : {false, true}) {
+        CAPTURE(in_place);
+        const buffers in(
+            cl, 4, 0, [&](std::size_t i) { return numbers(i, size * n); }, n);
+        const buffers out(cl, 8, 9, blank(size * n), n);
+        const buffers &into = in_place ? in : out;
+        run([&](cl_event *event) {
+            return clEnqueueAlltoAllBuffer(queues.data(), count, in.list.data(), into.list.data(), in.offsets.data(),
+                                           into.offsets.data(), size, 0, nullptr, event);
+        });
+        for (std::size_t i = 0; i < n; ++i) {
+            bytes wanted;
+            for (std::size_t k = 0; k < n; ++k) {
+                const bytes block = part(numbers(k, size * n), i, size);
+                wanted.insert(wanted.end(), block.begin(), block.end());
+            }
+            into.expect(i, wanted);
+        }
+    }
+}
+
+struct operator_of {
+    std::string name;
+    cl_reduction_op op;
+};
+template <typename T>
+std::vector<operator_of> operators() {
+    std::vector<operator_of> all{
+        {"sum", CL_REDUCTION_SUM}, {"prod", CL_REDUCTION_PROD}, {"min", CL_REDUCTION_MIN}, {"max", CL_REDUCTION_MAX}};
+    if (std::numeric_limits<T>::is_integer) {
+        all.insert(all.end(), {{"band", CL_REDUCTION_BAND},
+                               {"bor", CL_REDUCTION_BOR},
+                               {"bxor", CL_REDUCTION_BXOR},
+                               {"land", CL_REDUCTION_LAND},
+                               {"lor", CL_REDUCTION_LOR},
+                               {"lxor", CL_REDUCTION_LXOR}});
+    }
+    return all;
+}
+
+template <typename T>
+T combine(cl_reduction_op op, T a, T b) {
+    switch (op) {
+        case CL_REDUCTION_SUM: return static_cast<T>(a + b);
+        case CL_REDUCTION_PROD: return static_cast<T>(a * b);
+        case CL_REDUCTION_MIN: return std::min(a, b);
+        case CL_REDUCTION_MAX: return std::max(a, b);
+        default: break;
+    }
+    if constexpr (std::numeric_limits<T>::is_integer) {
+        switch (op) {
+            case CL_REDUCTION_BAND: return static_cast<T>(a & b);
+            case CL_REDUCTION_BOR: return static_cast<T>(a | b);
+            case CL_REDUCTION_BXOR: return static_cast<T>(a ^ b);
+            case CL_REDUCTION_LAND: return static_cast<T>(a != 0 && b != 0);
+            case CL_REDUCTION_LOR: return static_cast<T>(a != 0 || b != 0);
+            case CL_REDUCTION_LXOR: return static_cast<T>((a != 0) != (b != 0));
+            default: break;
+        }
+    }
+    FAIL("no such operator");
+    return a;
+}
+
+/// The sources 0 to `last` combined.
+template <typename T>
+std::vector<T> combined(cl_reduction_op op, std::size_t last, std::size_t count) {
+    std::vector<T> all = values<T>(0, count);
+    for (std::size_t source = 1; source <= last; ++source) {
+        const std::vector<T> more = values<T>(source, count);
+        for (std::size_t i = 0; i < count; ++i) {
+            all[i] = combine(op, all[i], more[i]);
+        }
+    }
+    return all;
+}
+
+template <typename T>
+void reduce(const setup &cl, const std::vector<cl_command_queue> &queues, cl_channel_type type, cl_reduction_op op,
+            std::size_t count) {
+    const std::size_t n = cl.count();
+    const auto number = static_cast<cl_uint>(n);
+    const std::size_t size = count * sizeof(T);
+    CAPTURE(count);
+    const auto given = [&](std::size_t i) { return bytes_of(values<T>(i, count)); };
+    const auto blank = [&](std::size_t) { return bytes(size, 99); };
+    const bytes all = bytes_of(combined<T>(op, n - 1, count));
+    for (const bool in_place : {false, true}) {
+        CAPTURE(in_place);
+        {
+            const buffers in(cl, sizeof(T), sizeof(T), given, n);
+            const buffers out(cl, 0, 2 * sizeof(T), blank, 1);
+            cl_mem const to = in_place ? in.list[n - 1] : out.list[0];
+            run([&](cl_event *event) {
+                return clEnqueueReduceBufferWithOp(queues[0], number, in.list.data(), to, in.offsets.data(),
+                                                   in_place ? in.offsets[n - 1] : out.offsets[0], size, type, op, 0,
+                                                   nullptr, event);
+            });
+            (in_place ? in : out).expect(in_place ? n - 1 : 0, all);
+        }
+        {
+            const buffers in(cl, sizeof(T), sizeof(T), given, n);
+            const buffers out(cl, 0, 0, blank, n);
+            const buffers &into = in_place ? in : out;
+            run([&](cl_event *event) {
+                return clEnqueueAllReduceBufferWithOp(queues.data(), number, in.list.data(), into.list.data(),
+                                                      in.offsets.data(), in_place ? in.offsets.data() : nullptr, size,
+                                                      type, op, 0, nullptr, event);
+            });
+            for (std::size_t i = 0; i < n; ++i) {
+                into.expect(i, all);
+            }
+        }
+        {
+            const buffers in(cl, sizeof(T), sizeof(T), given, n);
+            const buffers out(cl, 0, sizeof(T), blank, n);
+            const buffers &into = in_place ? in : out;
+            run([&](cl_event *event) {
+                return clEnqueueScanBufferWithOp(queues.data(), number, in.list.data(), into.list.data(),
+                                                 in.offsets.data(), into.offsets.data(), size, type, op, 0, nullptr,
+                                                 event);
+            });
+            for (std::size_t i = 0; i < n; ++i) {
+                into.expect(i, bytes_of(combined<T>(op, i, count)));
+            }
+        }
+        {
+            const bytes whole = bytes_of(combined<T>(op, n - 1, count * n));
+            const buffers in(
+                cl, sizeof(T), sizeof(T), [&](std::size_t i) { return bytes_of(values<T>(i, count * n)); }, n);
+            const buffers out(cl, 0, sizeof(T), blank, n);
+            const buffers &into = in_place ? in : out;
+            run([&](cl_event *event) {
+                return clEnqueueReduceScatterBufferWithOp(queues.data(), number, in.list.data(), into.list.data(),
+                                                          in.offsets.data(), into.offsets.data(), size, type, op, 0,
+                                                          nullptr, event);
+            });
+            for (std::size_t i = 0; i < n; ++i) {
+                bytes wanted = part(whole, i, size);
+                if (in_place) {
+                    const bytes before = bytes_of(values<T>(i, count * n));
+                    wanted.insert(wanted.end(), before.begin() + static_cast<std::ptrdiff_t>(size), before.end());
+                }
+                into.expect(i, wanted);
+            }
+        }
+    }
+}
+
+template <typename T>
+void reduce_type(const std::string &name, cl_channel_type type) {
+    CAPTURE(name);
+    setup cl;
+    std::vector<queue_handle> others;
+    const auto lists = queue_lists(cl, others);
+    std::size_t turn = 0;
+    // Building kernels takes the most time: of all operators for some types.
+    const bool all = std::is_same_v<T, cl_char> || std::is_same_v<T, cl_uint> || std::is_same_v<T, cl_float>;
+    for (const operator_of &each : operators<T>()) {
+        if (!all && each.op != CL_REDUCTION_PROD) {
+            continue;
+        }
+        CAPTURE(each.name);
+        reduce<T>(cl, lists[turn++ % lists.size()], type, each.op, 37);
+    }
+    if (all) {
+        for (const std::size_t count : {0, 1, 20000}) {
+            reduce<T>(cl, lists[0], type, CL_REDUCTION_SUM, count);
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("collectives bring the bytes to their places, on all kinds of queues") {
+    setup cl;
+    std::vector<queue_handle> others;
+    for (const auto &queues : queue_lists(cl, others)) {
+        for (const std::size_t size : {0, 1, 3, 1000}) {
+            move_bytes(cl, queues, size);
+        }
+    }
+    move_bytes(cl, queue_lists(cl, others)[0], 65536 + 5);
+    move_bytes(cl, queue_lists(cl, others)[0], 600001);
+}
+
+TEST_CASE("reductions of signed bytes by all operators") { reduce_type<cl_char>("int8", CL_SIGNED_INT8); }
+
+TEST_CASE("reductions of 8 and 16 bit integers") {
+    reduce_type<cl_uchar>("uint8", CL_UNSIGNED_INT8);
+    reduce_type<cl_short>("int16", CL_SIGNED_INT16);
+    reduce_type<cl_ushort>("uint16", CL_UNSIGNED_INT16);
+}
+
+TEST_CASE("reductions of unsigned integers by all operators") { reduce_type<cl_uint>("uint32", CL_UNSIGNED_INT32); }
+
+TEST_CASE("reductions of 32 bit integers and float") {
+    reduce_type<cl_int>("int32", CL_SIGNED_INT32);
+    reduce_type<cl_float>("float", CL_FLOAT);
+}
+
+TEST_CASE("reductions of 64 bit integers and double") {
+    reduce_type<cl_long>("int64", CL_SIGNED_INT64_DIST);
+    reduce_type<cl_ulong>("uint64", CL_UNSIGNED_INT64_DIST);
+    reduce_type<cl_double>("double", CL_DOUBLE_DIST);
+}
+
+TEST_CASE("halves are added as floats and rounded") {
+    setup cl;
+    const std::size_t n = cl.count();
+    // 1.5 in each, so 1.5 n, which is exact up to 2048.
+    const buffers in(
+        cl, 0, 0, [](std::size_t) { return bytes_of(std::vector<cl_ushort>(9, 0x3e00)); }, n);
+    const buffers out(
+        cl, 0, 0, [](std::size_t) { return bytes(18, 99); }, 1);
+    run([&](cl_event *event) {
+        return clEnqueueReduceBuffer(cl.queues[0], static_cast<cl_uint>(n), in.list.data(), out.list[0], nullptr, 0, 18,
+                                     CL_HALF_FLOAT, 0, nullptr, event);
+    });
+    const std::vector<cl_ushort> multiples{0x3e00, 0x4200, 0x4480, 0x4600, 0x4780, 0x4880, 0x4940, 0x4a00};
+    REQUIRE(n <= multiples.size());
+    out.expect(0, bytes_of(std::vector<cl_ushort>(9, multiples[n - 1])));
+}
+
+TEST_CASE("a program's own operator is applied in the order of the sources") {
+    setup cl;
+    const std::size_t n = cl.count();
+    const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
+    // Affine maps x -> a x + b modulo 2^32, which are not commutative.
+    const program_handle program = cl.program(
+        "kernel void combine(global uint *a, ulong first_a, const global uint *b, ulong first_b, ulong count) {\n"
+        "    for (ulong k = get_global_id(0); k < count; k += get_global_size(0)) {\n"
+        "        const uint2 x = vload2(first_a + k, a);\n"
+        "        const uint2 y = vload2(first_b + k, b);\n"
+        "        vstore2((uint2)(x.x * y.x, x.y * y.x + y.y), first_a + k, a);\n"
+        "    }\n"
+        "}\n");
+    const kernel_handle kernel = cl.kernel(program, "combine");
+    constexpr std::size_t count = 333;
+    constexpr std::size_t size = count * 8;
+    const auto number = static_cast<cl_uint>(n);
+    const auto given = [](std::size_t i, std::size_t elements) {
+        std::vector<cl_uint> all(2 * elements);
+        for (std::size_t k = 0; k < elements; ++k) {
+            all[2 * k] = static_cast<cl_uint>(2 * k + 3 * i + 1);
+            all[2 * k + 1] = static_cast<cl_uint>(5 * k + i);
+        }
+        return all;
+    };
+    const auto wanted = [&](std::size_t last, std::size_t elements) {
+        std::vector<cl_uint> all = given(0, elements);
+        for (std::size_t i = 1; i <= last; ++i) {
+            const std::vector<cl_uint> y = given(i, elements);
+            for (std::size_t k = 0; k < elements; ++k) {
+                all[2 * k + 1] = all[2 * k + 1] * y[2 * k] + y[2 * k + 1];
+                all[2 * k] *= y[2 * k];
+            }
+        }
+        return bytes_of(all);
+    };
+    const buffers in(
+        cl, 8, 8, [&](std::size_t i) { return bytes_of(given(i, count)); }, n);
+    const buffers blocks(
+        cl, 8, 8, [&](std::size_t i) { return bytes_of(given(i, count * n)); }, n);
+    const buffers out(
+        cl, 0, 16, [](std::size_t) { return bytes(size, 99); }, n);
+    run([&](cl_event *event) {
+        return clEnqueueReduceBufferWithKernel(cl.queues[0], number, in.list.data(), out.list[0], in.offsets.data(), 16,
+                                               size, 8, kernel, 0, nullptr, event);
+    });
+    out.expect(0, wanted(n - 1, count));
+    run([&](cl_event *event) {
+        return clEnqueueAllReduceBufferWithKernel(queues.data(), number, in.list.data(), out.list.data(),
+                                                  in.offsets.data(), out.offsets.data(), size, 8, kernel, 0, nullptr,
+                                                  event);
+    });
+    for (std::size_t i = 0; i < n; ++i) {
+        out.expect(i, wanted(n - 1, count));
+    }
+    run([&](cl_event *event) {
+        return clEnqueueScanBufferWithKernel(queues.data(), number, in.list.data(), out.list.data(), in.offsets.data(),
+                                             out.offsets.data(), size, 8, kernel, 0, nullptr, event);
+    });
+    for (std::size_t i = 0; i < n; ++i) {
+        out.expect(i, wanted(i, count));
+    }
+    run([&](cl_event *event) {
+        return clEnqueueReduceScatterBufferWithKernel(queues.data(), number, blocks.list.data(), out.list.data(),
+                                                      blocks.offsets.data(), out.offsets.data(), size, 8, kernel, 0,
+                                                      nullptr, event);
+    });
+    for (std::size_t i = 0; i < n; ++i) {
+        out.expect(i, part(wanted(n - 1, count * n), i, size));
+    }
+}
+
+TEST_CASE("sums of floating-point numbers have the same bits every time, and on every device") {
+    setup cl;
+    const std::size_t n = cl.count();
+    const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
+    const auto given = [](std::size_t i) {
+        std::vector<cl_float> all(30011);
+        for (std::size_t k = 0; k < all.size(); ++k) {
+            all[k] = 1.0F / static_cast<cl_float>(1 + (k * 31 + i * 17) % 1009);
+        }
+        return bytes_of(all);
+    };
+    const std::size_t size = 30011 * sizeof(cl_float);
+    const buffers in(cl, 0, 0, given, n);
+    bytes first;
+    for (int round = 0; round < 3; ++round) {
+        const buffers out(
+            cl, 0, 0, [&](std::size_t) { return bytes(size, 99); }, n);
+        run([&](cl_event *event) {
+            return clEnqueueAllReduceBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(), out.list.data(),
+                                            nullptr, nullptr, size, CL_FLOAT, 0, nullptr, event);
+        });
+        for (std::size_t i = 0; i < n; ++i) {
+            const bytes found = read(queues[i], out.list[i], 0, size);
+            if (first.empty()) {
+                first = found;
+            }
+            check_equal(found, first);
+        }
+    }
+}
+
+TEST_CASE("an all-to-all with a size for each block") {
+    setup cl;
+    const std::size_t n = cl.count();
+    const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
+    std::vector<std::size_t> sizes;
+    std::vector<std::size_t> from;
+    std::vector<std::size_t> to;
+    for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+            sizes.push_back((i * 3 + j * 5) % 4 * 100);
+            from.push_back(j * 310 + 5);
+            to.push_back((n - 1 - i) * 320 + 2);
+        }
+    }
+    const buffers in(
+        cl, 0, 0, [&](std::size_t i) { return numbers(i, 310 * n + 5); }, n);
+    const buffers out(
+        cl, 0, 0, [&](std::size_t) { return bytes(320 * n + 2, 99); }, n);
+    run([&](cl_event *event) {
+        return clEnqueueAlltoAllVBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(), out.list.data(),
+                                        from.data(), to.data(), sizes.data(), 0, nullptr, event);
+    });
+    for (std::size_t j = 0; j < n; ++j) {
+        bytes wanted(320 * n + 2, 99);
+        for (std::size_t i = 0; i < n; ++i) {
+            const bytes given = numbers(i, 310 * n + 5);
+            const std::size_t at = i * n + j;
+            std::copy_n(given.begin() + static_cast<std::ptrdiff_t>(from[at]), sizes[at],
+                        wanted.begin() + static_cast<std::ptrdiff_t>(to[at]));
+        }
+        out.expect(j, wanted);
+    }
+}
+
+TEST_CASE("a collective has its place in every in-order queue of its list") {
+    setup cl;
+    const std::size_t n = cl.count();
+    const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
+    const kernel_handle add = cl.kernel("add");
+    constexpr std::size_t size = 4096;
+    const buffers in(
+        cl, 0, 0, [&](std::size_t) { return bytes(size, 0); }, n);
+    const buffers out(
+        cl, 0, 0, [&](std::size_t) { return bytes(size, 99); }, n);
+    const auto add_to = [&](std::size_t i, cl_mem buffer, cl_uchar value) {
+        CL_OK(clSetKernelArg(add, 0, sizeof(cl_mem), &buffer));
+        CL_OK(clSetKernelArg(add, 1, sizeof value, &value));
+        CL_OK(clEnqueueNDRangeKernel(queues[i], add, 1, nullptr, &size, nullptr, 0, nullptr, nullptr));
+    };
+    // Each round adds 1 to all sources, sums them, adds 1 to all sums, and spoils the sources of this round.
+    for (int round = 1; round <= 10; ++round) {
+        for (std::size_t i = 0; i < n; ++i) {
+            add_to(i, in.list[i], 1);
+        }
+        CL_OK(clEnqueueAllReduceBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(), out.list.data(), nullptr,
+                                       nullptr, size, CL_UNSIGNED_INT8, 0, nullptr, nullptr));
+        for (std::size_t i = 0; i < n; ++i) {
+            add_to(i, out.list[i], 1);
+            add_to(i, in.list[i], 1);
+        }
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+        out.expect(i, bytes(size, static_cast<unsigned char>(19 * n + 1)));
+        in.expect(i, bytes(size, 20));
+    }
+}
+
+TEST_CASE("a collective waits for its wait list") {
+    setup cl;
+    const std::size_t n = cl.count();
+    const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
+    const buffers in(
+        cl, 0, 0, [&](std::size_t) { return bytes(100, 1); }, 1);
+    const buffers out(
+        cl, 0, 0, [&](std::size_t) { return bytes(100, 99); }, n);
+    const event_handle gate = cl.user_event();
+    const cl_event list[] = {gate};
+    event_handle event;
+    CL_OK(clEnqueueBroadcastBuffer(queues.data(), in.list[0], static_cast<cl_uint>(n), out.list.data(), 0, nullptr, 100,
+                                   1, list, event.out()));
+    CHECK(status_of(event) > CL_COMPLETE);
+    CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+    complete(event);
+    for (std::size_t i = 0; i < n; ++i) {
+        out.expect(i, bytes(100, 1));
+    }
+}
+
+TEST_CASE("wrong arguments of collectives are told by their codes") {
+    setup cl;
+    const std::vector<cl_command_queue> queues(cl.count(), cl.queues[0]);
+    const auto n = static_cast<cl_uint>(cl.count());
+    const buffers in(
+        cl, 0, 0, [&](std::size_t) { return bytes(8 * cl.count(), 1); }, cl.count());
+    const buffers out(
+        cl, 0, 0, [&](std::size_t) { return bytes(8 * cl.count(), 99); }, cl.count());
+    const auto all_reduce = [&](const cl_command_queue *queue_list, cl_uint count, const cl_mem *from, const cl_mem *to,
+                                const std::size_t *from_offsets, std::size_t size, cl_channel_type type,
+                                cl_reduction_op op) {
+        return clEnqueueAllReduceBufferWithOp(queue_list, count, from, to, from_offsets, nullptr, size, type, op, 0,
+                                              nullptr, nullptr);
+    };
+    const auto *const q = queues.data();
+    const auto *const a = in.list.data();
+    const auto *const b = out.list.data();
+    CHECK(all_reduce(q, 0, a, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
+    CHECK(all_reduce(nullptr, n, a, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
+    CHECK(all_reduce(q, n, nullptr, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
+    CHECK(all_reduce(q, n, a, nullptr, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
+    const std::vector<cl_command_queue> no_queues(cl.count(), nullptr);
+    CHECK(all_reduce(no_queues.data(), n, a, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_COMMAND_QUEUE);
+    const std::vector<cl_mem> no_buffers(cl.count(), nullptr);
+    CHECK(all_reduce(q, n, no_buffers.data(), b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_MEM_OBJECT);
+    CHECK(all_reduce(q, n, a, b, nullptr, 4096, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
+    CHECK(all_reduce(q, n, a, b, nullptr, 6, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
+    const std::vector<std::size_t> odd(cl.count(), 2);
+    CHECK(all_reduce(q, n, a, b, odd.data(), 4, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
+    CHECK(all_reduce(q, n, a, b, nullptr, 8, 0x1234, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
+    CHECK(all_reduce(q, n, a, b, nullptr, 8, CL_FLOAT, 0x1234) == CL_INVALID_VALUE);
+    CHECK(all_reduce(q, n, a, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_BXOR) == CL_INVALID_OPERATION);
+    const std::vector<std::size_t> shifted(cl.count(), 4);
+    CHECK(all_reduce(q, n, a, a, shifted.data(), 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_MEM_COPY_OVERLAP);
+    if (n > 1) {
+        const std::vector<cl_mem> one(cl.count(), out.list[0]);
+        CHECK(all_reduce(q, n, a, one.data(), nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_MEM_COPY_OVERLAP);
+    }
+    CHECK(clEnqueueScanBuffer(q, n, a, b, nullptr, nullptr, 8, CL_FLOAT, 1, nullptr, nullptr) ==
+          CL_INVALID_EVENT_WAIT_LIST);
+    CHECK(clEnqueueScanBufferWithKernel(q, n, a, b, nullptr, nullptr, 8, 4, nullptr, 0, nullptr, nullptr) ==
+          CL_INVALID_KERNEL);
+    CHECK(clEnqueueAlltoAllVBuffer(q, n, a, b, nullptr, nullptr, nullptr, 0, nullptr, nullptr) == CL_INVALID_VALUE);
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        out.expect(i, bytes(8 * cl.count(), 99));
+    }
+}
