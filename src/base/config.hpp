@@ -12,6 +12,7 @@ enum class Path { automatic, mapped, pinned, pipelined, shared, direct };
 enum class OnError { automatic, event, abort };
 enum class Switch { off, on };
 enum class HostCopies { automatic, native, staged };
+enum class DeviceMemories { automatic, together, apart };
 enum class RemoteType { own, cpu, gpu, accelerator };
 enum class LogLevel { error, warning, info, debug };
 

@@ -123,7 +123,7 @@ HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) {
     PMPI_Comm_rank(world, &own_.world_rank);
     std::array<unsigned char, sizeof own_.name / 2> random{};
     socket_ = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (size > 1 && socket_ && getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size())) {
+    if (socket_ && getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size())) {
         for (std::size_t i = 0; i < random.size(); ++i) fmt::format_to(own_.name + 2 * i, "{:02x}", random[i]);
         socklen_t length = 0;
         const sockaddr_un address = address_of(own_.name, sizeof own_.name, length);
@@ -135,11 +135,12 @@ HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) {
     check_mpi(PMPI_Allgather(&own_, sizeof own_, MPI_BYTE, all.data(), sizeof own_, MPI_BYTE, host), "MPI_Allgather");
     if (own_.length == 0) return;
     for (const Address &address : all)
-        if (address.length != 0 && address.world_rank != own_.world_rank)
-            peers_.emplace(address.world_rank, Peer{address, nullptr, nullptr});
+        if (address.length != 0) peers_.emplace(address.world_rank, Peer{address, nullptr, nullptr});
 }
 
-bool HostLinks::reach(int world_rank) const { return peers_.find(world_rank) != peers_.end(); }
+bool HostLinks::reach(int world_rank) const {
+    return world_rank != own_.world_rank && peers_.find(world_rank) != peers_.end();
+}
 
 std::shared_ptr<HostLink> HostLinks::connect(Peer &peer) {
     std::array<int, 2> ends{};

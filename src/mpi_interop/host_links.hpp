@@ -89,8 +89,10 @@ public:
     /// Collective over `host`, the processes of this host. `world` numbers them.
     HostLinks(MPI_Comm host, MPI_Comm world);
 
-    /// Whether that rank may be reached.
+    /// Whether that rank, another one, may be reached.
     [[nodiscard]] bool reach(int world_rank) const;
+    /// Whether this process can share memory with itself, between two contexts: like with another one.
+    [[nodiscard]] bool reach_itself() const { return own_.length != 0; }
 
     /// For `range`, to be sent to that rank as planned, on path shared or direct. Nothing if there can be no ring, the cause
     /// of which is said once.

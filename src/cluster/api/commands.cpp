@@ -257,13 +257,15 @@ void enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_mem source_handl
 
 void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, cl_event *event, bool blocking,
                    const CallHash &call) {
+    const bool by_any_queue = object.context->spaces.size() > 1;
     // The native platform did not map because the command fails.
     if (mapped.memory == nullptr) {
         mapped.is_native = false;
         mapped.own = own_memory(mapped.end - mapped.begin);
         mapped.memory = mapped.own.get();
     }
-    if (map) mapped.landed = map->ending;
+    // Another device's queue may undo it, and must not before it is made.
+    if (map) mapped.landed = mapped.is_native && by_any_queue ? executor().ending_of(*map) : map->ending;
     give(map, event);
     const Ref<MemObject> held(&object);
     if (blocking) wait_for_result(*map, call);
@@ -310,24 +312,25 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     Result result;
     if (needs_contents) result = into_mapping({at(mapped.memory, 0), size, {}}, buffer, mapped);
     const CallHash call = World::get().calls().last();
-    const auto map =
-        executor().run({queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
-                       event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
-                           const cl_mem native = buffer.root().native(*queue.space);
-                           const std::size_t at_root = buffer.origin + offset;
-                           cl_int code = CL_SUCCESS;
-                           if (mapped.is_native) {
-                               mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root,
-                                                                  size, w.count, w.events, w.event, &code);
-                               command.result.data = at(mapped.memory, 0);
-                           } else if (needs_contents) {
-                               code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size,
-                                                          mapped.memory, w.count, w.events, w.event);
-                           } else {
-                               code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
-                           }
-                           return code;
-                       });
+    const auto map = executor().run(
+        {queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
+        event != nullptr || blocking != CL_FALSE || (mapped.is_native && queue.context->spaces.size() > 1),
+        [&](Enqueued &command, const Waits &w) {
+            const cl_mem native = buffer.root().native(*queue.space);
+            const std::size_t at_root = buffer.origin + offset;
+            cl_int code = CL_SUCCESS;
+            if (mapped.is_native) {
+                mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root, size, w.count,
+                                                   w.events, w.event, &code);
+                command.result.data = at(mapped.memory, 0);
+            } else if (needs_contents) {
+                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, mapped.memory, w.count,
+                                           w.events, w.event);
+            } else {
+                code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+            }
+            return code;
+        });
     return keep_mapping(buffer, std::move(mapped), map, event, blocking != CL_FALSE, call);
 }
 

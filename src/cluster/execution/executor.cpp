@@ -110,13 +110,12 @@ Wire Executor::wire(const Message &message) const {
     return {comm_, static_cast<int>(message.peer), tag};
 }
 
-Link Executor::link(const Transfer &transfer) const {
+Link Executor::link(const Transfer &transfer, Direction direction) const {
     const Topology &topology = schedule_.topology();
     return {topology.host_of(topology.process_of(transfer.source)) ==
                 topology.host_of(topology.process_of(transfer.target)),
-            memories_[transfer.source],
-            memories_[transfer.kind == Transfer::Kind::send ? transfer.source : transfer.target],
-            *runtime_->communicators().links()};
+            memories_[transfer.source], memories_[direction == Direction::send ? transfer.source : transfer.target],
+            *runtime_->communicators().links(), transfer.kind == Transfer::Kind::copy};
 }
 
 // NVIDIA's driver takes about a thousand commands that wait; then enqueueing blocks, and with it every other call, those
@@ -579,18 +578,19 @@ void Executor::start(const Transfer &transfer) {
         log_error("{} bytes can't be moved: {}: {}", transfer.end - transfer.begin, error.status().message,
                   code_text(error.status().code));
         const bool sends = transfer.kind == Transfer::Kind::send;
+        const Direction direction = sends ? Direction::send : Direction::recv;
         if (!sends) poisoned_ = true;
         if (transfer.kind == Transfer::Kind::copy) return;
         DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
         runtime_->engine().submit(
-            command_of(make_channel_transfer(std::move(nothing), sends ? Direction::send : Direction::recv,
-                                             wire(transfer.message), link(transfer), runtime_->engine_driver())),
+            command_of(make_channel_transfer(std::move(nothing), direction, wire(transfer.message),
+                                             link(transfer, direction), runtime_->engine_driver())),
             error.status());
     }
 }
 
-void Executor::start_message(const Transfer &transfer, MemObject &object) {
-    const bool sends = transfer.kind == Transfer::Kind::send;
+Executor::ChannelEnd Executor::make_end(const Transfer &transfer, MemObject &object, Direction direction) {
+    const bool sends = direction == Direction::send;
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
     const std::size_t size = transfer.end - transfer.begin;
     const std::shared_ptr<DeviceResources> &resources = space.resources();
@@ -600,16 +600,23 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
 
     DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
     std::vector<Mapping> mappings;
-    if (plan_mapping(resources->host_memory(), size, link(transfer).advice_here(), config()))
+    if (plan_mapping(resources->host_memory(), size, link(transfer, direction).advice_here(), config()))
         mappings.push_back(
             {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
     auto bridge = find_lasting(queue, mappings) || mappings.empty()
                       ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
                       : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
-    steps_.add(transfer.step, space, cldist::Event::share(bridge->user_visible_event()), {transfer.after});
-    start_channel(transfer, std::move(range), std::move(bridge), queue.device,
-                  {nullptr, !waits.empty(), !resources->processor()});
+    return {std::move(range), std::move(bridge), queue.device, {nullptr, !waits.empty(), !resources->processor()}};
+}
+
+void Executor::start_message(const Transfer &transfer, MemObject &object) {
+    const bool sends = transfer.kind == Transfer::Kind::send;
+    const Direction direction = sends ? Direction::send : Direction::recv;
+    ChannelEnd end = make_end(transfer, object, direction);
+    steps_.add(transfer.step, *object.context->space(sends ? transfer.source : transfer.target),
+               cldist::Event::share(end.bridge->user_visible_event()), {transfer.after});
+    start_channel(std::move(end), direction, wire(transfer.message), link(transfer, direction));
 }
 
 // An image travels as the bytes of host memory: NVIDIA's driver has no copies between buffers and arrays of 1D images.
@@ -645,40 +652,55 @@ void Executor::start_image_message(const Transfer &transfer, MemObject &image) {
     }
     // Also where the image's command has failed before the message has come.
     keep_until(bridge->user_visible_event(), memory);
-    start_channel(transfer, {nullptr, {}, 0, size, memory.get(), {}}, std::move(bridge), queue.device,
-                  {nullptr, sends, !space.resources()->processor()});
+    const Direction direction = sends ? Direction::send : Direction::recv;
+    start_channel({{nullptr, {}, 0, size, memory.get(), {}},
+                   std::move(bridge),
+                   queue.device,
+                   {nullptr, sends, !space.resources()->processor()}},
+                  direction, wire(transfer.message), link(transfer, direction));
 }
 
-void Executor::start_channel(const Transfer &transfer, DeviceRange range, std::unique_ptr<Bridge> bridge,
-                             cl_device_id device, const Engine::StartRule &rule) {
-    const Direction direction = transfer.kind == Transfer::Kind::send ? Direction::send : Direction::recv;
-    const bool starts_now = bridge->start().gate == nullptr;
-    auto command = command_of(make_channel_transfer(std::move(range), direction, wire(transfer.message), link(transfer),
-                                                    runtime_->engine_driver()),
-                              std::move(bridge), device);
+void Executor::start_channel(ChannelEnd end, Direction direction, const Wire &wire, const Link &link) {
+    const bool starts_now = end.bridge->start().gate == nullptr;
+    auto command =
+        command_of(make_channel_transfer(std::move(end.range), direction, wire, link, runtime_->engine_driver()),
+                   std::move(end.bridge), end.device);
     if (starts_now)
         runtime_->engine().submit(std::move(command), {});
     else
-        runtime_->engine().start_when_ready(std::move(command), rule);
+        runtime_->engine().start_when_ready(std::move(command), end.rule);
 }
 
-// Between two native platforms of this process, through host memory.
+// Between two memories of this process: a message to itself.
 void Executor::start_copy(const Transfer &transfer, MemObject &object) {
+    if (object.is_image()) {
+        start_image_copy(transfer, object);
+        return;
+    }
     Space &source = *object.context->space(transfer.source);
     Space &target = *object.context->space(transfer.target);
+    ChannelEnd from = make_end(transfer, object, Direction::send);
+    ChannelEnd to = make_end(transfer, object, Direction::recv);
+    const Wire wire = this->wire({static_cast<Process>(runtime_->rank()), copies_between_++});
+    steps_.add(transfer.step, source, cldist::Event::share(from.bridge->user_visible_event()), {transfer.after});
+    steps_.add(transfer.step, target, cldist::Event::share(to.bridge->user_visible_event()), {transfer.after});
+    start_channel(std::move(from), Direction::send, wire, link(transfer, Direction::send));
+    start_channel(std::move(to), Direction::recv, wire, link(transfer, Direction::recv));
+}
+
+void Executor::start_image_copy(const Transfer &transfer, MemObject &image) {
+    Space &source = *image.context->space(transfer.source);
+    Space &target = *image.context->space(transfer.target);
     const std::size_t size = transfer.end - transfer.begin;
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, source, waits);
     const std::shared_ptr<std::byte[]> memory = own_memory(size);
     cldist::Event read;
-    const auto extent = extents(object.desc);
+    const auto extent = extents(image.desc);
     auto count = static_cast<cl_uint>(waits.size());
-    const cl_event *const read_waits = waits.empty() ? nullptr : waits.data();
-    check(object.is_image()
-              ? clEnqueueReadImage(source.transfer_queue().queue, object.native(source), CL_FALSE, no_offset.data(),
-                                   extent.data(), 0, 0, memory.get(), count, read_waits, read.out())
-              : clEnqueueReadBuffer(source.transfer_queue().queue, object.native(source), CL_FALSE, transfer.begin,
-                                    size, memory.get(), count, read_waits, read.out()),
+    check(clEnqueueReadImage(source.transfer_queue().queue, image.native(source), CL_FALSE, no_offset.data(),
+                             extent.data(), 0, 0, memory.get(), count, waits.empty() ? nullptr : waits.data(),
+                             read.out()),
           "reading for another platform's device");
     clFlush(source.transfer_queue().queue);
 
@@ -691,11 +713,8 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     waits.push_back(arrived.get());
     cldist::Event written;
     count = static_cast<cl_uint>(waits.size());
-    check(object.is_image()
-              ? clEnqueueWriteImage(target.transfer_queue().queue, object.native(target), CL_FALSE, no_offset.data(),
-                                    extent.data(), 0, 0, memory.get(), count, waits.data(), written.out())
-              : clEnqueueWriteBuffer(target.transfer_queue().queue, object.native(target), CL_FALSE, transfer.begin,
-                                     size, memory.get(), count, waits.data(), written.out()),
+    check(clEnqueueWriteImage(target.transfer_queue().queue, image.native(target), CL_FALSE, no_offset.data(),
+                              extent.data(), 0, 0, memory.get(), count, waits.data(), written.out()),
           "writing for another platform's device");
     clFlush(target.transfer_queue().queue);
     end_alike(*ending, arrived.get());

@@ -121,9 +121,17 @@ private:
     void start(const Transfer &transfer);
     void start_message(const Transfer &transfer, MemObject &object);
     void start_image_message(const Transfer &transfer, MemObject &image);
-    void start_channel(const Transfer &transfer, DeviceRange range, std::unique_ptr<Bridge> bridge, cl_device_id device,
-                       const Engine::StartRule &rule);
+    /// One end of a message, which waits for its start.
+    struct ChannelEnd {
+        DeviceRange range;
+        std::unique_ptr<Bridge> bridge;
+        cl_device_id device;
+        Engine::StartRule rule;
+    };
+    ChannelEnd make_end(const Transfer &transfer, MemObject &object, Direction direction);
+    void start_channel(ChannelEnd end, Direction direction, const Wire &wire, const Link &link);
     void start_copy(const Transfer &transfer, MemObject &object);
+    void start_image_copy(const Transfer &transfer, MemObject &image);
     void send_completion(EventObject &event, const Message &message);
     std::shared_ptr<Ending> pass_result(Enqueued &command, EventObject &event, const std::shared_ptr<Ending> &earlier);
     Promise promise(const Enqueued &command, Promise own);
@@ -146,7 +154,7 @@ private:
     /// Whether ends may promise something.
     [[nodiscard]] bool promises() const { return copies_possible_ || !alone(); }
     [[nodiscard]] Wire wire(const Message &message) const;
-    [[nodiscard]] Link link(const Transfer &transfer) const;
+    [[nodiscard]] Link link(const Transfer &transfer, Direction direction) const;
 
     Schedule &schedule_;
     const std::shared_ptr<Runtime> runtime_;
@@ -154,6 +162,7 @@ private:
     const int tags_;
     const std::vector<MemoryTraits> memories_;
     std::vector<MemObject *> objects_;  // by id
+    std::uint64_t copies_between_ = 0;  // memories of this process, so far
     Steps steps_;
     const bool polls_;  ///< some device here is not the processor: see Engine::StartRule
     const bool copies_possible_;

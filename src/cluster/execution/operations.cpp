@@ -36,7 +36,8 @@ public:
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         gate_ = gate;
-        plan_ = make_plan(link_.same_host && link_.rings.reach(wire_.rank));
+        plan_ =
+            make_plan(link_.in_process ? link_.rings.reach_itself() : link_.same_host && link_.rings.reach(wire_.rank));
         if (plan_.path != Path::shared && plan_.path != Path::direct) return;
         offers_ = true;
         offered_.waker = &waker_;

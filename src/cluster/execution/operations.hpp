@@ -39,6 +39,7 @@ struct Link {
     const MemoryTraits &sender;
     const MemoryTraits &here;
     HostLinks &rings;
+    bool in_process;  ///< between two memories of this process
 
     [[nodiscard]] const Advice *advice_here() const { return here.messages(same_host); }
 };

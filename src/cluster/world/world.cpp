@@ -66,6 +66,22 @@ std::vector<std::vector<cl_device_id>> find_native_devices(const OnHost &place) 
     }
 }
 
+// Of each native platform's devices those that shall share buffers. NVIDIA's driver moves 1.6 GB/s between two devices of one
+// context.
+std::vector<std::vector<cl_device_id>> by_memory(std::vector<std::vector<cl_device_id>> platforms) {
+    const DeviceMemories choice = config().device_memories;
+    std::vector<std::vector<cl_device_id>> groups;
+    for (auto &devices : platforms) {
+        const bool own_memory =
+            query<cl_bool>(devices.front(), CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_FALSE;
+        if (choice == DeviceMemories::apart || (choice == DeviceMemories::automatic && own_memory))
+            for (const cl_device_id device : devices) groups.push_back({device});
+        else
+            groups.push_back(std::move(devices));
+    }
+    return groups;
+}
+
 // Messages' alone: for files no process asks another.
 constexpr std::array message_routes{Route::same_host, Route::other_host};
 
@@ -112,7 +128,7 @@ World::World()
 
 World::Found World::find_devices(Agreement &agreement) {
     const OnHost place = on_host();
-    const auto platforms = find_native_devices(place);
+    const auto platforms = by_memory(find_native_devices(place));
     Packer mine;
     mine.put(place.first).put(platforms.size());
     for (const auto &devices : platforms) {
