@@ -65,7 +65,10 @@ def main():
     parser.add_argument("--loops", type=int, default=2 * os.cpu_count(), help="busy loops of lowest priority beside the runs")
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 10000, 100000])
     arguments = parser.parse_args()
-    print(f"## load\n\n- load before: {os.getloadavg()[0]:.2f}\n- rounds: {arguments.rounds}, medians\n")
+    load = os.getloadavg()[0]
+    print(f"## load\n\n- load before: {load:.2f}\n- rounds: {arguments.rounds}, medians\n")
+    if load > os.cpu_count() / 2:
+        print("- **other programs kept the machine busy: measure again on a quiet one**\n")
     results = []
 
     print("| pending | " + " | ".join(f"{n}, µs each" for n in arguments.counts) + " | last : first | plain, last : first |")
