@@ -69,6 +69,10 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
 /// the device for them, which on a device that computes and copies with the same cores would wait for kernels, and on
 /// others takes two more turns of the driver.
 ///
+/// Except on PoCL, a copy back never waits for an event that fails: NVIDIA's driver (580) then never returns from the release
+/// of the context. The command's status has a user event of its own, behind the copies; if the command fails they write
+/// what is there.
+///
 /// All events are retained until the status has passed through: PoCL 3.1 aborts if a failing command's event has no
 /// reference left but its own.
 class Bridge {
@@ -100,14 +104,26 @@ public:
     [[nodiscard]] bool copies_back() const { return copies_back_; }
 
 private:
+    /// A range that complete() makes the queue copy back from `memory`.
+    struct CopyBack {
+        Mem buffer;
+        std::size_t offset;  ///< bytes
+        std::size_t size;    ///< bytes
+        void *memory;
+    };
+
+    bool read_what_is_written_back() const;
+
     Device device_;  ///< PoCL 3.1 frees a sub-device although it has queues
     Context context_;
     Queue queue_;
     Start start_;
     Event done_;
+    Event result_;  ///< null, or what end_.back() waits for besides the copies back, which wait for done_
     std::vector<Event> end_;
     std::vector<std::shared_ptr<std::byte>> staging_;
     bool copies_back_ = false;
+    std::vector<CopyBack> written_back_;  ///< if there is result_
     bool completed_ = false;
 };
 
