@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -80,6 +81,56 @@ std::string boot_id() {
 
 double microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
 
+// Of the character that `text` begins with; 0 if its bytes are not UTF-8.
+std::size_t utf8_length(std::string_view text) {
+    const auto byte = [&](std::size_t i) -> unsigned { return static_cast<unsigned char>(text[i]); };
+    const unsigned first = byte(0);
+    if (first < 0x80) return 1;
+    const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    if (length == 0 || text.size() < length) return 0;
+    for (std::size_t i = 1; i < length; ++i)
+        if ((byte(i) & 0xc0) != 0x80) return 0;
+    const unsigned second = byte(1);
+    const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+    const bool no_character = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
+    return overlong || no_character ? 0 : length;
+}
+
+// Gives errno's value of the first failure, or 0.
+int write_file(const std::string &path, int rank) {
+    std::FILE *file = std::fopen(path.c_str(), "w");
+    if (file == nullptr) return errno;
+    int error = 0;
+    // Not fmt::print, which throws where this fails.
+    const auto put = [&](std::string_view text) {
+        if (error == 0 && std::fwrite(text.data(), 1, text.size(), file) != text.size()) error = errno;
+    };
+    put(
+        fmt::format("{{\"displayTimeUnit\":\"ms\",\n"
+                    "\"otherData\":{{\"rank\":{},\"ranks\":{},\"host\":\"{}\",\"boot\":\"{}\",\"clock\":[{}]}},\n"
+                    "\"traceEvents\":[\n",
+                    rank, known_ranks.load(), json_escaped(host_name()), json_escaped(boot_id()), recorder().clock()));
+    const std::string events = recorder().events();
+    const std::string process = fmt::format("{}", rank);
+    for (std::string_view rest = events; !rest.empty();) {
+        const std::size_t end = rest.find('@');
+        put(rest.substr(0, end));
+        if (end == std::string_view::npos) break;
+        put(process);
+        rest.remove_prefix(end + 1);
+    }
+    put(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})", rank, rank));
+    put("\n]}\n");
+    if (std::fclose(file) != 0 && error == 0) error = errno;
+    return error;
+}
+
+// The trace is written more than once; what is wrong is said once.
+void complain(const std::string &what, int error) {
+    static std::atomic<bool> said = false;
+    if (!said.exchange(true)) log_warning("CLDIST_TRACE: can't {}: {}", what, std::strerror(error));
+}
+
 }  // namespace
 
 bool enabled() { return !config().trace.empty(); }
@@ -115,43 +166,33 @@ void write(int rank) {
 void write() {
     if (!enabled()) return;
     const int rank = known_rank;
-    const std::string events = recorder().events();
     const std::string &folder = config().trace;
     if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-        log_warning("CLDIST_TRACE: can't make the folder {}: {}", folder, std::strerror(errno));
+        complain("make the folder " + folder, errno);
         return;
     }
     const std::string path = fmt::format("{}/cldist-trace-{}.json", folder, rank);
-    std::FILE *file = std::fopen(path.c_str(), "w");
-    if (file == nullptr) {
-        log_warning("CLDIST_TRACE: can't write {}: {}", path, std::strerror(errno));
-        return;
-    }
-    fmt::print(file,
-               "{{\"displayTimeUnit\":\"ms\",\n"
-               "\"otherData\":{{\"rank\":{},\"ranks\":{},\"host\":\"{}\",\"boot\":\"{}\",\"clock\":[{}]}},\n"
-               "\"traceEvents\":[\n",
-               rank, known_ranks.load(), json_escaped(host_name()), json_escaped(boot_id()), recorder().clock());
-    for (const char c : events) {
-        if (c == '@')
-            fmt::print(file, "{}", rank);
-        else
-            std::fputc(c, file);
-    }
-    fmt::print(file, R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})", rank, rank);
-    fmt::print(file, "\n]}}\n");
-    if (std::fclose(file) != 0) log_warning("CLDIST_TRACE: can't write {}: {}", path, std::strerror(errno));
+    const int error = write_file(path, rank);
+    if (error == 0) return;
+    // What is there of it is of no use, and takes place on a disk that may be full.
+    unlink(path.c_str());
+    complain("write " + path, error);
 }
 
 std::string json_escaped(std::string_view text) {
     std::string out;
-    for (const char c : text) {
+    while (!text.empty()) {
+        const char c = text.front();
+        const std::size_t length = utf8_length(text);
         if (c == '"' || c == '\\')
             out += {'\\', c};
+        else if (length == 0)
+            out += "\xef\xbf\xbd";  // U+FFFD
         else if (static_cast<unsigned char>(c) < 0x20 || c == '@')
             fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(c));
         else
-            out += c;
+            out += text.substr(0, length);
+        text.remove_prefix(std::max<std::size_t>(length, 1));
     }
     return out;
 }

@@ -27,10 +27,11 @@ void add_clock_sample(const ClockSample &sample);
 
 /// Writes all that was recorded so far to <CLDIST_TRACE>/cldist-trace-<rank>.json, in Chrome's trace format. The rank is that
 /// of the last call, at first 0. Under "otherData" stand the rank, the number of ranks, the host and the clock samples.
+/// Where that fails, no file is left, and a line in the log tells why, once in the process's life.
 void write(int rank);
 void write();
 
-/// The characters of `text` as they stand inside a JSON string.
+/// The characters of `text` as they stand inside a JSON string, with U+FFFD for each byte that is not part of UTF-8.
 [[nodiscard]] std::string json_escaped(std::string_view text);
 
 }  // namespace cldist::trace

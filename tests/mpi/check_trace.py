@@ -3,7 +3,7 @@
 
     check_trace.py FOLDER RANKS COMMANDS STAGES -- COMMAND...
 
-Each trace has spans of COMMANDS and STAGES, names with commas between them.
+A second run, whose traces meet a full disk, ends as well and says so once per rank. Each trace has spans of COMMANDS and STAGES, names with commas between them.
 """
 
 import collections
@@ -46,6 +46,21 @@ def check(events, rank, commands_wanted, stages_wanted):
     return complaints
 
 
+def check_full_disk(path, ranks, command):
+    """What is wrong with a run whose traces meet a full disk."""
+    for rank in range(ranks):
+        file = path / f"cldist-trace-{rank}.json"
+        file.unlink(missing_ok=True)
+        file.symlink_to("/dev/full")
+    done = subprocess.run(command, env=dict(os.environ, CLDIST_TRACE=str(path)), stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    complaints = [f"a full disk: exit status {done.returncode}: {done.stderr}"] if done.returncode else []
+    for rank in range(ranks):
+        line = f"CLDIST_TRACE: can't write {path}/cldist-trace-{rank}.json: No space left on device\n"
+        if done.stderr.count(line) != 1:
+            complaints.append(f"a full disk: expected once: {line}in: {done.stderr}")
+    return complaints
+
+
 def main():
     folder, ranks, commands, stages, separator, *command = sys.argv[1:]
     assert separator == "--"
@@ -59,6 +74,7 @@ def main():
     for rank, file in enumerate(files):
         content = json.loads(file.read_text(encoding="utf-8"))
         complaints += [f"{file.name}: {complaint}" for complaint in check(content["traceEvents"], rank, commands.split(","), stages.split(","))]
+    complaints += check_full_disk(path, int(ranks), command)
     for complaint in complaints:
         print("FAILED:", complaint)
     return 1 if complaints else 0

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/clock_sync.hpp"
+#include "base/trace.hpp"
 #include "intervals.hpp"
 #include "rank_trace.hpp"
 #include "trace_merge.hpp"
@@ -67,6 +68,21 @@ std::string what_is_wrong(const std::filesystem::path &folder) {
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
+
+TEST_CASE("what is not UTF-8 becomes U+FFFD in a trace, byte by byte") {
+    const std::string none = "\xef\xbf\xbd";
+    CHECK(trace::json_escaped("a\"b\\\n@") == "a\\\"b\\\\\\u000a\\u0040");
+    for (const std::string text : {"", "plain", "\u00e9", "\u20ac", "\ud7ff", "\ue000", "\U0001f600", "\U0010ffff"})
+        CHECK(trace::json_escaped(text) == text);
+    CHECK(trace::json_escaped("fi\xff\xc3(") == "fi" + none + none + "(");
+    CHECK(trace::json_escaped("cut \xe2\x82") == "cut " + none + none);
+    CHECK(trace::json_escaped("\xe9t\xe9") == none + "t" + none);
+    for (const std::string text : {"\xc0\x80", "\xc1\xbf"}) CHECK(trace::json_escaped(text) == none + none);
+    for (const std::string text : {"\xe0\x9f\xbf", "\xed\xa0\x80"})
+        CHECK(trace::json_escaped(text) == none + none + none);
+    for (const std::string text : {"\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"})
+        CHECK(trace::json_escaped(text) == none + none + none + none);
+}
 
 TEST_CASE("intervals that touch or overlap become one, empty ones vanish") {
     CHECK(union_of({{5, 6}, {1, 3}, {2, 4}, {4, 4.5}, {7, 7}, {9, 8}}) == Intervals{{1, 4.5}, {5, 6}});
