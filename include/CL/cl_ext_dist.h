@@ -617,9 +617,12 @@ cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
  *  It is a variable, made when the library is made ready (MPI_Init, clDistInit) and MPI_DATATYPE_NULL before that and
  *  after MPI_Finalize: no static initialiser can use it. Calls with it are then MPI_ERR_TYPE, with a line in the log.
  *
- *  Meaning. As MPI says, section 3, for order, wildcards, MPI_PROC_NULL, MPI_Ssend, inter-communicators, threads. Order
- *  holds between these calls and commands, blocking or not; between them and plain messages only once a call or request
- *  is complete. Blocking calls do their work on the calling thread; requests are done by a thread of the library, whether
+ *  Meaning. As MPI says, section 3, for order, wildcards, MPI_PROC_NULL, MPI_Ssend, inter-communicators, threads. A call,
+ *  blocking or not, comes in the order of messages behind the commands that have started, whose CL_TRANSFER_STATUS is
+ *  CL_RUNNING or that are complete, and before those that start later. It does not wait for commands that have not
+ *  started; one that was flushed, on an idle queue too, may be such. To have a call behind a command, wait for the command's
+ *  event first, or use two commands. Between calls and plain messages order holds only once a call or request is
+ *  complete. Blocking calls do their work on the calling thread; requests are done by a thread of the library, whether
  *  MPI is called meanwhile or not.
  *
  *  Requests are generalised requests, which MPI_Wait, MPI_Test and their forms for many take together with others.
@@ -699,8 +702,8 @@ cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t par
                          size_t *param_value_size_ret);
 
 /** Shows the command of `event`, any OpenCL command, under `name` in the trace that CLDIST_TRACE asks for, so that
- *  kernels and transfers can be seen together. Does nothing where no trace is written. `name` is copied. Thread-safe.
- *  Not collective.
+ *  kernels and transfers can be seen together. Does nothing where no trace is written. `name` is copied; it is
+ *  UTF-8, and what is not is shown as U+FFFD. Thread-safe. Not collective.
  *
  *  Returns CL_SUCCESS; CL_INVALID_EVENT if `event` is not valid; CL_INVALID_VALUE if `name` is NULL;
  *  CL_PROFILING_INFO_NOT_AVAILABLE if a trace is written and the event's queue has no CL_QUEUE_PROFILING_ENABLE. */
