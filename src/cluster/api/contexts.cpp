@@ -45,6 +45,7 @@ std::vector<cl_context_properties> checked_properties(const cl_context_propertie
 cl_context make_context(DeviceList devices, std::vector<cl_context_properties> properties) {
     std::unique_ptr<ContextObject> context;
     in_all([&] { context = std::make_unique<ContextObject>(std::move(devices), std::move(properties)); });
+    context->keeper = &executor();
     context->number = World::get().next_number();
     return context.release()->handle();
 }

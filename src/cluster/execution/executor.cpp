@@ -105,6 +105,14 @@ void Executor::forget(QueueObject &queue) {
     }
 }
 
+// What the last command used may be of the space.
+void Executor::forget(Space &space) {
+    steps_.forget_space(space);
+    native_event_.reset();
+    began_.reset();
+    passing_.clear();
+}
+
 Wire Executor::wire(const Message &message) const {
     const auto tag = static_cast<int>(message.number % (static_cast<std::uint64_t>(tags_) + 1));
     return {comm_, static_cast<int>(message.peer), tag};

@@ -49,7 +49,7 @@ struct Waits {
 
 /// Puts the schedule's decisions into effect in this process: moves bytes, enqueues native commands behind what they wait
 /// for, tells other processes. Under the lock.
-class Executor final : public MemoryKeeper, public QueueKeeper {
+class Executor final : public MemoryKeeper, public QueueKeeper, public SpaceKeeper {
 public:
     Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<MemoryTraits> memories);
 
@@ -86,6 +86,8 @@ public:
     void forget(MemObject &object) override;
     /// A queue ends.
     void forget(QueueObject &queue) override;
+    /// So does a space, of which no object is left.
+    void forget(Space &space) override;
 
     /// Ends `ending` as the native event ends.
     void end_with(cl_event native, std::shared_ptr<Ending> ending);

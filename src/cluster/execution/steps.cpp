@@ -204,6 +204,14 @@ void Steps::forget_queue(QueueObject &queue) {
     }
 }
 
+// Who ends the ending keeps the event until then, and is waited for at the program's end.
+void Steps::forget_space(const Space &space) {
+    for (const Entry &entry : entries_)
+        if (entry.space == &space && state_of(entry) == State::open)
+            end_with_(event_of(entry), std::make_shared<Ending>());
+    std::erase_if(entries_, [&](const Entry &entry) { return entry.space == &space; });
+}
+
 std::vector<cldist::Event> Steps::rest() {
     std::vector<cldist::Event> events;
     for (const Entry &entry : entries_)

@@ -50,6 +50,8 @@ public:
     CommandId forget_ended();
     /// The queue is about to be gone.
     void forget_queue(QueueObject &queue);
+    /// So is the space: nobody will wait for what was enqueued there.
+    void forget_space(const Space &space);
     /// One event each for all that has not ended, in order.
     [[nodiscard]] std::vector<cldist::Event> rest();
 

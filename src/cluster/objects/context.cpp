@@ -40,9 +40,14 @@ bool share_memory(const DeviceList &devices) {
 Space::Space(Device memory_in, std::vector<cl_device_id> devices_in)
     : memory(memory_in), devices(std::move(devices_in)), context(make_context(devices)) {}
 
-const std::shared_ptr<DeviceResources> &Space::resources() {
-    if (resources_ == nullptr) resources_ = DeviceResources::of(context.get(), devices.front(), {});
-    return resources_;
+std::shared_ptr<DeviceResources> Space::resources_of(cl_device_id device) {
+    if (!buffer_) {
+        cl_int code = CL_SUCCESS;
+        buffer_ = Mem::adopt(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, 64, nullptr, &code));
+        check(code, "clCreateBuffer");
+    }
+    const cl_mem buffer = buffer_.get();
+    return DeviceResources::of(context.get(), device, {&buffer, 1});
 }
 
 const QueueInfo &Space::transfer_queue() {
@@ -85,7 +90,11 @@ ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_prope
     for (auto &[memory, list] : natives) spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
 }
 
-ContextObject::~ContextObject() { call_at_end(destructor_callbacks, handle(), call_later); }
+ContextObject::~ContextObject() {
+    if (keeper != nullptr)
+        for (const auto &space : spaces) keeper->forget(*space);
+    call_at_end(destructor_callbacks, handle(), call_later);
+}
 
 bool ContextObject::has(const DeviceObject &device) const { return devices.contains(device); }
 

@@ -23,8 +23,13 @@ public:
     const std::vector<cl_device_id> devices;
     const Context context;
 
-    /// A device's, for transfers; of the first one. Made on first use.
-    [[nodiscard]] const std::shared_ptr<DeviceResources> &resources();
+    /// A device's. The library lets go of them, and with them of the context, when the space has ended.
+    [[nodiscard]] std::shared_ptr<DeviceResources> resources_of(cl_device_id device);
+    /// Those for transfers; of the first one. Made on first use.
+    [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
+        if (resources_ == nullptr) resources_ = resources_of(devices.front());
+        return resources_;
+    }
     /// A queue in which no command waits for another without need.
     [[nodiscard]] const QueueInfo &transfer_queue();
     /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's compiler (580) fails then
@@ -32,10 +37,21 @@ public:
     [[nodiscard]] bool always_tells_of_arguments();
 
 private:
+    Mem buffer_;  ///< its end tells the library of the space's
     std::shared_ptr<DeviceResources> resources_;
     Queue queue_;
     QueueInfo info_;
     std::optional<bool> tells_;
+};
+
+/// Who keeps account of what is done in spaces. Under the lock.
+class SpaceKeeper {
+public:
+    /// The space is about to be gone.
+    virtual void forget(Space &space) = 0;
+
+protected:
+    ~SpaceKeeper() = default;
 };
 
 class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
@@ -57,6 +73,7 @@ public:
     const bool has_one_memory;
     const std::vector<cl_context_properties> properties;
     std::vector<std::unique_ptr<Space>> spaces;
+    SpaceKeeper *keeper = nullptr;
     std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
     std::atomic<bool> failed = false;            ///< some command or user event has
     /// Whether commands may fail because of others.

@@ -45,7 +45,7 @@ public:
     [[nodiscard]] bool is_native() const { return static_cast<bool>(native); }
     /// Its device's, of a queue of this process. Made on first use.
     [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
-        if (resources_ == nullptr) resources_ = DeviceResources::of(space->context.get(), device->native, {});
+        if (resources_ == nullptr) resources_ = space->resources_of(device->native);
         return resources_;
     }
     [[nodiscard]] bool in_order() const { return (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0; }
