@@ -105,6 +105,15 @@ int main() {
              cl_uint formats = 0;
              return clGetSupportedImageFormats(context, CL_MEM_READ_WRITE, CL_MEM_OBJECT_IMAGE2D, 0, nullptr, &formats);
          }},
+        {"clCreateSubDevices",
+         [&] {
+             const cl_device_partition_property equally[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+             cl_uint parts = 0;
+             const cl_int error = clCreateSubDevices(devices.back(), equally, 0, nullptr, &parts);
+             std::vector<cl_device_id> list(parts);
+             return error != CL_SUCCESS ? error
+                                        : clCreateSubDevices(devices.back(), equally, parts, list.data(), nullptr);
+         }},
         {"clWaitForEvents", [&] { return clWaitForEvents(1, &event); }},
         {"clGetEventProfilingInfo",
          [&] {

@@ -11,7 +11,7 @@ const cl_icd_dispatch cldist::cluster::dispatch_table{};
 namespace {
 
 Ref<DeviceObject> make_device() {
-    auto *const device = new DeviceObject(0, 0, nullptr, {});
+    auto *const device = new DeviceObject(0, 0, {});
     Ref<DeviceObject> held(device);
     device->release();
     return held;

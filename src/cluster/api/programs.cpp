@@ -34,7 +34,7 @@ DeviceList checked_devices(const DeviceList &all, cl_uint count, const cl_device
 std::vector<cl_device_id> natives_in(const Space &space, const DeviceList &devices) {
     std::vector<cl_device_id> natives;
     for (const auto &device : devices)
-        if (device->native != nullptr && device->memory == space.memory) natives.push_back(device->native);
+        if (device->native != nullptr && device->memory == space.memory) add_once(natives, device->native);
     return natives;
 }
 
@@ -266,8 +266,10 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
         std::vector<const unsigned char *> native_binaries;
         for (cl_uint i = 0; i < num_devices; ++i) {
             if (devices[i]->native == nullptr || devices[i]->memory != space->memory) continue;
+            const auto count = natives.size();
+            add_once(natives, devices[i]->native);
+            if (natives.size() == count) continue;
             places.push_back(i);
-            natives.push_back(devices[i]->native);
             native_lengths.push_back(lengths[i]);
             native_binaries.push_back(binaries[i]);
         }

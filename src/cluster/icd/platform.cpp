@@ -57,15 +57,33 @@ void give_device_info(const DeviceObject &device, cl_device_info param, const An
     answer.bytes(at->second.data(), at->second.size());
 }
 
-// How sub-devices are told to the processes that have not their parent.
-Blob pack_sub_devices(cl_int code, const std::vector<cl_device_id> &natives) {
-    Packer packer;
-    packer.put(code).put(natives.size());
-    for (const cl_device_id native : natives) {
-        DeviceInfos infos = device_infos(native, World::get().alone());
-        pack(packer, infos);
+// The sub-devices that such properties give; their process is asked once. Throws an Error.
+const std::vector<DevicePart> &parts_of(const DeviceObject &device, const cl_device_partition_property *properties) {
+    const cl_device_partition_property *end = properties;
+    while (*end != 0) ++end;
+    std::vector<cl_device_partition_property> list(properties, end);
+    if (const auto known = device.parts->find(list); known != device.parts->end()) return known->second;
+    std::vector<cl_device_id> natives;
+    Packer mine;
+    if (device.native != nullptr) {
+        cl_uint count = 0;
+        cl_int code = clCreateSubDevices(device.native, properties, 0, nullptr, &count);
+        natives.resize(count);
+        if (code == CL_SUCCESS) code = clCreateSubDevices(device.native, properties, count, natives.data(), nullptr);
+        if (code != CL_SUCCESS) natives.clear();
+        mine.put(code).put(natives.size());
+        for (const cl_device_id native : natives) pack(mine, device_infos(native, World::get().alone()));
     }
-    return packer.take();
+    const Blob told = Exchange().from(device.process, mine.take());
+    Unpacker theirs(told);
+    if (const auto code = theirs.get<cl_int>(); code != CL_SUCCESS)
+        fail(code, "the device's own platform refused the partition: {}", code_text(code));
+    std::vector<DevicePart> parts(theirs.get<std::size_t>());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        parts[i].native = natives.empty() ? nullptr : natives[i];
+        parts[i].infos = unpack_device_infos(theirs);
+    }
+    return device.parts->try_emplace(std::move(list), std::move(parts)).first->second;
 }
 
 }  // namespace
@@ -132,36 +150,14 @@ void get_device_info(cl_device_id device, cl_device_info param, size_t size, voi
 
 void create_sub_devices(cl_device_id in_device, const cl_device_partition_property *properties, cl_uint num_entries,
                         cl_device_id *out_devices, cl_uint *num_devices) {
-    DeviceObject &parent = device_of(in_device);
+    const Ref<DeviceObject> parent(&device_of(in_device));
     require(properties != nullptr, CL_INVALID_VALUE, "properties is NULL");
-    std::vector<cl_device_id> natives;
-    Blob mine;
-    if (parent.native != nullptr) {
-        cl_uint count = 0;
-        cl_int code = clCreateSubDevices(parent.native, properties, 0, nullptr, &count);
-        if (code == CL_SUCCESS && out_devices != nullptr) {
-            natives.resize(count);
-            code = clCreateSubDevices(parent.native, properties, count, natives.data(), nullptr);
-        }
-        mine = pack_sub_devices(code, natives);
-        if (out_devices == nullptr) mine = Packer().put(code).put(std::size_t{count}).take();
-    }
-    const Blob told = Exchange().from(parent.process, std::move(mine));
-    Unpacker unpacker(told);
-    if (const auto code = unpacker.get<cl_int>(); code != CL_SUCCESS)
-        fail(code, "the device's own platform refused the partition: {}", code_text(code));
-    const auto count = unpacker.get<std::size_t>();
-    if (out_devices != nullptr) {
-        if (num_entries < count) {
-            for (const cl_device_id native : natives) clReleaseDevice(native);
-            fail(CL_INVALID_VALUE, "num_entries is {}, but the partition gives {} devices", num_entries, count);
-        }
-        for (std::size_t i = 0; i < count; ++i)
-            out_devices[i] = make<DeviceObject>(parent.process, parent.memory, natives.empty() ? nullptr : natives[i],
-                                                unpack_device_infos(unpacker), Ref<DeviceObject>(&parent))
-                                 ->handle();
-    }
-    if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(count);
+    const std::vector<DevicePart> &parts = parts_of(*parent, properties);
+    if (out_devices != nullptr && num_entries < parts.size())
+        fail(CL_INVALID_VALUE, "num_entries is {}, but the partition gives {} devices", num_entries, parts.size());
+    for (std::size_t i = 0; out_devices != nullptr && i < parts.size(); ++i)
+        out_devices[i] = make<DeviceObject>(parent->process, parent->memory, parts[i], parent)->handle();
+    if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(parts.size());
 }
 
 // Devices that are no sub-devices are not counted.

@@ -37,6 +37,10 @@ bool share_memory(const DeviceList &devices) {
 
 }  // namespace
 
+void add_once(std::vector<cl_device_id> &natives, cl_device_id native) {
+    if (std::find(natives.begin(), natives.end(), native) == natives.end()) natives.push_back(native);
+}
+
 Space::Space(Device memory_in, std::vector<cl_device_id> devices_in)
     : memory(memory_in), devices(std::move(devices_in)), context(make_context(devices)) {}
 
@@ -86,7 +90,7 @@ ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_prope
       properties(std::move(properties_in)) {
     std::map<Device, std::vector<cl_device_id>> natives;
     for (const auto &device : devices)
-        if (device->native != nullptr) natives[device->memory].push_back(device->native);
+        if (device->native != nullptr) add_once(natives[device->memory], device->native);
     for (auto &[memory, list] : natives) spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
 }
 

@@ -184,12 +184,12 @@ Serials &serials() {
 
 }  // namespace
 
-DeviceObject::DeviceObject(Process process_in, Device memory_in, cl_device_id native_in, DeviceInfos infos_in,
-                           Ref<DeviceObject> parent_in)
+DeviceObject::DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in)
     : process(process_in),
       memory(memory_in),
-      native(native_in),
-      infos(std::move(infos_in)),
+      native(as.native),
+      infos(std::move(as.infos)),
+      parts(std::move(as.parts)),
       type(type_of(infos)),
       parent(std::move(parent_in)),
       serial(serials().take()),

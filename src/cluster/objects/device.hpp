@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,22 @@ namespace cldist::cluster {
 /// What a device answers to clGetDeviceInfo, by parameter.
 using DeviceInfos = std::map<cl_device_info, Blob>;
 
+struct DevicePart;
+/// How a device was partitioned: its parts, by the properties up to the first 0.
+using DeviceParts = std::map<std::vector<cl_device_partition_property>, std::vector<DevicePart>>;
+
+/// What sub-devices that are made alike, one after the other, have in common.
+struct DevicePart {
+    /// Null in other processes. It is never released: PoCL 3.1 uses it when its last command is long over.
+    cl_device_id native;
+    DeviceInfos infos;
+    std::shared_ptr<DeviceParts> parts = std::make_shared<DeviceParts>();
+};
+
 /// A device of some process, as all processes know it.
 class DeviceObject final : public Object<DeviceObject, cl_device_id, Kind::device> {
 public:
-    DeviceObject(Process process_in, Device memory_in, cl_device_id native_in, DeviceInfos infos_in,
-                 Ref<DeviceObject> parent_in = {});
+    DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in = {});
     ~DeviceObject();
 
     /// A value of fixed size; zero if the device has none.
@@ -30,10 +42,10 @@ public:
     }
 
     const Process process;
-    const Device memory;  ///< its number for the schedule
-    /// Null in other processes. A sub-device is never released: PoCL 3.1 uses it when its last command is long over.
-    const cl_device_id native;
+    const Device memory;        ///< its number for the schedule
+    const cl_device_id native;  ///< null in other processes
     const DeviceInfos infos;
+    const std::shared_ptr<DeviceParts> parts;
     const std::uint32_t type;        ///< devices with the same infos have the same
     const Ref<DeviceObject> parent;  ///< of a sub-device
     /// Among the devices there are in this process's memory: small, and given again once the device is gone.

@@ -151,7 +151,7 @@ World::Found World::find_devices(Agreement &agreement) {
             const auto size = theirs.get<std::size_t>();
             for (std::size_t d = 0; d < size; ++d) {
                 const cl_device_id native = process == agreement.self() ? platforms[p][d] : nullptr;
-                auto *const device = new DeviceObject(process, memory, native, unpack_device_infos(theirs));
+                auto *const device = new DeviceObject(process, memory, {native, unpack_device_infos(theirs)});
                 device->number = found.devices.size() + 1;
                 found.devices.emplace_back(device);
             }
