@@ -149,15 +149,21 @@ cl_event Steps::guard_of(Entry &entry) {
 }
 
 void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_event> &waits) {
+    const auto before = static_cast<std::ptrdiff_t>(waits.size());
     for_each_open(steps, [&](Entry &entry) {
         if (entry.space != &space) return;
         // Within for_each_open(), which guard_of() must not disturb.
         const cl_event event = entry.order.may_fail ? nullptr : event_of(entry);
         if (event == nullptr)
             guarded_.push_back(entry.step);
-        else if (std::find(waits.begin(), waits.end(), event) == waits.end())
+        else
             waits.push_back(event);
     });
+    // One marker may serve many.
+    if (waits.end() - waits.begin() > before + 1) {
+        std::sort(waits.begin() + before, waits.end());
+        waits.erase(std::unique(waits.begin() + before, waits.end()), waits.end());
+    }
     for (const Step &step : std::exchange(guarded_, {}))
         for (auto at = first_of(step); at != entries_.end() && at->step == step; ++at)
             if (const cl_event guard = at->space == &space ? guard_of(*at) : nullptr; guard != nullptr)

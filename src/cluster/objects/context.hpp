@@ -8,10 +8,14 @@
 #include <vector>
 
 #include "cluster/objects/device.hpp"
+#include "cluster/schedule/hazards.hpp"
 #include "events/bridge.hpp"
 #include "pipeline/device_resources.hpp"
 
 namespace cldist::cluster {
+
+/// Adds it unless it is there: sub-devices that were made alike are one natively.
+void add_once(std::vector<cl_device_id> &natives, cl_device_id native);
 
 /// The part of a context that is native to this process: those of its devices that share native buffers.
 class Space {
@@ -75,7 +79,10 @@ public:
     std::vector<std::unique_ptr<Space>> spaces;
     SpaceKeeper *keeper = nullptr;
     std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
-    std::atomic<bool> failed = false;            ///< some command or user event has
+    std::atomic<bool> failed = false;            ///< some command or user event has, and what it failed may be open
+    bool has_failed = false;                     ///< the same of what is over
+    /// The last command of this process that may fail because of others.
+    CommandId last_careful = 0;
     /// Whether commands may fail because of others.
     [[nodiscard]] bool is_careful() const { return open_user_events != 0 || failed; }
     EndCallbacks<cl_context> destructor_callbacks;
