@@ -1,6 +1,10 @@
 #pragma once
 
+#include <pthread.h>
+
+#include <atomic>
 #include <mutex>
+#include <type_traits>
 
 namespace cldist::cluster {
 
@@ -9,26 +13,34 @@ class ApiMutex {
 public:
     void lock() {
         mutex_.lock();
-        held_here_ = true;
+        owner_.store(pthread_self(), std::memory_order_relaxed);
     }
     bool try_lock() {
         if (!mutex_.try_lock()) return false;
-        held_here_ = true;
+        owner_.store(pthread_self(), std::memory_order_relaxed);
         return true;
     }
     void unlock() {
-        held_here_ = false;
+        owner_.store(0, std::memory_order_relaxed);
         mutex_.unlock();
     }
     /// Whether the calling thread has it.
-    [[nodiscard]] static bool held_here() { return held_here_; }
+    [[nodiscard]] bool held_here() const { return owner_.load(std::memory_order_relaxed) == pthread_self(); }
 
 private:
     std::mutex mutex_;
-    static thread_local bool held_here_;
+    std::atomic<pthread_t> owner_ = 0;
 };
 
-ApiMutex &api_mutex();
+inline constinit ApiMutex the_api_mutex;
+static_assert(std::is_trivially_destructible_v<ApiMutex>, "the program's objects may outlive its main");
+inline ApiMutex &api_mutex() { return the_api_mutex; }
+
+/// Whether there are objects that nobody holds.
+inline std::atomic<bool> some_dropped = false;
+/// Ends them. The first under the lock; the second takes it unless somebody has it, who will end them.
+void end_dropped_here();
+void end_dropped();
 
 /// Has it for as long as it lives. At its end those objects end that nobody holds any more.
 class Locked {
@@ -36,7 +48,11 @@ public:
     Locked() { api_mutex().lock(); }
     Locked(const Locked &) = delete;
     Locked &operator=(const Locked &) = delete;
-    ~Locked();
+    ~Locked() {
+        if (some_dropped) end_dropped_here();
+        api_mutex().unlock();
+        if (some_dropped) end_dropped();
+    }
 };
 
 /// Leaves the lock for as long as it lives: for waiting.

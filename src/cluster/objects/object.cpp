@@ -56,13 +56,6 @@ private:
 
 }  // namespace
 
-thread_local bool ApiMutex::held_here_ = false;
-
-ApiMutex &api_mutex() {
-    static auto &mutex = *new ApiMutex;
-    return mutex;
-}
-
 namespace {
 
 // Objects that nobody holds.
@@ -73,18 +66,17 @@ public:
     void add(Entry entry) {
         const std::lock_guard lock(mutex_);
         entries_.push_back(entry);
-        some_ = true;
+        some_dropped = true;
     }
-    [[nodiscard]] bool some() const { return some_; }
     /// Under the platform's lock.
     void end() {
         // An object's end may leave another one without holders.
-        while (some_) {
+        while (some_dropped) {
             std::vector<Entry> now;
             {
                 const std::lock_guard lock(mutex_);
                 now.swap(entries_);
-                some_ = false;
+                some_dropped = false;
             }
             for (const auto &[object, end] : now) end(object);
         }
@@ -93,7 +85,6 @@ public:
 private:
     std::mutex mutex_;
     std::vector<Entry> entries_;
-    std::atomic<bool> some_ = false;
 };
 
 Dropped &dropped() {
@@ -101,25 +92,21 @@ Dropped &dropped() {
     return all;
 }
 
+}  // namespace
+
+void end_dropped_here() { dropped().end(); }
+
 // Who has the lock looks again after leaving it, so none is forgotten.
 void end_dropped() {
-    while (dropped().some() && api_mutex().try_lock()) {
+    while (some_dropped && api_mutex().try_lock()) {
         dropped().end();
         api_mutex().unlock();
     }
 }
 
-}  // namespace
-
 void end_later(void *object, void (*end)(void *)) {
     dropped().add({object, end});
-    if (!ApiMutex::held_here()) call_elsewhere(end_dropped);
-}
-
-Locked::~Locked() {
-    dropped().end();
-    api_mutex().unlock();
-    end_dropped();
+    if (!api_mutex().held_here()) call_elsewhere(end_dropped);
 }
 
 void call_elsewhere(std::function<void()> callback) {

@@ -108,9 +108,10 @@ bool World::is_wanted() {
     return config().cluster == Switch::on;
 }
 
-World &World::get() {
+World &World::join() {
     // Never destroyed: the program's objects may outlive it.
     static World &world = *new World;
+    world_.store(&world, std::memory_order_release);
     return world;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -20,7 +21,10 @@ public:
     /// nothing: programs that load OpenCL, mpirun's own among them, must not be disturbed.
     static bool is_wanted();
     /// Joins the other processes at the first call; collective then. Throws an Error.
-    static World &get();
+    static World &get() {
+        World *const world = world_.load(std::memory_order_acquire);
+        return world != nullptr ? *world : join();
+    }
 
     [[nodiscard]] Agreement &agreement() { return agreement_; }
     [[nodiscard]] bool alone() const { return agreement_.alone(); }
@@ -41,8 +45,11 @@ private:
     };
 
     World();
+    static World &join();
     static Found find_devices(Agreement &agreement);
     void end();
+
+    static inline std::atomic<World *> world_ = nullptr;
 
     Agreement agreement_;
     Found found_;
