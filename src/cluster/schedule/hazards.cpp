@@ -28,11 +28,6 @@ void Hazards::forget(Uses &uses, CommandId over) {
     uses.forget_at = std::max(few, 2 * (uses.in_order.size() + uses.unordered.size()));
 }
 
-void Hazards::add_wait(const Use &use, const Use &by, CommandId over, std::vector<Step> &after) {
-    const bool is_before = use.step == by.step || (by.queue != unordered && use.queue == by.queue);
-    if (use.step.command >= over && use.step.command != 0 && !is_before) after.push_back(use.step);
-}
-
 void Hazards::add_reader(Uses &uses, const Use &reader) {
     ++looked_at_;
     if (reader.queue == unordered) {
@@ -71,7 +66,7 @@ void Hazards::write(std::size_t begin, std::size_t end, Step step, QueueId queue
     const Use writer{step, queue};
     const auto visit = [&](std::size_t, std::size_t, const Uses &uses) {
         // Those who read waited for who wrote.
-        if (uses.in_order.empty() && uses.unordered.empty()) add_wait(uses.writer, writer, over, after);
+        if (uses.in_order.empty() && uses.unordered.empty()) return add_wait(uses.writer, writer, over, after);
         looked_at_ += uses.in_order.size() + uses.unordered.size();
         for (const Use &reader : uses.in_order) add_wait(reader, writer, over, after);
         for (const Step &reader : uses.unordered) add_wait({reader, unordered}, writer, over, after);

@@ -63,7 +63,10 @@ private:
 
     void forget(Uses &uses, CommandId over);
     void add_reader(Uses &uses, const Use &reader);
-    static void add_wait(const Use &use, const Use &by, CommandId over, std::vector<Step> &after);
+    static void add_wait(const Use &use, const Use &by, CommandId over, std::vector<Step> &after) {
+        const bool is_before = use.step == by.step || (by.queue != unordered && use.queue == by.queue);
+        if (use.step.command >= over && use.step.command != 0 && !is_before) after.push_back(use.step);
+    }
     void tidy(CommandId over);
 
     IntervalMap<Uses> uses_;

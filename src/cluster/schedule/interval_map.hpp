@@ -95,6 +95,7 @@ private:
 
     template <typename Iterator>
     [[nodiscard]] std::size_t end_of(Iterator at) const {
+        if (pieces_.size() == 1) return size_;
         const auto next = std::next(at);
         return next == pieces_.end() ? size_ : next->first;
     }
@@ -121,6 +122,7 @@ private:
 
     /// Merges the pieces from `first` up to `last` with each other and with their neighbours.
     void merge(typename Pieces::iterator first, typename Pieces::iterator last) {
+        if (pieces_.size() == 1) return;
         auto at = first == pieces_.begin() ? first : std::prev(first);
         if (last != pieces_.end()) ++last;
         for (auto next = std::next(at); next != last;) {
