@@ -75,6 +75,9 @@ const Way *advised(std::size_t size, const Situation &situation, const Config &r
 
 // A range that could not be mapped takes the path that comes nearest.
 Path path_of(const Way &way, const Situation &situation) {
+    const bool near = way.path == Path::shared || way.path == Path::direct;
+    if (near && !situation.ring) return Path::pipelined;
+    if (way.path == Path::direct && (!situation.exports || situation.mapped)) return Path::shared;
     return way.path == Path::mapped && !situation.mapped ? Path::pipelined : way.path;
 }
 
@@ -128,9 +131,10 @@ std::size_t largest_copied(bool host_memory, const Config &requested) {
 
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested) {
     if (size == 0) return {Path::pinned, 1, 1, true};
-    // Profiles know the ways by MPI, which are slower than through a ring where the device's memory is its own.
-    const bool asks = requested.pinned_max.value == 0 && (!situation.ring || situation.host_memory);
-    const Way *const way = asks ? advised(size, situation, requested) : nullptr;
+    const Way *way = requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
+    // A profile that has no such way may not know them: then by MPI is slower where the device's memory is its own.
+    const bool by_mpi = way != nullptr && way->path != Path::shared && way->path != Path::direct;
+    if (by_mpi && situation.ring && !situation.host_memory) way = nullptr;
     const bool insists_on_blocks =
         ((requested.path == Path::shared || requested.path == Path::direct) && size > never_through_ring) ||
         (requested.path == Path::pipelined && !situation.no_device);
@@ -138,7 +142,10 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
     if (way != nullptr) {
         const Path path = path_of(*way, situation);
-        return path == Path::pinned ? in_one_block(size) : in_blocks(path, size, way->block, way->depth, requested);
+        if (path == Path::pinned) return in_one_block(size);
+        Plan plan = in_blocks(path, size, way->block, way->depth, requested);
+        fit_ring(plan, size);
+        return plan;
     }
     switch (path_in_blocks(size, situation, requested)) {
         case Path::mapped: {

@@ -28,7 +28,7 @@ constexpr double clearly = 1.03;
 bool is_for(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
     // One block is what path mapped has for messages smaller than a block.
-    return way.path != Path::pipelined || way.block < size;
+    return way.path == Path::pinned || way.path == Path::mapped || way.block < size;
 }
 
 }  // namespace

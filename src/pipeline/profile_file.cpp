@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <climits>
@@ -88,20 +89,21 @@ Way way_of(const toml::table &table) {
     Way way;
     const std::string path = text_of(table, "path");
     const auto named = [&](Path candidate) { return path == name_of(candidate); };
-    if (path == "whole") {
-        way.whole = true;
-    } else if (named(Path::mapped) || named(Path::pinned) || named(Path::pipelined)) {
-        way.path = named(Path::mapped) ? Path::mapped : named(Path::pinned) ? Path::pinned : Path::pipelined;
-    } else {
-        damaged(*table.get("path"), fmt::format("path is \"{}\", not whole, mapped, pinned or pipelined", path));
-    }
+    constexpr std::array paths{Path::mapped, Path::pinned, Path::pipelined, Path::shared, Path::direct};
+    const auto *const found = std::find_if(paths.begin(), paths.end(), named);
+    way.whole = path == "whole";
+    if (!way.whole && found == paths.end())
+        damaged(*table.get("path"),
+                fmt::format("path is \"{}\", not whole, mapped, pinned, pipelined, shared or direct", path));
+    if (!way.whole) way.path = *found;
     way.maps = value_of<bool>(table, "maps", "true or false");
     if (way.whole) {
         way.path = way.maps ? Path::mapped : Path::pinned;
         return way;
     }
     const bool in_blocks = way.path != Path::pinned;
-    if ((way.path == Path::mapped) != way.maps && way.path != Path::pipelined)
+    const bool either = way.path == Path::pipelined || way.path == Path::shared;
+    if ((way.path == Path::mapped) != way.maps && !either)
         damaged(*table.get("maps"), fmt::format("maps is {} on path {}", way.maps, path));
     way.block = count_of(table, "block", in_blocks ? 1 : 0, std::int64_t{1} << 30);
     way.depth = static_cast<unsigned>(count_of(table, "depth", 1, 64));

@@ -51,12 +51,13 @@ std::vector<CheckedSize> checked(Simulated &transfers, std::size_t largest) {
 
 TEST_CASE("what is chosen contends with the built-in choice and with all that can be forced, each once") {
     const auto contenders = contenders_of(profile_with(in_place), Route::same_host, 16 * mib, {true, 2});
-    REQUIRE(contenders.size() == 8);
+    REQUIRE(contenders.size() == 9);
     CHECK(contenders[0] == Contender{"chosen", {Path::mapped, true, false, 4 * mib, 4}});
     std::string names;
     for (const Contender &contender : contenders) names += contender.name + "; ";
     CHECK(names ==
-          "chosen; built-in; mapped; pinned; pipelined; pipelined, 256 KiB; pipelined, 1 MiB; pipelined, 4 MiB; ");
+          "chosen; built-in; mapped; pinned; pipelined; shared; pipelined, 256 KiB; pipelined, 1 MiB; pipelined, 4 "
+          "MiB; ");
     // Small messages go whole on every path but one.
     const auto small = contenders_of(profile_with(in_place), Route::same_host, kib, {true, 2});
     CHECK(small.size() < contenders.size());

@@ -56,6 +56,33 @@ TEST_CASE("small messages go whole with their envelope, large ones in place or i
     }
 }
 
+TEST_CASE(
+    "a profile chooses what passes through shared memory, where there is some, and one that knows no such way is not "
+    "asked") {
+    const Advice shared(Way{Path::shared, false, false, 2 * mib, 16});
+    const Advice direct(Way{Path::direct, false, false, mib, 16});
+    const Advice by_mpi(Way{Path::pipelined, false, false, mib, 4});
+    Situation situation = gpu_same_host;
+    situation.advice = &shared;
+    CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::pipelined, 2 * mib, 16});
+    situation.ring = true;
+    CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::shared, 2 * mib, 8});
+    situation.advice = &direct;
+    CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::shared, mib, 16});
+    situation.exports = true;
+    CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::direct, mib, 16});
+    situation.advice = &by_mpi;
+    CHECK(plan_send(64 * mib, situation, {}).path == Path::direct);
+
+    const Advice mapped(Way{Path::shared, true, false, 512 * kib, 3});
+    situation = cpu_same_host;
+    situation.advice = &mapped;
+    CHECK(plan_mapping(true, 4 * mib, &mapped, {}));
+    CHECK(plan_send(4 * mib, situation, {}).path == Path::pipelined);
+    situation.ring = true;
+    CHECK(plan_send(4 * mib, situation, {}) == Plan{Path::shared, 512 * kib, 3});
+}
+
 TEST_CASE("blocks go through a ring where there is one, and never more at once than it holds") {
     const auto with_ring = [](Situation situation) {
         situation.ring = true;

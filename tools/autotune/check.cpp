@@ -50,6 +50,8 @@ std::vector<Contender> contenders_of(const Profile &profile, Route route, std::s
     };
     add("built-in", {});
     for (const Path path : {Path::mapped, Path::pinned, Path::pipelined}) add(name_of(path), forced(path));
+    if (route == Route::same_host) add(name_of(Path::shared), forced(Path::shared));
+    if (route == Route::same_host && !here.host_memory) add(name_of(Path::direct), forced(Path::direct));
     for (const std::size_t block : {256 * kib, mib, 4 * mib})
         if (block < size) add(fmt::format("pipelined, {}", size_text(block)), forced(Path::pipelined, block));
     return contenders;

@@ -45,7 +45,7 @@ std::string rate_text(std::size_t size, double seconds) {
 
 std::string path_text(const Way &way) {
     if (way.whole) return way.maps ? "whole, mapped" : "whole";
-    return fmt::format("{}{}", cldist::name_of(way.path), way.path == Path::pipelined && way.maps ? ", mapped" : "");
+    return fmt::format("{}{}", cldist::name_of(way.path), way.path != Path::mapped && way.maps ? ", mapped" : "");
 }
 
 struct Table {
@@ -159,6 +159,8 @@ Way way_taken(Route route, std::size_t size, const Here &here, const Advice *adv
     Situation situation{here.host_memory, plan_mapping(here.host_memory, size, advice, requested),
                         route == Route::same_host};
     situation.advice = advice;
+    situation.ring = route == Route::same_host;
+    situation.exports = situation.ring && !here.host_memory;
     const Plan plan = is_file(route) ? plan_file(size, situation,
                                                  {route == Route::from_file ? here.file_threads : 1, 1, 0}, requested)
                                      : plan_send(size, situation, requested);
@@ -178,13 +180,14 @@ const char *transport_ceiling(Route route) {
 }
 
 std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route route, const Way &way, std::size_t size) {
-    // In place nothing is copied but by MPI or the file system.
-    const bool copies = way.path != Path::mapped;
+    // In place nothing is copied but by MPI or the file system, and between near processes nothing by MPI.
+    const bool copies = way.path != Path::mapped && way.path != Path::direct;
+    const bool transported = way.path != Path::shared && way.path != Path::direct;
     std::optional<Ceiling> slowest;
     for (const Ceiling &ceiling : ceilings) {
         const bool to_host = ceiling.what == to_host_ceiling && route != Route::from_file;
         const bool to_device = ceiling.what == to_device_ceiling && route != Route::to_file;
-        if (ceiling.what != transport_ceiling(route) && !(copies && (to_host || to_device))) continue;
+        if (!(transported && ceiling.what == transport_ceiling(route)) && !(copies && (to_host || to_device))) continue;
         if (!slowest || expected_of(ceiling, size) > expected_of(*slowest, size)) slowest = ceiling;
     }
     return slowest;

@@ -19,6 +19,11 @@ constexpr unsigned file_depth = 12;
 constexpr Way pipelined(std::size_t block, bool maps, bool host_memory) {
     return {Path::pipelined, maps, false, block, pipelined_depth(host_memory)};
 }
+// Through memory that both processes have, of ring_capacity bytes; direct takes four times as large blocks.
+constexpr Way near(Path path, std::size_t block, bool host_memory) {
+    return {path, host_memory, false, block,
+            host_memory ? pipelined_depth(true) : static_cast<unsigned>(16 * mib / block)};
+}
 constexpr Way pinned{Path::pinned, false, false, 0, 1};
 constexpr Way whole(bool maps) { return {maps ? Path::mapped : Path::pinned, maps, true, 0, 1}; }
 
@@ -43,6 +48,14 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
             if (host_memory) ways.push_back(pipelined(block, true, true));
             ways.push_back(pipelined(block, false, host_memory));
         }
+        if (route == Route::same_host) {
+            // Between processors they stay in the caches.
+            const std::size_t smallest = host_memory ? 256 * kib : mib;
+            for (std::size_t block = smallest; block <= 4 * smallest; block *= 2)
+                ways.push_back(near(Path::shared, block, host_memory));
+            for (const std::size_t block : {mib, 4 * mib})
+                if (!host_memory) ways.push_back(near(Path::direct, block, false));
+        }
     } else {
         // Files are written by one thread, for which blocks are the same as all at once.
         for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib})
@@ -58,7 +71,7 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
 
 bool is_measured(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
-    if (way.path != Path::pipelined) return true;
+    if (way.path == Path::mapped || way.path == Path::pinned) return true;
     return way.block < size && size / way.block <= most_blocks;
 }
 
