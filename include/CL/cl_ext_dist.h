@@ -650,7 +650,8 @@ cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
  *  MPI_ERR_COMM      if the communicator is MPI_COMM_NULL or was freed, or as for CL_INVALID_COMMUNICATOR;
  *  MPI_ERR_COUNT     if the count is negative;          MPI_ERR_BUFFER  if the memory is NULL and the count is not 0;
  *  MPI_ERR_RANK      as for CL_INVALID_RANK;            MPI_ERR_TAG     as for CL_INVALID_TAG;
- *  MPI_ERR_TRUNCATE  as for CL_MESSAGE_TRUNCATED: the memory is unchanged;
+ *  MPI_ERR_TRUNCATE  as for CL_MESSAGE_TRUNCATED: the memory is unchanged (on a communicator with cldist_wire=plain,
+ *                    MPI_Mrecv and MPI_Imrecv leave in it what MPI does);
  *  MPI_ERR_TYPE      as for CL_MESSAGE_NOT_RECOGNIZED;  MPI_ERR_NO_MEM  if there is no memory;
  *  an error class of its own, with a text, as for CL_PEER_TRANSFER_FAILED; MPI_ERR_OTHER for everything else.
  *  Errors of requests are told by the call that completes them, to the handler of MPI_COMM_WORLD: generalised requests have

@@ -17,11 +17,13 @@
 #include "base/backoff.hpp"
 #include "base/error_code.hpp"
 #include "base/log.hpp"
+#include "mpi_interop/byte_type.hpp"
 #include "mpi_interop/message_operations.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/probed_messages.hpp"
 #include "mpi_interop/requested_operation.hpp"
 #include "mpi_interop/wire.hpp"
+#include "mpi_interop/wire_choice.hpp"
 
 using namespace cldist;
 
@@ -208,8 +210,10 @@ std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePat
 
 // Hands the message out: MPI's, or what stands in its place.
 void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
-    const bool substituted = probed_messages().to_substitute(message.bytes);
+    const bool plain = wire_of(comm) == Wire::plain;
+    const bool substituted = !plain && probed_messages().to_substitute(message.bytes);
     *handle = substituted ? probed_messages().substitute(comm, message) : message.message;
+    probed_messages().note_handle(*handle, plain);
 }
 
 // What pending receives are to get is not there for others; what was put back is. MPI itself says what is wrong with
@@ -293,7 +297,23 @@ void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &
     set_status(status, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(envelope->size));
 }
 
+// A message without an envelope, which is MPI's own affair: bytes, as many as there is room for.
+template <typename Receive>
+int receive_plain(const char *call, const HostMemory &memory, Receive &&receive) {
+    int code = MPI_SUCCESS;
+    const int failure = at_mpi_boundary(call, MPI_COMM_WORLD, [&] {
+        const DeviceRange range = range_of(memory);
+        const ByteType size(range.size);
+        code = receive(range.mapped, size.count(), size.type());
+    });
+    return failure == MPI_SUCCESS ? code : failure;
+}
+
 CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Status *status) {
+    if (probed_messages().take_plain(*handle))
+        return receive_plain(call, memory, [&](void *data, int count, MPI_Datatype bytes) {
+            return PMPI_Mrecv(data, count, bytes, handle, status);
+        });
     auto substituted = probed_messages().take_substituted(*handle);
     return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
         const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
@@ -318,6 +338,10 @@ MPI_Request ended_request(const MPI_Status &status) {
 }
 
 CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Request *request) {
+    if (probed_messages().take_plain(*handle))
+        return receive_plain(call, memory, [&](void *data, int count, MPI_Datatype bytes) {
+            return PMPI_Imrecv(data, count, bytes, handle, request);
+        });
     auto substituted = probed_messages().take_substituted(*handle);
     return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
         const std::shared_ptr<Runtime> runtime = Runtime::for_messages();

@@ -637,9 +637,10 @@ std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const
 Status not_recognized(const MatchedMessage &message) {
     return Status::failure(
         CL_MESSAGE_NOT_RECOGNIZED,
-        fmt::format("the message of {} bytes from rank {} with tag {} was not sent by a cldist command; "
-                    "receive it with MPI_Recv, send it with clEnqueueSendBuffer, or give the communicator the "
-                    "info key cldist_wire=plain",
+        fmt::format("the message of {} bytes from rank {} with tag {} was not sent by a cldist command or with "
+                    "MPI_CL_MEM; receive it with an MPI call and the datatype that it has, such as MPI_BYTE, send it "
+                    "with clEnqueueSendBuffer or MPI_CL_MEM, or give the communicator the info key "
+                    "cldist_wire=plain",
                     message.bytes, message.source, message.tag));
 }
 

@@ -157,6 +157,25 @@ MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
     return handle;
 }
 
+void ProbedMessages::note_handle(MPI_Message handle, bool plain) {
+    if (cldist_mpi_cl_mem == MPI_DATATYPE_NULL || handle == MPI_MESSAGE_NO_PROC) return;
+    if (!plain) {
+        take_plain(handle);  // left there by a receive that the library did not see
+        return;
+    }
+    const std::lock_guard lock(mutex_);
+    plain_.insert(handle);
+    plain_count_ = plain_.size();
+}
+
+bool ProbedMessages::take_plain(MPI_Message handle) {
+    if (plain_count_ == 0) return false;
+    const std::lock_guard lock(mutex_);
+    const bool plain = plain_.erase(handle) != 0;
+    plain_count_ = plain_.size();
+    return plain;
+}
+
 bool ProbedMessages::is_substituted(MPI_Message handle) {
     if (substituted_count_ == 0) return false;
     const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "mpi_interop/message_order.hpp"
@@ -48,6 +49,10 @@ public:
     void end();
     /// Whether a message of that many bytes that MPI_Mprobe took is to be substituted.
     [[nodiscard]] bool to_substitute(std::size_t bytes) const;
+    /// MPI gave `handle` out, for a message without (`plain`) or with an envelope.
+    void note_handle(MPI_Message handle, bool plain);
+    /// Whether there is no envelope in the message of `handle`, which is about to be received.
+    bool take_plain(MPI_Message handle);
     /// Receives `message`, unless it has its content, and gives a handle in its place. Throws an Error.
     MPI_Message substitute(MPI_Comm comm, MatchedMessage &message);
     [[nodiscard]] bool is_substituted(MPI_Message handle);
@@ -82,6 +87,8 @@ private:
     MPI_Comm self_ = MPI_COMM_NULL;  ///< of substitutes
     std::map<MPI_Message, SubstitutedMessage> substituted_;
     std::atomic<std::size_t> substituted_count_ = 0;
+    std::set<MPI_Message> plain_;  ///< handles of messages without envelopes
+    std::atomic<std::size_t> plain_count_ = 0;
 };
 
 /// The one of the process.

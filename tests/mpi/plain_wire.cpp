@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "transfers.hpp"
 
@@ -629,6 +630,65 @@ MPI_CASE("a key that MPI itself keeps counts where the library could not see the
     MPI_Info_get(kept, "cldist_wire", MPI_MAX_INFO_VAL, value, &found);
     MPI_Info_free(&kept);
     CHECK(is_plain(mpi, cl, comm) == (found != 0));
+    MPI_Comm_free(&comm);
+}
+
+MPI_CASE("plain: a message that MPI_Mprobe took is bytes for MPI_CL_MEM, whoever sent it", 2) {
+    const opencl cl;
+    MPI_Comm comm = plain_duplicate(mpi.comm);
+    const queue_handle queue = cl.in_order_queue();
+    for (const std::size_t size : {std::size_t{4}, std::size_t{64}, std::size_t{776}, MiB}) {
+        const int length = static_cast<int>(size);
+        std::vector<std::byte> sent(size, std::byte{7});
+        const buffer_handle buffer = cl.buffer(size);
+        cl.fill(buffer, 0, size, size);
+        for (const bool by_command : {false, true}) {
+            // How it is received: MPI_Mrecv, MPI_Imrecv, and as what it was without MPI_CL_MEM.
+            for (const int how : {0, 1, 2}) {
+                CAPTURE(size);
+                CAPTURE(by_command);
+                CAPTURE(how);
+                if (mpi.rank == 0) {
+                    if (by_command) {
+                        expect_complete(send(queue, buffer, 0, size, 1, 5, comm));
+                    } else {
+                        MPI_Request request = MPI_REQUEST_NULL;
+                        MPI_OK(MPI_Isend(sent.data(), length, MPI_CL_MEM, 1, 5, comm, &request));
+                        complete(request, "the send");
+                    }
+                } else if (mpi.rank == 1) {
+                    MPI_Message message = MPI_MESSAGE_NULL;
+                    MPI_Status status{};
+                    poll_until("the message", [&] {
+                        int found = 0;
+                        MPI_OK(MPI_Improbe(0, 5, comm, &found, &message, &status));
+                        return found != 0;
+                    });
+                    CHECK(count_of(status, MPI_CL_MEM) == length);
+                    std::vector<std::byte> got(size + 1);
+                    if (how == 1) {
+                        MPI_Request request = MPI_REQUEST_NULL;
+                        MPI_OK(MPI_Imrecv(got.data(), length + 1, MPI_CL_MEM, &message, &request));
+                        status = complete(request, "the receive");
+                    } else {
+                        const MPI_Datatype type = how == 0 ? MPI_CL_MEM : MPI_BYTE;
+                        MPI_OK(MPI_Mrecv(got.data(), length + 1, type, &message, &status));
+                    }
+                    CHECK(message == MPI_MESSAGE_NULL);
+                    CHECK(count_of(status, MPI_CL_MEM) == length);
+                    CHECK(status.MPI_SOURCE == 0);
+                    CHECK(status.MPI_TAG == 5);
+                    got.pop_back();
+                    if (by_command) {
+                        CL_OK(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, sent.data(), 0, nullptr, nullptr));
+                    } else {
+                        sent.assign(size, std::byte{7});
+                    }
+                    CHECK(got == sent);
+                }
+            }
+        }
+    }
     MPI_Comm_free(&comm);
 }
 
