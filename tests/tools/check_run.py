@@ -177,6 +177,22 @@ os.write(1, b"got %d\\n" % len(got))
            job.returncode, out)
 
 
+def check_killed_mpirun():
+    program = ["sh", "-c", f"echo $PPID >{FOLDER}/tmp; mv {FOLDER}/tmp {FOLDER}/wrapper; exec sleep 50"]
+    (FOLDER / "wrapper").unlink(missing_ok=True)
+    with subprocess.Popen(command("-n", 1, *program), env=environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True) as job:
+        wait_for((FOLDER / "wrapper").exists, "the rank to start")
+        children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        expect(len(children) == 1, "mpirun is its only child", children)
+        os.kill(int(children[0]), signal.SIGKILL)
+        _, err = job.communicate(timeout=SECONDS)
+    expect(job.returncode == 128 + signal.SIGKILL and
+           [line for line in err.splitlines() if line.startswith("cldist run: mpirun")] ==
+           [line for line in err.splitlines() if re.fullmatch(r"cldist run: mpirun\S* was killed by SIGKILL", line)] != [],
+           "mpirun that was killed is named", job.returncode, err)
+
+
 def check_rank():
     """One rank, without mpirun."""
     wrapper = command("--rank", "--", "sh", "-c", "echo $$; exec sleep 50")
@@ -331,7 +347,7 @@ def check_hosts():
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    for check in check_output, check_failures, check_signals, check_rank, check_environment, check_binding, check_hosts, \
+    for check in check_output, check_failures, check_signals, check_killed_mpirun, check_rank, check_environment, check_binding, check_hosts, \
             check_choices, check_devices:
         check()
     return bool(complaints)

@@ -90,6 +90,16 @@ def check_full_disk(cldist, folder):
             yield f"with a limit of {limit} bytes: status {done.returncode}, says {done.stderr!r}, expected {what!r}"
 
 
+def check_full_error(cldist, folder):
+    """A progress that can't be shown ends no measurement."""
+    profile = folder / "unseen" / "profile.toml"
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        status = subprocess.run([cldist, "tune", "--seconds", "1", "--output", str(profile), "--directory", str(folder / "tmp")],
+                                stdout=subprocess.DEVNULL, stderr=full, check=False, timeout=100).returncode
+    if status != 0 or not profile.exists():
+        yield f"with a full standard error: status {status}, profile written: {profile.exists()}"
+
+
 def check_no_matplotlib(cldist, folder):
     """The Python without matplotlib is named."""
     python = folder / "bin" / "python3"
@@ -142,6 +152,7 @@ def main():
         complaints += check_drawing(cldist, folder)
         complaints += check_no_matplotlib(cldist, folder)
         complaints += check_full_disk(cldist, folder)
+        complaints += check_full_error(cldist, folder)
         if mpirun:
             complaints += check_explaining_in_a_job(cldist, mpirun, folder)
         complaints += check_use(cldist, program, folder, profiles[0])

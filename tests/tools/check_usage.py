@@ -54,7 +54,13 @@ CASES = [  # arguments, exit status, what it says
     (["devices", "--hostfile", "/no/such/file"], 2, "/no/such/file"),
     (["run", "-n", "0", "program"], 2, "-n"),
     (["run", "-n", "two", "program"], 2, "-n"),
-    (["run", "--frobnicate", "program"], 2, "--frobnicate"),
+    (["run", "--frobnicate", "program"], 2, "cldist run: there is no option --frobnicate\n"),
+    (["run", "--np", "2", "program"], 2, "cldist run: there is no option --np\n"),
+    (["run", "-n", "2", "--device", "gpu", "program", "--x"], 2, "there is no option --device; did you mean --devices?"),
+    (["run", "-n", "two", "program", "--frobnicate"], 2, "-n: "),
+    (["tune", "--second", "3"], 2, "cldist tune: there is no option --second; did you mean --seconds?\n"),
+    (["tune", "--second=3"], 2, "there is no option --second; did you mean --seconds?\n"),
+    (["tune", "--output", "/"], 1, "cldist tune: can't write /: it is a folder; name a file\n"),
     (["trace", "/proc/self"], 1, "no cldist-trace-<rank>.json is there"),
 ]
 
@@ -101,10 +107,19 @@ def check_colours(program):
         yield "colours are shown where they are not wanted"
 
 
+def check_full_output(program):
+    """Standard output that can't be written is said, and no success."""
+    for arguments, status in (["config"], 1), (["--version"], 1), (["tune", "--explain"], 1), (["tune", "--help"], 1):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            run = subprocess.run([program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+        if run.returncode != status or "No space left on device" not in run.stderr:
+            yield f"cldist {' '.join(arguments)} >/dev/full: status {run.returncode}: {run.stderr}"
+
+
 def main():
     program = sys.argv[1]
     failed = False
-    for complaint in [*check_settings(program), *check_colours(program)]:
+    for complaint in [*check_settings(program), *check_colours(program), *check_full_output(program)]:
         print("FAILED:", complaint)
         failed = True
     for arguments, status, text in CASES:

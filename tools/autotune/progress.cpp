@@ -8,6 +8,12 @@
 #include <fmt/format.h>
 
 namespace cldist::tool {
+namespace {
+
+// Unlike fmt::print it throws nothing: what nobody sees is no reason to end a measurement.
+void show(const std::string &text) { std::fputs(text.c_str(), stderr); }
+
+}  // namespace
 
 Progress::Progress() : terminal_(isatty(STDERR_FILENO) != 0) {}
 
@@ -16,7 +22,7 @@ void Progress::begin(const std::string &route, double seconds, double seconds_af
     route_ = route;
     planned_ = seconds;
     after_ = seconds_after;
-    if (!terminal_) fmt::print(stderr, "cldist tune: {}, up to {:.0f} s\n", route, seconds);
+    if (!terminal_) show(fmt::format("cldist tune: {}, up to {:.0f} s\n", route, seconds));
 }
 
 void Progress::step(const std::string &what, double done) {
@@ -26,14 +32,13 @@ void Progress::step(const std::string &what, double done) {
     const double part = all > 0 ? over / all : 1;
     std::string bar(24, '.');
     std::fill_n(bar.begin(), static_cast<std::size_t>(part * static_cast<double>(bar.size())), '#');
-    fmt::print(stderr, "\r[{}] {:3.0f} %, up to {:.0f} s left: {}, {}\033[K", bar, 100 * part, all - over, route_,
-               what);
+    show(fmt::format("\r[{}] {:3.0f} %, up to {:.0f} s left: {}, {}\033[K", bar, 100 * part, all - over, route_, what));
     std::fflush(stderr);
     shown_ = true;
 }
 
 void Progress::clear() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) show("\r\033[K");
     shown_ = false;
 }
 

@@ -102,6 +102,8 @@ std::string output_of(const TuneOptions &options, const Profile::System &system)
     if (path.empty())
         throw TuneError("neither XDG_CONFIG_HOME nor HOME tells where profiles are: name a file with --output");
     std::error_code failure;
+    if (fs::is_directory(path, failure))
+        throw TuneError(fmt::format("can't write {}: it is a folder; name a file", path));
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     fs::create_directories(folder, failure);
     if (failure) throw TuneError(fmt::format("can't make the folder {}: {}", folder.string(), failure.message()));
@@ -360,7 +362,7 @@ void measure_in_job(const TuneOptions &options, const Job &job) {
 }
 
 int failed(const std::string &what) {
-    fmt::print(stderr, "cldist tune: {}\n", what);
+    std::fprintf(stderr, "cldist tune: %s\n", what.c_str());
     return 1;
 }
 

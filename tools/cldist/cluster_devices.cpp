@@ -153,7 +153,10 @@ Finding judge_cluster(const Answer &answer) {
     const std::string topic = "cluster platform";
     const Refusal refusal = refusal_of(answer);
     if (answer.value.is_null() || refusal.status == 1)
-        return problem(topic, refusal.text, "`cldist run` can't be used; was the library installed as a whole?");
+        return problem(
+            topic, refusal.text,
+            "`cldist run` can't be used; was the library installed as a whole, and not moved since? An installation "
+            "works in the folder that it was configured for");
     // Without it all else can be used.
     if (refusal.status != 0)
         return note(topic, refusal.text, "programs under `cldist run` would see no device of this host");

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
@@ -245,8 +247,39 @@ bool complain_of_command(const CLI::App &app, const std::string &word) {
     const std::string hint = cldist::edit_distance(word, *nearest) <= 2
                                  ? fmt::format("did you mean {}?", *nearest)
                                  : fmt::format("there are {}", fmt::join(names, ", "));
-    fmt::print(stderr, "cldist: there is no command \"{}\"; {}\n", word, hint);
+    std::fprintf(stderr, "cldist: there is no command \"%s\"; %s\n", word.c_str(), hint.c_str());
     return true;
+}
+
+// An option that the command does not have. Gives whether there is one; `words` are the command and what follows it.
+bool complain_of_option(const CLI::App &app, const std::vector<std::string> &words) {
+    const std::vector<const CLI::App *> commands = app.get_subcommands(nullptr);
+    const auto found = std::ranges::find_if(
+        commands, [&](const CLI::App *command) { return !words.empty() && command->get_name() == words.front(); });
+    if (found == commands.end()) return false;
+    const CLI::App *const command = *found;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+        if (!words[i].starts_with("-")) {
+            if (command->get_prefix_command()) return false;  // the rest is PROGRAM's
+            continue;
+        }
+        const bool is_long = words[i].starts_with("--");
+        const std::string name = is_long ? words[i].substr(0, words[i].find('=')) : words[i].substr(0, 2);
+        if (const CLI::Option *const option = command->get_option_no_throw(name); option != nullptr) {
+            if (option->get_items_expected_max() > 0 && name == words[i]) ++i;  // its value
+            continue;
+        }
+        if (!is_long || name == "--") continue;
+        std::string hint;
+        for (const CLI::Option *const option : command->get_options())
+            for (const std::string &known : option->get_lnames())
+                if (!option->get_group().empty() && cldist::edit_distance(name, "--" + known) <= 2)
+                    hint = fmt::format("; did you mean --{}?", known);
+        std::fprintf(stderr, "cldist %s: there is no option %s%s\nRun with --help for more information.\n",
+                     words.front().c_str(), name.c_str(), hint.c_str());
+        return true;
+    }
+    return false;
 }
 
 std::vector<std::string_view> environment_entries() {
@@ -257,7 +290,9 @@ std::vector<std::string_view> environment_entries() {
 
 }  // namespace
 
-int main(int argc, char **argv) {
+namespace {
+
+int run_command(int argc, char **argv) {
     CLI::App app("Tools for programs that use the cldist library. `cldist COMMAND --help` tells more.", "cldist");
     app.require_subcommand(1);
     set_usage(&app, "COMMAND");
@@ -307,18 +342,18 @@ int main(int argc, char **argv) {
     probe->add_option("platform", place.platform);
     probe->add_option("device", place.device);
 
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    const std::vector<std::string> marked = take_marked(arguments);
     try {
-        std::vector<std::string> arguments(argv + 1, argv + argc);
-        const std::vector<std::string> marked = take_marked(arguments);
         if (!arguments.empty() && arguments.front() == "--version") {
             fmt::print("{}", version_text());
             return 0;
         }
         if (!arguments.empty() && complain_of_command(app, arguments.front())) return wrong_usage;
-        std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-        app.parse(std::move(arguments));
+        app.parse(std::vector<std::string>{arguments.rbegin(), arguments.rend()});  // as CLI11 wants them
         if (run->parsed()) run_options.program = program_of(run->remaining(), marked);
     } catch (const CLI::ParseError &error) {
+        if (error.get_exit_code() != 0 && complain_of_option(app, arguments)) return wrong_usage;
         return app.exit(error) == 0 ? 0 : wrong_usage;
     }
     if (!tune_options.profile.empty() && !tune_options.explain && tune_options.plot.empty()) {
@@ -336,4 +371,13 @@ int main(int argc, char **argv) {
         std::fprintf(stderr, "cldist: %s\n", error.what());
         return 1;
     }
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    const int status = run_command(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    std::fprintf(stderr, "cldist: can't write to standard output: %s\n", std::strerror(errno));
+    return status != 0 ? status : 1;
 }

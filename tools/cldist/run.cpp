@@ -234,6 +234,9 @@ int run_job(const RunOptions &options) {
     mpirun.death_signal = SIGTERM;
     const ProgramEnd end = run_program(mpirun);
     if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
+    if (WIFSIGNALED(end.wait_status) && end.stopped_by == 0)
+        std::fprintf(stderr, "cldist run: %s was killed by %s\n", CLDIST_MPIRUN,
+                     signal_name(WTERMSIG(end.wait_status)).c_str());
     return job_status(end.wait_status, end.stopped_by);
 }
 

@@ -1,6 +1,7 @@
 #include "trace.hpp"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -37,7 +38,8 @@ bool print_tables(const std::vector<RankTrace> &traces, const std::vector<std::v
 void print_traces(const TraceOptions &options) {
     std::vector<std::string> left_out;
     std::vector<RankTrace> traces = read_traces(options.folder, options.partial, left_out);
-    for (const std::string &complaint : left_out) fmt::print(stderr, "cldist trace: left out: {}\n", complaint);
+    for (const std::string &complaint : left_out)
+        std::fprintf(stderr, "cldist trace: left out: %s\n", complaint.c_str());
     fmt::print("{} rank{}{}\n", traces.size(), traces.size() == 1 ? "" : "s",
                left_out.empty() ? "" : fmt::format(" of {}", traces.front().ranks));
     const RankTrace *const first = traces.front().rank == 0 ? &traces.front() : nullptr;
@@ -64,7 +66,7 @@ int run_trace(const TraceOptions &options) {
         print_traces(options);
         return 0;
     } catch (const TraceError &error) {
-        fmt::print(stderr, "cldist trace: {}\n", error.what());
+        std::fprintf(stderr, "cldist trace: %s\n", error.what());
         return 1;
     }
 }
