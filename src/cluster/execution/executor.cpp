@@ -272,19 +272,6 @@ void Executor::warn_of_unseen(const MemObject &object) const {
         object.is_image() ? "image" : "buffer", object.number, object.size, object.host_ptr, *object.written_by);
 }
 
-// Because of others. Once something has failed, until all that may have failed of it is over; then because of what it waits for
-// itself, which may be another process's.
-bool Executor::may_fail(const Enqueued &command) const {
-    ContextObject &context = *command.queue.context;
-    if (context.failed && context.open_user_events == 0 && context.last_careful < steps_.over()) {
-        context.failed = false;
-        context.has_failed = true;
-    }
-    return context.is_careful() ||
-           (context.has_failed && std::any_of(command.wait_list.begin(), command.wait_list.end(),
-                                              [](const EventObject *event) { return event->agreed != CL_COMPLETE; }));
-}
-
 void Executor::decide(const Enqueued &command) {
     if (!alone()) note_host_memory(command);
     if (since_forgetting_++ == forget_every) {
@@ -312,8 +299,8 @@ void Executor::decide(const Enqueued &command) {
     }
     for (const Transfer &transfer : decisions_->transfers) start(transfer);
     if (!native_) return;
-    careful_ = may_fail(command);
-    if (command.queue.in_order() && careful_) steps_.add_waits_in(command.queue, *command.queue.space, waits_);
+    if (command.queue.in_order() && command.queue.context->is_careful())
+        steps_.add_waits_in(command.queue, *command.queue.space, waits_);
     steps_.add_waits(decisions_->after, *command.queue.space, waits_);
 }
 
@@ -338,7 +325,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
             log_error("a command ends with {}: the device's own platform refused it", code_text(code_));
         }
     }
-    if (failed != nullptr) careful_ = command.queue.context->failed = true;
+    if (failed != nullptr) command.queue.context->failed = true;
     if (native_ && decisions_ != nullptr) keep_step(command, failed != nullptr);
     Promise own;
     // Copies of later commands may not go through the queue, and its order does not tell them.
@@ -377,10 +364,10 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
 void Executor::keep_step(const Enqueued &command, bool failed) {
     const Step step{decisions_->event.command, 0};
     QueueObject &queue = command.queue;
-    if (careful_) queue.context->last_careful = step.command;
-    Steps::Order order{{}, 0, careful_ && !failed};
+    const bool careful = queue.context->is_careful();
+    Steps::Order order{{}, 0, careful && !failed};
     // With one it fails when that has ended.
-    if (careful_ || decisions_->after.size() > 1) order.after = decisions_->after;
+    if (careful || decisions_->after.size() > 1) order.after = decisions_->after;
     if (queue.in_order()) order.previous = std::exchange(queue.last, step.command);
     if (failed)
         steps_.add_failed(step, *queue.space, std::move(order));

@@ -115,7 +115,6 @@ private:
                           const Waits &waits);
     void note_host_memory(const Enqueued &command);
     void warn_of_unseen(const MemObject &object) const;
-    [[nodiscard]] bool may_fail(const Enqueued &command) const;
     void keep_step(const Enqueued &command, bool failed);
     cl_event native_in(EventObject &event, Space &space);
     void prepare(const Enqueued &command);
@@ -146,7 +145,8 @@ private:
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
         const bool copied = command.staging != nullptr || command.in_blocks || is_tracked(command);
         return event_wanted || copied ||
-               (decisions_ != nullptr && (!command.queue.in_order() || !decisions_->result.to.empty() || careful_));
+               (decisions_ != nullptr &&
+                (!command.queue.in_order() || !decisions_->result.to.empty() || command.queue.context->is_careful()));
     }
     /// A result that a native command brings to ordinary memory of the program's.
     [[nodiscard]] bool is_tracked(const Enqueued &command) const {
@@ -174,7 +174,6 @@ private:
     const Decisions *decisions_ = nullptr;  // null if there is nothing to decide
     bool native_ = false;
     bool poisoned_ = false;  // something that it waits for has failed already
-    bool careful_ = false;   // it may fail because of others
     cl_int code_ = CL_SUCCESS;
     std::vector<cl_event> waits_;
     std::vector<StandIn> once_enqueued_;

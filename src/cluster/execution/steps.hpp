@@ -48,8 +48,6 @@ public:
 
     /// Forgets what has ended; all before the command that it returns have.
     CommandId forget_ended();
-    /// The same as was found last.
-    [[nodiscard]] CommandId over() const { return over_; }
     /// The queue is about to be gone.
     void forget_queue(QueueObject &queue);
     /// So is the space: nobody will wait for what was enqueued there.

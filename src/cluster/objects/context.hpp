@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cluster/objects/device.hpp"
-#include "cluster/schedule/hazards.hpp"
 #include "events/bridge.hpp"
 #include "pipeline/device_resources.hpp"
 
@@ -79,10 +78,7 @@ public:
     std::vector<std::unique_ptr<Space>> spaces;
     SpaceKeeper *keeper = nullptr;
     std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
-    std::atomic<bool> failed = false;            ///< some command or user event has, and what it failed may be open
-    bool has_failed = false;                     ///< the same of what is over
-    /// The last command of this process that may fail because of others.
-    CommandId last_careful = 0;
+    std::atomic<bool> failed = false;            ///< some command or user event has
     /// Whether commands may fail because of others.
     [[nodiscard]] bool is_careful() const { return open_user_events != 0 || failed; }
     EndCallbacks<cl_context> destructor_callbacks;
