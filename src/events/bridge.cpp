@@ -34,15 +34,6 @@ Event user_event(cl_context context) {
     return event;
 }
 
-// PoCL fails what waits for the event on the calling thread, and aborts if another thread fails the same command at that
-// moment: a command behind one that fails, in an in-order queue, with a wait list that fails. Recursive: callbacks come on
-// the calling thread, too.
-void fail(const Event &user_event, cl_int code) {
-    static auto &mutex = *new std::recursive_mutex;
-    const std::lock_guard lock(mutex);
-    clSetUserEventStatus(user_event.get(), code);
-}
-
 Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list) {
     Event event;
     check(clEnqueueMarkerWithWaitList(info.queue, static_cast<cl_uint>(wait_list.size()),
@@ -139,7 +130,7 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
     flush_producers(wait_list, info.queue);
     if (failing) {
         check(clFlush(info.queue), "clFlush");
-        fail(failing, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        set_user_event(failing.get(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         start.events.insert(start.events.begin(), std::move(failing));
     } else {
         start.failed = first_failure(wait_list) < 0;
@@ -148,6 +139,14 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
 }
 
 }  // namespace
+
+void set_user_event(cl_event event, cl_int status) {
+    // Recursive: callbacks come on the calling thread, too.
+    static auto &mutex = *new std::recursive_mutex;
+    std::unique_lock lock(mutex, std::defer_lock);
+    if (status < 0) lock.lock();
+    clSetUserEventStatus(event, status);
+}
 
 bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings) {
     if (!info.addresses_last) return false;
@@ -232,11 +231,8 @@ void Bridge::complete(cl_int code) {
     completed_ = true;
     if (result_ && (code >= 0 || read_what_is_written_back()))
         clSetUserEventStatus(std::exchange(done_, std::move(result_)).get(), CL_COMPLETE);
-    if (code < 0)
-        fail(done_, code);
-    else
-        clSetUserEventStatus(done_.get(), code);
-    if (code < 0 && result_) fail(result_, code);
+    set_user_event(done_.get(), code);
+    if (code < 0 && result_) set_user_event(result_.get(), code);
 }
 
 // Whether the memory that is copied back has the buffers' bytes now. Waits for the device, on a queue of its own.

@@ -47,6 +47,10 @@ struct Start {
     bool failed = false;
 };
 
+/// As clSetUserEventStatus(), but only one event fails at a time: PoCL fails what waits for it on the calling thread, and aborts
+/// if another thread fails the same command at that moment. Any thread.
+void set_user_event(cl_event event, cl_int status);
+
 /// Fills the mappings' memory from lasting addresses. Whether all are known.
 bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings);
 

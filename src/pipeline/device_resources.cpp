@@ -1,6 +1,7 @@
 #include "pipeline/device_resources.hpp"
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <set>
 #include <utility>
@@ -110,6 +111,19 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
     return buffer;
 }
 
+// PoCL 3.1 frees a sub-device although events of its queues live, and its threads let go of a command's event only after the
+// command's end can be seen: the last sub-devices are held some time longer.
+void release_later(Device device) {
+    if (!is_pocl(device.get()) || query<cl_device_id>(device.get(), CL_DEVICE_PARENT_DEVICE).value_or(nullptr) == nullptr)
+        return;
+    constexpr std::size_t most = 64;
+    static auto &mutex = *new std::mutex;
+    static auto &last = *new std::deque<Device>;
+    const std::lock_guard lock(mutex);
+    last.push_back(std::move(device));
+    if (last.size() > most) last.pop_front();
+}
+
 }  // namespace
 
 DeviceResources::DeviceResources(cl_context context, cl_device_id device)
@@ -134,6 +148,7 @@ bool DeviceResources::some_have_own_memory() { return own_memory_used; }
 DeviceResources::~DeviceResources() {
     Ring::forget(context_);
     ImportedMemory::forget(context_);
+    release_later(std::move(device_));
 }
 
 RectKernels &DeviceResources::rect_kernels() {

@@ -5,6 +5,7 @@
 #include <CL/cl_ext_dist.h>
 
 #include "cluster/objects/lock.hpp"
+#include "events/bridge.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
@@ -28,7 +29,7 @@ Times times_of(cl_event event, cl_event began) {
 void end_alike(Ending &ending, cl_event user_event) {
     clRetainEvent(user_event);
     ending.then([user_event](cl_int status) {
-        clSetUserEventStatus(user_event, status);
+        set_user_event(user_event, status);
         clReleaseEvent(user_event);
     });
 }
