@@ -29,6 +29,7 @@ PROGRAMS = {
     "coulombic_potential": (["--iterations", "8"], ["--size", "256", "--iterations", "20", "--no-check"]),
     "conjugate_gradient": (["--size", "512", "--iterations", "400"], ["--size", "2048", "--iterations", "400", "--no-check"]),
     "himeno_devices": (["--iterations", "400"], ["--size", "L", "--iterations", "400", "--no-check"]),
+    "matrix_broadcast": (["--size", "1024"], ["--size", "16384", "--no-check"]),
     "kmeans": (["--size", "1000000"], ["--size", "20000000", "--no-check"]),
 }
 LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.+)$", re.MULTILINE)
