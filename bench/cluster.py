@@ -31,6 +31,7 @@ PROGRAMS = {
     "himeno_devices": (["--iterations", "400"], ["--size", "L", "--iterations", "400", "--no-check"]),
     "matrix_broadcast": (["--size", "1024"], ["--size", "16384", "--no-check"]),
     "kmeans": (["--size", "1000000"], ["--size", "20000000", "--no-check"]),
+    "npb_ep": (["--size", "S"], ["--size", "A"]),
 }
 LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.+)$", re.MULTILINE)
 

@@ -127,6 +127,12 @@ std::size_t Devices::group_size(std::size_t most) const {
     return most;
 }
 
+void Devices::need_double_precision() const {
+    for (std::size_t n = 0; n < ids_.size(); ++n)
+        if (device_info<cl_device_fp_config>(ids_[n], CL_DEVICE_DOUBLE_FP_CONFIG) == 0)
+            throw std::runtime_error(fmt::format("device {} has no double precision (cl_khr_fp64)", n));
+}
+
 cl_uint Devices::largest(int wanted, cl_device_info property) {
     cl_uint value = 0;
     for (cl_device_id device : find_devices(wanted)) value = std::max(value, device_info<cl_uint>(device, property));

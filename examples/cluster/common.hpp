@@ -77,6 +77,8 @@ public:
     Range share(std::size_t items, int device, std::size_t block = 1) const;
     /// The largest power of two up to `most` that is a work-group's size on all devices.
     std::size_t group_size(std::size_t most) const;
+    /// Throws if a device has none, and says which.
+    void need_double_precision() const;
     /// The largest value of an unsigned property of all devices.
     static cl_uint largest(int wanted, cl_device_info property);
 

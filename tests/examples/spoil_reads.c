@@ -1,4 +1,5 @@
-// To be preloaded: adds one to the first float of all that a program reads from buffers.
+// To be preloaded: adds one to the first float of all that a program reads from buffers, and to the second, in case the two are a
+// double: it has the exponent.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,7 +12,9 @@ cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocki
     *(void **)&read = dlsym(RTLD_NEXT, "clEnqueueReadBuffer");
     (void)blocking;
     const cl_int status = read(queue, buffer, CL_TRUE, offset, size, memory, count, events, event);
-    if (status == CL_SUCCESS) *(float *)memory += 1;
+    float *const floats = memory;
+    if (status == CL_SUCCESS) floats[0] += 1;
+    if (status == CL_SUCCESS && size >= sizeof(double)) floats[1] += 1;
     return status;
 }
 
