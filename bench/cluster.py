@@ -32,6 +32,7 @@ PROGRAMS = {
     "matrix_broadcast": (["--size", "1024"], ["--size", "16384", "--no-check"]),
     "kmeans": (["--size", "1000000"], ["--size", "20000000", "--no-check"]),
     "npb_ep": (["--size", "S"], ["--size", "A"]),
+    "npb_cg": (["--size", "W"], ["--size", "A"]),
 }
 LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.+)$", re.MULTILINE)
 
