@@ -33,6 +33,7 @@ PROGRAMS = {
     "kmeans": (["--size", "1000000"], ["--size", "20000000", "--no-check"]),
     "npb_ep": (["--size", "S"], ["--size", "A"]),
     "npb_cg": (["--size", "W"], ["--size", "A"]),
+    "npb_mg": (["--size", "W"], ["--size", "A"]),
 }
 LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.+)$", re.MULTILINE)
 
