@@ -34,6 +34,7 @@ PROGRAMS = {
     "npb_ep": (["--size", "S"], ["--size", "A"]),
     "npb_cg": (["--size", "W"], ["--size", "A"]),
     "npb_mg": (["--size", "W"], ["--size", "A"]),
+    "npb_ft": (["--size", "W"], ["--size", "A"]),
 }
 LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.+)$", re.MULTILINE)
 
