@@ -114,7 +114,8 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
 // PoCL 3.1 frees a sub-device although events of its queues live, and its threads let go of a command's event only after the
 // command's end can be seen: the last sub-devices are held some time longer.
 void release_later(Device device) {
-    if (!is_pocl(device.get()) || query<cl_device_id>(device.get(), CL_DEVICE_PARENT_DEVICE).value_or(nullptr) == nullptr)
+    if (!is_pocl(device.get()) ||
+        query<cl_device_id>(device.get(), CL_DEVICE_PARENT_DEVICE).value_or(nullptr) == nullptr)
         return;
     constexpr std::size_t most = 64;
     static auto &mutex = *new std::mutex;
