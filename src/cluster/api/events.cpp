@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/clock.hpp"
 #include "base/status_text.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
@@ -21,6 +22,7 @@ Process owner_of(const EventObject &event) { return event.queue->device->process
 
 bool is_mine(const EventObject &event) { return event.is_user() || owner_of(event) == World::get().self(); }
 
+// `mine` of another process's command is what that says if it is absent.
 template <typename T>
 T told_by_owner(const EventObject &event, T mine) {
     const Blob told = Exchange().from(owner_of(event), Packer().put(mine).take());
@@ -69,7 +71,7 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
 cl_int agree_on_status(EventObject &event) {
     if (event.is_user()) return event.status_here();
     if (event.agreed) return *event.agreed;
-    const auto status = told_by_owner(event, is_mine(event) ? event.status_here() : CL_SUBMITTED);
+    const auto status = told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
     if (status == CL_COMPLETE) {
         const Unlocked unlocked;
         wait_for_promise(event, status);
@@ -110,7 +112,7 @@ void drive_result(EventObject &event) {
     if (event.native) status = wait_for(event.native.get());
     if (event.result_after != nullptr) event.result_after->wait();
     event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
-    drive(*event.result, caller_driver());
+    executor().transport().drive(*event.result);
     event.result.reset();
 }
 
@@ -194,6 +196,7 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
     if (!object->times) {
         if (object->known_here() && object->status_here() == CL_COMPLETE) times = object->times_here();
         if (!in_callback()) {
+            if (!is_mine(*object)) times.fill(now_ns());
             times = told_by_owner(*object, times);
             if (times.back() != 0) object->times = times;
         }

@@ -178,18 +178,20 @@ const std::vector<cl_image_format> &common_formats(const ContextObject &context,
     if (const auto known = context.image_formats.find(key); known != context.image_formats.end()) return known->second;
     const auto memories = answering_memories(context);
     DeviceList answering;
-    Packer mine;
-    for (const auto &device : context.devices) {
-        if (std::none_of(memories.begin(), memories.end(), [&](const auto &m) { return m.second == device.get(); }))
-            continue;
-        answering.add(*device);
-        if (const Space *const space = context.space(device->memory); space != nullptr) {
-            const auto formats = native_formats(*space, flags, type);
-            mine.put_bytes(std::as_bytes(std::span(formats)));
+    for (const auto &device : context.devices)
+        if (std::any_of(memories.begin(), memories.end(), [&](const auto &m) { return m.second == device.get(); }))
+            answering.add(*device);
+    const auto say = [&](Process process) {
+        Packer packer;
+        for (const auto &device : answering) {
+            if (device->process != process) continue;
+            const auto formats = native_formats(*context.space(device->answering_memory), flags, type);
+            packer.put_bytes(std::as_bytes(std::span(formats)));
         }
-    }
+        return packer.take();
+    };
     std::optional<std::vector<cl_image_format>> common;
-    for (const Blob &blob : Exchange().of(processes_of(answering), mine.take())) {
+    for (const Blob &blob : Exchange().of(processes_of(answering), say)) {
         for (Unpacker unpacker(blob); !unpacker.empty();) {
             const Blob bytes = unpacker.get_bytes();
             std::vector<cl_image_format> formats(bytes.size() / sizeof(cl_image_format));

@@ -59,30 +59,31 @@ T on_device(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info par
     return value;
 }
 
-/// What this process knows of those of its devices that answer for others: a code; then, if it has the kernel, what is the
-/// same for all devices, and what each of them says, behind its place.
-Blob pack_kernel(const ProgramObject &program, const char *name) {
+/// What a process knows of those of its devices that answer for others: a code; then, if it has the kernel, what is the same
+/// for all devices, and what each of them says, behind its place.
+Blob pack_kernel(const ProgramObject &program, const char *name, Process process) {
     cl_int result = CL_SUCCESS;
     std::map<Device, Kernel> kernels;  // by memory
     Packer devices;
     for (std::size_t i = 0; i < program.devices.size(); ++i) {
         const DeviceObject &device = *program.devices[i];
-        if (program.alike()[i] != i || device.native == nullptr || !program.has_executable_for(device)) continue;
-        const auto [at, is_new] = kernels.try_emplace(device.memory);
+        if (program.alike()[i] != i || device.process != process || !program.has_executable_for(device)) continue;
+        const auto [at, is_new] = kernels.try_emplace(device.answering_memory);
         Kernel &kernel = at->second;
         if (is_new) {
             cl_int code = CL_SUCCESS;
-            kernel = Kernel::adopt(clCreateKernel(program.native(*program.context->space(device.memory)), name, &code));
+            const Space &space = *program.context->space(device.answering_memory);
+            kernel = Kernel::adopt(clCreateKernel(program.native(space), name, &code));
             result = std::min(result, code);
         }
         if (!kernel) continue;
         const cl_kernel native = kernel.get();
         devices.put(i)
-            .put(on_device<std::size_t>(native, device.native, CL_KERNEL_WORK_GROUP_SIZE))
-            .put(on_device<std::array<std::size_t, 3>>(native, device.native, CL_KERNEL_COMPILE_WORK_GROUP_SIZE))
-            .put(on_device<std::size_t>(native, device.native, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE))
-            .put(on_device<cl_ulong>(native, device.native, CL_KERNEL_LOCAL_MEM_SIZE))
-            .put(on_device<cl_ulong>(native, device.native, CL_KERNEL_PRIVATE_MEM_SIZE));
+            .put(on_device<std::size_t>(native, device.answering, CL_KERNEL_WORK_GROUP_SIZE))
+            .put(on_device<std::array<std::size_t, 3>>(native, device.answering, CL_KERNEL_COMPILE_WORK_GROUP_SIZE))
+            .put(on_device<std::size_t>(native, device.answering, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE))
+            .put(on_device<cl_ulong>(native, device.answering, CL_KERNEL_LOCAL_MEM_SIZE))
+            .put(on_device<cl_ulong>(native, device.answering, CL_KERNEL_PRIVATE_MEM_SIZE));
     }
     Packer packer;
     const bool known = result == CL_SUCCESS && !kernels.empty();
@@ -101,7 +102,8 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, cons
     info->devices.resize(program.devices.size());
     cl_int code = CL_SUCCESS;
     bool known = false;
-    for (const Blob &blob : exchange.of(program.answerers(), pack_kernel(program, name))) {
+    const auto say = [&](Process process) { return pack_kernel(program, name, process); };
+    for (const Blob &blob : exchange.of(program.answerers(), say)) {
         Unpacker unpacker(blob);
         code = std::min(code, unpacker.get<cl_int>());
         if (!unpacker.get<bool>()) continue;

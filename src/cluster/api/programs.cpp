@@ -30,11 +30,12 @@ DeviceList checked_devices(const DeviceList &all, cl_uint count, const cl_device
     return list;
 }
 
-/// Those of them that a space has.
+/// Those that answer for them in a space.
 std::vector<cl_device_id> natives_in(const Space &space, const DeviceList &devices) {
     std::vector<cl_device_id> natives;
     for (const auto &device : devices)
-        if (device->native != nullptr && device->memory == space.memory) add_once(natives, device->native);
+        if (device->answering != nullptr && device->answering_memory == space.memory)
+            add_once(natives, device->answering);
     return natives;
 }
 
@@ -64,7 +65,8 @@ cl_int made_by_all(const Exchange &exchange, const DeviceList &devices, const st
     const auto processes = processes_of(devices);
     std::vector<Process> failed;
     cl_int least = CL_SUCCESS;
-    const auto told = exchange.of(processes, Packer().put(make()).take());
+    const Blob mine = Packer().put(make()).take();
+    const auto told = exchange.of(processes, [&](Process) { return mine; });
     for (std::size_t i = 0; i < told.size(); ++i) {
         const auto code = Unpacker(told[i]).get<cl_int>();
         if (code != CL_SUCCESS) failed.push_back(processes[i]);
@@ -105,9 +107,9 @@ std::vector<T> native_list(cl_program program, cl_program_info param) {
     return list;
 }
 
-/// Of those devices of this process that answer for others the places, the sizes of their binaries and, if they are
-/// wanted, the binaries.
-Blob pack_binaries(const ProgramObject &program, bool wanted) {
+/// Of those devices of a process that answer for others the places, the sizes of their binaries and, if they are wanted, the
+/// binaries.
+Blob pack_binaries(const ProgramObject &program, bool wanted, Process process) {
     Packer packer;
     for (const auto &[space, native] : program.natives) {
         auto devices = native_list<cl_device_id>(native.get(), CL_PROGRAM_DEVICES);
@@ -124,8 +126,8 @@ Blob pack_binaries(const ProgramObject &program, bool wanted) {
                              nullptr);
         }
         for (std::size_t i = 0; i < program.devices.size(); ++i) {
-            if (program.alike()[i] != i || program.devices[i]->native == nullptr) continue;
-            const auto device = std::find(devices.begin(), devices.end(), program.devices[i]->native);
+            if (program.alike()[i] != i || program.devices[i]->process != process) continue;
+            const auto device = std::find(devices.begin(), devices.end(), program.devices[i]->answering);
             if (device == devices.end()) continue;
             const auto at = static_cast<std::size_t>(device - devices.begin());
             packer.put(i).put(sizes[at]);
@@ -139,7 +141,8 @@ const std::vector<std::size_t> &binary_sizes_of(const Exchange &exchange, const 
     std::vector<std::size_t> &sizes = program.answers.binary_sizes;
     if (!sizes.empty()) return sizes;
     std::vector<std::size_t> told(program.devices.size());
-    for (const Blob &blob : exchange.of(program.answerers(), pack_binaries(program, false)))
+    const auto say = [&](Process process) { return pack_binaries(program, false, process); };
+    for (const Blob &blob : exchange.of(program.answerers(), say))
         for (Unpacker unpacker(blob); !unpacker.empty();) {
             const auto place = unpacker.get<std::size_t>();
             told_place(told, place) = unpacker.get<std::size_t>();
@@ -151,7 +154,8 @@ const std::vector<std::size_t> &binary_sizes_of(const Exchange &exchange, const 
 /// By the places of the devices that answer for others.
 std::vector<Blob> binaries_of(const Exchange &exchange, const ProgramObject &program) {
     std::vector<Blob> binaries(program.devices.size());
-    for (const Blob &blob : exchange.of(program.answerers(), pack_binaries(program, true)))
+    const auto say = [&](Process process) { return pack_binaries(program, true, process); };
+    for (const Blob &blob : exchange.of(program.answerers(), say))
         for (Unpacker unpacker(blob); !unpacker.empty();) {
             const auto place = unpacker.get<std::size_t>();
             unpacker.get<std::size_t>();
@@ -168,12 +172,12 @@ const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program
         return known->second;
     const DeviceObject &of = *program.devices[key.first];
     Blob mine;
-    const Space *const space = program.context->space(of.memory);
+    const Space *const space = program.context->space(of.answering_memory);
     if (space != nullptr && program.native(*space) != nullptr) {
         std::size_t bytes = 0;
-        if (clGetProgramBuildInfo(program.native(*space), of.native, param, 0, nullptr, &bytes) == CL_SUCCESS) {
+        if (clGetProgramBuildInfo(program.native(*space), of.answering, param, 0, nullptr, &bytes) == CL_SUCCESS) {
             mine.resize(bytes);
-            clGetProgramBuildInfo(program.native(*space), of.native, param, bytes, mine.data(), nullptr);
+            clGetProgramBuildInfo(program.native(*space), of.answering, param, bytes, mine.data(), nullptr);
             // A size_t; NVIDIA's driver (580) answers with four bytes.
             if (param == CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE) mine.resize(sizeof(std::size_t));
         }
@@ -212,7 +216,7 @@ const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_p
         return known->second;
     const DeviceObject &device = *program.executables.front();
     Blob mine;
-    if (const Space *const space = program.context->space(device.memory); space != nullptr)
+    if (const Space *const space = program.context->space(device.answering_memory); space != nullptr)
         mine = native_list<std::byte>(program.native(*space), param);
     Blob told = exchange.from(device.process, std::move(mine));
     return program.answers.infos[param] = std::move(told);
@@ -265,9 +269,9 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
         std::vector<std::size_t> native_lengths;
         std::vector<const unsigned char *> native_binaries;
         for (cl_uint i = 0; i < num_devices; ++i) {
-            if (devices[i]->native == nullptr || devices[i]->memory != space->memory) continue;
+            if (devices[i]->answering == nullptr || devices[i]->answering_memory != space->memory) continue;
             const auto count = natives.size();
-            add_once(natives, devices[i]->native);
+            add_once(natives, devices[i]->answering);
             if (natives.size() == count) continue;
             places.push_back(i);
             native_lengths.push_back(lengths[i]);
@@ -283,11 +287,14 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
         result = std::min(result, code);
         if (code == CL_SUCCESS) program->natives.emplace_back(space.get(), std::move(native));
     }
-    Packer packer;
-    packer.put(result);
-    for (std::size_t i = 0; i < devices.size(); ++i)
-        if (devices[i]->native != nullptr) packer.put(i).put(statuses[i]);
-    for (const Blob &blob : exchange.of(processes_of(devices), packer.take())) {
+    const auto say = [&](Process process) {
+        Packer packer;
+        packer.put(result);
+        for (std::size_t i = 0; i < devices.size(); ++i)
+            if (devices[i]->process == process) packer.put(i).put(statuses[i]);
+        return packer.take();
+    };
+    for (const Blob &blob : exchange.of(processes_of(devices), say)) {
         Unpacker unpacker(blob);
         for (result = std::min(result, unpacker.get<cl_int>()); !unpacker.empty();) {
             const auto place = unpacker.get<std::size_t>();

@@ -8,6 +8,7 @@
 #include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "cluster/execution/host_region.hpp"
+#include "cluster/execution/notice.hpp"
 #include "cluster/objects/lock.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/file_operation.hpp"
@@ -34,9 +35,9 @@ void flush_producer(cl_event event) {
     if (queue != nullptr) clFlush(queue);
 }
 
-bool has_discrete_device(const Topology &topology, int rank, const std::vector<MemoryTraits> &memories) {
+bool has_discrete_device(const Topology &topology, Process process, const std::vector<MemoryTraits> &memories) {
     for (Device memory = 0; memory < topology.devices(); ++memory)
-        if (topology.process_of(memory) == static_cast<Process>(rank) && !memories[memory].host_memory) return true;
+        if (topology.process_of(memory) == process && !memories[memory].host_memory) return true;
     return false;
 }
 
@@ -71,15 +72,13 @@ Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
 
 }  // namespace
 
-Executor::Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm,
-                   std::vector<MemoryTraits> memories)
+Executor::Executor(Schedule &schedule, Process self, Transport &transport, std::vector<MemoryTraits> memories)
     : schedule_(schedule),
-      runtime_(std::move(runtime)),
-      comm_(comm),
-      tags_(runtime_->max_tag()),
+      self_(self),
+      transport_(transport),
       memories_(std::move(memories)),
       steps_([this](cl_event native, std::shared_ptr<Ending> ending) { end_with(native, std::move(ending)); }),
-      polls_(has_discrete_device(schedule.topology(), runtime_->rank(), memories_)),
+      polls_(has_discrete_device(schedule.topology(), self, memories_)),
       copies_possible_(HostCopies::possible(polls_)) {}
 
 void Executor::know(MemObject &object, Contents contents) {
@@ -113,17 +112,12 @@ void Executor::forget(Space &space) {
     passing_.clear();
 }
 
-Wire Executor::wire(const Message &message) const {
-    const auto tag = static_cast<int>(message.number % (static_cast<std::uint64_t>(tags_) + 1));
-    return {comm_, static_cast<int>(message.peer), tag};
-}
-
 Link Executor::link(const Transfer &transfer, Direction direction) const {
     const Topology &topology = schedule_.topology();
     return {topology.host_of(topology.process_of(transfer.source)) ==
                 topology.host_of(topology.process_of(transfer.target)),
             memories_[transfer.source], memories_[direction == Direction::send ? transfer.source : transfer.target],
-            *runtime_->communicators().links(), transfer.kind == Transfer::Kind::copy};
+            transfer.kind == Transfer::Kind::copy};
 }
 
 // NVIDIA's driver takes about a thousand commands that wait; then enqueueing blocks, and with it every other call, those
@@ -265,7 +259,7 @@ void Executor::note_host_memory(const Enqueued &command) {
 // By one process whose memory the bytes have not come to.
 void Executor::warn_of_unseen(const MemObject &object) const {
     if (object.seen_by_host || !object.written_by) return;
-    if (static_cast<Process>(runtime_->rank()) != (*object.written_by == 0 ? 1U : 0U)) return;
+    if (self_ != (*object.written_by == 0 ? 1U : 0U)) return;
     log_warning(
         "{} {}, of {} bytes with CL_MEM_USE_HOST_PTR at {}, was written by a device of rank {} and never mapped or "
         "read: only maps and reads bring what another process's device writes to the program's memory",
@@ -295,7 +289,7 @@ void Executor::decide(const Enqueued &command) {
     for (const Completion &completion : decisions_->completions_awaited) {
         EventObject &event = event_of(completion.command);
         event.ending = std::make_shared<Ending>();
-        submit_now(make_status_receive(wire(completion.message), event.ending, runtime_->engine_driver()), CL_COMPLETE);
+        submit_now(transport_.receive_status(completion.message, event.ending), CL_COMPLETE);
     }
     for (const Transfer &transfer : decisions_->transfers) start(transfer);
     if (!native_) return;
@@ -314,7 +308,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         poisoned_ = true;
         std::vector<cldist::Event> remains;
         remains.push_back(std::move(native_event_));
-        runtime_->engine().keep_remains(nullptr, std::move(remains));
+        transport_.engine().keep_remains(nullptr, std::move(remains));
     }
     std::shared_ptr<Ending> failed;
     if (native_ && (poisoned_ || code_ != CL_SUCCESS)) {
@@ -381,8 +375,6 @@ void Executor::keep_step(const Enqueued &command, bool failed) {
 std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &event,
                                               const std::shared_ptr<Ending> &earlier) {
     const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
-    std::vector<Wire> to;
-    for (const Message &message : relay.to) to.push_back(wire(message));
     const bool lands = native_ && command.staging != nullptr;
     const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
     const bool by_caller = command.blocking && failed == nullptr;
@@ -396,8 +388,7 @@ std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &ev
         };
     }
     auto operation =
-        make_relay(std::move(command.result), relay.from ? wire(*relay.from) : Wire{MPI_COMM_NULL, 0, 0}, std::move(to),
-                   event.ending, times_of_command(event), by_caller ? caller_driver() : runtime_->engine_driver());
+        transport_.relay(std::move(command.result), relay, event.ending, times_of_command(event), by_caller);
     if (by_caller) {
         event.result = command_of(std::move(operation));
         event.result_after = after;
@@ -513,7 +504,7 @@ void Executor::give_memory(QueueObject &queue, Mapped &mapped) {
 }
 
 void Executor::send_completion(EventObject &event, const Message &message) {
-    auto operation = make_status_send(wire(message), times_of_command(event), runtime_->engine_driver());
+    auto operation = transport_.send_status(message, times_of_command(event));
     if (event.native)
         submit(std::move(operation), event.native.get());
     else
@@ -534,17 +525,17 @@ void Executor::tell_all(EventObject &event) {
         return;
     }
     auto told = std::make_shared<Ending>();
-    submit_now(make_status_receive(wire(*relay.from), told, runtime_->engine_driver()), CL_COMPLETE);
+    submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
     if (!event.known_here()) event.ending = told;
     for (const Message &message : relay.to)
-        told->then([this, told = told.get(), wire = wire(message)](cl_int status) {
+        told->then([this, told = told.get(), message](cl_int status) {
             const TimesOfCommand times = [times = told->times()] { return times; };
-            submit_now(make_status_send(wire, times, runtime_->engine_driver()), status);
+            submit_now(transport_.send_status(message, times), status);
         });
 }
 
 void Executor::end_with(cl_event native, std::shared_ptr<Ending> ending) {
-    submit(make_notice(std::move(ending)), native);
+    submit(std::make_unique<Notice>(std::move(ending)), native);
 }
 
 const std::shared_ptr<Ending> &Executor::ending_of(EventObject &event) {
@@ -562,13 +553,13 @@ void Executor::submit(std::unique_ptr<Operation> operation, cl_event after) {
         return;
     }
     flush_producer(after);
-    runtime_->engine().start_when_ready(command_of(std::move(operation), std::make_unique<Bridge>(after)),
-                                        {nullptr, true, polls_});
+    transport_.engine().start_when_ready(command_of(std::move(operation), std::make_unique<Bridge>(after)),
+                                         {nullptr, true, polls_});
 }
 
 void Executor::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
-    runtime_->engine().submit(command_of(std::move(operation)),
-                              status < 0 ? Status::failure(status, "a command that was waited for failed") : Status{});
+    transport_.engine().submit(command_of(std::move(operation)),
+                               status < 0 ? Status::failure(status, "a command that was waited for failed") : Status{});
 }
 
 // A transfer that this process can't begin, for want of memory say, fails at both ends, and so does the command that it is
@@ -590,9 +581,8 @@ void Executor::start(const Transfer &transfer) {
         if (!sends) poisoned_ = true;
         if (transfer.kind == Transfer::Kind::copy) return;
         DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
-        runtime_->engine().submit(
-            command_of(make_channel_transfer(std::move(nothing), direction, wire(transfer.message),
-                                             link(transfer, direction), runtime_->engine_driver())),
+        transport_.engine().submit(
+            command_of(transport_.transfer(std::move(nothing), direction, transfer.message, link(transfer, direction))),
             error.status());
     }
 }
@@ -624,7 +614,7 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     ChannelEnd end = make_end(transfer, object, direction);
     steps_.add(transfer.step, *object.context->space(sends ? transfer.source : transfer.target),
                cldist::Event::share(end.bridge->user_visible_event()), {transfer.after});
-    start_channel(std::move(end), direction, wire(transfer.message), link(transfer, direction));
+    start_channel(std::move(end), direction, transfer.message, link(transfer, direction));
 }
 
 // An image travels as the bytes of host memory: NVIDIA's driver has no copies between buffers and arrays of 1D images.
@@ -665,18 +655,17 @@ void Executor::start_image_message(const Transfer &transfer, MemObject &image) {
                    std::move(bridge),
                    queue.device,
                    {nullptr, sends, !space.resources()->processor()}},
-                  direction, wire(transfer.message), link(transfer, direction));
+                  direction, transfer.message, link(transfer, direction));
 }
 
-void Executor::start_channel(ChannelEnd end, Direction direction, const Wire &wire, const Link &link) {
+void Executor::start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link) {
     const bool starts_now = end.bridge->start().gate == nullptr;
-    auto command =
-        command_of(make_channel_transfer(std::move(end.range), direction, wire, link, runtime_->engine_driver()),
-                   std::move(end.bridge), end.device);
+    auto command = command_of(transport_.transfer(std::move(end.range), direction, message, link),
+                              std::move(end.bridge), end.device);
     if (starts_now)
-        runtime_->engine().submit(std::move(command), {});
+        transport_.engine().submit(std::move(command), {});
     else
-        runtime_->engine().start_when_ready(std::move(command), end.rule);
+        transport_.engine().start_when_ready(std::move(command), end.rule);
 }
 
 // Between two memories of this process: a message to itself.
@@ -689,11 +678,11 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     Space &target = *object.context->space(transfer.target);
     ChannelEnd from = make_end(transfer, object, Direction::send);
     ChannelEnd to = make_end(transfer, object, Direction::recv);
-    const Wire wire = this->wire({static_cast<Process>(runtime_->rank()), copies_between_++});
+    const Message message{self_, copies_between_++};
     steps_.add(transfer.step, source, cldist::Event::share(from.bridge->user_visible_event()), {transfer.after});
     steps_.add(transfer.step, target, cldist::Event::share(to.bridge->user_visible_event()), {transfer.after});
-    start_channel(std::move(from), Direction::send, wire, link(transfer, Direction::send));
-    start_channel(std::move(to), Direction::recv, wire, link(transfer, Direction::recv));
+    start_channel(std::move(from), Direction::send, message, link(transfer, Direction::send));
+    start_channel(std::move(to), Direction::recv, message, link(transfer, Direction::recv));
 }
 
 void Executor::start_image_copy(const Transfer &transfer, MemObject &image) {
@@ -740,7 +729,7 @@ void Executor::finish_all() {
         flush_producer(event);
         clWaitForEvents(1, &event);
     }
-    runtime_->engine().wait_idle(0);
+    transport_.engine().wait_idle(0);
     if (Engine *const engine = find_file_engine()) engine->wait_idle(0);
 }
 

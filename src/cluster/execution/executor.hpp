@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "cluster/execution/host_copies.hpp"
-#include "cluster/execution/operations.hpp"
 #include "cluster/execution/steps.hpp"
+#include "cluster/execution/transport.hpp"
 #include "cluster/objects/event.hpp"
 #include "cluster/objects/memory.hpp"
 #include "cluster/objects/queue.hpp"
 #include "cluster/schedule/schedule.hpp"
-#include "mpi_interop/runtime.hpp"
 
 namespace cldist::cluster {
 
@@ -51,7 +50,8 @@ struct Waits {
 /// for, tells other processes. Under the lock.
 class Executor final : public MemoryKeeper, public QueueKeeper, public SpaceKeeper {
 public:
-    Executor(Schedule &schedule, std::shared_ptr<Runtime> runtime, MPI_Comm comm, std::vector<MemoryTraits> memories);
+    /// Of the process `self`; `memories` by their numbers. The transport must outlive it.
+    Executor(Schedule &schedule, Process self, Transport &transport, std::vector<MemoryTraits> memories);
 
     /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code, and may set where the
     /// result is. Returns the command's event, null if nobody wants it. Throws an Error if the native platform refuses the
@@ -78,6 +78,7 @@ public:
     cl_int read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits);
     cl_int write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits);
     [[nodiscard]] HostCopies &copies() { return copies_; }
+    [[nodiscard]] Transport &transport() { return transport_; }
     /// Memory for a mapping by the queue that is not native: page-locked, or for any process and size.
     void give_memory(QueueObject &queue, Mapped &mapped);
 
@@ -131,7 +132,7 @@ private:
         Engine::StartRule rule;
     };
     ChannelEnd make_end(const Transfer &transfer, MemObject &object, Direction direction);
-    void start_channel(ChannelEnd end, Direction direction, const Wire &wire, const Link &link);
+    void start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link);
     void start_copy(const Transfer &transfer, MemObject &object);
     void start_image_copy(const Transfer &transfer, MemObject &image);
     void send_completion(EventObject &event, const Message &message);
@@ -155,13 +156,11 @@ private:
     }
     /// Whether ends may promise something.
     [[nodiscard]] bool promises() const { return copies_possible_ || !alone(); }
-    [[nodiscard]] Wire wire(const Message &message) const;
     [[nodiscard]] Link link(const Transfer &transfer, Direction direction) const;
 
     Schedule &schedule_;
-    const std::shared_ptr<Runtime> runtime_;
-    const MPI_Comm comm_;
-    const int tags_;
+    const Process self_;
+    Transport &transport_;
     const std::vector<MemoryTraits> memories_;
     std::vector<MemObject *> objects_;  // by id
     std::uint64_t copies_between_ = 0;  // memories of this process, so far

@@ -65,11 +65,11 @@ const std::vector<DevicePart> &parts_of(const DeviceObject &device, const cl_dev
     if (const auto known = device.parts->find(list); known != device.parts->end()) return known->second;
     std::vector<cl_device_id> natives;
     Packer mine;
-    if (device.native != nullptr) {
+    if (device.answering != nullptr) {
         cl_uint count = 0;
-        cl_int code = clCreateSubDevices(device.native, properties, 0, nullptr, &count);
+        cl_int code = clCreateSubDevices(device.answering, properties, 0, nullptr, &count);
         natives.resize(count);
-        if (code == CL_SUCCESS) code = clCreateSubDevices(device.native, properties, count, natives.data(), nullptr);
+        if (code == CL_SUCCESS) code = clCreateSubDevices(device.answering, properties, count, natives.data(), nullptr);
         if (code != CL_SUCCESS) natives.clear();
         mine.put(code).put(natives.size());
         for (const cl_device_id native : natives) pack(mine, device_infos(native, World::get().alone()));
@@ -156,7 +156,8 @@ void create_sub_devices(cl_device_id in_device, const cl_device_partition_proper
     if (out_devices != nullptr && num_entries < parts.size())
         fail(CL_INVALID_VALUE, "num_entries is {}, but the partition gives {} devices", num_entries, parts.size());
     for (std::size_t i = 0; out_devices != nullptr && i < parts.size(); ++i)
-        out_devices[i] = make<DeviceObject>(parent->process, parent->memory, parts[i], parent)->handle();
+        out_devices[i] =
+            make<DeviceObject>(parent->process, parent->memory, parts[i], parent, parent->answering_memory)->handle();
     if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(parts.size());
 }
 

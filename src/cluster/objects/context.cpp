@@ -90,7 +90,7 @@ ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_prope
       properties(std::move(properties_in)) {
     std::map<Device, std::vector<cl_device_id>> natives;
     for (const auto &device : devices)
-        if (device->native != nullptr) add_once(natives[device->memory], device->native);
+        if (device->answering != nullptr) add_once(natives[device->answering_memory], device->answering);
     for (auto &[memory, list] : natives) spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
 }
 

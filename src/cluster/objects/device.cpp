@@ -4,6 +4,7 @@
 #include <array>
 #include <mutex>
 #include <sstream>
+#include <utility>
 
 #include <CL/cl_ext.h>
 
@@ -143,9 +144,11 @@ Blob blob_of(const std::string &text) {
     return {bytes.begin(), bytes.end()};
 }
 
-std::uint32_t type_of(const DeviceInfos &infos) {
+// Kept for good, once for all devices that are alike.
+const std::pair<const DeviceInfos, std::uint32_t> &type_of(DeviceInfos infos) {
     static auto &types = *new std::map<DeviceInfos, std::uint32_t>;
-    return types.emplace(infos, static_cast<std::uint32_t>(types.size())).first->second;
+    const auto next = static_cast<std::uint32_t>(types.size());
+    return *types.emplace(std::move(infos), next).first;
 }
 
 std::vector<std::size_t> list_of_sizes(const DeviceInfos &infos, cl_device_info param) {
@@ -184,13 +187,16 @@ Serials &serials() {
 
 }  // namespace
 
-DeviceObject::DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in)
+DeviceObject::DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in,
+                           std::optional<Device> like)
     : process(process_in),
       memory(memory_in),
-      native(as.native),
-      infos(std::move(as.infos)),
+      native(like.value_or(memory_in) == memory_in ? as.native : nullptr),
+      answering(as.native),
+      answering_memory(like.value_or(memory_in)),
+      infos(type_of(std::move(as.infos)).first),
       parts(std::move(as.parts)),
-      type(type_of(infos)),
+      type(type_of(infos).second),
       parent(std::move(parent_in)),
       serial(serials().take()),
       work_item_sizes(list_of_sizes(infos, CL_DEVICE_MAX_WORK_ITEM_SIZES)),

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ using DeviceParts = std::map<std::vector<cl_device_partition_property>, std::vec
 
 /// What sub-devices that are made alike, one after the other, have in common.
 struct DevicePart {
-    /// Null in other processes. It is never released: PoCL 3.1 uses it when its last command is long over.
+    /// Null where another process answers for them. It is never released: PoCL 3.1 uses it when its last command is long over.
     cl_device_id native;
     DeviceInfos infos;
     std::shared_ptr<DeviceParts> parts = std::make_shared<DeviceParts>();
@@ -29,7 +30,9 @@ struct DevicePart {
 /// A device of some process, as all processes know it.
 class DeviceObject final : public Object<DeviceObject, cl_device_id, Kind::device> {
 public:
-    DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in = {});
+    /// `like`: the memory of this process's device that answers for it, if it is another's.
+    DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in = {},
+                 std::optional<Device> like = {});
     ~DeviceObject();
 
     /// A value of fixed size; zero if the device has none.
@@ -44,7 +47,11 @@ public:
     const Process process;
     const Device memory;        ///< its number for the schedule
     const cl_device_id native;  ///< null in other processes
-    const DeviceInfos infos;
+    /// Who answers in this process what is asked about it: the device; one like it if its process is absent (see Agreement); else
+    /// null.
+    const cl_device_id answering;
+    const Device answering_memory;  ///< that one's
+    const DeviceInfos &infos;
     const std::shared_ptr<DeviceParts> parts;
     const std::uint32_t type;        ///< devices with the same infos have the same
     const Ref<DeviceObject> parent;  ///< of a sub-device

@@ -9,15 +9,20 @@ namespace cldist::cluster {
 /// To be made before the call leaves the lock for the first time.
 class Exchange {
 public:
-    Blob from(Process root, Blob mine) const {
-        if (agreement_.alone()) return mine;
+    Blob from(Process root, Blob said) const {
+        if (agreement_.alone()) return said;
         const Unlocked unlocked;
-        return agreement_.from(call_, root, std::move(mine));
+        return agreement_.from(call_, root, std::move(said));
     }
-    std::vector<Blob> of(std::span<const Process> some, Blob mine) const {
-        if (agreement_.alone()) return {std::move(mine)};
+    /// `say` gives what a process says, for those that this one speaks for.
+    template <typename Say>
+    std::vector<Blob> of(std::span<const Process> some, Say &&say) const {
+        std::vector<Blob> said(some.size());
+        for (std::size_t i = 0; i < some.size(); ++i)
+            if (agreement_.speaks_for(some[i])) said[i] = say(some[i]);
+        if (agreement_.alone()) return said;
         const Unlocked unlocked;
-        return agreement_.of(call_, some, std::move(mine));
+        return agreement_.of(call_, some, std::move(said));
     }
     [[nodiscard]] int least(int mine) const {
         if (agreement_.alone()) return mine;

@@ -11,55 +11,21 @@
 #include "base/log.hpp"
 #include "cluster/objects/lock.hpp"
 #include "cluster/world/device_choice.hpp"
+#include "cluster/world/mpi_job.hpp"
 #include "cluster/world/native_icds.hpp"
 #include "events/failure_probe.hpp"
-#include "mpi_interop/mpi_status.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/profile_file.hpp"
 
 namespace cldist::cluster {
 namespace {
 
-MPI_Comm join_mpi() {
-    // hwloc, in MPI, would ask this platform for its devices, which are not known yet.
-    setenv("HWLOC_COMPONENTS", "-opencl", 0);
-    int initialized = 0;
-    PMPI_Initialized(&initialized);
-    if (initialized == 0) {
-        int provided = MPI_THREAD_SINGLE;
-        check_mpi(PMPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-    }
-    Runtime::begin();
-    return MPI_COMM_WORLD;
-}
-
-// A number of this process among those of its host, how many they are, and the first one's rank, which names the host.
-struct OnHost {
-    int number = 0;
-    int count = 1;
-    int first = 0;
-};
-
-OnHost on_host() {
-    MPI_Comm host = MPI_COMM_NULL;
-    check_mpi(PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-              "MPI_Comm_split_type");
-    OnHost place;
-    PMPI_Comm_rank(host, &place.number);
-    PMPI_Comm_size(host, &place.count);
-    PMPI_Comm_rank(MPI_COMM_WORLD, &place.first);
-    check_mpi(PMPI_Bcast(&place.first, 1, MPI_INT, 0, host), "MPI_Bcast");
-    PMPI_Comm_free(&host);
-    return place;
-}
-
 // The devices of each native platform that this process shall have.
-std::vector<std::vector<cl_device_id>> find_native_devices(const OnHost &place) {
+std::vector<std::vector<cl_device_id>> find_native_devices(const Job::Place &place) {
     const std::string &places = config().native_icds;
     probe_drivers(places.substr(0, places.find(':')), native_libraries(places));
     try {
-        return choose_devices(open_native_icds(places), config().devices, static_cast<std::size_t>(place.number),
-                              static_cast<std::size_t>(place.count));
+        return choose_devices(open_native_icds(places), config().devices, place.number, place.count);
     } catch (const Error &error) {
         if (place.number == 0) log_warning("{}", error.status().message);
         throw;
@@ -109,50 +75,68 @@ bool World::is_wanted() {
 }
 
 World &World::join() {
-    // Never destroyed: the program's objects may outlive it.
-    static World &world = *new World;
-    world_.store(&world, std::memory_order_release);
+    static World &world = begin(*new MpiJob);
     return world;
 }
 
-World::World()
-    : agreement_(join_mpi()),
-      found_(find_devices(agreement_)),
-      schedule_(Topology(found_.hosts, found_.processes), agreement_.self()),
-      comm_(duplicate(MPI_COMM_WORLD)),
-      executor_(schedule_, Runtime::current(), comm_, found_.memories) {
-    if (!alone()) watch_ = std::make_unique<DivergenceWatch>(comm_, calls_);
+// Never destroyed: the program's objects may outlive it.
+World &World::begin(Job &job) {
+    auto *const world = new World(job);
+    world_.store(world, std::memory_order_release);
+    return *world;
+}
+
+World::World(Job &job)
+    : job_(job),
+      agreement_(job_.agreement()),
+      found_(find_devices(job_)),
+      schedule_(Topology(found_.hosts, found_.processes), self()),
+      executor_(schedule_, self(), job_.transport(), found_.memories) {
+    if (!alone()) job_.compare(calls_);
     std::atexit([] {
         if (!in_forked_child()) World::get().end();
     });
 }
 
-World::Found World::find_devices(Agreement &agreement) {
-    const OnHost place = on_host();
+// An absent process has the same devices as this one, which answer for them.
+World::Found World::find_devices(Job &job) {
+    const Agreement &agreement = job.agreement();
+    const Job::Place place = job.place_of(agreement.self());
     const auto platforms = by_memory(find_native_devices(place));
     Packer mine;
-    mine.put(place.first).put(platforms.size());
+    mine.put(platforms.size());
     for (const auto &devices : platforms) {
         mine.put(devices.size());
         for (const cl_device_id device : devices) pack(mine, device_infos(device, agreement.alone()));
         mine.put(query<cl_bool>(devices.front(), CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE);
         pack(mine, find_advice(devices.front()));
     }
-    Found found;
-    Process process = 0;
+    const Blob devices_here = mine.take();
     std::vector<Process> all(agreement.processes());
     std::iota(all.begin(), all.end(), Process{0});
-    for (const Blob &blob : agreement.of({0, 0}, all, mine.take())) {
-        Unpacker theirs(blob);
-        found.hosts.push_back(static_cast<std::uint32_t>(theirs.get<int>()));
+    std::vector<Blob> said(all.size());
+    for (const Process process : all) {
+        if (!agreement.speaks_for(process)) continue;
+        const std::uint32_t host = process == agreement.self() ? place.host : job.place_of(process).host;
+        said[process] = Packer().put(host).put_bytes(devices_here).take();
+    }
+    Found found;
+    Process process = 0;
+    for (const Blob &blob : agreement.of({0, 0}, all, std::move(said))) {
+        Unpacker told(blob);
+        found.hosts.push_back(told.get<std::uint32_t>());
+        const Blob devices_there = told.get_bytes();
+        Unpacker theirs(devices_there);
         const auto count = theirs.get<std::size_t>();
         for (std::size_t p = 0; p < count; ++p) {
             const auto memory = static_cast<Device>(found.memories.size());
             found.processes.push_back(process);
+            const bool answers = agreement.speaks_for(process);
+            const auto like = static_cast<Device>(answers ? agreement.self() * count + p : memory);
             const auto size = theirs.get<std::size_t>();
             for (std::size_t d = 0; d < size; ++d) {
-                const cl_device_id native = process == agreement.self() ? platforms[p][d] : nullptr;
-                auto *const device = new DeviceObject(process, memory, {native, unpack_device_infos(theirs)});
+                const cl_device_id native = answers ? platforms[p][d] : nullptr;
+                auto *const device = new DeviceObject(process, memory, {native, unpack_device_infos(theirs)}, {}, like);
                 device->number = found.devices.size() + 1;
                 found.devices.emplace_back(device);
             }
@@ -169,17 +153,15 @@ World::Found World::find_devices(Agreement &agreement) {
 
 // What others still need of this process is done before MPI ends.
 void World::end() {
-    if (watch_ != nullptr) {
+    if (!alone()) {
         calls_.record<program_end>();
-        watch_->finish();
+        job_.finish_comparison();
     }
     // What waits for a user event that the program has not set would never end.
     stop_callbacks();
     if (found_.memories.size() > 1) abandon_user_events();
     executor_.finish_all();
-    int finalized = 0;
-    PMPI_Finalized(&finalized);
-    if (finalized == 0) PMPI_Finalize();
+    job_.end();
 }
 
 }  // namespace cldist::cluster

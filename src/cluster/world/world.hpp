@@ -1,15 +1,13 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <vector>
 
 #include "cluster/calls/call_log.hpp"
 #include "cluster/execution/executor.hpp"
 #include "cluster/objects/device.hpp"
 #include "cluster/schedule/schedule.hpp"
-#include "cluster/world/agreement.hpp"
-#include "cluster/world/divergence_watch.hpp"
+#include "cluster/world/job.hpp"
 
 namespace cldist::cluster {
 
@@ -26,7 +24,10 @@ public:
         return world != nullptr ? *world : join();
     }
 
-    [[nodiscard]] Agreement &agreement() { return agreement_; }
+    /// Joins the processes of another job than get() would, which must outlive the program; before get(). Throws an Error.
+    static World &begin(Job &job);
+
+    [[nodiscard]] const Agreement &agreement() const { return agreement_; }
     [[nodiscard]] bool alone() const { return agreement_.alone(); }
     [[nodiscard]] Process self() const { return agreement_.self(); }
     [[nodiscard]] Schedule &schedule() { return schedule_; }
@@ -44,20 +45,19 @@ private:
         std::vector<Ref<DeviceObject>> devices;
     };
 
-    World();
+    explicit World(Job &job);
     static World &join();
-    static Found find_devices(Agreement &agreement);
+    static Found find_devices(Job &job);
     void end();
 
     static inline std::atomic<World *> world_ = nullptr;
 
-    Agreement agreement_;
+    Job &job_;
+    const Agreement &agreement_;
     Found found_;
     Schedule schedule_;
-    MPI_Comm comm_;  // of messages
     Executor executor_;
     CallLog calls_;
-    std::unique_ptr<DivergenceWatch> watch_;  // null for a process alone
     std::uint64_t last_number_ = 0;
     QueueId next_queue_ = 0;
 };

@@ -1,10 +1,11 @@
-#include "cluster/execution/operations.hpp"
+#include "cluster/world/mpi_transport.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "mpi_interop/message_endpoint.hpp"
@@ -18,26 +19,39 @@ namespace {
 constexpr std::size_t relay_piece = std::size_t{4} << 20U;
 constexpr std::size_t relay_depth = 4;  // pieces whose receives are posted
 
+/// One end of a message.
+struct Wire {
+    MPI_Comm comm;
+    int rank;
+    int tag;
+};
+
+Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message) {
+    const auto tag = static_cast<int>(message.number % (static_cast<std::uint64_t>(runtime.max_tag()) + 1));
+    return {comm, static_cast<int>(message.peer), tag};
+}
+
 std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, std::size_t size) {
     return std::make_shared<Record>(direction, wire.rank, wire.rank, wire.tag, size);
 }
 
 class ChannelTransfer final : public Operation {
 public:
-    ChannelTransfer(DeviceRange range, Direction direction, Wire wire, Link link, MessageDriver &driver)
+    ChannelTransfer(DeviceRange range, Direction direction, Wire wire, const Link &link, HostLinks &rings,
+                    MessageDriver &driver)
         : Operation(record_of(direction, wire, range.size)),
           range_(std::move(range)),
           direction_(direction),
           wire_(wire),
           link_(link),
+          rings_(rings),
           driver_(driver) {}
 
     void woken_by(const Waker &waker) override { waker_ = waker; }
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         gate_ = gate;
-        plan_ =
-            make_plan(link_.in_process ? link_.rings.reach_itself() : link_.same_host && link_.rings.reach(wire_.rank));
+        plan_ = make_plan(link_.in_process ? rings_.reach_itself() : link_.same_host && rings_.reach(wire_.rank));
         if (plan_.path != Path::shared && plan_.path != Path::direct) return;
         offers_ = true;
         offered_.waker = &waker_;
@@ -45,7 +59,7 @@ public:
             driver_.receive(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
             return;
         }
-        near_ = link_.rings.open(wire_.rank, range_, plan_);
+        near_ = rings_.open(wire_.rank, range_, plan_);
         if (near_) offer_ = near_->offer();
         driver_.send(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
     }
@@ -91,9 +105,9 @@ private:
         if (direction_ == Direction::recv) {
             if (!offered_.done) return false;
             if (offered_.error != MPI_SUCCESS) fail(mpi_failure(offered_.error, "MPI_Irecv"));
-            if (offer_.ring != 0) near_ = link_.rings.accept(wire_.rank, offer_, range_, range_.size);
+            if (offer_.ring != 0) near_ = rings_.accept(wire_.rank, offer_, range_, range_.size);
         } else if (near_) {
-            const std::optional<bool> answer = link_.rings.settled(*near_);
+            const std::optional<bool> answer = rings_.settled(*near_);
             if (!answer) return false;
             if (!*answer) near_.reset();
         }
@@ -119,6 +133,7 @@ private:
     const Direction direction_;
     const Wire wire_;
     const Link link_;
+    HostLinks &rings_;
     MessageDriver &driver_;
     Waker waker_;
     Status gate_;
@@ -128,11 +143,6 @@ private:
     MessageTicket offered_;
     std::optional<NearWay> near_;
     std::optional<BlockTransfer> blocks_;
-};
-
-struct End {
-    cl_int code = CL_SUCCESS;
-    Times times{};
 };
 
 // Of messages that MPI sends without being asked for, by their size, so many are on their way at a time: Open MPI looks at
@@ -238,7 +248,7 @@ private:
     const Wire wire_;
     const TimesOfCommand times_;
     MessageDriver &driver_;
-    End end_;
+    EndMessage end_;
     Waker waker_;
     SendTurn turn_;
     MessageTicket ticket_;
@@ -279,7 +289,7 @@ private:
     const Wire wire_;
     const std::shared_ptr<Ending> ending_;
     MessageDriver &driver_;
-    End end_;
+    EndMessage end_;
     Waker waker_;
     MessageTicket ticket_;
 };
@@ -431,44 +441,36 @@ private:
     std::deque<MessageTicket> sends_;
 };
 
-class Notice final : public Operation {
-public:
-    explicit Notice(std::shared_ptr<Ending> ending)
-        : Operation(std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED, MPI_ANY_TAG, 0)),
-          ending_(std::move(ending)) {}
-    ~Notice() override { ending_->set(CL_TRANSFER_ABANDONED); }
-
-    void start(const Status &gate) override { ending_->set(gate.code); }
-    Progress poll() override { return Progress::done; }
-    [[nodiscard]] bool bytes_in_flight() const override { return false; }
-
-private:
-    const std::shared_ptr<Ending> ending_;
-};
-
 }  // namespace
 
-std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction, Wire wire, Link link,
-                                                 MessageDriver &driver) {
-    return std::make_unique<ChannelTransfer>(std::move(range), direction, wire, link, driver);
+MpiTransport::MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm)
+    : runtime_(std::move(runtime)), comm_(comm) {}
+
+void MpiTransport::drive(cldist::Command &command) { cldist::drive(command, caller_driver()); }
+
+std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction, const Message &message,
+                                                  const Link &link) {
+    return std::make_unique<ChannelTransfer>(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
+                                             *runtime_->communicators().links(), runtime_->engine_driver());
 }
 
-std::unique_ptr<Operation> make_status_send(Wire wire, TimesOfCommand times, MessageDriver &driver) {
-    return std::make_unique<StatusSend>(wire, std::move(times), driver);
+std::unique_ptr<Operation> MpiTransport::send_status(const Message &message, TimesOfCommand times) {
+    return std::make_unique<StatusSend>(wire_of(*runtime_, comm_, message), std::move(times),
+                                        runtime_->engine_driver());
 }
 
-std::unique_ptr<Operation> make_status_receive(Wire wire, std::shared_ptr<Ending> ending, MessageDriver &driver) {
-    return std::make_unique<StatusReceive>(wire, std::move(ending), driver);
+std::unique_ptr<Operation> MpiTransport::receive_status(const Message &message, std::shared_ptr<Ending> ending) {
+    return std::make_unique<StatusReceive>(wire_of(*runtime_, comm_, message), std::move(ending),
+                                           runtime_->engine_driver());
 }
 
-std::unique_ptr<Operation> make_relay(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
-                                      TimesOfCommand times, MessageDriver &driver) {
+std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
+                                               TimesOfCommand times, bool by_caller) {
+    const Wire from = relay.from ? wire_of(*runtime_, comm_, *relay.from) : Wire{MPI_COMM_NULL, 0, 0};
+    std::vector<Wire> to;
+    for (const Message &message : relay.to) to.push_back(wire_of(*runtime_, comm_, message));
     return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), std::move(times),
-                                            driver);
-}
-
-std::unique_ptr<Operation> make_notice(std::shared_ptr<Ending> ending) {
-    return std::make_unique<Notice>(std::move(ending));
+                                            by_caller ? caller_driver() : runtime_->engine_driver());
 }
 
 }  // namespace cldist::cluster

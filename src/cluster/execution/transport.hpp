@@ -1,0 +1,81 @@
+/// How messages of the cluster platform get to other processes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cluster/objects/ending.hpp"
+#include "cluster/schedule/schedule.hpp"
+#include "events/engine.hpp"
+#include "events/operation.hpp"
+#include "pipeline/device_endpoint.hpp"
+
+namespace cldist::cluster {
+
+/// What transfers from and to a memory are planned by; all processes know it of all memories.
+struct MemoryTraits {
+    bool host_memory;        ///< it is its host's
+    AdviceForRoutes advice;  ///< of its profile; only for messages if the memory is another process's
+
+    [[nodiscard]] const Advice *messages(bool same_host) const {
+        const auto &advised = advice.at(static_cast<std::size_t>(message_route(same_host)));
+        return advised ? &*advised : nullptr;
+    }
+};
+
+/// What both ends of a transfer know, so that they cut it alike, and what its own memory is like.
+struct Link {
+    bool same_host;
+    const MemoryTraits &sender;
+    const MemoryTraits &here;
+    bool in_process;  ///< between two memories of this process
+
+    [[nodiscard]] const Advice *advice_here() const { return here.messages(same_host); }
+};
+
+/// The times of a command that has ended: nothing if no process wants them, empty where another process's device ran it.
+using TimesOfCommand = std::optional<std::function<Times()>>;
+
+/// What a process tells another of a command's end: its status and, if that is CL_COMPLETE and somebody wants them, its times.
+struct EndMessage {
+    cl_int code = CL_SUCCESS;
+    Times times{};
+};
+
+/// Bytes that a command brings into the host memory of every process.
+struct Result {
+    std::byte *data = nullptr;  ///< where, in this process; if the device is here, by the native command
+    std::size_t size = 0;
+    std::function<void()> arrived;       ///< called when all bytes are there, before the event ends; may be empty
+    std::shared_ptr<const void> kept{};  ///< the memory, where it is needed
+};
+
+/// Makes the operations by which messages go and come. Both ends know what a message is, and name it alike. Each operation
+/// starts when what is sent is there, or when there is room for what is received, and ends with its part of the message.
+class Transport {
+public:
+    Transport() = default;
+    Transport(const Transport &) = delete;
+    Transport &operator=(const Transport &) = delete;
+    virtual ~Transport() = default;
+
+    /// Moves a range of a buffer from or to another process, or to itself. A sender whose wait list failed tells the receiver.
+    virtual std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
+                                                const Link &link) = 0;
+    /// Tells another process how something ended and, if that was well, its times.
+    virtual std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) = 0;
+    /// Is told so, and ends `ending` alike.
+    virtual std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) = 0;
+    /// Passes a result on: it comes from `relay.from`, if that is one, and goes to each of `relay.to`. Then ends `ending`. If
+    /// the bytes failed to come, so do those who wait for them. Times, if any, come last. `by_caller`: drive() will drive it.
+    virtual std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
+                                             TimesOfCommand times, bool by_caller) = 0;
+
+    /// Drives the operations that nobody else does.
+    virtual Engine &engine() = 0;
+    /// Drives what was made for the calling thread to its end.
+    virtual void drive(cldist::Command &command) = 0;
+};
+
+}  // namespace cldist::cluster

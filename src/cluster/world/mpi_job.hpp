@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+
+#include <mpi.h>
+
+#include "cluster/world/divergence_watch.hpp"
+#include "cluster/world/job.hpp"
+#include "cluster/world/mpi_agreement.hpp"
+#include "cluster/world/mpi_transport.hpp"
+
+namespace cldist::cluster {
+
+/// The processes of MPI_COMM_WORLD.
+class MpiJob final : public Job {
+public:
+    /// Initialises MPI, unless the program has; collective. Throws an Error.
+    MpiJob();
+
+    Agreement &agreement() override { return agreement_; }
+    Transport &transport() override { return transport_; }
+    [[nodiscard]] Place place_of(Process process) const override;
+    void compare(CallLog &calls) override { watch_ = std::make_unique<DivergenceWatch>(comm_, calls); }
+    void finish_comparison() override { watch_->finish(); }
+    /// Finalises MPI, unless the program has.
+    void end() override;
+
+private:
+    MpiAgreement agreement_;
+    const MPI_Comm comm_;  // of messages
+    MpiTransport transport_;
+    std::unique_ptr<DivergenceWatch> watch_;
+};
+
+}  // namespace cldist::cluster

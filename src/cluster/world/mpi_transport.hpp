@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include <mpi.h>
+
+#include "cluster/execution/transport.hpp"
+#include "mpi_interop/runtime.hpp"
+
+namespace cldist::cluster {
+
+/// By MPI. Messages have no envelope: both ends know their sizes, and name them by the tag.
+class MpiTransport final : public Transport {
+public:
+    /// `comm` is for these messages alone.
+    MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm);
+
+    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
+                                        const Link &link) override;
+    std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override;
+    std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) override;
+    std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
+                                     TimesOfCommand times, bool by_caller) override;
+
+    Engine &engine() override { return runtime_->engine(); }
+    void drive(cldist::Command &command) override;
+
+private:
+    const std::shared_ptr<Runtime> runtime_;
+    const MPI_Comm comm_;
+};
+
+}  // namespace cldist::cluster
