@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t largest_block = std::size_t{1} << 30U;
 constexpr unsigned largest_depth = 64;
+constexpr unsigned most_processes = 65536;
 
 template <typename Enum>
 using Names = std::span<const std::pair<const char *, Enum>>;
@@ -109,6 +110,14 @@ std::string parse(std::string_view text, Bytes &value) {
     return {};
 }
 
+std::string parse(std::string_view text, Simulation &value) {
+    if (text.empty()) return {};
+    const auto simulation = parse_simulation(text);
+    if (!simulation) return fmt::format("PROCESSES[:RANK[:PER_HOST]] with at most {} processes", most_processes);
+    value = *simulation;
+    return {};
+}
+
 template <typename Enum>
 std::string text_of(Enum value, Names<Enum> names) {
     for (const auto &[name, candidate] : names)
@@ -127,6 +136,9 @@ std::string text_of(LogLevel value) { return text_of<LogLevel>(value, log_names)
 std::string text_of(const std::string &value) { return value; }
 std::string text_of(unsigned value) { return fmt::format("{}", value); }
 std::string text_of(double value) { return fmt::format("{}", value); }
+std::string text_of(const Simulation &value) {
+    return value.processes == 0 ? "" : fmt::format("{}:{}:{}", value.processes, value.rank, value.per_host);
+}
 std::string text_of(Bytes value) {
     for (const auto &[shift, suffix] : {std::pair{30U, "G"}, std::pair{20U, "M"}, std::pair{10U, "k"}})
         if (value.value != 0 && value.value % (std::size_t{1} << shift) == 0)
@@ -183,6 +195,23 @@ std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most) 
     const auto number = parse_number<std::size_t>(text);
     if (!number || *number > (most >> shift)) return std::nullopt;
     return *number << shift;
+}
+
+std::optional<Simulation> parse_simulation(std::string_view text) {
+    Simulation simulation;
+    for (unsigned *const part : {&simulation.processes, &simulation.rank, &simulation.per_host}) {
+        const std::size_t colon = text.find(':');
+        const auto number = parse_number<unsigned>(text.substr(0, colon));
+        if (!number) return std::nullopt;
+        *part = *number;
+        if (colon == std::string_view::npos) {
+            const bool possible = simulation.processes != 0 && simulation.processes <= most_processes &&
+                                  simulation.rank < simulation.processes && simulation.per_host != 0;
+            return possible ? std::optional(simulation) : std::nullopt;
+        }
+        text.remove_prefix(colon + 1);
+    }
+    return std::nullopt;
 }
 
 Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints) {

@@ -20,6 +20,13 @@ struct Bytes {
     std::size_t value;
 };
 
+/// One process plays one of many.
+struct Simulation {
+    unsigned processes = 0;  ///< none: it does not
+    unsigned rank = 0;
+    unsigned per_host = 1;
+};
+
 /// The settings; base/config.def describes each.
 struct Config {
 #define CLDIST_SETTING(type, field, name, default_value, comment) type field = default_value;
@@ -31,6 +38,10 @@ const char *name_of(Path path);
 
 /// "65536", "64k", "4M", "1G": bytes, up to `most`; nothing if the text is none of these.
 [[nodiscard]] std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most);
+
+/// "1024", "1024:17", "1024:17:8": processes, up to 65536, the rank that is played, and how many a host has; nothing if the
+/// text is none of these.
+[[nodiscard]] std::optional<Simulation> parse_simulation(std::string_view text);
 
 /// Reads the settings from an environment of "NAME=value" strings. A value that can't be read, and a variable that
 /// looks like a misspelt setting, adds a line to `complaints`; the default is used.

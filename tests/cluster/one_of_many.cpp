@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/world/simulated_job.hpp"
 #include "cluster/world/world.hpp"
 #include "opencl_handles.hpp"
 #include "pipeline/file_operation.hpp"
@@ -96,17 +97,6 @@ private:
     Engine &engine_ = file_engine();  // made before the world, it is there until that ends
 };
 
-/// What the others would say is what this process says.
-class AbsentOthers final : public Agreement {
-public:
-    AbsentOthers() : Agreement(own_rank, process_count) {}
-    [[nodiscard]] bool speaks_for(Process) const override { return true; }
-
-protected:
-    void send(const CallHash &, std::span<const Process>, const Blob &) const override {}
-    [[nodiscard]] Blob receive(const CallHash &, Process, Blob expected) const override { return expected; }
-};
-
 class OneOfMany final : public Job {
 public:
     Agreement &agreement() override { return agreement_; }
@@ -121,7 +111,7 @@ public:
     ListedMessages messages;
 
 private:
-    AbsentOthers agreement_;
+    AbsentOthers agreement_{own_rank, process_count};
 };
 
 OneOfMany &job() {

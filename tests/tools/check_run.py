@@ -344,11 +344,20 @@ def check_hosts():
             expect(done.returncode == 0 and done.stdout == "here\n" * 2, f"two ranks for {hosts} and {ranks}")
 
 
+def check_simulation():
+    done = run("--simulate", "5:3", "sh", "-c", RANK + "echo $CLDIST_SIMULATE ${r:-alone}; exit 3")
+    expect(done.returncode == 3 and done.stdout == "5:3 alone\n", "a simulated process is one alone", done)
+    done = run("--simulate", "5", "/no/such/program")
+    expect(done.returncode == 127 and "can't start /no/such/program" in done.stderr, "a program that is not there is named", done)
+    done = run("--simulate", "5", "sh", "-c", "kill -SEGV $$")
+    expect(done.returncode == 139 and "the program was killed by SIGSEGV" in done.stderr, "the signal is named", done)
+
+
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     for check in check_output, check_failures, check_signals, check_killed_mpirun, check_rank, check_environment, check_binding, check_hosts, \
-            check_choices, check_devices:
+            check_choices, check_devices, check_simulation:
         check()
     return bool(complaints)
 

@@ -12,6 +12,20 @@ Config read(const std::vector<std::string_view> &environment, std::vector<std::s
 
 }  // namespace
 
+TEST_CASE("CLDIST_SIMULATE is processes, and perhaps a rank among them and how many a host has") {
+    const auto simulation = parse_simulation("1024:17:8");
+    REQUIRE(simulation);
+    CHECK(simulation->processes == 1024);
+    CHECK(simulation->rank == 17);
+    CHECK(simulation->per_host == 8);
+    CHECK(parse_simulation("65536")->rank == 0);
+    CHECK(parse_simulation("4:3")->per_host == 1);
+    for (const char *const text : {"", "0", "65537", "4:4", "4:3:0", "4:", "4:3:2:1", "four", "-1", "4:-1", " 4"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_simulation(text));
+    }
+}
+
 TEST_CASE("settings are read from their variables") {
     std::vector<std::string> complaints;
     const Config config =

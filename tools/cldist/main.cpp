@@ -110,11 +110,17 @@ The one OpenCL platform that it finds has the devices of all of them.
   cldist run -n 4 ./program argument
   cldist run --host a,b --devices gpu ./program
   sbatch -N 2 --ntasks-per-node 4 --wrap "cldist run ./program"
+  cldist run --simulate 1024:17 ./program    what rank 17 of 1024 would do, without them
 
 Each rank runs the whole program. Rank 0's standard output is shown; the end of the
 others' where one fails, with its rank and host. Standard input goes to rank 0, standard
 error comes from all. The ranks of a host share its cores: each is bound to its own if
 there are enough, unless mpirun or the user has bound it.
+
+With --simulate there is one process, which takes the others to be absent and to have the
+same devices: what it would send is counted, what it would receive are zeros. At the end it
+writes to standard error, or where --counts says, how many calls, commands, messages and
+bytes there were, with whom, what objects took, and how long it was.
 
 Exit status: that of a rank that failed, 128 + N if signal N ended it, 127 or 126 if
 PROGRAM is not there or can't be executed, 2 for wrong usage and where none of the devices that
@@ -129,6 +135,12 @@ std::string check_device(const std::string &text) {
 }
 
 std::string check_named(const std::string &text) { return text.empty() ? "is given, but names nothing" : ""; }
+
+std::string check_simulation(const std::string &text) {
+    return cldist::parse_simulation(text)
+               ? ""
+               : "\"" + text + "\" is not PROCESSES[:RANK[:PER_HOST]], with a rank among at most 65536 processes";
+}
 
 // The usage line names what follows the options.
 class Usage : public CLI::Formatter {
@@ -198,6 +210,17 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
     run->prefix_command();  // PROGRAM and all behind it
     add_job_options(run, options);
     run->add_flag("--all-output", options.all_output, "Show the standard output of all ranks");
+    CLI::Option *const simulate =
+        run->add_option(
+               "--simulate", options.simulate,
+               "PROCESSES[:RANK[:PER_HOST]]: start one process, without mpirun, that plays one of so many, rank 0 "
+               "and one on each host unless said; sets CLDIST_SIMULATE")
+            ->check(check_simulation);
+    for (const char *const other : {"-n", "--hostfile", "--host", "--mpirun-option"})
+        simulate->excludes(run->get_option(other));
+    run->add_option("--counts", options.counts,
+                    "Append what each process sends and receives to this file (-: standard error); sets CLDIST_COUNTS")
+        ->check(check_named);
     // What mpirun starts.
     run->add_flag("--rank", rank)->group("");
     run->add_flag("--look", options.look)->group("");

@@ -208,8 +208,36 @@ private:
 
 }  // namespace
 
+namespace {
+
+// One process, without mpirun.
+int run_simulated(const RunOptions &options, const Environment &environment) {
+    const auto simulation = parse_simulation(options.simulate).value();  // checked with the arguments
+    const auto number = static_cast<int>(simulation.rank % simulation.per_host);
+    const auto count = static_cast<int>(std::min(simulation.per_host, simulation.processes));
+    if (const int status = check_cluster("", {0, number, count}, options.devices); status != 0) return status;
+    Program program;
+    program.arguments = options.program;
+    program.environment = rank_environment(environment, vendors(), options.devices, nullptr);
+    program.environment["CLDIST_SIMULATE"] = options.simulate;
+    program.death_signal = SIGKILL;
+    const ProgramEnd end = run_program(program);
+    if (end.error != 0) return say_not_started(options.program.front(), end.error);
+    if (WIFSIGNALED(end.wait_status) && end.stopped_by == 0)
+        std::fprintf(stderr, "cldist run: the program was killed by %s\n",
+                     signal_name(WTERMSIG(end.wait_status)).c_str());
+    return job_status(end.wait_status, end.stopped_by);
+}
+
+}  // namespace
+
 int run_job(const RunOptions &options) {
-    const Environment environment = this_environment();
+    Environment environment = this_environment();
+    if (!options.counts.empty()) environment["CLDIST_COUNTS"] = options.counts;
+    if (!options.simulate.empty()) {
+        const int status = check_choice(environment, options.devices);
+        return status != 0 ? status : run_simulated(options, environment);
+    }
     if (options.ranks == 0 && !on_other_hosts(options, environment)) {
         std::fprintf(stderr,
                      "-n is required: no hosts are given, and no batch system gave any\n"

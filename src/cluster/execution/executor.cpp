@@ -72,11 +72,11 @@ Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
 
 }  // namespace
 
-Executor::Executor(Schedule &schedule, Process self, Transport &transport, std::vector<MemoryTraits> memories)
+Executor::Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories)
     : schedule_(schedule),
       self_(self),
       transport_(transport),
-      memories_(std::move(memories)),
+      memories_(memories),
       steps_([this](cl_event native, std::shared_ptr<Ending> ending) { end_with(native, std::move(ending)); }),
       polls_(has_discrete_device(schedule.topology(), self, memories_)),
       copies_possible_(HostCopies::possible(polls_)) {}
@@ -90,6 +90,7 @@ void Executor::know(MemObject &object, Contents contents) {
 
 void Executor::forget(MemObject &object) {
     warn_of_unseen(object);
+    if (counts_memory_) count_of(Kind::memory).more_bytes += schedule_.bytes(object.id);
     objects_[object.id] = nullptr;
     schedule_.release_buffer(object.id);
 }
@@ -174,6 +175,7 @@ void Executor::prepare(const Enqueued &command) {
     } else {
         decide(command);
     }
+    ++(native_ ? commands_.actual : commands_.others);
     if (!native_) return;
     Space &space = *command.queue.space;
     for (EventObject *const event : command.wait_list)
@@ -670,8 +672,8 @@ void Executor::start_channel(ChannelEnd end, Direction direction, const Message 
 
 // Between two memories of this process: a message to itself.
 void Executor::start_copy(const Transfer &transfer, MemObject &object) {
-    if (object.is_image()) {
-        start_image_copy(transfer, object);
+    if (object.is_image() || !transport_.reaches_itself()) {
+        start_staged_copy(transfer, object);
         return;
     }
     Space &source = *object.context->space(transfer.source);
@@ -685,21 +687,26 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     start_channel(std::move(to), Direction::recv, message, link(transfer, Direction::recv));
 }
 
-void Executor::start_image_copy(const Transfer &transfer, MemObject &image) {
-    Space &source = *image.context->space(transfer.source);
-    Space &target = *image.context->space(transfer.target);
+// Through host memory, by native commands.
+void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
+    Space &source = *object.context->space(transfer.source);
+    Space &target = *object.context->space(transfer.target);
+    const bool is_image = object.is_image();
     const std::size_t size = transfer.end - transfer.begin;
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, source, waits);
     const std::shared_ptr<std::byte[]> memory = own_memory(size);
     cldist::Event read;
-    const auto extent = extents(image.desc);
+    const auto extent = extents(object.desc);
     auto count = static_cast<cl_uint>(waits.size());
-    check(clEnqueueReadImage(source.transfer_queue().queue, image.native(source), CL_FALSE, no_offset.data(),
-                             extent.data(), 0, 0, memory.get(), count, waits.empty() ? nullptr : waits.data(),
-                             read.out()),
+    const cl_event *const before = waits.empty() ? nullptr : waits.data();
+    const cl_command_queue reader = source.transfer_queue().queue;
+    check(is_image ? clEnqueueReadImage(reader, object.native(source), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
+                                        memory.get(), count, before, read.out())
+                   : clEnqueueReadBuffer(reader, object.native(source), CL_FALSE, transfer.begin, size, memory.get(),
+                                         count, before, read.out()),
           "reading for another platform's device");
-    clFlush(source.transfer_queue().queue);
+    clFlush(reader);
 
     cl_int code = CL_SUCCESS;
     cldist::Event arrived = cldist::Event::adopt(clCreateUserEvent(target.context.get(), &code));
@@ -710,10 +717,13 @@ void Executor::start_image_copy(const Transfer &transfer, MemObject &image) {
     waits.push_back(arrived.get());
     cldist::Event written;
     count = static_cast<cl_uint>(waits.size());
-    check(clEnqueueWriteImage(target.transfer_queue().queue, image.native(target), CL_FALSE, no_offset.data(),
-                              extent.data(), 0, 0, memory.get(), count, waits.data(), written.out()),
+    const cl_command_queue writer = target.transfer_queue().queue;
+    check(is_image ? clEnqueueWriteImage(writer, object.native(target), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
+                                         memory.get(), count, waits.data(), written.out())
+                   : clEnqueueWriteBuffer(writer, object.native(target), CL_FALSE, transfer.begin, size, memory.get(),
+                                          count, waits.data(), written.out()),
           "writing for another platform's device");
-    clFlush(target.transfer_queue().queue);
+    clFlush(writer);
     end_alike(*ending, arrived.get());
     end_with(read.get(), std::move(ending));
     keep_until(written.get(), memory);

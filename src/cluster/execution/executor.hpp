@@ -32,6 +32,12 @@ struct Enqueued {
     bool in_blocks = false;
 };
 
+/// How many commands were enqueued.
+struct Commands {
+    std::uint64_t actual = 0;  ///< of this process's devices
+    std::uint64_t others = 0;
+};
+
 /// A range of a native buffer, in bytes.
 struct NativeRange {
     cl_mem buffer;
@@ -50,8 +56,8 @@ struct Waits {
 /// for, tells other processes. Under the lock.
 class Executor final : public MemoryKeeper, public QueueKeeper, public SpaceKeeper {
 public:
-    /// Of the process `self`; `memories` by their numbers. The transport must outlive it.
-    Executor(Schedule &schedule, Process self, Transport &transport, std::vector<MemoryTraits> memories);
+    /// Of the process `self`; `memories` by their numbers. All that it gets by reference must outlive it.
+    Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories);
 
     /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code, and may set where the
     /// result is. Returns the command's event, null if nobody wants it. Throws an Error if the native platform refuses the
@@ -79,6 +85,7 @@ public:
     cl_int write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits);
     [[nodiscard]] HostCopies &copies() { return copies_; }
     [[nodiscard]] Transport &transport() { return transport_; }
+    [[nodiscard]] const Commands &commands() const { return commands_; }
     /// Memory for a mapping by the queue that is not native: page-locked, or for any process and size.
     void give_memory(QueueObject &queue, Mapped &mapped);
 
@@ -97,6 +104,9 @@ public:
 
     /// Has all processes know the event's end. To be called by all.
     void tell_all(EventObject &event);
+
+    /// Counts from now on what is kept of memory objects.
+    void count_memory() { counts_memory_ = true; }
 
     /// The program has ended: waits until all that this process does for others has been done. Not under the lock.
     void finish_all();
@@ -134,7 +144,7 @@ private:
     ChannelEnd make_end(const Transfer &transfer, MemObject &object, Direction direction);
     void start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link);
     void start_copy(const Transfer &transfer, MemObject &object);
-    void start_image_copy(const Transfer &transfer, MemObject &image);
+    void start_staged_copy(const Transfer &transfer, MemObject &object);
     void send_completion(EventObject &event, const Message &message);
     std::shared_ptr<Ending> pass_result(Enqueued &command, EventObject &event, const std::shared_ptr<Ending> &earlier);
     Promise promise(const Enqueued &command, Promise own);
@@ -161,13 +171,16 @@ private:
     Schedule &schedule_;
     const Process self_;
     Transport &transport_;
-    const std::vector<MemoryTraits> memories_;
+    const std::vector<MemoryTraits> &memories_;
     std::vector<MemObject *> objects_;  // by id
     std::uint64_t copies_between_ = 0;  // memories of this process, so far
     Steps steps_;
     const bool polls_;  ///< some device here is not the processor: see Engine::StartRule
     const bool copies_possible_;
     HostCopies copies_;
+
+    Commands commands_;
+    bool counts_memory_ = false;
 
     // Of the command that is being enqueued.
     const Decisions *decisions_ = nullptr;  // null if there is nothing to decide

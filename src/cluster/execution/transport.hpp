@@ -15,11 +15,13 @@ namespace cldist::cluster {
 
 /// What transfers from and to a memory are planned by; all processes know it of all memories.
 struct MemoryTraits {
-    bool host_memory;        ///< it is its host's
-    AdviceForRoutes advice;  ///< of its profile; only for messages if the memory is another process's
+    bool host_memory;  ///< it is its host's
+    /// Of its profile; only for messages if the memory is another process's. Null: it has none.
+    std::shared_ptr<const AdviceForRoutes> advice;
 
     [[nodiscard]] const Advice *messages(bool same_host) const {
-        const auto &advised = advice.at(static_cast<std::size_t>(message_route(same_host)));
+        if (advice == nullptr) return nullptr;
+        const auto &advised = advice->at(static_cast<std::size_t>(message_route(same_host)));
         return advised ? &*advised : nullptr;
     }
 };
@@ -71,6 +73,9 @@ public:
     /// the bytes failed to come, so do those who wait for them. Times, if any, come last. `by_caller`: drive() will drive it.
     virtual std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
                                              TimesOfCommand times, bool by_caller) = 0;
+
+    /// Whether transfer() carries bytes between two memories of this process.
+    [[nodiscard]] virtual bool reaches_itself() const { return true; }
 
     /// Drives the operations that nobody else does.
     virtual Engine &engine() = 0;

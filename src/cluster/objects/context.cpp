@@ -98,6 +98,7 @@ ContextObject::~ContextObject() {
     if (keeper != nullptr)
         for (const auto &space : spaces) keeper->forget(*space);
     call_at_end(destructor_callbacks, handle(), call_later);
+    count_of(Kind::context).more_bytes += devices.bytes();
 }
 
 bool ContextObject::has(const DeviceObject &device) const { return devices.contains(device); }

@@ -81,6 +81,10 @@ public:
     static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
     [[nodiscard]] std::size_t size() const { return devices_.size(); }
+    /// What it has allocated.
+    [[nodiscard]] std::size_t bytes() const {
+        return devices_.capacity() * sizeof(devices_[0]) + positions_.capacity() * sizeof(positions_[0]);
+    }
     [[nodiscard]] bool empty() const { return devices_.empty(); }
     [[nodiscard]] auto begin() const { return devices_.begin(); }
     [[nodiscard]] auto end() const { return devices_.end(); }

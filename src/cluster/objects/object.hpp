@@ -1,6 +1,8 @@
 /// What all OpenCL objects of the cluster platform have in common.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -51,6 +53,26 @@ struct _cl_event : cldist::cluster::Head {};
 
 namespace cldist::cluster {
 
+/// How many objects of a kind there were, and what they take.
+struct ObjectCount {
+    std::uint64_t made = 0;
+    std::uint64_t living = 0;
+    std::uint64_t most = 0;        ///< living at a time
+    std::size_t size = 0;          ///< bytes of each
+    std::uint64_t more_bytes = 0;  ///< that those which have ended took besides, in lists of their own
+
+    /// Of one, on average.
+    [[nodiscard]] std::uint64_t bytes() const {
+        const std::uint64_t ended = made - living;
+        return size + (ended != 0 ? more_bytes / ended : 0);
+    }
+};
+/// By kind, from that of platforms on. Under the lock.
+inline std::array<ObjectCount, 9> object_counts;
+inline ObjectCount &count_of(Kind kind) {
+    return object_counts[static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(Kind::platform)];
+}
+
 /// Has an object that nobody holds end under the lock, when the call that has it ends, or else on the thread of callbacks. Any
 /// thread.
 void end_later(void *object, void (*end)(void *));
@@ -61,7 +83,12 @@ void end_later(void *object, void (*end)(void *));
 template <typename Derived, typename Handle, Kind kind_of_object>
 class Object : public std::remove_pointer_t<Handle> {
 public:
-    Object() : std::remove_pointer_t<Handle>{{&dispatch_table, kind_of_object}} {}
+    Object() : std::remove_pointer_t<Handle>{{&dispatch_table, kind_of_object}} {
+        ObjectCount &count = count_of(kind_of_object);
+        count.size = sizeof(Derived);
+        ++count.made;
+        count.most = std::max(count.most, ++count.living);
+    }
     Object(const Object &) = delete;
     Object &operator=(const Object &) = delete;
 
@@ -91,7 +118,10 @@ public:
     std::uint64_t number = 0;
 
 protected:
-    ~Object() { this->kind = Kind::none; }
+    ~Object() {
+        this->kind = Kind::none;
+        --count_of(kind_of_object).living;
+    }
 
 private:
     std::atomic<cl_uint> references_ = 1;

@@ -8,6 +8,14 @@
 
 namespace cldist::cluster {
 
+ProgramObject::~ProgramObject() {
+    // An entry of a map has four words besides its value.
+    constexpr std::size_t node = 4 * sizeof(void *);
+    count_of(Kind::program).more_bytes += devices.bytes() + executables.bytes() +
+                                          build_options.size() * (sizeof(*build_options.begin()) + node) +
+                                          made_of.size() * (sizeof(*made_of.begin()) + node);
+}
+
 cl_program ProgramObject::native(const Space &space) const {
     for (const auto &[of, program] : natives)
         if (of == &space) return program.get();

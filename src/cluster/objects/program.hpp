@@ -44,6 +44,8 @@ public:
     ProgramObject(ContextObject &context_in, DeviceList devices_in)
         : context(&context_in), devices(std::move(devices_in)) {}
 
+    ~ProgramObject();
+
     /// The native program of a space; null if it has none there.
     [[nodiscard]] cl_program native(const Space &space) const;
     /// Whether it is for this device.

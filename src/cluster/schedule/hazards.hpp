@@ -38,6 +38,14 @@ public:
     void write(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over, std::vector<Step> &after);
 
     [[nodiscard]] std::size_t pieces() const { return uses_.pieces(); }
+    /// What it has allocated.
+    [[nodiscard]] std::size_t bytes() const {
+        std::size_t bytes = uses_.bytes();
+        uses_.visit(0, uses_.size(), [&](std::size_t, std::size_t, const Uses &uses) {
+            bytes += uses.in_order.capacity() * sizeof(Use) + uses.unordered.capacity() * sizeof(Step);
+        });
+        return bytes;
+    }
     /// How many uses have been looked at so far: what the functions above cost beside the pieces.
     [[nodiscard]] std::uint64_t looked_at() const { return looked_at_; }
 

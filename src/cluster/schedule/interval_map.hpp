@@ -23,6 +23,11 @@ public:
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::size_t pieces() const { return pieces_.size(); }
+    /// What it has allocated, without what values have of their own: a node has four words besides its piece.
+    [[nodiscard]] std::size_t bytes() const {
+        return (pieces_.size() + spare_.size()) * (sizeof(typename Pieces::value_type) + 4 * sizeof(void *)) +
+               spare_.capacity() * sizeof(typename Pieces::node_type);
+    }
 
     /// Calls `visit(begin, end, value)` for each piece that has bytes in the range, in order; cut to the range.
     template <typename Visit>

@@ -172,4 +172,10 @@ void Residency::write(const Topology &topology, Device writer, std::size_t begin
         [place](Holders &holders) { holders.set_only(place); });
 }
 
+std::size_t Residency::bytes() const {
+    std::size_t bytes = holders_.bytes();
+    holders_.visit(0, holders_.size(), [&](std::size_t, std::size_t, const Holders &of) { bytes += of.bytes(); });
+    return bytes;
+}
+
 }  // namespace cldist::cluster

@@ -50,6 +50,13 @@ public:
     /// in that of places.
     [[nodiscard]] std::uint32_t nth_in(Topology::Places places, std::size_t n) const;
 
+    /// What it has allocated; a part of it, where others share that.
+    [[nodiscard]] std::size_t bytes() const {
+        return bits_ != nullptr
+                   ? bits_->capacity() * sizeof(std::uint64_t) / static_cast<std::size_t>(bits_.use_count())
+                   : 0;
+    }
+
     /// In whatever order they came.
     bool operator==(const Holders &other) const;
 
@@ -99,6 +106,8 @@ public:
     void write(const Topology &topology, Device writer, std::size_t begin, std::size_t end);
 
     [[nodiscard]] const IntervalMap<Holders> &holders() const { return holders_; }
+    /// What it has allocated.
+    [[nodiscard]] std::size_t bytes() const;
 
 private:
     IntervalMap<Holders> holders_;

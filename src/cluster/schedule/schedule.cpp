@@ -48,6 +48,13 @@ void Schedule::release_buffer(BufferId buffer) {
     released_.push_back(buffer);
 }
 
+std::size_t Schedule::bytes(BufferId buffer) const {
+    const Buffer &entry = buffers_[buffer];
+    std::size_t bytes = sizeof entry + entry.residency.bytes() + entry.hazards.capacity() * sizeof(Hazards);
+    for (const Hazards &hazards : entry.hazards) bytes += hazards.bytes();
+    return bytes;
+}
+
 const Decisions &Schedule::decide(const Command &command) {
     const Process owner = topology_.process_of(command.device);
     clear(decisions_);

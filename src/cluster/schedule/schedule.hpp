@@ -132,6 +132,8 @@ public:
 
     [[nodiscard]] const Topology &topology() const { return topology_; }
     [[nodiscard]] const Residency &residency(BufferId buffer) const { return buffers_[buffer].residency; }
+    /// What is kept of a buffer in this process.
+    [[nodiscard]] std::size_t bytes(BufferId buffer) const;
 
 private:
     struct Buffer {

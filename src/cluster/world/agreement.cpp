@@ -5,6 +5,18 @@
 
 namespace cldist::cluster {
 
+void Agreement::tell(const CallHash &call, std::span<const Process> to, const Blob &blob) const {
+    for (const Process process : to)
+        if (traffic_ != nullptr) traffic_->sent(process, Carries::agreement, blob.size());
+    send(call, to, blob);
+}
+
+Blob Agreement::hear(const CallHash &call, Process from, Blob expected) const {
+    Blob blob = receive(call, from, std::move(expected));
+    if (traffic_ != nullptr) traffic_->received(from, Carries::agreement, blob.size());
+    return blob;
+}
+
 // Down a binomial tree.
 Blob Agreement::from(const CallHash &call, Process root, Blob said) const {
     if (alone()) return said;
@@ -12,11 +24,11 @@ Blob Agreement::from(const CallHash &call, Process root, Blob said) const {
     const auto process_at = [&](Process at) { return (at + root) % processes_; };
     Process step = 1;
     while (step < processes_ && (place & step) == 0) step <<= 1U;
-    if (place != 0) said = receive(call, process_at(place - step), std::move(said));
+    if (place != 0) said = hear(call, process_at(place - step), std::move(said));
     std::vector<Process> children;
     for (step >>= 1U; step > 0; step >>= 1U)
         if (place + step < processes_) children.push_back(process_at(place + step));
-    if (!children.empty()) send(call, children, said);
+    if (!children.empty()) tell(call, children, said);
     return said;
 }
 
@@ -24,8 +36,8 @@ std::vector<Blob> Agreement::of(const CallHash &call, std::span<const Process> s
     const bool is_first = some.front() == self_;
     Packer all;
     for (std::size_t i = 0; i < some.size(); ++i) {
-        if (is_first && i > 0) said[i] = receive(call, some[i], std::move(said[i]));
-        if (!is_first && some[i] == self_) send(call, some.first(1), said[i]);
+        if (is_first && i > 0) said[i] = hear(call, some[i], std::move(said[i]));
+        if (!is_first && some[i] == self_) tell(call, some.first(1), said[i]);
         all.put_bytes(said[i]);
     }
     const Blob told = from(call, some.front(), all.take());
@@ -39,11 +51,11 @@ int Agreement::least(const CallHash &call, int mine) const {
     for (Process step = 1; step < processes_; step <<= 1U) {
         if ((self_ & step) != 0) {
             const Process parent = self_ - step;
-            send(call, {&parent, 1}, Packer().put(mine).take());
+            tell(call, {&parent, 1}, Packer().put(mine).take());
             break;
         }
         if (self_ + step >= processes_) continue;
-        const Blob theirs = receive(call, self_ + step, Packer().put(mine).take());
+        const Blob theirs = hear(call, self_ + step, Packer().put(mine).take());
         mine = std::min(mine, Unpacker(theirs).get<int>());
     }
     const Blob told = from(call, 0, Packer().put(mine).take());
@@ -54,9 +66,9 @@ int Agreement::in_turn(const CallHash &call, std::span<const Process> some, int 
                        const std::function<int(int before)> &work) const {
     Blob told = Packer().put(begin).take();
     if (const auto self = std::find(some.begin(), some.end(), self_); self != some.end()) {
-        if (self != some.begin()) told = receive(call, *(self - 1), std::move(told));
+        if (self != some.begin()) told = hear(call, *(self - 1), std::move(told));
         told = Packer().put(work(Unpacker(told).get<int>())).take();
-        if (self + 1 != some.end()) send(call, {&*(self + 1), 1}, told);
+        if (self + 1 != some.end()) tell(call, {&*(self + 1), 1}, told);
     }
     const Blob last = from(call, some.back(), std::move(told));
     return Unpacker(last).get<int>();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cluster/calls/call_log.hpp"
+#include "cluster/execution/traffic.hpp"
 #include "cluster/objects/packing.hpp"
 #include "cluster/schedule/topology.hpp"
 
@@ -24,6 +25,8 @@ public:
     [[nodiscard]] Process self() const { return self_; }
     [[nodiscard]] Process processes() const { return processes_; }
     [[nodiscard]] bool alone() const { return processes_ == 1; }
+    /// Counts from now on.
+    void count(Traffic &traffic) { traffic_ = &traffic; }
     /// Whether this process says what that one has: itself, and one that is absent.
     [[nodiscard]] virtual bool speaks_for(Process process) const { return process == self_; }
 
@@ -45,8 +48,12 @@ protected:
     [[nodiscard]] virtual Blob receive(const CallHash &call, Process from, Blob expected) const = 0;
 
 private:
+    void tell(const CallHash &call, std::span<const Process> to, const Blob &blob) const;
+    [[nodiscard]] Blob hear(const CallHash &call, Process from, Blob expected) const;
+
     const Process self_;
     const Process processes_;
+    Traffic *traffic_ = nullptr;  ///< null: nobody counts
 };
 
 }  // namespace cldist::cluster

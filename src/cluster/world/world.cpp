@@ -1,8 +1,13 @@
 #include "cluster/world/world.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -10,9 +15,11 @@
 #include "base/forks.hpp"
 #include "base/log.hpp"
 #include "cluster/objects/lock.hpp"
+#include "cluster/world/account.hpp"
 #include "cluster/world/device_choice.hpp"
 #include "cluster/world/mpi_job.hpp"
 #include "cluster/world/native_icds.hpp"
+#include "cluster/world/simulated_job.hpp"
 #include "events/failure_probe.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/profile_file.hpp"
@@ -59,23 +66,31 @@ void pack(Packer &packer, const AdviceForRoutes &advice) {
     }
 }
 
-AdviceForRoutes unpack_advice(Unpacker &unpacker) {
-    AdviceForRoutes advice;
-    for (const Route route : message_routes)
-        if (unpacker.get<bool>()) advice.at(static_cast<std::size_t>(route)) = unpacker.get<Advice>();
+// Some KiB, for those that have a profile.
+std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
+    std::shared_ptr<AdviceForRoutes> advice;
+    for (const Route route : message_routes) {
+        if (!unpacker.get<bool>()) continue;
+        if (advice == nullptr) advice = std::make_shared<AdviceForRoutes>();
+        advice->at(static_cast<std::size_t>(route)) = unpacker.get<Advice>();
+    }
     return advice;
 }
+
+bool is_simulated() { return config().simulate.processes != 0; }
+bool is_counted() { return is_simulated() || !config().counts.empty(); }
 
 }  // namespace
 
 bool World::is_wanted() {
     for (const char *const name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
         if (std::getenv(name) != nullptr) return true;
-    return config().cluster == Switch::on;
+    return config().cluster == Switch::on || is_simulated();
 }
 
 World &World::join() {
-    static World &world = begin(*new MpiJob);
+    const Simulation &simulation = config().simulate;
+    static World &world = is_simulated() ? begin(*new SimulatedJob(simulation)) : begin(*new MpiJob);
     return world;
 }
 
@@ -89,9 +104,11 @@ World &World::begin(Job &job) {
 World::World(Job &job)
     : job_(job),
       agreement_(job_.agreement()),
+      counters_(is_counted() ? std::make_unique<Counters>(job_) : nullptr),
       found_(find_devices(job_)),
       schedule_(Topology(found_.hosts, found_.processes), self()),
-      executor_(schedule_, self(), job_.transport(), found_.memories) {
+      executor_(schedule_, self(), counters_ != nullptr ? counters_->transport : job_.transport(), found_.memories) {
+    if (counters_ != nullptr) executor_.count_memory();
     if (!alone()) job_.compare(calls_);
     std::atexit([] {
         if (!in_forked_child()) World::get().end();
@@ -153,6 +170,7 @@ World::Found World::find_devices(Job &job) {
 
 // What others still need of this process is done before MPI ends.
 void World::end() {
+    const std::uint64_t calls = calls_.last().number;
     if (!alone()) {
         calls_.record<program_end>();
         job_.finish_comparison();
@@ -161,7 +179,35 @@ void World::end() {
     stop_callbacks();
     if (found_.memories.size() > 1) abandon_user_events();
     executor_.finish_all();
+    if (counters_ != nullptr) write_account(calls);
     job_.end();
+}
+
+void World::write_account(std::uint64_t calls) const {
+    constexpr std::array kinds{"platforms", "devices",  "contexts", "queues", "memory",
+                               "samplers",  "programs", "kernels",  "events"};
+    Account account{self(),
+                    agreement_.processes(),
+                    is_simulated(),
+                    calls,
+                    executor_.commands(),
+                    counters_->traffic.peers(),
+                    static_cast<double>(now_ns() - begin_ns_) * 1e-9,
+                    static_cast<double>(std::clock() - begin_clock_) / CLOCKS_PER_SEC,
+                    {}};
+    {
+        const Locked lock;
+        for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+            account.objects.emplace_back(kinds.at(kind), object_counts.at(kind));
+    }
+    const std::string text = text_of(account);
+    const std::string &name = config().counts;
+    const bool to_file = !name.empty() && name != "-";
+    // Other processes write to the same file.
+    const int file = to_file ? open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : STDERR_FILENO;
+    if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        log_error("CLDIST_COUNTS={}: {}", name, std::strerror(errno));
+    if (to_file && file >= 0) close(file);
 }
 
 }  // namespace cldist::cluster

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <ctime>
+#include <memory>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "cluster/calls/call_log.hpp"
+#include "cluster/execution/counted_transport.hpp"
 #include "cluster/execution/executor.hpp"
 #include "cluster/objects/device.hpp"
 #include "cluster/schedule/schedule.hpp"
@@ -45,15 +49,27 @@ private:
         std::vector<Ref<DeviceObject>> devices;
     };
 
+    struct Counters {
+        explicit Counters(Job &job) : traffic(job.agreement().processes()), transport(job.transport(), traffic) {
+            job.agreement().count(traffic);
+        }
+        Traffic traffic;
+        CountedTransport transport;
+    };
+
     explicit World(Job &job);
     static World &join();
+    void write_account(std::uint64_t calls) const;
     static Found find_devices(Job &job);
     void end();
 
     static inline std::atomic<World *> world_ = nullptr;
 
+    const std::uint64_t begin_ns_ = now_ns();
+    const std::clock_t begin_clock_ = std::clock();
     Job &job_;
     const Agreement &agreement_;
+    const std::unique_ptr<Counters> counters_;  // null: nobody counts
     Found found_;
     Schedule schedule_;
     Executor executor_;

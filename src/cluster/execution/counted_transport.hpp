@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "cluster/execution/traffic.hpp"
+#include "cluster/execution/transport.hpp"
+
+namespace cldist::cluster {
+
+/// Counts what another transport carries to and from other processes.
+class CountedTransport final : public Transport {
+public:
+    /// Both must outlive it.
+    CountedTransport(Transport &carrier, Traffic &traffic) : carrier_(carrier), traffic_(traffic) {}
+
+    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
+                                        const Link &link) override {
+        if (!link.in_process && direction == Direction::send) traffic_.sent(message.peer, Carries::data, range.size);
+        if (!link.in_process && direction == Direction::recv)
+            traffic_.received(message.peer, Carries::data, range.size);
+        return carrier_.transfer(std::move(range), direction, message, link);
+    }
+    std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override {
+        traffic_.sent(message.peer, Carries::end, sizeof(EndMessage));
+        return carrier_.send_status(message, std::move(times));
+    }
+    std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) override {
+        traffic_.received(message.peer, Carries::end, sizeof(EndMessage));
+        return carrier_.receive_status(message, std::move(ending));
+    }
+    std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
+                                     TimesOfCommand times, bool by_caller) override {
+        const std::size_t bytes = result.size + (times ? sizeof(Times) : 0);
+        if (relay.from) traffic_.received(relay.from->peer, Carries::result, bytes);
+        for (const Message &to : relay.to) traffic_.sent(to.peer, Carries::result, bytes);
+        return carrier_.relay(std::move(result), relay, std::move(ending), std::move(times), by_caller);
+    }
+    [[nodiscard]] bool reaches_itself() const override { return carrier_.reaches_itself(); }
+    Engine &engine() override { return carrier_.engine(); }
+    void drive(cldist::Command &command) override { carrier_.drive(command); }
+
+private:
+    Transport &carrier_;
+    Traffic &traffic_;
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "base/config.hpp"
+#include "cluster/world/job.hpp"
+
+namespace cldist::cluster {
+
+/// What the others would say is what this process says.
+class AbsentOthers final : public Agreement {
+public:
+    using Agreement::Agreement;
+    [[nodiscard]] bool speaks_for(Process) const override { return true; }
+
+protected:
+    void send(const CallHash &, std::span<const Process>, const Blob &) const override {}
+    [[nodiscard]] Blob receive(const CallHash &, Process, Blob expected) const override { return expected; }
+};
+
+/// Carries nothing: what is sent is dropped, what is received are zeros, at once, and all commands of others end well.
+class NoTransport final : public Transport {
+public:
+    NoTransport();
+
+    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
+                                        const Link &link) override;
+    std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override;
+    std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) override;
+    std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
+                                     TimesOfCommand times, bool by_caller) override;
+    [[nodiscard]] bool reaches_itself() const override { return false; }
+    Engine &engine() override { return engine_; }
+    void drive(cldist::Command &command) override;
+
+private:
+    Engine &engine_;
+};
+
+/// One process plays one of many, without MPI; the others are absent, and have the same devices.
+class SimulatedJob final : public Job {
+public:
+    explicit SimulatedJob(const Simulation &simulation);
+
+    Agreement &agreement() override { return agreement_; }
+    Transport &transport() override { return transport_; }
+    [[nodiscard]] Place place_of(Process process) const override;
+    void compare(CallLog &) override {}
+    void finish_comparison() override {}
+    void end() override {}
+
+private:
+    const Simulation simulation_;
+    AbsentOthers agreement_;
+    NoTransport transport_;
+};
+
+}  // namespace cldist::cluster
