@@ -15,7 +15,11 @@ struct WaitList {
 };
 
 /// The checked wait list of a command of `context`.
-std::vector<EventObject *> wait_list_of(const WaitList &list, const ContextObject &context);
+std::vector<EventObject *> checked_wait_list(const WaitList &list, const ContextObject &context);
+inline std::vector<EventObject *> wait_list_of(const WaitList &list, const ContextObject &context) {
+    if (list.count == 0 && list.events == nullptr) return {};
+    return checked_wait_list(list, context);
+}
 
 /// Writes the program's event.
 inline void give(const Ref<EventObject> &object, cl_event *event) {

@@ -90,7 +90,7 @@ void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const Wai
 
 }  // namespace
 
-std::vector<EventObject *> wait_list_of(const WaitList &list, const ContextObject &context) {
+std::vector<EventObject *> checked_wait_list(const WaitList &list, const ContextObject &context) {
     require((list.count == 0) == (list.events == nullptr), CL_INVALID_EVENT_WAIT_LIST,
             "num_events_in_wait_list and event_wait_list don't go together");
     std::vector<EventObject *> events;

@@ -313,22 +313,22 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
             "queue and kernel are not of one context");
     require(kernel.program->has_executable_for(*queue.device), CL_INVALID_PROGRAM_EXECUTABLE,
             "the kernel's program was not built for the queue's device");
+    static std::vector<Access> accesses;
+    accesses.clear();
+    bool of_one_context = true;
     for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
         const KernelObject::Argument &argument = kernel.arguments[i];
         if (!argument.set) fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set", i);
-        if (argument.memory.gone() || argument.sampler.gone())
+        MemObject *const memory = argument.memory.get();
+        if ((memory == nullptr && argument.memory.gone()) || argument.sampler.gone())
             fail(CL_INVALID_KERNEL_ARGS, "the memory object or sampler that argument {} was set to is gone", i);
+        if (memory == nullptr) continue;
+        of_one_context = of_one_context && memory->context.get() == queue.context.get();
+        accesses.push_back(kernel.access(i, *memory));
     }
     check_range(kernel, *queue.device, dimensions, offset, global, local);
     const auto waits = wait_list_of(list, *queue.context);
-    for (const auto &argument : kernel.arguments)
-        if (const MemObject *const memory = argument.memory.get(); memory != nullptr)
-            require(memory->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
-                    "an argument is of another context");
-
-    static std::vector<Access> accesses;
-    accesses.clear();
-    kernel.add_accesses(accesses);
+    require(of_one_context, CL_INVALID_CONTEXT, "an argument is of another context");
     enqueue({queue, type, accesses, waits}, list.event, [&](Enqueued &, const Waits &w) {
         return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
                                       local, w.count, w.events, w.event);

@@ -203,6 +203,8 @@ Place place_of(const Enqueued &command) {
     return command.type == CL_COMMAND_MARKER && behind_all ? Place::behind_all : Place::unordered;
 }
 
+bool is_nothing(const Promise &promise) { return promise.landed == nullptr && promise.incoming == nullptr; }
+
 constexpr auto join = [](const Promise &a, const Promise &b) {
     return Promise{both(a.landed, b.landed), both(a.incoming, b.incoming)};
 };
@@ -218,12 +220,7 @@ Promise Executor::promised_before(const Enqueued &command) const {
 // What the command's end promises; `own` is its result.
 Promise Executor::promise(const Enqueued &command, Promise own) {
     QueuePromises<Promise> &queue = command.queue.promises;
-    const auto is_nothing = [](const Promise &promise) {
-        return promise.landed == nullptr && promise.incoming == nullptr;
-    };
-    const bool nothing = promised_.empty() && command.behind == nullptr && is_nothing(own) && is_nothing(queue.all) &&
-                         is_nothing(queue.before);
-    if (nothing) return {};
+    if (adds_nothing(command) && is_nothing(own) && is_nothing(queue.all) && is_nothing(queue.before)) return {};
     if (command.behind != nullptr) promised_.push_back({command.behind, {}});
     return promise_of_next(queue, place_of(command), std::move(own), std::span<const Promise>(promised_), join);
 }
@@ -304,6 +301,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     const bool lands = native_ && command.staging != nullptr && command.result.size > 0;
     const bool passes_result =
         lands || (decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
+    if (!native_ && !passes_result && !event_wanted && adds_nothing(command)) return {};
     for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) end_alike(*stand_in.ending, stand_in.event.get());
     // What failed meanwhile may have done so before the platform looked: the command may never end.
     if (native_ && !poisoned_ && first_failure(waits_) < 0) {
@@ -330,7 +328,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         end_with(native_event_.get(), own.incoming);
     }
     if (!event_wanted && !passes_result) {
-        if (promises()) promise(command, std::move(own));
+        if (promises() && !(adds_nothing(command) && is_nothing(own))) promise(command, std::move(own));
         return {};
     }
 

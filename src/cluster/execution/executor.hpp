@@ -148,6 +148,10 @@ private:
     void send_completion(EventObject &event, const Message &message);
     std::shared_ptr<Ending> pass_result(Enqueued &command, EventObject &event, const std::shared_ptr<Ending> &earlier);
     Promise promise(const Enqueued &command, Promise own);
+    /// Without a result, what the queue's ends promise stays as it is.
+    [[nodiscard]] bool adds_nothing(const Enqueued &command) const {
+        return promised_.empty() && command.behind == nullptr && command.type != CL_COMMAND_BARRIER;
+    }
     [[nodiscard]] Promise promised_before(const Enqueued &command) const;
     void wait_natively(const std::shared_ptr<Ending> &ending, Space &space);
     bool keep_open(const std::byte *data, std::size_t size, const std::shared_ptr<Ending> &landed);

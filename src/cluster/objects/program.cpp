@@ -87,13 +87,9 @@ bool KernelObject::reads_only(cl_uint index, const MemObject &memory) const {
     return known.address == CL_KERNEL_ARG_ADDRESS_CONSTANT || (known.type_qualifier & CL_KERNEL_ARG_TYPE_CONST) != 0;
 }
 
-void KernelObject::add_accesses(std::vector<Access> &accesses) const {
-    for (cl_uint i = 0; i < arguments.size(); ++i) {
-        MemObject *const memory = arguments[i].memory.get();
-        if (memory == nullptr) continue;
-        // It may leave some bytes as they were.
-        accesses.push_back(memory->whole(reads_only(i, *memory) ? AccessMode::read : AccessMode::read_write));
-    }
+Access KernelObject::access(cl_uint index, MemObject &memory) const {
+    // It may leave some bytes as they were.
+    return memory.whole(reads_only(index, memory) ? AccessMode::read : AccessMode::read_write);
 }
 
 KernelObject::Native &KernelObject::native_entry(Space &space) {

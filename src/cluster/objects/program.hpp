@@ -106,8 +106,8 @@ public:
 
     /// The native kernel with all arguments set. Throws an Error if the native platform refuses one.
     cl_kernel native(Space &space);
-    /// What the kernel does with memory objects.
-    void add_accesses(std::vector<Access> &accesses) const;
+    /// What the kernel does with the memory object that is its argument.
+    [[nodiscard]] Access access(cl_uint index, MemObject &memory) const;
 
     const Ref<ProgramObject> program;
     const std::shared_ptr<const KernelInfo> info;
