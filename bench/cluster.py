@@ -99,6 +99,24 @@ def print_calls(times):
         print(f"| {call} | {native:.0f} | {one:.0f} | {statistics.median(b / a for a, b in zip(both[0], both[1])):.2f} |")
 
 
+def measure_attached(rounds, counts):
+    """Nanoseconds of commands on the other one of two processes, by the number of all devices."""
+    times = {}
+    for _ in range(rounds):
+        for count in counts:
+            output = run(["bench/cluster_attached"], 2, POCL_DEVICES=" ".join(["basic"] * (count // 2)))
+            for line in output.splitlines():
+                entry = json.loads(line)
+                times.setdefault(entry["call"], {}).setdefault(count, []).append(entry["ns"])
+    return times
+
+
+def print_attached(times, counts):
+    print(f"\n| on another process's device, ns | {' | '.join(f'{n} devices' for n in counts)} |\n|---|{'---|' * len(counts)}")
+    for call, both in times.items():
+        print(f"| {call} | {' | '.join(f'{statistics.median(both[n]):.0f}' for n in counts)} |")
+
+
 def measure_copies(rounds, sizes):
     """Microseconds of a copy, by (devices, bytes): in one native process (PoCL shown as often), and in as many processes."""
     times = {}
@@ -124,6 +142,7 @@ def main():
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="the first has to be 1")
     parser.add_argument("--copies", type=int, nargs="*", default=[2, 4, 8], help="numbers of devices to copy 16 bytes among")
     parser.add_argument("--sizes", type=int, nargs="*", default=[1 << 18, 1 << 20, 1 << 24, 1 << 26], help="bytes to copy between two devices")
+    parser.add_argument("--attached", type=int, nargs="*", default=[2, 64], help="numbers of devices, for commands on attached buffers")
     parser.add_argument("--no-programs", action="store_true", help="calls and copies only")
     parser.add_argument("--only", nargs="+", choices=PROGRAMS, help="of the programs, these")
     parser.add_argument("--gpu", action="store_true", help="sizes for GPUs")
@@ -141,6 +160,8 @@ def main():
     if not arguments.no_calls:
         results["calls"] = measure_calls(arguments.rounds)
         print_calls(results["calls"])
+        results["attached"] = measure_attached(arguments.rounds, arguments.attached)
+        print_attached(results["attached"], arguments.attached)
         copies = measure_copies(arguments.rounds, [(n, 16) for n in arguments.copies] + [(2, size) for size in arguments.sizes])
         results["copies"] = [{"devices": n, "bytes": size, "us": both} for (n, size), both in copies.items()]
         print_copies(copies)

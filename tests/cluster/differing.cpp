@@ -1,5 +1,6 @@
 // Rank 0 makes one call, or several, where the others make another: the first two arguments say which. Plain OpenCL.
 #include <CL/cl.h>
+#include <CL/cl_ext_attach.h>
 
 #include <array>
 #include <cstdio>
@@ -78,6 +79,12 @@ void fill(objects &cl, const cl_event *wait_list, std::size_t offset = 0) {
     clEnqueueFillBuffer(cl.last, cl.buffers[0], "1234", 4, offset, size / 2, wait_list != nullptr ? 1 : 0, wait_list,
                         nullptr);
 }
+// A command that the first process leaves out.
+void fill_attached(objects &cl, std::size_t offset) {
+    check(clAttachBufferToDevice(cl.buffers[0], cl.devices.back()), "clAttachBufferToDevice");
+    fill(cl, nullptr, offset);
+    clFinish(cl.first);
+}
 void read_rect(objects &cl, std::size_t buffer_pitch, std::size_t host_pitch) {
     const std::array<std::size_t, 3> region{64, 8, 1};
     clEnqueueReadBufferRect(cl.last, cl.buffers[0], CL_TRUE, zeros.data(), zeros.data(), region.data(), buffer_pitch, 0,
@@ -155,6 +162,8 @@ const std::map<std::string, std::function<void(objects &)>> ways = {
     {"fill-behind", [](objects &cl) { fill(cl, cl.events.data()); }},
     {"fill-behind-2", [](objects &cl) { fill(cl, &cl.events[1]); }},
     {"fill-elsewhere", [](objects &cl) { fill(cl, nullptr, 4); }},
+    {"fill-attached", [](objects &cl) { fill_attached(cl, 0); }},
+    {"fill-attached-elsewhere", [](objects &cl) { fill_attached(cl, 4); }},
     {"source", [](objects &cl) { cl.make_program("kernel void k(global int *a) { a[0] = 1; }"); }},
     {"source-2", [](objects &cl) { cl.make_program("kernel void k(global int *a) { a[0] = 2; }"); }},
     {"migration", [](objects &cl) { clEnqueueMigrateMemObjects(cl.last, 1, &cl.buffers[0], 0, 0, nullptr, nullptr); }},

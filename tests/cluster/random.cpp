@@ -6,6 +6,7 @@
 //
 // Every process runs the same commands: all that is random comes from the seed. A sequence that goes wrong is printed.
 #include <CL/cl.h>
+#include <CL/cl_ext_attach.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,7 +85,7 @@ public:
     /// With commands that fail, if `fails`.
     sequence(cl_context context, const std::vector<cl_device_id> &devices, cl_program program, unsigned long seed,
              bool fails)
-        : context_(context), fails_(fails), random_(seed) {
+        : context_(context), devices_(devices), fails_(fails), random_(seed) {
         current_seed = seed;
         current_commands = &text_;
         std::array<char, 128> vendor{};
@@ -116,6 +117,8 @@ public:
     /// Returns whether all that was read is right.
     bool run() {
         const std::size_t steps = 1 + any(30);
+        // Commands that processes leave out take buffers that are all attached.
+        for (std::size_t n = one_in(2) ? 0 : 2 * models_.size(); n > 0; --n) attach();
         for (std::size_t n = 0; n < steps && well_; ++n) step();
         for (const auto &queue : queues_) wait([&] { check(clFinish(queue.handle), "clFinish"); });
         for (const pending_read &read : reads_) compare(*read.found, *read.wanted, read.what);
@@ -384,7 +387,7 @@ private:
     }
 
     void step() {
-        switch (any(fails_ ? 16 : 14)) {
+        switch (any(fails_ ? 18 : 16)) {
             case 0:
             case 1: return write();
             case 2:
@@ -399,9 +402,22 @@ private:
             case 11: return read_and_wait();
             case 12: return map_unseen();
             case 13: return copy_and_free();
-            case 14:
-            case 15: return fail();
-            default: return run_every_third();
+            case 14: return run_every_third();
+            case 15: return attach();
+            default: return fail();
+        }
+    }
+
+    /// In the order of enqueues: nobody waits for it.
+    void attach() {
+        const std::size_t m = any(models_.size());
+        if (one_in(4)) {
+            text_ += "detach buffer " + std::to_string(m) + "\n";
+            check(clDetachBuffer(memory_[m].handle), "clDetachBuffer");
+        } else {
+            const std::size_t device = any(devices_.size());
+            text_ += "attach buffer " + std::to_string(m) + " to device " + std::to_string(device) + "\n";
+            check(clAttachBufferToDevice(memory_[m].handle, devices_[device]), "clAttachBufferToDevice");
         }
     }
 
@@ -696,6 +712,7 @@ private:
     }
 
     const cl_context context_;
+    const std::vector<cl_device_id> &devices_;
     const bool fails_;
     bool nvidia_ = false;
 

@@ -68,6 +68,8 @@ std::string describe(const Program &program) {
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
         const Call &call = program.calls[k];
         text += "\n  " + std::to_string(k) + ": device " + std::to_string(call.device);
+        if (call.attach) text += ", is attached " + std::to_string(*call.attach);
+        if (call.detach) text += ", detaches " + std::to_string(*call.detach);
         if (call.queue != unordered) text += ", queue " + std::to_string(call.queue);
         for (const Access &access : call.accesses) {
             text += access.mode == AccessMode::read ? ", reads " : writes_byte(access, 1) ? ", writes " : ", changes ";
@@ -94,6 +96,7 @@ struct Graph::Expected {
         for (const Program::Buffer &buffer : p.buffers) {
             const bool defined = buffer.contents == Contents::everywhere;
             holders.emplace_back(buffer.size, defined ? everybody : 0);
+            homes.emplace_back();
             cells.emplace_back(buffer.size, defined ? 0 : garbage);
         }
     }
@@ -108,9 +111,18 @@ struct Graph::Expected {
 
     /// The transfers of a call are the ones that it needs, each from a nearest holder.
     void check_transfers(const Call &call, std::map<std::pair<BufferId, std::size_t>, Device> sources) {
+        std::set<std::pair<BufferId, std::size_t>> from_home;
         for (const Access &access : call.accesses) {
             if (!reads(access)) continue;
+            const auto home = homes[access.buffer];
             for (std::size_t at = access.begin; at < access.end; ++at) {
+                if (home && *home == call.device) break;
+                if (home) {
+                    const auto found = sources.find({access.buffer, at});
+                    require(found != sources.end() && found->second == *home, "a byte does not come from its home");
+                    from_home.insert(found->first);
+                    continue;
+                }
                 Mask &mask = holders[access.buffer][at];
                 if (mask == 0 || has(mask, call.device)) continue;
                 const auto found = sources.find({access.buffer, at});
@@ -125,14 +137,34 @@ struct Graph::Expected {
                 mask |= Mask{1} << call.device;
             }
         }
+        for (const auto &byte : from_home) sources.erase(byte);
         require(sources.empty(), "a copy of what the device has, or does not read");
+    }
+
+    /// What goes to where buffers are attached is what the call writes elsewhere.
+    void check_write_backs(const Call &call, const std::set<std::pair<BufferId, std::size_t>> &written) const {
+        std::set<std::pair<BufferId, std::size_t>> wanted;
+        for (const Access &access : call.accesses)
+            for (std::size_t at = access.begin; at < access.end && writes(access); ++at)
+                if (homes[access.buffer].value_or(call.device) != call.device) wanted.emplace(access.buffer, at);
+        require(written == wanted, "other bytes go to their home than are written elsewhere");
+    }
+
+    void attach(BufferId buffer, Device device, std::map<std::pair<BufferId, std::size_t>, Device> sources) {
+        homes[buffer].reset();
+        Call whole;
+        whole.device = device;
+        whole.accesses = {{buffer, 0, holders[buffer].size(), AccessMode::read}};
+        check_transfers(whole, std::move(sources));
+        std::fill(holders[buffer].begin(), holders[buffer].end(), Mask{1} << device);
+        homes[buffer] = device;
     }
 
     /// Of a call that fails, what it was to write is undefined.
     void write(const Call &call, Cell value) {
         for (const Access &access : call.accesses) {
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at) {
-                holders[access.buffer][at] = Mask{1} << call.device;
+                holders[access.buffer][at] = Mask{1} << homes[access.buffer].value_or(call.device);
                 if (writes_byte(access, at)) cells[access.buffer][at] = value;
             }
         }
@@ -163,6 +195,7 @@ struct Graph::Expected {
     const Program &program;
     std::vector<std::vector<Mask>> holders;  // buffer, byte
     std::vector<std::vector<Cell>> cells;
+    std::vector<std::optional<Device>> homes;  // that buffers are attached to
 };
 
 std::size_t Graph::add(Node node) {
@@ -260,6 +293,73 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         }
     };
 
+    // A transfer to `target`; where its bytes come from.
+    const auto take = [&](Process p, std::size_t k, const Transfer &transfer, Device target,
+                          std::map<std::pair<BufferId, std::size_t>, Device> &sources) {
+        Node node{Node::Kind::copy, p, k, transfer.buffer, transfer.begin, transfer.end, transfer.source,
+                  transfer.target};
+        node.before = steps_of(p, transfer.after);
+        if (transfer.kind == Transfer::Kind::send) node.kind = Node::Kind::send;
+        if (transfer.kind == Transfer::Kind::receive) node.kind = Node::Kind::receive;
+        require(transfer.begin < transfer.end, "an empty transfer");
+        require(transfer.target == target, "a transfer to another device");
+        const bool gives = program.process_of_device[transfer.source] == p;
+        const bool gets = program.process_of_device[target] == p;
+        require(gives == (node.kind != Node::Kind::receive), "a process gives what it does not have");
+        require(gets == (node.kind != Node::Kind::send), "a process gets what it does not need");
+        const std::size_t number = add_to(p, std::move(node));
+        require(steps.emplace(std::tuple(p, transfer.step.command, transfer.step.part), number).second,
+                "two steps of one name");
+        if (transfer.kind == Transfer::Kind::send) send(p, transfer.message, number);
+        if (transfer.kind == Transfer::Kind::receive) awaited.push_back({p, transfer.message, number});
+        if (transfer.kind == Transfer::Kind::send) return;
+        ++transfers_;
+        for (std::size_t at = transfer.begin; at < transfer.end; ++at) {
+            const bool is_new = sources.insert_or_assign({transfer.buffer, at}, transfer.source).second;
+            require(is_new || expected.homes[transfer.buffer], "a byte comes twice");
+        }
+    };
+    const auto match_messages = [&] {
+        for (const auto &[process, message, node] : awaited) {
+            const auto found = messages.find({message.peer, process, message.number});
+            require(found != messages.end(), "a process waits for a message that nobody sends");
+            const std::size_t from = found->second;
+            const Node &a = nodes_[from];
+            Node &b = nodes_[node];
+            require((a.kind == Node::Kind::send && b.kind == Node::Kind::receive) ||
+                        (a.kind == Node::Kind::tell && b.kind == Node::Kind::hear),
+                    "the ends of a message are of different kinds");
+            require(std::tie(a.call, a.buffer, a.begin, a.end, a.source, a.target) ==
+                        std::tie(b.call, b.buffer, b.begin, b.end, b.source, b.target),
+                    "the ends of a message are of different opinion");
+            b.peer = from;
+            b.before.push_back(from);
+            messages.erase(found);
+        }
+        awaited.clear();
+        require(messages.empty(), "a message that nobody receives");
+    };
+
+    // The number of each command in each process, and who has an event.
+    std::vector<std::vector<CommandId>> ids(processes, std::vector<CommandId>(program.calls.size()));
+    std::vector<CommandId> last(processes);
+    const auto call_of = [&](Process p, CommandId id) {
+        return static_cast<std::size_t>(std::find(ids[p].begin(), ids[p].end(), id) - ids[p].begin());
+    };
+    std::vector<bool> has_event(program.calls.size());
+    for (const Call &call : program.calls)
+        for (const std::size_t wait : call.waits) has_event[wait] = true;
+    const auto is_left_out = [&](Process p, std::size_t k) {
+        const Call &call = program.calls[k];
+        if (program.process_of_device[call.device] == p || call.accesses.empty() || !call.waits.empty() ||
+            call.result_to_all || call.blocking || has_event[k])
+            return false;
+        return std::all_of(call.accesses.begin(), call.accesses.end(), [&](const Access &access) {
+            const auto home = expected.homes[access.buffer];
+            return home && program.process_of_device[*home] != p;
+        });
+    };
+
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
         const Call &call = program.calls[k];
         const Process owner = program.process_of_device[call.device];
@@ -270,7 +370,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 if (nodes_[n].process == p) finish.before.push_back(n);
             }
             gate[p] = add(std::move(finish));
-            schedules[p].over(k + 1);
+            schedules[p].over(last[p] + 1);
         }
 
         // What one device shows, and who must be told.
@@ -282,6 +382,20 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 defined_[k].push_back(expected.cells[access.buffer][at] != garbage);
             }
         }
+        if (call.attach || call.detach) {
+            std::map<std::pair<BufferId, std::size_t>, Device> from;
+            for (Process p = 0; p < processes; ++p) {
+                if (call.detach) schedules[p].detach(*call.detach);
+                if (!call.attach) continue;
+                const Decisions &d = schedules[p].attach(*call.attach, call.device);
+                for (const Transfer &transfer : d.transfers) take(p, k, transfer, call.device, from);
+                ++last[p];
+            }
+            match_messages();
+            if (call.attach) expected.attach(*call.attach, call.device, std::move(from));
+            if (call.detach) expected.homes[*call.detach].reset();
+            continue;
+        }
         std::size_t to_tell = 0;
         for (const std::size_t wait : call.waits) {
             const bool knows = told_all[wait] || program.process_of_device[program.calls[wait].device] == owner;
@@ -289,19 +403,26 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         }
 
         std::map<std::pair<BufferId, std::size_t>, Device> sources;
+        std::set<std::pair<BufferId, std::size_t>> written_back;
         std::size_t completions_sent = 0;
         std::size_t completions_awaited = 0;
         for (Process p = 0; p < processes; ++p) {
+            if (is_left_out(p, k)) {
+                ++left_out_;
+                continue;
+            }
             std::vector<Event *> waits;
             for (const std::size_t wait : call.waits) waits.push_back(&events[p][wait]);
             const Decisions &d =
                 schedules[p].decide({call.device, call.queue, call.accesses, waits, call.result_to_all});
-            require(d.event.command == k + 1 && d.event.process == owner, "a command has another name");
+            require(d.event.command > last[p] && d.event.process == owner, "a command has another name");
+            ids[p][k] = d.event.command;
+            last[p] = d.event.command + (d.write_backs.empty() ? 0 : 1);
             require(d.actual == (p == owner), "a command is enqueued where it should not be, or not where it should");
             events[p][k] = d.event;
 
             for (const Completion &completion : d.completions_sent) {
-                const std::size_t about = completion.command - 1;
+                const std::size_t about = call_of(p, completion.command);
                 require(program.process_of_device[program.calls[about].device] == p, "a completion by another process");
                 require(completion.message.peer == owner, "a completion for who does not wait");
                 send(p, completion.message,
@@ -313,37 +434,14 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 ++completions_sent;
             }
             for (const Completion &completion : d.completions_awaited) {
-                const std::size_t about = completion.command - 1;
+                const std::size_t about = call_of(p, completion.command);
                 const std::size_t node = add_to(p, {Node::Kind::hear, p, about});
                 require(known[p][about] == nobody, "a completion of what is known");
                 known[p][about] = node;
                 awaited.push_back({p, completion.message, node});
                 ++completions_awaited;
             }
-            for (const Transfer &transfer : d.transfers) {
-                Node node{Node::Kind::copy, p, k, transfer.buffer, transfer.begin, transfer.end, transfer.source,
-                          transfer.target};
-                node.before = steps_of(p, transfer.after);
-                if (transfer.kind == Transfer::Kind::send) node.kind = Node::Kind::send;
-                if (transfer.kind == Transfer::Kind::receive) node.kind = Node::Kind::receive;
-                require(transfer.begin < transfer.end, "an empty transfer");
-                require(transfer.target == call.device, "a transfer to another device");
-                const bool gives = program.process_of_device[transfer.source] == p;
-                require(gives == (node.kind != Node::Kind::receive), "a process gives what it does not have");
-                require((p == owner) == (node.kind != Node::Kind::send), "a process gets what it does not need");
-                const std::size_t number = add_to(p, std::move(node));
-                require(steps.emplace(std::tuple(p, transfer.step.command, transfer.step.part), number).second,
-                        "two steps of one name");
-                if (transfer.kind == Transfer::Kind::send) send(p, transfer.message, number);
-                if (transfer.kind == Transfer::Kind::receive) awaited.push_back({p, transfer.message, number});
-                if (transfer.kind != Transfer::Kind::send) {
-                    ++transfers_;
-                    for (std::size_t at = transfer.begin; at < transfer.end; ++at) {
-                        require(sources.emplace(std::pair(transfer.buffer, at), transfer.source).second,
-                                "a byte comes twice");
-                    }
-                }
-            }
+            for (const Transfer &transfer : d.transfers) take(p, k, transfer, call.device, sources);
             if (d.actual) {
                 Node node{Node::Kind::command, p, k};
                 std::vector<std::size_t> waited = steps_of(p, d.after);
@@ -371,10 +469,17 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                     queues[call.queue] = known[p][k];
                     over_in_queue[call.queue] = over;
                 }
-                steps.emplace(std::tuple(p, CommandId{k + 1}, 0U), over);
+                steps.emplace(std::tuple(p, ids[p][k], 0U), over);
                 if (call.result_to_all) landed[p][k].push_back(known[p][k]);
             } else {
                 require(d.after.empty(), "a command elsewhere waits");
+            }
+            for (const Transfer &transfer : d.write_backs) {
+                std::map<std::pair<BufferId, std::size_t>, Device> bytes;
+                require(transfer.source == call.device, "what is written elsewhere comes from another device");
+                take(p, k, transfer, expected.homes[transfer.buffer].value_or(~Device{0}), bytes);
+                for (const auto &[byte, source] : bytes) written_back.insert(byte);
+                ++write_backs_;
             }
             require(call.result_to_all || (!d.result.from && d.result.to.empty()), "a result nobody asked for");
             follow(p, d.result, k);
@@ -408,26 +513,9 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             told_all[k] = true;
         }
 
-        for (const auto &[process, message, node] : awaited) {
-            const auto found = messages.find({message.peer, process, message.number});
-            require(found != messages.end(), "a process waits for a message that nobody sends");
-            const std::size_t from = found->second;
-            const Node &a = nodes_[from];
-            Node &b = nodes_[node];
-            require((a.kind == Node::Kind::send && b.kind == Node::Kind::receive) ||
-                        (a.kind == Node::Kind::tell && b.kind == Node::Kind::hear),
-                    "the ends of a message are of different kinds");
-            require(std::tie(a.call, a.buffer, a.begin, a.end, a.source, a.target) ==
-                        std::tie(b.call, b.buffer, b.begin, b.end, b.source, b.target),
-                    "the ends of a message are of different opinion");
-            b.peer = from;
-            b.before.push_back(from);
-            messages.erase(found);
-        }
-        awaited.clear();
-        require(messages.empty(), "a message that nobody receives");
-
+        match_messages();
         expected.check_transfers(call, std::move(sources));
+        expected.check_write_backs(call, written_back);
         expected.write(call, failed_[k] ? garbage : static_cast<Cell>(k + 1));
     }
     for (const Schedule &schedule : schedules) expected.check_residency(schedule);

@@ -31,6 +31,9 @@ struct Call {
     std::vector<Process> finishes = {};  ///< processes that wait for all their own steps before this call
     bool fails = false;                  ///< at any time, as do those that wait for it: what it would do is not done
     Place place = Place::unordered;      ///< on its device's out-of-order queue, if it is not in an in-order one
+    /// This call is no command: it attaches that buffer to the device, or detaches it.
+    std::optional<BufferId> attach = {};
+    std::optional<BufferId> detach = {};
 };
 
 struct Program {
@@ -75,6 +78,9 @@ public:
     [[nodiscard]] std::size_t completions() const { return completions_; }
     [[nodiscard]] std::size_t promises() const { return promised_.size(); }
     [[nodiscard]] std::size_t failures() const;
+    [[nodiscard]] std::size_t write_backs() const { return write_backs_; }
+    /// Of commands by processes that have nothing to do with them.
+    [[nodiscard]] std::size_t left_out() const { return left_out_; }
 
     /// Two steps that use the same bytes of the same memory, one of which writes, are never at the same time; whoever
     /// is in a wait list ends before who waits for it. Where the host has waited it has all bytes that OpenCL then gives
@@ -114,6 +120,8 @@ private:
     std::vector<Promised> promised_;
     std::size_t transfers_ = 0;
     std::size_t completions_ = 0;
+    std::size_t write_backs_ = 0;
+    std::size_t left_out_ = 0;
 };
 
 }  // namespace cluster_model

@@ -87,8 +87,20 @@ void place(Program &program, bool all_apart) {
     program.process_of_device = all_apart ? std::vector<Process>{0, 1, 2} : std::vector<Process>{0, 0, 1};
 }
 
-/// Executes one in `step` of all programs of `length` commands, places and orders, in every order.
-void check_programs(std::size_t length, std::size_t step) {
+/// The same with the first buffer attached to a device before.
+Program with_home(Program program, Device device) {
+    Call attach;
+    attach.device = device;
+    attach.attach = 0;
+    for (Call &call : program.calls)
+        for (std::size_t &wait : call.waits) ++wait;
+    program.calls.insert(program.calls.begin(), attach);
+    return program;
+}
+
+/// Executes one in `step` of all programs of `length` commands, places and orders, in every order; with a buffer attached to
+/// `home` if it is given.
+void check_programs(std::size_t length, std::size_t step, std::optional<Device> home = {}) {
     std::size_t number = 0;
     std::size_t programs = 0;
     std::size_t choices = 0;
@@ -97,11 +109,11 @@ void check_programs(std::size_t length, std::size_t step) {
                                   Order::failures_in_order}) {
             for_each_program(length, [&](Program &program) {
                 // Where all are apart the rest is like one of these, but for hosts.
-                if (all_apart && program.calls[0].device != 0) return;
+                if (all_apart && !home && program.calls[0].device != 0) return;
                 if (number++ % step != 0) return;
                 place(program, all_apart);
                 set_order(program, order);
-                choices += check(program);
+                choices += check(home ? with_home(program, *home) : program);
                 ++programs;
             });
         }
@@ -145,10 +157,22 @@ Program random_program(std::mt19937_64 &random) {
         Call call;
         call.device = static_cast<Device>(random() % devices);
         // Two in-order queues on each device, and out-of-order ones.
+        if (random() % 8 == 0) {
+            const auto buffer = static_cast<BufferId>(random() % program.buffers.size());
+            if (random() % 3 > 0)
+                call.attach = buffer;
+            else
+                call.detach = buffer;
+            program.calls.push_back(std::move(call));
+            continue;
+        }
         const std::size_t queue = random() % 3;
         if (queue < 2) call.queue = static_cast<QueueId>(2 * call.device + queue);
         for (std::size_t a = random() % 4; a > 0; --a) call.accesses.push_back(random_access(program, random));
-        for (std::size_t w = random() % 4; w > 1 && k > 0; --w) call.waits.push_back(random() % k);
+        for (std::size_t w = random() % 4; w > 1 && k > 0; --w) {
+            const std::size_t wait = random() % k;
+            if (!program.calls[wait].attach && !program.calls[wait].detach) call.waits.push_back(wait);
+        }
         if (random() % 6 == 0) {
             call.result_to_all = true;
             for (Access &access : call.accesses) access.mode = AccessMode::read;
@@ -198,6 +222,10 @@ TEST_CASE("every order that three commands leave open shows each reader what one
 
 TEST_CASE("every order of four commands is right") { check_programs(4, in_long_version() ? 1 : 47); }
 
+TEST_CASE("every order of three commands is right where they use a buffer that is attached to a device") {
+    for (Device home = 0; home < 3; ++home) check_programs(3, in_long_version() ? 1 : 23, home);
+}
+
 TEST_CASE("random sequences of commands are right on any cluster") {
     const std::uint64_t sequences =
         in_long_version() ? std::strtoull(std::getenv(sequences_variable), nullptr, 10) : 20000;
@@ -205,6 +233,8 @@ TEST_CASE("random sequences of commands are right on any cluster") {
     std::size_t completions = 0;
     std::size_t failures = 0;
     std::size_t promises = 0;
+    std::size_t write_backs = 0;
+    std::size_t left_out = 0;
     for (std::uint64_t seed = 0; seed < sequences; ++seed) {
         std::mt19937_64 random(seed);
         const Program program = random_program(random);
@@ -216,6 +246,8 @@ TEST_CASE("random sequences of commands are right on any cluster") {
             completions += graph.completions();
             failures += graph.failures();
             promises += graph.promises();
+            write_backs += graph.write_backs();
+            left_out += graph.left_out();
         } catch (const std::string &what) {
             FAIL("seed " << seed << ": " << what << "\n" << describe(program));
         }
@@ -224,6 +256,8 @@ TEST_CASE("random sequences of commands are right on any cluster") {
     CHECK(completions > sequences / 2);
     CHECK(failures > sequences / 2);
     CHECK(promises > sequences / 2);
+    CHECK(write_backs > sequences / 8);
+    CHECK(left_out > sequences / 8);
 }
 
 TEST_CASE("only the two processes of a transfer have anything to do for a virtual command") {

@@ -40,6 +40,13 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
     return object.release()->handle();
 }
 
+MemObject &whole_buffer_of(cl_mem memory) {
+    MemObject &buffer = memory_of(memory);
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no buffer");
+    require(!buffer.parent, CL_INVALID_MEM_OBJECT, "the buffer is a sub-buffer: attach what it is a part of");
+    return buffer;
+}
+
 }  // namespace
 
 cl_mem_flags with_device_access(cl_mem_flags flags) { return flags != 0 ? flags : CL_MEM_READ_WRITE; }
@@ -109,6 +116,22 @@ cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
     if (parent.host_ptr != nullptr) object->host_ptr = at(parent.host_ptr, region.origin);
     parent.add_sub_buffer(*object);
     return object->handle();
+}
+
+void attach_buffer_to_device(cl_mem memory, cl_device_id device_handle) {
+    MemObject &buffer = whole_buffer_of(memory);
+    const DeviceObject &device = device_of(device_handle);
+    require(buffer.context->has(device), CL_INVALID_DEVICE, "the device is not one of the buffer's context");
+    executor().attach(buffer, device.memory);
+    // Who warns of such memory has to know of all that uses it.
+    const bool is_own_affair = (buffer.flags & CL_MEM_USE_HOST_PTR) != 0 || device.process == World::get().self();
+    buffer.set_home(is_own_affair ? Home::here : Home::elsewhere);
+}
+
+void detach_buffer(cl_mem memory) {
+    MemObject &buffer = whole_buffer_of(memory);
+    executor().detach(buffer);
+    buffer.set_home(Home::none);
 }
 
 void retain_mem_object(cl_mem memory) { memory_of(memory).retain(); }

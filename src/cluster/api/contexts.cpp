@@ -260,7 +260,7 @@ void flush(cl_command_queue queue) {
 void finish(cl_command_queue queue) {
     const Ref<QueueObject> held(&queue_of(queue));
     const auto before = held->finished;
-    if (!std::exchange(held->used, false)) {
+    if (!held->used.exchange(false)) {
         const Unlocked unlocked;
         if (before != nullptr) before->wait();  // another thread's
         return;

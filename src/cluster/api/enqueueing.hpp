@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cluster/objects/lock.hpp"
 #include "cluster/world/world.hpp"
 
 namespace cldist::cluster {
@@ -21,9 +22,16 @@ inline std::vector<EventObject *> wait_list_of(const WaitList &list, const Conte
     return checked_wait_list(list, context);
 }
 
+/// Whether a command is none of this process's affairs (home_of_command): then it is checked without the lock, and that is all.
+inline bool is_left_out() { return !api_mutex().held_here(); }
+inline void leave_out(QueueObject &queue) {
+    if (!queue.used.load(std::memory_order_relaxed)) queue.used.store(true, std::memory_order_relaxed);
+}
+
 /// Writes the program's event.
 inline void give(const Ref<EventObject> &object, cl_event *event) {
     if (event == nullptr) return;
+    object->number = World::get().next_number();
     object->retain();
     *event = object->handle();
 }

@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include <CL/cl_ext_attach.h>
 #include <CL/cl_icd.h>
 
 namespace cldist::cluster {
@@ -23,6 +24,7 @@ struct BodyOf<Object *(CL_API_CALL *)(Arguments...)> {
 
 #define CLDIST_CALL(function, entry, ...) BodyOf<decltype(cl_icd_dispatch::function)>::Type entry;
 #define CLDIST_PLAIN(function, entry, ...) std::remove_pointer_t<decltype(cl_icd_dispatch::function)> entry;
+#define CLDIST_EXTENSION(function, entry, ...) BodyOf<function##_fn>::Type entry;
 #define CLDIST_ABSENT(function)
 #include "cluster/calls/calls.def"
 

@@ -29,7 +29,7 @@ inline cl_int code_of_exception(std::string_view function) noexcept {
     }
 }
 
-/// OpenCL's function of a call whose entry point is `body`. What that, well or not, left to be called without the lock is
+/// OpenCL's function of a call whose entry point is `body`, which has the lock except for commands that are left out. What that, well or not, left to be called without the lock is
 /// called then.
 template <const Call &call, auto body>
 struct Entry;
@@ -40,8 +40,16 @@ struct Entry<call, body> {
     static cl_int CL_API_CALL opencl_function(Arguments... arguments) noexcept {
         cl_int code = CL_SUCCESS;
         try {
+            Home home = Home::none;
+            if constexpr (can_be_left_out<call>) {
+                home = home_of_command<call>(arguments...);
+                if (home != Home::none && record_aside<call>(home, arguments...)) {
+                    body(arguments...);
+                    return code;
+                }
+            }
             const Locked lock;
-            record<call>(arguments...);
+            if (home == Home::none) record<call>(arguments...);
             body(arguments...);
         } catch (...) {
             code = code_of_exception(call.function);

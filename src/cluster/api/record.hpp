@@ -179,18 +179,71 @@ bool is_compared(const First &first, const Rest &...) {
     return true;
 }
 
+/// Calls `use` with a number for each of a call's values.
+template <const Call &call, typename Use, typename... Arguments>
+[[gnu::always_inline]] inline void with_values(Use &&use, const Arguments &...arguments) {
+    const auto all = std::tie(arguments...);
+    [&]<std::size_t... i>(std::index_sequence<i...>) { use(compared<call, call.values[i]>(all)...); }
+    (std::make_index_sequence<call.value_count>());
+}
+
 /// Records a call for the comparison with other processes', if there are any.
 template <const Call &call, typename... Arguments>
 [[gnu::always_inline]] inline void record(const Arguments &...arguments) {
     if constexpr (call.comparison != Comparison::never) {
         World &world = World::get();
         if (world.alone() || !is_compared<call>(arguments...)) return;
-        const auto all = std::tie(arguments...);
-        [&]<std::size_t... i>(std::index_sequence<i...>) {
-            world.calls().record<call>(compared<call, call.values[i]>(all)...);
-        }
-        (std::make_index_sequence<call.value_count>());
+        with_values<call>([&](auto... values) { world.calls().template record<call>(values...); }, arguments...);
     }
+}
+
+/// Commands that a process may leave out that has nothing to do for them (CL/cl_ext_attach.h).
+template <const Call &call>
+inline constexpr bool can_be_left_out =
+    &call == &calls::clEnqueueNDRangeKernel || &call == &calls::clEnqueueTask || &call == &calls::clEnqueueCopyBuffer ||
+    &call == &calls::clEnqueueCopyBufferRect || &call == &calls::clEnqueueFillBuffer ||
+    &call == &calls::clEnqueueWriteBuffer || &call == &calls::clEnqueueWriteBufferRect;
+
+inline Home home_of(cl_mem h) {
+    MemObject *const object = MemObject::from(h);
+    return object != nullptr ? object->home() : Home::none;
+}
+inline Home home_of(cl_kernel h) {
+    KernelObject *const object = KernelObject::from(h);
+    return object != nullptr ? object->home() : Home::none;
+}
+
+/// Where what the command uses is attached; none if it waits, blocks or gives an event. The same in all processes, but for
+/// whose processes these are. Without the lock.
+template <const Call &call, typename... Arguments>
+[[gnu::always_inline]] inline Home home_of_command(const Arguments &...arguments) {
+    if (version_of_homes.load(std::memory_order_relaxed) == 0) return Home::none;
+    Home home = Home::elsewhere;
+    const auto take = [&]<std::size_t at, typename T>(std::integral_constant<std::size_t, at>, const T &value) {
+        constexpr std::string_view name = call.arguments[at].name;
+        if constexpr (std::is_same_v<T, cl_mem> || std::is_same_v<T, cl_kernel>)
+            home = home_of_both(home, home_of(value));
+        else if constexpr (std::is_same_v<T, cl_event *> || std::is_same_v<T, const cl_event *>)
+            home = value == nullptr ? home : Home::none;
+        else if constexpr (name == "num_events_in_wait_list" || name == "blocking_write")
+            home = value == T{} ? home : Home::none;
+    };
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+        (take(std::integral_constant<std::size_t, i>(), arguments), ...);
+    }
+    (std::make_index_sequence<call.count>());
+    return home;
+}
+
+/// A command for which that is not none: accounts for it. Returns whether there is nothing to do for it in this process.
+template <const Call &call, typename... Arguments>
+[[gnu::always_inline]] inline bool record_aside(Home home, cl_command_queue queue, const Arguments &...arguments) {
+    World &world = World::get();
+    if (world.alone()) return false;
+    with_values<call>([&](auto... values) { world.calls().template record_aside<call>(values...); }, queue,
+                      arguments...);
+    const QueueObject *const object = QueueObject::from(queue);
+    return home == Home::elsewhere && object != nullptr && !object->is_native();
 }
 
 }  // namespace cldist::cluster

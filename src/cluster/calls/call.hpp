@@ -153,6 +153,7 @@ constexpr Argument code(std::string_view name) { return {Kind::code, name}; }
 #define CLDIST_CALL(function, entry, comparison, ...) \
     inline constexpr Call function{#function, comparison, {__VA_ARGS__}};
 #define CLDIST_PLAIN(function, entry, ...) inline constexpr Call function{#function, never, {__VA_ARGS__}};
+#define CLDIST_EXTENSION CLDIST_CALL
 #define CLDIST_ABSENT(function)
 #include "cluster/calls/calls.def"
 

@@ -153,6 +153,7 @@ std::string difference_message(const Difference &difference, int rank_a, const s
         };
         message += account(rank_a, text_a, true) + ", " + account(rank_b, text_b, text_a == program_end.function) +
                    differing_arguments(text_a, text_b);
+        if (text_a == text_b) message += "; what differs are commands on attached buffers before it";
     }
     message += ". A program that runs on the cluster platform must make the same calls in all processes.";
     if (difference.several_threads != 0)

@@ -40,18 +40,19 @@ public:
         if (const auto thread = std::this_thread::get_id(); thread != thread_) note(thread);
         const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
         Recorded &place = calls_[number % ring];
-        std::uint64_t sum = call.hash;
         [[maybe_unused]] std::size_t i = 0;
-        [[maybe_unused]] const auto add = [&](std::uint64_t value) {
-            place.values[i].store(value, std::memory_order_release);
-            sum += (value ^ value >> 32) * factors[i++];
-        };
-        (add(static_cast<std::uint64_t>(values)), ...);
-        hash_ = mixed(hash_ + sum);
+        (place.values[i++].store(static_cast<std::uint64_t>(values), std::memory_order_release), ...);
+        hash_ = mixed(hash_ + sum_of<call>(values...) + aside_.load(std::memory_order_relaxed));
         place.call.store(&call, std::memory_order_release);
         place.hash.store(hash_, std::memory_order_release);
         count_.store(number, std::memory_order_release);
         if (number % checkpoint == 0) keep_checkpoint(number);
+    }
+
+    /// Accounts for a call that is not numbered nor known: those between two that are recorded may be in any order. Any thread.
+    template <const Call &call, std::integral... Numbers>
+    void record_aside(Numbers... values) {
+        aside_.fetch_add(mixed(sum_of<call>(values...)), std::memory_order_relaxed);
     }
 
     /// The last call.
@@ -90,6 +91,14 @@ private:
         return made;
     }();
 
+    template <const Call &call, typename... Numbers>
+    static std::uint64_t sum_of(Numbers... values) {
+        std::uint64_t sum = call.hash;
+        [[maybe_unused]] std::size_t i = 0;
+        [[maybe_unused]] const auto add = [&](std::uint64_t value) { sum += (value ^ value >> 32) * factors[i++]; };
+        (add(static_cast<std::uint64_t>(values)), ...);
+        return sum;
+    }
     void note(std::thread::id thread);
     void keep_checkpoint(std::uint64_t number);
     [[nodiscard]] bool in_ring(std::uint64_t number) const;
@@ -99,6 +108,7 @@ private:
     std::atomic<std::uint64_t> count_{0};
     std::atomic<bool> held_{false};
     std::uint64_t hash_ = 0;
+    std::atomic<std::uint64_t> aside_{0};
     std::thread::id thread_;  // of the last call
     std::atomic<bool> several_threads_{false};
 };

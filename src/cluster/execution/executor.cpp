@@ -95,6 +95,15 @@ void Executor::forget(MemObject &object) {
     schedule_.release_buffer(object.id);
 }
 
+void Executor::attach(MemObject &buffer, Device device) {
+    if (decides_nothing(*buffer.context)) return;
+    for (const Transfer &transfer : schedule_.attach(buffer.id, device).transfers) start(transfer);
+}
+
+void Executor::detach(MemObject &buffer) {
+    if (!decides_nothing(*buffer.context)) schedule_.detach(buffer.id);
+}
+
 void Executor::forget(QueueObject &queue) {
     steps_.forget_queue(queue);
     // What is kept for later calls would keep the native context.
@@ -165,11 +174,10 @@ void Executor::prepare(const Enqueued &command) {
     incoming_ = nullptr;
     native_event_.reset();
     began_.reset();
-    command.queue.used = true;
+    command.queue.used.store(true, std::memory_order_relaxed);
     poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
                             [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
-    // With one memory and no other process nothing has to move, and commands that the program left unordered may stay so.
-    if (alone() && command.queue.context->spaces.size() == 1) {
+    if (decides_nothing(*command.queue.context)) {
         decisions_ = nullptr;
         native_ = true;
     } else {
@@ -301,7 +309,10 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     const bool lands = native_ && command.staging != nullptr && command.result.size > 0;
     const bool passes_result =
         lands || (decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
-    if (!native_ && !passes_result && !event_wanted && adds_nothing(command)) return {};
+    if (!native_) {
+        for (const Transfer &transfer : decisions_->write_backs) start(transfer);
+        if (!passes_result && !event_wanted && adds_nothing(command)) return {};
+    }
     for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) end_alike(*stand_in.ending, stand_in.event.get());
     // What failed meanwhile may have done so before the platform looked: the command may never end.
     if (native_ && !poisoned_ && first_failure(waits_) < 0) {
@@ -320,7 +331,10 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         }
     }
     if (failed != nullptr) command.queue.context->failed = true;
-    if (native_ && decisions_ != nullptr) keep_step(command, failed != nullptr);
+    if (native_ && decisions_ != nullptr) {
+        keep_step(command, failed != nullptr);
+        for (const Transfer &transfer : decisions_->write_backs) start(transfer);
+    }
     Promise own;
     // Copies of later commands may not go through the queue, and its order does not tell them.
     if (native_ && failed == nullptr && is_tracked(command)) {
@@ -335,10 +349,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     EventObject *const event = new EventObject(*command.queue.context, &command.queue, command.type);
     Ref<EventObject> held(event);
     event->release();  // the program has it once it is given to it
-    if (decisions_ != nullptr) {
-        event->scheduled = decisions_->event;
-        event->number = decisions_->event.command;
-    }
+    if (decisions_ != nullptr) event->scheduled = decisions_->event;
     event->ending = failed;
     if (native_ && failed == nullptr) {
         event->native = std::move(native_event_);
@@ -601,9 +612,11 @@ Executor::ChannelEnd Executor::make_end(const Transfer &transfer, MemObject &obj
     if (plan_mapping(resources->host_memory(), size, link(transfer, direction).advice_here(), config()))
         mappings.push_back(
             {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
-    auto bridge = find_lasting(queue, mappings) || mappings.empty()
-                      ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
-                      : std::make_unique<Bridge>(queue, waits, mappings);
+    const bool lasts = find_lasting(queue, mappings);
+    // PoCL 3.1 tells mappings apart by their addresses alone: the program's unmapping could end this one before it is made.
+    if (!lasts && object.is_mapped_natively()) mappings.clear();
+    auto bridge = lasts || mappings.empty() ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
+                                            : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
     return {std::move(range), std::move(bridge), queue.device, {nullptr, !waits.empty(), !resources->processor()}};
 }

@@ -89,6 +89,10 @@ public:
     /// Memory for a mapping by the queue that is not native: page-locked, or for any process and size.
     void give_memory(QueueObject &queue, Mapped &mapped);
 
+    /// The buffer's bytes go to the device's memory, and stay there (Schedule::attach); until detach(). Of a root.
+    void attach(MemObject &buffer, Device device);
+    void detach(MemObject &buffer);
+
     /// A root memory object begins and ends.
     void know(MemObject &object, Contents contents);
     void forget(MemObject &object) override;
@@ -115,6 +119,11 @@ public:
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
 
 private:
+    /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so.
+    [[nodiscard]] bool decides_nothing(const ContextObject &context) const {
+        return alone() && context.spaces.size() == 1;
+    }
+
     /// A user event that stands for what has no native event in a space.
     struct StandIn {
         std::shared_ptr<Ending> ending;

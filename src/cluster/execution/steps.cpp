@@ -192,8 +192,10 @@ CommandId Steps::forget_ended() {
     while (!entries_.empty()) {
         if (QueueObject *const queue = entries_.front().queue; queue != nullptr) settle_markers(*queue);
         if (!is_over(entries_.front())) break;
-        over_ = entries_.front().step.command + 1;
+        const CommandId command = entries_.front().step.command;
         entries_.pop_front();
+        // It may have several steps.
+        if (entries_.empty() || entries_.front().step.command != command) over_ = command + 1;
     }
     if (!entries_.empty()) over_ = std::max(over_, entries_.front().step.command);
     return over_;

@@ -43,6 +43,7 @@ cl_icd_dispatch make_table() {
     cl_icd_dispatch table{};
 #define CLDIST_CALL(function, entry, ...) table.function = &Entry<calls::function, &entry>::opencl_function;
 #define CLDIST_PLAIN(function, entry, ...) table.function = &entry;
+#define CLDIST_EXTENSION(function, ...)
 #define CLDIST_ABSENT(function) set_absent(table.function);
 #include "cluster/calls/calls.def"
     return table;
@@ -57,6 +58,9 @@ void *function_address(const char *name) {
 #define CLDIST_CALL(function, entry, ...) \
     if (std::strcmp(name, #function) == 0) return reinterpret_cast<void *>(dispatch_table.function);
 #define CLDIST_PLAIN CLDIST_CALL
+#define CLDIST_EXTENSION(function, entry, ...) \
+    if (std::strcmp(name, #function) == 0)     \
+        return reinterpret_cast<void *>(&Entry<calls::function, &entry>::opencl_function);
 #define CLDIST_ABSENT(function) CLDIST_CALL(function, , )
 #include "cluster/calls/calls.def"
     return nullptr;

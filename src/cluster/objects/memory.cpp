@@ -21,6 +21,7 @@ MemObject::MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size
 
 MemObject::~MemObject() {
     argument_objects().erase(handle());
+    if (home_ != Home::none) ++version_of_homes;
     if (keeper != nullptr) keeper->forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);
     if (destruction->callbacks.empty()) return;
@@ -42,6 +43,12 @@ cl_mem MemObject::native(Space &space) {
     const cl_mem mem = natives_.back().second.get();
     for (MemObject *const part : sub_buffers_) part->make_early(space);
     return mem;
+}
+
+bool MemObject::is_mapped_natively() const {
+    return std::any_of(mappings.begin(), mappings.end(), [](const Mapped &mapped) { return mapped.is_native; }) ||
+           std::any_of(sub_buffers_.begin(), sub_buffers_.end(),
+                       [](const MemObject *part) { return part->is_mapped_natively(); });
 }
 
 void MemObject::add_sub_buffer(MemObject &part) {

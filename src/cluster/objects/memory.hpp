@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -30,6 +32,16 @@ struct Mapped {
     std::array<std::size_t, 3> region{};
     Pitches pitches;
 };
+
+/// Where buffers are attached (CL/cl_ext_attach.h).
+enum class Home : std::uint8_t {
+    none,       ///< not all are
+    elsewhere,  ///< to devices of other processes: who has none of these need not know what is done there
+    here,       ///< to devices, one of them of this process; or this process has to know for other reasons
+};
+constexpr Home home_of_both(Home a, Home b) { return a == Home::none || b == Home::none ? Home::none : std::max(a, b); }
+/// Another one whenever a buffer is attached or detached, or ends while it is; 0 before the first. Changes under the lock.
+inline std::atomic<std::uint64_t> version_of_homes = 0;
 
 class MemObject;
 
@@ -65,6 +77,15 @@ public:
     }
     [[nodiscard]] Access whole(AccessMode mode) { return access(0, size, mode); }
     [[nodiscard]] bool is_image() const { return type != CL_MEM_OBJECT_BUFFER; }
+    /// Of a root: whether a range of it, or of its parts, is mapped by the native runtime.
+    [[nodiscard]] bool is_mapped_natively() const;
+    /// Of its root. Any thread.
+    [[nodiscard]] Home home() { return root().home_.load(std::memory_order_relaxed); }
+    /// Of a root.
+    void set_home(Home home) {
+        home_ = home;
+        ++version_of_homes;
+    }
     /// Where the program's own memory has these bytes, for CL_MEM_USE_HOST_PTR.
     [[nodiscard]] std::byte *host_memory(std::size_t at) const {
         return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at : nullptr;
@@ -111,6 +132,7 @@ private:
 
     std::vector<std::pair<Space *, Mem>> natives_;
     std::vector<MemObject *> sub_buffers_;
+    std::atomic<Home> home_ = Home::none;
 };
 
 }  // namespace cldist::cluster

@@ -1,9 +1,11 @@
 #include "cluster/objects/program.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 #include "cluster/calls/call.hpp"
+#include "cluster/objects/lock.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
@@ -90,6 +92,28 @@ bool KernelObject::reads_only(cl_uint index, const MemObject &memory) const {
 Access KernelObject::access(cl_uint index, MemObject &memory) const {
     // It may leave some bytes as they were.
     return memory.whole(reads_only(index, memory) ? AccessMode::read : AccessMode::read_write);
+}
+
+void KernelObject::set_argument(cl_uint index, Argument argument) {
+    argument.version = arguments[index].version + 1;
+    arguments[index] = std::move(argument);
+    home_ = 0;
+}
+
+Home KernelObject::find_home() {
+    const Locked lock;
+    const auto of = [this](const Argument &argument) -> std::optional<Home> {
+        if (!argument.set || argument.memory.gone() || argument.sampler.gone()) return Home::none;
+        MemObject *const memory = argument.memory.get();
+        if (memory == nullptr) return {};
+        return memory->context.get() == program->context.get() ? memory->home() : Home::none;
+    };
+    std::optional<Home> all;
+    for (const Argument &argument : arguments)
+        if (const auto home = of(argument)) all = all ? home_of_both(*all, *home) : *home;
+    const Home home = all.value_or(Home::none);
+    home_.store(version_of_homes << 2U | static_cast<std::uint64_t>(home), std::memory_order_relaxed);
+    return home;
 }
 
 KernelObject::Native &KernelObject::native_entry(Space &space) {

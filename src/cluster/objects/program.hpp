@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -108,6 +109,13 @@ public:
     cl_kernel native(Space &space);
     /// What the kernel does with the memory object that is its argument.
     [[nodiscard]] Access access(cl_uint index, MemObject &memory) const;
+    /// Of its arguments' memory; none unless all arguments are set and there. Any thread.
+    [[nodiscard]] Home home() {
+        const std::uint64_t version = version_of_homes.load(std::memory_order_acquire);
+        const std::uint64_t known = home_.load(std::memory_order_relaxed);
+        return known >> 2U == version ? static_cast<Home>(known & 3U) : find_home();
+    }
+    void set_argument(cl_uint index, Argument argument);
 
     const Ref<ProgramObject> program;
     const std::shared_ptr<const KernelInfo> info;
@@ -121,10 +129,12 @@ private:
     };
 
     [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
+    [[nodiscard]] Home find_home();
     Native &native_entry(Space &space);
     void set_native(Native &native, cl_uint index);
 
     std::vector<Native> natives_;
+    std::atomic<std::uint64_t> home_ = 0;  // the version, and behind it two bits: what home() was then
 };
 
 /// The native sampler of a space. Throws an Error.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -58,7 +59,7 @@ public:
     Queue native;
     QueueId id = unordered;
     QueueKeeper *keeper = nullptr;     ///< of a queue of this process
-    bool used = false;                 ///< since the last clFinish began
+    std::atomic<bool> used = false;    ///< since the last clFinish began; commands without the lock set it, too
     std::shared_ptr<Ending> finished;  ///< when that ends
     QueuePromises<Promise> promises;
 

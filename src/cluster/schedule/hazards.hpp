@@ -8,7 +8,8 @@
 
 namespace cldist::cluster {
 
-/// Number of a command in the order of enqueues, the same in all processes; from 1.
+/// Number of a command in the order of enqueues, from 1: a process's own, since processes leave out commands that are none of
+/// their business.
 using CommandId = std::uint64_t;
 using QueueId = std::uint32_t;
 /// The queue of commands on out-of-order queues, and of transfers: no other step is before or after them by itself.

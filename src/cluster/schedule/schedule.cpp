@@ -24,6 +24,7 @@ void clear(Decisions &decisions) {
     decisions.transfers.clear();
     decisions.result.from.reset();
     decisions.result.to.clear();
+    decisions.write_backs.clear();
 }
 
 }  // namespace
@@ -68,17 +69,27 @@ const Decisions &Schedule::decide(const Command &command) {
     }
     for (const Access &access : command.accesses) {
         if (!reads(access.mode)) continue;
+        Buffer &buffer = buffers_[access.buffer];
+        if (buffer.home) {
+            if (*buffer.home != command.device && access.begin < access.end)
+                move(access.buffer, {access.begin, access.end, *buffer.home}, command.device, decisions_.transfers);
+            continue;
+        }
         copies_.clear();
-        buffers_[access.buffer].residency.read(topology_, command.device, access.begin, access.end, copies_);
+        buffer.residency.read(topology_, command.device, access.begin, access.end, copies_);
         for (const Copy &copy : copies_) {
-            move(access.buffer, copy, command.device);
+            move(access.buffer, copy, command.device, decisions_.transfers);
         }
     }
     // Whatever a command reads is what was there before it wrote.
+    bool writes_elsewhere = false;
     for (const Access &access : command.accesses) {
-        if (writes(access.mode)) {
-            buffers_[access.buffer].residency.write(topology_, command.device, access.begin, access.end);
-        }
+        if (!writes(access.mode)) continue;
+        Buffer &buffer = buffers_[access.buffer];
+        if (!buffer.home)
+            buffer.residency.write(topology_, command.device, access.begin, access.end);
+        else
+            writes_elsewhere = writes_elsewhere || *buffer.home != command.device;
     }
 
     if (decisions_.actual) {
@@ -93,7 +104,23 @@ const Decisions &Schedule::decide(const Command &command) {
         }
         sort_unique(decisions_.after);
     }
+    if (writes_elsewhere) write_back(command);
     if (command.result_to_all) decisions_.result = relay(owner);
+    return decisions_;
+}
+
+const Decisions &Schedule::attach(BufferId id, Device device) {
+    clear(decisions_);
+    ++last_;
+    Buffer &buffer = buffers_[id];
+    const std::size_t size = buffer.residency.holders().size();
+    copies_.clear();
+    buffer.residency.read(topology_, device, 0, size, copies_);
+    for (const Copy &copy : copies_) {
+        move(id, copy, device, decisions_.transfers);
+    }
+    buffer.residency.write(topology_, device, 0, size);
+    buffer.home = device;
     return decisions_;
 }
 
@@ -110,8 +137,18 @@ void Schedule::wait_for(Event &event, Process waiting) {
     }
 }
 
+/// Like transfers of a command behind it.
+void Schedule::write_back(const Command &command) {
+    ++last_;
+    for (const Access &access : command.accesses) {
+        const std::optional<Device> home = buffers_[access.buffer].home;
+        if (!writes(access.mode) || !home || *home == command.device || access.begin == access.end) continue;
+        move(access.buffer, {access.begin, access.end, command.device}, *home, decisions_.write_backs);
+    }
+}
+
 /// This process's part in a copy for the command that is being decided.
-void Schedule::move(BufferId buffer, const Copy &copy, Device target) {
+void Schedule::move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers) {
     const Process giver = topology_.process_of(copy.source);
     const Process getter = topology_.process_of(target);
     const bool gives = giver == self_;
@@ -126,13 +163,13 @@ void Schedule::move(BufferId buffer, const Copy &copy, Device target) {
     transfer.source = copy.source;
     transfer.target = target;
     if (giver != getter) transfer.message = gives ? message_to(getter) : message_from(giver);
-    transfer.step = {last_, static_cast<std::uint32_t>(decisions_.transfers.size() + 1)};
+    transfer.step = {last_, static_cast<std::uint32_t>(transfers.size() + 1)};
     if (gives) {
         hazards(buffer, copy.source).read(copy.begin, copy.end, transfer.step, unordered, over_, transfer.after);
     }
     if (gets) hazards(buffer, target).write(copy.begin, copy.end, transfer.step, unordered, over_, transfer.after);
     sort_unique(transfer.after);
-    decisions_.transfers.push_back(std::move(transfer));
+    transfers.push_back(std::move(transfer));
 }
 
 Relay Schedule::tell_all(Event &event) {

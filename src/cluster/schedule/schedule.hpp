@@ -101,9 +101,14 @@ struct Decisions {
     std::vector<Completion> completions_awaited;  ///< by the command's own process
     std::vector<Transfer> transfers;              ///< parts 1, 2, …
     Relay result;                                 ///< of a command with `result_to_all`
+    /// Behind the command: what it writes of buffers that are attached to other devices. Their steps have a number of
+    /// their own, the next one.
+    std::vector<Transfer> write_backs;
 };
 
-/// Not thread-safe. Every function but `over` and the queries has to be called by all processes, in one order.
+/// Not thread-safe. Every function but `over` and the queries has to be called by all processes, in one order; `decide` may be
+/// left out where nothing is to be decided: for a command without wait list, result and wanted event, of another process's
+/// device, that uses buffers alone which are attached to other processes' devices.
 ///
 /// **Conflicts** (two steps use overlapping bytes of one device's memory, and one writes) are put in the order of their
 /// enqueues, whatever the queues and wait lists say; where these order them, it is in the same way. Commands on
@@ -123,6 +128,12 @@ public:
     /// Enqueues a command. The result is valid until the next call.
     const Decisions &decide(const Command &command);
 
+    /// From now on the device has the buffer's newest bytes, and nobody keeps account of who else has them: a command of
+    /// another device gets what it reads from there, each time, and brings back what it writes. Until detach(), or
+    /// attach() to another one. The result's transfers bring the bytes there; it is valid until the next call.
+    const Decisions &attach(BufferId buffer, Device device);
+    void detach(BufferId buffer) { buffers_[buffer].home.reset(); }
+
     /// The host program waits for the event, or asks for its status or its profiling information: all processes do, so
     /// all get to know its end. Empty if they do already.
     Relay tell_all(Event &event);
@@ -139,10 +150,13 @@ private:
     struct Buffer {
         Residency residency;
         std::vector<Hazards> hazards;  // by local number of the device; empty until one is used
+        std::optional<Device>
+            home{};  // that it is attached to; the only holder in `residency`, which then stays as it is
     };
 
     void wait_for(Event &event, Process waiting);
-    void move(BufferId buffer, const Copy &copy, Device target);
+    void move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers);
+    void write_back(const Command &command);
     Hazards &hazards(BufferId buffer, Device device);
     Relay relay(Process root);
     Message message_to(Process peer) { return {peer, sent_[peer]++}; }

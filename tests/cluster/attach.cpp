@@ -1,0 +1,224 @@
+/// Buffers attached to devices, on the native platform, where that says nothing, and on the cluster's.
+
+#include <CL/cl_ext_attach.h>
+
+#include "fixture.hpp"
+
+using namespace cluster_test;
+
+namespace {
+
+constexpr std::size_t size = 1000;
+
+/// A buffer of a device's own.
+buffer_handle attached(const setup &cl, std::size_t device, const bytes &data) {
+    buffer_handle buffer = cl.buffer(data.size());
+    write(cl.queues[device], buffer, 0, data);
+    CL_OK(clAttachBufferToDevice(buffer, devices()[device]));
+    return buffer;
+}
+
+void add(cl_command_queue queue, cl_kernel kernel, std::size_t items) {
+    const std::size_t local = 1;
+    CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, &local, 0, nullptr, nullptr));
+}
+
+template <typename... Arguments>
+void set_args(cl_kernel kernel, const Arguments &...arguments) {
+    cl_uint index = 0;
+    for (const cl_int code : {clSetKernelArg(kernel, index++, sizeof arguments, &arguments)...}) CL_OK(code);
+}
+
+bytes plus(bytes data, unsigned value) {
+    for (auto &byte : data) byte = static_cast<std::remove_reference_t<decltype(byte)>>(unsigned(byte) + value);
+    return data;
+}
+
+}  // namespace
+
+TEST_CASE("what can't be attached is refused") {
+    const setup cl;
+    const cl_device_id device = devices().back();
+    const buffer_handle buffer = cl.buffer(2 * 4096);
+    const buffer_handle part = cl.sub_buffer(buffer, 4096, 4096);
+    CL_FAILS(CL_INVALID_MEM_OBJECT, clAttachBufferToDevice(nullptr, device));
+    CL_FAILS(CL_INVALID_MEM_OBJECT, clAttachBufferToDevice(part, device));
+    CL_FAILS(CL_INVALID_MEM_OBJECT, clDetachBuffer(nullptr));
+    CL_FAILS(CL_INVALID_MEM_OBJECT, clDetachBuffer(part));
+    CL_FAILS(CL_INVALID_DEVICE, clAttachBufferToDevice(buffer, nullptr));
+    CL_OK(clDetachBuffer(buffer));
+    if (devices().size() > 1) {
+        cl_int code = CL_SUCCESS;
+        const context_handle other(clCreateContext(nullptr, 1, devices().data(), nullptr, nullptr, &code));
+        CL_OK(code);
+        const buffer_handle elsewhere(clCreateBuffer(other, CL_MEM_READ_WRITE, 64, nullptr, &code));
+        CL_OK(code);
+        CL_FAILS(CL_INVALID_DEVICE, clAttachBufferToDevice(elsewhere, device));
+        CL_OK(clAttachBufferToDevice(elsewhere, devices().front()));
+    }
+    cl_bool images = CL_FALSE;
+    CL_OK(clGetDeviceInfo(device, CL_DEVICE_IMAGE_SUPPORT, sizeof images, &images, nullptr));
+    if (images == CL_TRUE) {
+        const cl_image_format format{CL_RGBA, CL_UNORM_INT8};
+        cl_image_desc desc{};
+        desc.image_type = CL_MEM_OBJECT_IMAGE2D;
+        desc.image_width = desc.image_height = 8;
+        cl_int code = CL_SUCCESS;
+        const buffer_handle image(clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &code));
+        CL_OK(code);
+        CL_FAILS(CL_INVALID_MEM_OBJECT, clAttachBufferToDevice(image, device));
+        CL_FAILS(CL_INVALID_MEM_OBJECT, clDetachBuffer(image));
+    }
+}
+
+TEST_CASE("the cluster platform's functions are found by their names") {
+    const auto attach = reinterpret_cast<clAttachBufferToDevice_fn>(
+        clGetExtensionFunctionAddressForPlatform(platform(), "clAttachBufferToDevice"));
+    const auto detach =
+        reinterpret_cast<clDetachBuffer_fn>(clGetExtensionFunctionAddressForPlatform(platform(), "clDetachBuffer"));
+    REQUIRE((attach != nullptr) == is_cluster());
+    REQUIRE((detach != nullptr) == is_cluster());
+    if (!is_cluster()) return;
+    const setup cl;
+    const buffer_handle buffer = cl.buffer(4096);
+    const buffer_handle part = cl.sub_buffer(buffer, 0, 64);
+    CL_OK(attach(buffer, devices().back()));
+    CL_OK(detach(buffer));
+    CL_FAILS(CL_INVALID_MEM_OBJECT, attach(nullptr, devices().back()));
+    CL_FAILS(CL_INVALID_MEM_OBJECT, attach(part, devices().back()));
+    CL_FAILS(CL_INVALID_DEVICE, attach(buffer, nullptr));
+    CL_FAILS(CL_INVALID_MEM_OBJECT, detach(part));
+}
+
+TEST_CASE("contents move with what a buffer is attached to, and with what it is detached from") {
+    const setup cl;
+    const bytes data = pattern(1, size);
+    const buffer_handle buffer = cl.buffer(size);
+    write(cl.queues.front(), buffer, 0, data);
+    for (const cl_device_id device : devices()) {
+        CL_OK(clAttachBufferToDevice(buffer, device));
+        expect(cl, buffer, data);
+    }
+    CL_OK(clDetachBuffer(buffer));
+    expect(cl, buffer, data);
+    // What all processes have moves nowhere.
+    bytes copy = data;
+    const buffer_handle everywhere = cl.buffer(size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, copy.data());
+    CL_OK(clAttachBufferToDevice(everywhere, devices().back()));
+    expect(cl, everywhere, data);
+}
+
+TEST_CASE("what devices write that a buffer is not attached to comes to it") {
+    setup cl;
+    const kernel_handle kernel = cl.kernel("add");
+    for (std::size_t home = 0; home < cl.count(); ++home) {
+        bytes data = pattern(home, size);
+        const buffer_handle buffer = attached(cl, home, data);
+        const cl_mem memory = buffer;
+        for (std::size_t writer = 0; writer < cl.count(); ++writer) {
+            const cl_command_queue queue = cl.queues[writer];
+            CL_OK(clEnqueueFillBuffer(queue, buffer, "ab", 2, 100, 200, 0, nullptr, nullptr));
+            for (std::size_t i = 0; i < 200; ++i) data[100 + i] = i % 2 == 0 ? 'a' : 'b';
+            set_args(kernel, memory, static_cast<unsigned char>(writer + 1));
+            add(queue, kernel, size / 2);
+            for (std::size_t i = 0; i < size / 2; ++i) data[i] = static_cast<unsigned char>(data[i] + writer + 1);
+            CL_OK(clEnqueueCopyBuffer(queue, buffer, buffer, 0, 700, 100, 0, nullptr, nullptr));
+            std::copy_n(data.begin(), 100, data.begin() + 700);
+            CL_OK(clFinish(queue));
+            check_equal(read(cl.queues[(writer + 1) % cl.count()], buffer, 0, size), data);
+        }
+        expect(cl, buffer, data);
+    }
+}
+
+TEST_CASE("each device works on a buffer of its own, and none of it is lost") {
+    setup cl;
+    std::vector<buffer_handle> buffers;
+    std::vector<kernel_handle> kernels;
+    for (std::size_t d = 0; d < cl.count(); ++d) {
+        buffers.push_back(attached(cl, d, pattern(d, size)));
+        kernels.push_back(cl.kernel("add"));
+        const cl_mem memory = buffers[d];
+        set_args(kernels[d], memory, static_cast<unsigned char>(d + 1));
+    }
+    constexpr unsigned rounds = 50;
+    for (unsigned round = 0; round < rounds; ++round)
+        for (std::size_t d = 0; d < cl.count(); ++d) add(cl.queues[d], kernels[d], size);
+    SUBCASE("read one after the other") {
+        for (std::size_t d = 0; d < cl.count(); ++d)
+            check_equal(read(cl.queues[d], buffers[d], 0, size), plus(pattern(d, size), rounds * unsigned(d + 1)));
+    }
+    SUBCASE("behind clFinish and detached") {
+        for (std::size_t d = 0; d < cl.count(); ++d) {
+            CL_OK(clFinish(cl.queues[d]));
+            CL_OK(clDetachBuffer(buffers[d]));
+            expect(cl, buffers[d], plus(pattern(d, size), rounds * unsigned(d + 1)));
+        }
+    }
+    SUBCASE("with an event behind them") {
+        std::vector<event_handle> events(cl.count());
+        for (std::size_t d = 0; d < cl.count(); ++d) CL_OK(clEnqueueMarker(cl.queues[d], events[d].out()));
+        for (std::size_t d = 0; d < cl.count(); ++d) {
+            complete(events[d]);
+            expect(cl, buffers[d], plus(pattern(d, size), rounds * unsigned(d + 1)));
+        }
+    }
+    SUBCASE("passed on from device to device") {
+        for (std::size_t d = 0; d + 1 < cl.count(); ++d) {
+            CL_OK(clFinish(cl.queues[d + 1]));
+            CL_OK(clEnqueueCopyBuffer(cl.queues[d], buffers[d], buffers[d + 1], 0, 0, size, 0, nullptr, nullptr));
+            CL_OK(clFinish(cl.queues[d]));
+        }
+        expect(cl, buffers.back(), plus(pattern(0, size), rounds));
+    }
+}
+
+TEST_CASE("a kernel whose argument changes uses the new one, attached or not") {
+    setup cl;
+    const std::size_t last = cl.count() - 1;
+    const buffer_handle one = attached(cl, last, pattern(1, size));
+    const buffer_handle other = attached(cl, 0, pattern(2, size));
+    const buffer_handle third = cl.buffer(size);
+    write(cl.queues[0], third, 0, pattern(3, size));
+    const kernel_handle kernel = cl.kernel("add");
+    for (unsigned round = 0; round < 3; ++round) {
+        for (const cl_mem memory : {one.get(), other.get(), third.get()}) {
+            set_args(kernel, memory, static_cast<unsigned char>(round + 1));
+            add(cl.queues[last], kernel, size);
+        }
+    }
+    CL_OK(clFinish(cl.queues[last]));
+    expect(cl, one, plus(pattern(1, size), 6));
+    expect(cl, other, plus(pattern(2, size), 6));
+    expect(cl, third, plus(pattern(3, size), 6));
+}
+
+TEST_CASE("wrong commands on attached buffers are refused in all processes") {
+    setup cl;
+    for (std::size_t d = 0; d < cl.count(); ++d) {
+        const cl_command_queue queue = cl.queues[d];
+        const buffer_handle buffer = attached(cl, d, pattern(1, size));
+        buffer_handle second = attached(cl, d, pattern(1, size));
+        const kernel_handle kernel = cl.kernel("copy");
+        const std::size_t items = 10;
+        const auto launch = [&](cl_uint dimensions) {
+            return clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, &items, nullptr, 0, nullptr, nullptr);
+        };
+        CL_FAILS(CL_INVALID_KERNEL_ARGS, launch(1));
+        const cl_mem to = buffer;
+        const cl_mem from = second;
+        set_args(kernel, to, from);
+        CL_OK(launch(1));
+        CL_FAILS(CL_INVALID_WORK_DIMENSION, launch(0));
+        CL_FAILS(CL_INVALID_VALUE, clEnqueueCopyBuffer(queue, buffer, second, 0, 1, size, 0, nullptr, nullptr));
+        CL_FAILS(CL_MEM_COPY_OVERLAP, clEnqueueCopyBuffer(queue, buffer, buffer, 0, 1, 10, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_VALUE, clEnqueueFillBuffer(queue, buffer, "abc", 3, 0, 9, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_VALUE, clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, 1, nullptr, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_COMMAND_QUEUE,
+                 clEnqueueCopyBuffer(nullptr, buffer, second, 0, 0, size, 0, nullptr, nullptr));
+        CL_OK(clFinish(queue));
+        if (!is_cluster()) continue;  // natively they may be kept, or not
+        second = {};
+        CL_FAILS(CL_INVALID_KERNEL_ARGS, launch(1));
+    }
+}
