@@ -140,11 +140,14 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
 
 }  // namespace
 
-void set_user_event(cl_event event, cl_int status) {
+FailureLock hold_failures() {
     // Recursive: callbacks come on the calling thread, too.
     static auto &mutex = *new std::recursive_mutex;
-    std::unique_lock lock(mutex, std::defer_lock);
-    if (status < 0) lock.lock();
+    return FailureLock(mutex);
+}
+
+void set_user_event(cl_event event, cl_int status) {
+    const auto held = hold_failures();
     clSetUserEventStatus(event, status);
 }
 

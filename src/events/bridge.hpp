@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -47,9 +48,13 @@ struct Start {
     bool failed = false;
 };
 
-/// As clSetUserEventStatus(), but only one event fails at a time: PoCL fails what waits for it on the calling thread, and aborts
-/// if another thread fails the same command at that moment. Any thread.
+/// As clSetUserEventStatus(), one at a time: PoCL fails what waits for it on the calling thread, and aborts if another thread
+/// ends or enqueues the same command at that moment. Any thread.
 void set_user_event(cl_event event, cl_int status);
+
+using FailureLock = std::unique_lock<std::recursive_mutex>;
+/// While it is held no other thread's set_user_event() ends an event: for enqueueing what may fail.
+[[nodiscard]] FailureLock hold_failures();
 
 /// Fills the mappings' memory from lasting addresses. Whether all are known.
 bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings);

@@ -164,6 +164,35 @@ cl_event Executor::native_in(EventObject &event, Space &space) {
     return native;
 }
 
+// PoCL 3.1 aborts where a command fails by one event while another one that it waits for ends: let it wait for one alone, which
+// ends when all have, and fails if any has.
+void Executor::wait_for_one(QueueObject &queue) {
+    Space &space = *queue.space;
+    if (queue.in_order() && decisions_ != nullptr) steps_.add_last(queue, space, waits_);
+    if (waits_.size() == 1) return;
+    struct Open {
+        std::atomic<std::size_t> number;
+        std::atomic<cl_int> failure = CL_COMPLETE;
+    };
+    auto all = std::make_shared<Ending>();
+    auto open = std::make_shared<Open>(waits_.size());
+    const auto count = [all, open](cl_int status) {
+        if (status < 0) open->failure = status;
+        if (--open->number == 0) all->set(open->failure);
+    };
+    for (const cl_event event : waits_) {
+        auto ending = std::make_shared<Ending>();
+        ending->then(count);
+        end_with(event, std::move(ending));
+    }
+    cl_int code = CL_SUCCESS;
+    cldist::Event one = cldist::Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    check(code, "clCreateUserEvent");
+    waits_.assign(1, one.get());
+    passing_.push_back(cldist::Event::share(one.get()));
+    once_enqueued_.push_back({std::move(all), std::move(one)});
+}
+
 void Executor::prepare(const Enqueued &command) {
     code_ = CL_SUCCESS;
     waits_.clear();
@@ -190,9 +219,11 @@ void Executor::prepare(const Enqueued &command) {
         if (event->agreed != CL_COMPLETE) waits_.push_back(native_in(*event, space));
     wait_natively(command.behind, space);
     const bool uses_host_memory = command.reads_host_memory || (copies_possible_ && command.result.size > 0);
-    if (!uses_host_memory || !promises()) return;
-    incoming_ = promised_before(command).incoming;
-    if (command.staging == nullptr) wait_natively(incoming_, space);
+    if (uses_host_memory && promises()) {
+        incoming_ = promised_before(command).incoming;
+        if (command.staging == nullptr) wait_natively(incoming_, space);
+    }
+    if (!waits_.empty() && command.queue.context->is_careful() && space.is_pocl()) wait_for_one(command.queue);
 }
 
 void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space) {

@@ -68,6 +68,7 @@ public:
         prepare(command);
         if (native_ && !poisoned_) {
             const auto count = static_cast<cl_uint>(waits_.size());
+            const auto held = command.queue.context->is_careful() ? hold_failures() : FailureLock();
             try {
                 code_ = native(command, Waits{count, count != 0 ? waits_.data() : nullptr,
                                               needs_event(command, event_wanted) ? native_event_.out() : nullptr});
@@ -137,6 +138,7 @@ private:
     void warn_of_unseen(const MemObject &object) const;
     void keep_step(const Enqueued &command, bool failed);
     cl_event native_in(EventObject &event, Space &space);
+    void wait_for_one(QueueObject &queue);
     void prepare(const Enqueued &command);
     void decide(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
@@ -203,7 +205,7 @@ private:
     std::vector<cl_event> waits_;
     std::vector<StandIn> once_enqueued_;
     std::vector<cluster::Event *> scheduled_;
-    std::vector<cldist::Event> passing_;  // that wait_natively() made
+    std::vector<cldist::Event> passing_;  // that wait_natively() and wait_for_one() made
     std::vector<Promise> promised_;       // by the wait list
     std::shared_ptr<Ending> incoming_;    // what is promised before it to arrive in the program's memory
     cldist::Event native_event_;

@@ -55,6 +55,11 @@ void Steps::add_waits_in(QueueObject &queue, Space &space, std::vector<cl_event>
     if (at != entries_.end() && at->step == last && state_of(*at) == State::failed) add_waits({&last, 1}, space, waits);
 }
 
+void Steps::add_last(const QueueObject &queue, Space &space, std::vector<cl_event> &waits) {
+    const Step last{queue.last, 0};
+    add_waits({&last, 1}, space, waits);
+}
+
 std::deque<Steps::Entry>::iterator Steps::first_of(Step step) {
     return std::lower_bound(entries_.begin(), entries_.end(), step,
                             [](const Entry &entry, const Step &wanted) { return entry.step < wanted; });

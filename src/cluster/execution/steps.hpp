@@ -42,6 +42,8 @@ public:
     /// Before a command that may fail: others can wait for what is before it in its in-order queue without it. Where the
     /// last command failed, the queue's own order is not enough: appends what that one waited for.
     void add_waits_in(QueueObject &queue, Space &space, std::vector<cl_event> &waits);
+    /// Appends what the queue's last command ends with.
+    void add_last(const QueueObject &queue, Space &space, std::vector<cl_event> &waits);
 
     /// Appends what ends well when they have ended, for commands in `space`.
     void add_waits(std::span<const Step> steps, Space &space, std::vector<cl_event> &waits);

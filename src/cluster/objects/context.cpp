@@ -42,7 +42,10 @@ void add_once(std::vector<cl_device_id> &natives, cl_device_id native) {
 }
 
 Space::Space(Device memory_in, std::vector<cl_device_id> devices_in)
-    : memory(memory_in), devices(std::move(devices_in)), context(make_context(devices)) {}
+    : memory(memory_in),
+      devices(std::move(devices_in)),
+      context(make_context(devices)),
+      is_pocl_(cldist::is_pocl(devices.front())) {}
 
 std::shared_ptr<DeviceResources> Space::resources_of(cl_device_id device) {
     if (!buffer_) {

@@ -38,6 +38,7 @@ public:
     /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's compiler (580) fails then
     /// at kernels without arguments.
     [[nodiscard]] bool always_tells_of_arguments();
+    [[nodiscard]] bool is_pocl() const { return is_pocl_; }
 
 private:
     Mem buffer_;  ///< its end tells the library of the space's
@@ -45,6 +46,7 @@ private:
     Queue queue_;
     QueueInfo info_;
     std::optional<bool> tells_;
+    const bool is_pocl_;
 };
 
 /// Who keeps account of what is done in spaces. Under the lock.
