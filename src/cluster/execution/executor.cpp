@@ -165,10 +165,10 @@ cl_event Executor::native_in(EventObject &event, Space &space) {
 }
 
 // PoCL 3.1 aborts where a command fails by one event while another one that it waits for ends: let it wait for one alone, which
-// ends when all have, and fails if any has.
+// ends when all have, and fails if any has. The steps keep the command's event until then, without which PoCL aborts, too.
 void Executor::wait_for_one(QueueObject &queue) {
     Space &space = *queue.space;
-    if (queue.in_order() && decisions_ != nullptr) steps_.add_last(queue, space, waits_);
+    if (queue.in_order()) steps_.add_last(queue, space, waits_);
     if (waits_.size() == 1) return;
     struct Open {
         std::atomic<std::size_t> number;
@@ -223,7 +223,8 @@ void Executor::prepare(const Enqueued &command) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
     }
-    if (!waits_.empty() && command.queue.context->is_careful() && space.is_pocl()) wait_for_one(command.queue);
+    if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() && space.is_pocl())
+        wait_for_one(command.queue);
 }
 
 void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space) {
