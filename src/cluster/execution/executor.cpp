@@ -223,7 +223,8 @@ void Executor::prepare(const Enqueued &command) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
     }
-    if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() && space.is_pocl())
+    if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() &&
+        space.is_pocl())
         wait_for_one(command.queue);
 }
 
