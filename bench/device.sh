@@ -6,9 +6,10 @@
 #
 # DRIVER_LIBRARIES (or CLDIST_DRIVER_LIBRARIES): the folder of the driver's libraries, if the linker doesn't know it.
 # Environment: BUILD_DIR (build-device); CLDIST_DEVICE_STEPS, the steps to take, default all:
-#   "setup build devices steps copies platform small tests auto exportable shared himeno pipelined pinned enqueue", and
-#   "processors", which the default leaves out; CLDIST_DEVICE_TARGETS, what to build, default everything; CLDIST_HEADERS, a folder with headers that the system lacks (toml++, CLI, nlohmann), default
-#   .headers here
+#   "setup build devices steps copies platform small tests auto exportable shared nccl context himeno pipelined pinned enqueue",
+#   and "processors", which the default leaves out; CLDIST_DEVICE_TARGETS, what to build, default everything;
+#   CLDIST_DEVICE_SECONDS, when to stop (460); CLDIST_HEADERS, a folder with headers that the system lacks (toml++, CLI,
+#   nlohmann), default .headers here
 # With OUT set, each step's output goes to a file in that folder, at most 8 of them; a summary comes last.
 set -uo pipefail
 
@@ -17,9 +18,9 @@ BUILD_DIR=$(realpath -m -- "${BUILD_DIR:-build-device}")
 export BUILD_DIR
 logs=${OUT:-$BUILD_DIR/device-logs}
 mkdir -p "$logs" "$BUILD_DIR"
-rm -f "$logs"/{build,tests,p2p,himeno,enqueue,steps,copies}.log "$BUILD_DIR"/bench-results/*.json
-steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests auto exportable shared himeno pipelined pinned enqueue}
-deadline=460 # seconds after the start
+rm -f "$logs"/{build,tests,p2p,himeno,enqueue,steps,copies,context}.log "$BUILD_DIR"/bench-results/*.json
+steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests auto exportable shared nccl context himeno pipelined pinned enqueue}
+deadline=${CLDIST_DEVICE_SECONDS:-460} # after the start
 summary=()
 
 driver=${1:-${CLDIST_DRIVER_LIBRARIES:-}}
@@ -90,10 +91,27 @@ for n in 1 2; do
     step platform tests 30 "$BUILD_DIR/tools/cldist/cldist" run -n $n -- "$BUILD_DIR/tests/cluster/test_cluster"
 done
 step tests tests 130 "${meson[@]}" test -C "$BUILD_DIR" --no-rebuild --print-errorlogs --num-processes 4
-step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5
+step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5 \
+    --methods cldist,cldist-event,read-write-pinned,mpi
 step exportable p2p 40 env CLDIST_BENCH_PATHS=direct bench/run p2p --device gpu --rounds 5 --exportable --methods cldist,cldist-event
 step shared p2p 40 env CLDIST_BENCH_PATHS=shared bench/run p2p --device gpu --rounds 5 --methods cldist,cldist-event,mpi
-step himeno himeno 80 "${mpirun[@]}" -n 2 "$BUILD_DIR/examples/himeno/himeno" --size L --iterations 20 --rounds 5 --check
+# Two GPUs: NCCL between them, and copies between the devices of one context, natively and by the platform in one process.
+step nccl p2p 60 python3 bench/nccl.py
+context() {
+    local elements only=$BUILD_DIR/nvidia-alone
+    mkdir -p "$only"
+    echo libnvidia-opencl.so.1 >"$only/nvidia.icd"
+    for elements in 65536 4194304 67108864; do
+        echo "$((elements / 256)) KiB natively, then on the platform in one process"
+        OCL_ICD_VENDORS=$only/ "$BUILD_DIR/bench/cluster_copies" --size $elements --iterations 3 --repeat 3
+        "$BUILD_DIR/tools/cldist/cldist" run -n 1 -- "$BUILD_DIR/bench/cluster_copies" --size $elements --iterations 10 --repeat 3
+    done
+}
+export -f context
+step context context 60 bash -c context
+for size in M L XL; do
+    step himeno himeno 60 "${mpirun[@]}" -n 2 "$BUILD_DIR/examples/himeno/himeno" --size $size --iterations 20 --rounds 7 --check
+done
 step pipelined p2p 60 env CLDIST_BENCH_PATHS=pipelined bench/run p2p --device gpu --rounds 5
 step pinned p2p 60 env CLDIST_BENCH_PATHS=pinned bench/run p2p --device gpu --rounds 5
 step enqueue enqueue 40 bench/run enqueue --device gpu
@@ -110,8 +128,9 @@ show devices build '^ +NVIDIA|, driver '
 show tests tests '^\[doctest\]|ERROR:|^(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): |FAIL|TIMEOUT'
 show steps steps '^ +[0-9]|^The|^Threads|^  (rec|The)|failed'
 show copies copies '.'
-show p2p p2p '^## |^(One way|GB/s|How many)|^\| (size|8 B|1 MiB|64 MiB|256 MiB) |wrong data|failed'
+show p2p p2p '^## |^(One way|GB/s|How many)|^\| (size|8 B|1 MiB|16 MiB|64 MiB|256 MiB) |^nccl|^NCCL|wrong|failed'
+show context context '.'
 show enqueue enqueue '^\||^CPU|failed'
-show himeno himeno '.' | tail -n 25
+show himeno himeno '.'
 printf '\n== steps, %d s in all\n' "$SECONDS"
 printf '%s\n' "${summary[@]}"
