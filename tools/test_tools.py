@@ -192,5 +192,27 @@ class Dev(unittest.TestCase):
         self.assertIn("--all or --sanitize", self.dev("test", "--all", "--sanitize").stderr)
 
 
+class RunAndCheck(unittest.TestCase):
+    def run_job(self, job):
+        with tempfile.TemporaryDirectory() as folder:
+            return subprocess.run(
+                [sys.executable, TOOLS.parent / "tests" / "support" / "run_and_check.py", "--ends", "nonzero", "--says", "it failed",
+                 "--", "sh", "-c", job], cwd=folder, text=True, capture_output=True, check=False, timeout=60)
+
+    crash = "echo \"[host:$(printf %05d $$)] Signal: Segmentation fault (11)\" >&2; exit 139"
+
+    def test_a_job_whose_launcher_crashed_runs_again(self):
+        done = self.run_job(f"if mkdir crashed; then {self.crash}; fi; echo it failed >&2; exit 3")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("The launcher itself crashed", done.stdout)
+
+    def test_a_launcher_that_always_crashes_fails(self):
+        self.assertEqual(self.run_job(f"echo it failed >&2; {self.crash}").returncode, 1)
+
+    def test_a_crash_of_another_process_fails(self):
+        job = "if mkdir crashed; then echo '[host:00001] Signal: Segmentation fault (11)' >&2; fi; echo it failed >&2; exit 3"
+        self.assertEqual(self.run_job(job).returncode, 1)
+
+
 if __name__ == "__main__":
     unittest.main()

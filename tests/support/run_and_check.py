@@ -5,7 +5,8 @@
                      [--seconds N] [--within N] [--env NAME=VALUE]... -- COMMAND...
 
 Each --says must be found within one line, each --once in just one line, which has to come --within so many seconds of
-the latest "at SECONDS", since 1970, that is printed. "died of a signal" always fails the test.
+the latest "at SECONDS", since 1970, that is printed. "died of a signal" always fails the test, unless it is the launcher that
+died: Open MPI 4.1's mpirun now and then crashes while it passes on what an aborting process says. Then the job runs again.
 """
 
 import argparse
@@ -19,18 +20,8 @@ import threading
 import time
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--ends", default="zero")
-    parser.add_argument("--says", action="append", default=[])
-    parser.add_argument("--once", action="append", default=[])
-    parser.add_argument("--never", action="append", default=[])
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--within", type=float)
-    parser.add_argument("--env", action="append", default=[])
-    parser.add_argument("command", nargs="+")
-    options = parser.parse_args()
-
+def run(options, may_repeat):
+    """The status; None if the launcher crashed and the job is to run again."""
     environment = dict(os.environ)
     environment.update(setting.split("=", 1) for setting in options.env)
     lines = []  # of standard error
@@ -69,6 +60,8 @@ def main():
         if not in_time:
             print(f"FAILED: not done after {options.seconds:g} s")
             return 1
+        if may_repeat and any(re.match(rf"\[[^]]*:0*{job.pid}\] Signal: ", line) for line in lines):
+            return None
 
     complaints = []
     expected = {"zero": job.returncode == 0, "nonzero": job.returncode != 0, "any": True}
@@ -91,6 +84,24 @@ def main():
     for complaint in complaints:
         print("FAILED:", complaint)
     return 1 if complaints else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ends", default="zero")
+    parser.add_argument("--says", action="append", default=[])
+    parser.add_argument("--once", action="append", default=[])
+    parser.add_argument("--never", action="append", default=[])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--within", type=float)
+    parser.add_argument("--env", action="append", default=[])
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+    for attempt in range(3):
+        status = run(options, may_repeat=attempt < 2)
+        if status is not None:
+            return status
+        print("The launcher itself crashed: the job runs again.")
 
 
 sys.exit(main())
