@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Draws bandwidth over size: every path of bench/p2p's results, MPI, and the limits of the wires.
 
-    plot_p2p.py PICTURE.png RESULT.json... [--limit NAME=GB/S]... [--title TEXT]
+    plot_p2p.py PICTURE.png RESULT.json... [--nccl OUTPUT] [--limit NAME=GB/S]... [--title TEXT]
 
 The results are those that `bench/run p2p` leaves in BUILD_DIR/bench-results, one for each path. The blocking and the
-event-chained messages are lines of their path; MPI between host buffers is drawn once, as the median of all results. Needs
-matplotlib (Debian: python3-matplotlib); exit status 3 without it.
+event-chained messages are lines of their path; MPI between host buffers is drawn once, as the median of all results;
+--nccl adds what bench/nccl.py printed. Needs matplotlib (Debian: python3-matplotlib); exit status 3 without it.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442"]
 MPI_COLOUR = "#000000"
-LIMITS = ["#d62728", "#8c564b", "#7f3fbf"]
+LIMITS = ["#8c564b", "#7f3fbf", "#17becf"]
 
 
 def size_text(size, _=None):
@@ -49,6 +49,13 @@ def lines_of(results):
     return lines
 
 
+def nccl_line(name):
+    """What bench/nccl.py printed, as a line of the picture."""
+    with open(name, encoding="utf-8") as file:
+        rows = [line.split() for line in file if line.startswith("nccl ")]
+    return "NCCL", "#d62728", "-.", [(int(row[1]), int(row[1]) / float(row[3]) / 1e3) for row in rows]
+
+
 def limit(text):
     name, equals, speed = text.rpartition("=")
     if not equals:
@@ -60,6 +67,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("picture")
     parser.add_argument("results", nargs="+", metavar="RESULT.json")
+    parser.add_argument("--nccl", metavar="OUTPUT")
     parser.add_argument("--limit", type=limit, action="append", default=[], metavar="NAME=GB/S")
     parser.add_argument("--title")
     arguments = parser.parse_args()
@@ -71,6 +79,8 @@ def main():
     if not lines:
         print("these results have no messages of cldist")
         return 1
+    if arguments.nccl:
+        lines.append(nccl_line(arguments.nccl))
     try:
         import matplotlib
         matplotlib.use("Agg")

@@ -54,6 +54,7 @@ void expect_commands_refused(const bare_device &d, cl_int code) {
     cl_event event = clCreateUserEvent(d.context, &found);
     expect("clCreateMPIRequestFromEvent", clCreateMPIRequestFromEvent(event, &request), code);
     expect("writing the request", request == MPI_REQUEST_NULL ? 0 : 1, 0);
+    clSetUserEventStatus(event, CL_COMPLETE);
     clReleaseEvent(event);
 }
 
