@@ -170,13 +170,13 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  * CL_INVALID_EVENT_WAIT_LIST  if the wait list is NULL and num_events is not 0, or the other way round, or if an event
  *                             in it is not valid;
  * CL_MISALIGNED_SUB_BUFFER_OFFSET if a buffer is a sub-buffer not aligned for the queue's device;
- * CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST if `blocking` is CL_TRUE and an event of the wait list failed;
  * CL_INVALID_OPERATION        if the buffer was made with CL_MEM_HOST_NO_ACCESS, or with CL_MEM_HOST_WRITE_ONLY and is
  *                             to be sent, or with CL_MEM_HOST_READ_ONLY and is to be received into;
  * CL_MPI_NOT_INITIALIZED, CL_MPI_THREAD_LEVEL_TOO_LOW, CL_INVALID_COMMUNICATOR, CL_INVALID_RANK, CL_INVALID_TAG as
  *                             above;
  * CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
- * A blocking call returns the status of a failed transfer too. */
+ * A blocking call returns the status of a failed transfer too, and CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST if its wait list
+ * fails, before the call or during it. In both cases the far end is treated as under Failure. */
 
 /** Enqueues a command that sends `size` bytes of `buffer`, from byte `offset`, to rank `dest` of `comm`.
  *
@@ -264,9 +264,10 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  * Threads. Thread-safe. Not collective, where not said otherwise.
  *
  * Errors, in the order of the checks: from CL_INVALID_COMMAND_QUEUE to CL_INVALID_OPERATION as for messages (a buffer
- * that writes a file is read, like one that is sent), but for a failed wait list, which comes last; then
+ * that writes a file is read, like one that is sent); then
  * CL_INVALID_VALUE if `fp` is NULL, or the descriptor or the file's offset negative;
- * CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer. */
+ * CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer;
+ * CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST if `blocking` is CL_TRUE and the wait list fails. */
 
 /** Enqueues a command that writes `size` bytes of `buffer`, from byte `offset`, to the stream `fp`.
  *

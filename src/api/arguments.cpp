@@ -117,7 +117,6 @@ QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument
     if (ranges.size() == 2 && !in_place) check_overlap(ranges[0], ranges[1]);
     check_wait_list(command);
     for (const RangeArgument &range : ranges) check_alignment(range, queue.device);
-    if (command.blocking != CL_FALSE) check_not_failed(command);
     for (const RangeArgument &range : ranges) check_host_access(range);
     return queue;
 }

@@ -51,10 +51,11 @@ struct Extent {
 };
 Extent extent_of(const RangeArgument &range);
 
-/// All checks that clEnqueueReadBuffer and clEnqueueReadBufferRect make, in their order. `in_place`: two ranges may overlap.
+/// All checks that clEnqueueReadBuffer and clEnqueueReadBufferRect make, in their order, but for a failed wait list, of which the
+/// far end may have to hear. `in_place`: two ranges may overlap.
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges, bool in_place = false);
 
-/// That no event of the wait list has failed, which check_command() checks of blocking commands.
+/// That no event of the wait list has failed.
 void check_not_failed(const CommandArguments &command);
 
 /// The rank and tag of a message in `direction`.

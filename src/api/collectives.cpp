@@ -190,10 +190,7 @@ void check(Call &call) {
         empty = empty || ranges.back().size == 0;
     }
     call.in_place = is_in_place(call);
-    // Others wait for the command, whatever is known of its wait list.
-    CommandArguments apart_from_failures = call.command;
-    apart_from_failures.blocking = CL_FALSE;
-    call.queue = check_command(apart_from_failures, ranges, call.in_place || empty);
+    call.queue = check_command(call.command, ranges, call.in_place || empty);
     std::vector<cl_mem> buffers;
     for (const RangeArgument &range : ranges) buffers.push_back(range.buffer);
     call.resources = resources_of(call.queue, buffers);

@@ -33,12 +33,10 @@ using Operations = std::vector<std::unique_ptr<Operation>>;
 
 Call check(const FileCommand &command, const MakeFileAccess &make_access) {
     RangeArgument range{command.buffer, command.offset, command.size, command.direction};
-    // Others wait for a collective command, whatever is known of its wait list.
-    CommandArguments apart_from_failures = command.arguments;
-    apart_from_failures.blocking = CL_FALSE;
-    Call call{command.arguments, check_command(apart_from_failures, {&range, 1}), range, nullptr, nullptr};
+    Call call{command.arguments, check_command(command.arguments, {&range, 1}), range, nullptr, nullptr};
     call.access = make_access(range.size);
-    if (range.size != command.size) check_command(apart_from_failures, {&range, 1});
+    if (range.size != command.size) check_command(command.arguments, {&range, 1});
+    // Others wait for a collective command, whatever is known of its wait list.
     if (command.arguments.blocking != CL_FALSE && !call.access->collective()) check_not_failed(command.arguments);
     call.range = range;
     call.resources = resources_of(call.queue, {&call.range.buffer, 1});

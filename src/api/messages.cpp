@@ -145,6 +145,7 @@ bool wait_at_gate(const Call &call, const Start &start) { return wait_for_start(
 void enqueue_nothing(const Call &call) {
     // Whoever neither waits nor asks for an event can't tell the difference.
     if (call.command.blocking == CL_FALSE && call.command.num_events == 0 && call.command.event == nullptr) return;
+    if (call.command.blocking != CL_FALSE) check_not_failed(call.command);
     Start start = enqueue_start(call.queue, call.command.events(), {});
     if (call.command.blocking != CL_FALSE && !wait_at_gate(call, start)) {
         call.runtime->engine().keep_remains(nullptr, std::move(start.events));
@@ -291,6 +292,7 @@ void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) 
         enqueue(call);
         return;
     }
+    if (first_failure(command.events()) < 0) fail_at_gate(call, Mappings(call, 0), nullptr);
     if (const cl_command_queue queue = ordered_by(call.queue, call.command); queue != nullptr && !call.queue.in_order)
         call.runtime->engine().wait_started(queue);
     if (command.event == nullptr)

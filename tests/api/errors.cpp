@@ -226,18 +226,6 @@ void bad_wait_list(const mpi_view &mpi, part which) {
     bench.expect(which, null_event, CL_INVALID_EVENT_WAIT_LIST);
 }
 
-void failed_wait_list_of_blocking_call(const mpi_view &mpi, part which) {
-    const error_bench bench(mpi);
-    const event_handle failed = bench.cl.user_event();
-    CL_OK(clSetUserEventStatus(failed, -77));
-    const cl_event list[] = {failed};
-    call c = bench.good();
-    c.blocking = CL_TRUE;
-    c.number = 1;
-    c.events = list;
-    bench.expect(which, c, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-}
-
 void host_access_refused(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
     const buffer_handle closed = bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
@@ -325,12 +313,9 @@ void order_of_checks(const mpi_view &mpi, part which) {
     const buffer_handle foreign = other.buffer(buffer_size);
     const event_handle foreign_event = other.user_event();
     CL_OK(clSetUserEventStatus(foreign_event, CL_COMPLETE));
-    const event_handle failed = bench.cl.user_event();
-    CL_OK(clSetUserEventStatus(failed, -77));
     const buffer_handle closed = bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
     const buffer_handle odd = misaligned(bench.cl, bench.buffer);
     const cl_event foreign_list[] = {foreign_event};
-    const cl_event failed_list[] = {failed};
 
     enum class argument { queue, buffer, range, events, comm, peer, tag };
     struct defect {
@@ -349,12 +334,6 @@ void order_of_checks(const mpi_view &mpi, part which) {
          }},
         {CL_INVALID_VALUE, argument::range, [](call &c) { c.size = buffer_size + 1; }},
         {CL_INVALID_EVENT_WAIT_LIST, argument::events, [](call &c) { c.number = 1; }},
-        {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, argument::events,
-         [&](call &c) {
-             c.blocking = CL_TRUE;
-             c.number = 1;
-             c.events = failed_list;
-         }},
         {CL_INVALID_OPERATION, argument::buffer, [&](call &c) { c.buffer = closed; }},
         {CL_INVALID_COMMUNICATOR, argument::comm, [](call &c) { c.comm = MPI_COMM_NULL; }},
         {CL_INVALID_RANK, argument::peer, [](call &c) { c.peer = 12345; }},
@@ -401,8 +380,6 @@ COMMAND_CASES("that waits for another context's event is CL_INVALID_CONTEXT", ev
 COMMAND_CASES("past the end of its buffer is CL_INVALID_VALUE, also where offset + size overflows", past_the_end)
 COMMAND_CASES("with a wrong wait list is CL_INVALID_EVENT_WAIT_LIST", bad_wait_list)
 COMMAND_CASES("of a sub-buffer that is not aligned is CL_MISALIGNED_SUB_BUFFER_OFFSET", misaligned_sub_buffer)
-COMMAND_CASES("that blocks on a failed event is CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST",
-              failed_wait_list_of_blocking_call)
 COMMAND_CASES("against the buffer's host access flags is CL_INVALID_OPERATION", host_access_refused)
 COMMAND_CASES("on no communicator, or on a freed one, is CL_INVALID_COMMUNICATOR", bad_communicator)
 COMMAND_CASES("with a rank outside of the communicator is CL_INVALID_RANK", bad_rank)

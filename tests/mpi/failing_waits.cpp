@@ -110,3 +110,81 @@ MPI_CASE("a blocking receive whose wait list fails while it waits returns the er
         }
     }
 }
+
+MPI_CASE("a blocking send whose wait list had failed before the call tells its receiver, too", 2) {
+    const opencl cl;
+    for (const bool wants_event : {true, false}) {
+        CAPTURE(wants_event);
+        for (const queue_set &queues : cl.independent_queues(1)) {
+            CAPTURE(queues.kind);
+            const buffer_handle buffer = cl.filled(5000, static_cast<std::uint64_t>(mpi.rank));
+            if (mpi.rank == 0) {
+                const event_handle gate = cl.user_event();
+                const cl_event list[] = {gate};
+                CL_OK(clSetUserEventStatus(gate, -77));
+                cl_event event = nullptr;
+                CHECK(clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 1, 1, mpi.comm, 1, list,
+                                          wants_event ? &event : nullptr) ==
+                      CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+                CHECK(event == nullptr);
+                CHECK(clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, 1, list,
+                                          wants_event ? &event : nullptr) ==
+                      CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+                CHECK(event == nullptr);
+                expect_complete(send(queues[0], buffer, 0, 5000, 1, 1, mpi.comm));
+            } else if (mpi.rank == 1) {
+                expect_failure(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm), CL_PEER_TRANSFER_FAILED);
+                cl.expect(buffer, 0, 5000, 1);
+                expect_received(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm), 5000, 0, 1);
+                cl.expect(buffer, 0, 5000, 0);
+            }
+        }
+    }
+}
+
+MPI_CASE("a blocking receive whose wait list had failed before the call drops its message, too", 2) {
+    const opencl cl;
+    for (const queue_set &queues : cl.independent_queues(1)) {
+        CAPTURE(queues.kind);
+        if (mpi.rank == 1) {
+            const buffer_handle buffer = cl.filled(5000, 9);
+            const event_handle gate = cl.user_event();
+            const cl_event list[] = {gate};
+            CL_OK(clSetUserEventStatus(gate, -77));
+            CHECK(clEnqueueRecvBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 0, 1, mpi.comm, 1, list, nullptr) ==
+                  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+            expect_received(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm), 5000, 0, 1);
+            cl.expect(buffer, 0, 5000, 2);
+        } else if (mpi.rank == 0) {
+            const buffer_handle first = cl.filled(5000, 1);
+            const buffer_handle second = cl.filled(5000, 2);
+            expect_complete(send(queues[0], first, 0, 5000, 1, 1, mpi.comm));
+            expect_complete(send(queues[0], second, 0, 5000, 1, 1, mpi.comm));
+        }
+    }
+}
+
+MPI_CASE("a blocking send-receive whose wait list had failed before the call does both, too", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle outgoing = cl.filled(5000, static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle incoming = cl.filled(5000, 9);
+    const int peer = 1 - mpi.rank;
+    if (mpi.rank == 0) {
+        const event_handle gate = cl.user_event();
+        const cl_event list[] = {gate};
+        CL_OK(clSetUserEventStatus(gate, -77));
+        CHECK(clEnqueueSendrecvBuffer(queue, outgoing, CL_TRUE, 0, 5000, peer, 1, incoming, 0, 5000, peer, 1, mpi.comm,
+                                      1, list, nullptr) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    } else if (mpi.rank == 1) {
+        event_handle event;
+        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 5000, peer, 1, incoming, 0, 5000, peer, 1, mpi.comm,
+                                      0, nullptr, event.out()));
+        expect_failure(event, CL_PEER_TRANSFER_FAILED);
+    }
+    if (mpi.rank < 2) {
+        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_TRUE, 0, 5000, peer, 1, incoming, 0, 5000, peer, 1, mpi.comm,
+                                      0, nullptr, nullptr));
+        cl.expect(incoming, 0, 5000, static_cast<std::uint64_t>(peer));
+    }
+}
