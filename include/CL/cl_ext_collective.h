@@ -72,6 +72,10 @@ typedef cl_uint cl_reduction_op;
 #define CL_REDUCTION_LOR 0x13C8
 #define CL_REDUCTION_LXOR 0x13C9
 
+/** For clGetDeviceInfo, on the cluster platform of two or more processes: the rank of the process that has the device, a cl_uint.
+ *  CL_INVALID_VALUE elsewhere: there no device is another process's. */
+#define CL_DEVICE_RANK_DIST 0x13D0
+
 /** Copies the range of `src_buffer` to each destination. */
 cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
                                 const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,

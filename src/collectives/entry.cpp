@@ -1,7 +1,6 @@
 // The entry points of CL/cl_ext_collective.h: each checks the arguments and has a schedule's steps enqueued.
 
 #include <algorithm>
-#include <functional>
 #include <new>
 #include <optional>
 #include <span>
@@ -48,19 +47,21 @@ struct Events {
     }
 };
 
-/// Buffers as they are given: one with an offset, or a list with offsets or NULL.
+/// Buffers as they are given, one with an offset, or a list with offsets or NULL; and what is known of them.
 struct Buffers {
     const cl_mem *list;
     const size_t *offsets;
     std::size_t count;
+    std::vector<Memory> memory{};
 
-    [[nodiscard]] Memory at(std::size_t i) const { return {list[i], offsets == nullptr ? 0 : offsets[i]}; }
+    [[nodiscard]] const Memory &at(std::size_t i) const { return memory[i]; }
 };
 
-/// Combines elements; null where none are combined.
+/// Combines elements, with a kernel of the program's or of the library's; where neither is, nothing is combined.
 struct Combination {
     std::size_t element = 1;
-    std::function<Kernel(cl_context)> make{};
+    cl_kernel kernel = nullptr;
+    std::optional<std::pair<cl_channel_type, cl_reduction_op>> datatype_and_op{};
 };
 
 struct Call {
@@ -98,7 +99,7 @@ void check_lists(const Call &call) {
 }
 
 // The context of all.
-cl_context check_objects(const Call &call) {
+cl_context check_objects(Call &call) {
     cl_context context = nullptr;
     for (const cl_command_queue queue : call.queues) {
         const auto found = query<cl_context>(queue, CL_QUEUE_CONTEXT);
@@ -106,7 +107,7 @@ cl_context check_objects(const Call &call) {
         if (context == nullptr) context = *found;
         if (context != *found) throw Error(CL_INVALID_CONTEXT, "the queues are not of one context");
     }
-    for (const Buffers *buffers : {&call.sources, &call.destinations})
+    for (Buffers *buffers : {&call.sources, &call.destinations})
         for (std::size_t i = 0; i < buffers->count; ++i) {
             const cl_mem buffer = buffers->list[i];
             const auto type = query<cl_mem_object_type>(buffer, CL_MEM_TYPE);
@@ -114,6 +115,11 @@ cl_context check_objects(const Call &call) {
                 throw Error(CL_INVALID_MEM_OBJECT, fmt::format("memory object {} of a list is not a valid buffer", i));
             if (query<cl_context>(buffer, CL_MEM_CONTEXT) != context)
                 throw Error(CL_INVALID_CONTEXT, fmt::format("buffer {} of a list is not of the queues' context", i));
+            const auto parent = query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
+            buffers->memory.push_back({buffer, buffers->offsets == nullptr ? 0 : buffers->offsets[i],
+                                       query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0),
+                                       parent != nullptr ? parent : buffer,
+                                       parent != nullptr ? query<std::size_t>(buffer, CL_MEM_OFFSET).value_or(0) : 0});
         }
     return context;
 }
@@ -131,19 +137,17 @@ void check_events(const Events &events, cl_context context) {
 }
 
 void check_range(const Memory &memory, std::size_t size, std::size_t element) {
-    const std::size_t whole = query<std::size_t>(memory.buffer, CL_MEM_SIZE).value_or(0);
-    if (memory.offset > whole || size > whole - memory.offset)
+    if (memory.offset > memory.size || size > memory.size - memory.offset)
         throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} pass the end of the buffer of {} bytes",
-                                                  memory.offset, size, whole));
+                                                  memory.offset, size, memory.size));
     if (memory.offset % element != 0 || size % element != 0)
         throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} are not multiples of the element's {} bytes",
                                                   memory.offset, size, element));
 }
 
 bool overlap(const Memory &a, std::size_t a_size, const Memory &b, std::size_t b_size) {
-    const Memory x = in_whole(a);
-    const Memory y = in_whole(b);
-    return x.buffer == y.buffer && x.offset < y.offset + b_size && y.offset < x.offset + a_size;
+    return a.whole == b.whole && a.offset_in_whole() < b.offset_in_whole() + b_size &&
+           b.offset_in_whole() < a.offset_in_whole() + a_size;
 }
 
 [[noreturn]] void refuse_overlap() { throw Error(CL_MEM_COPY_OVERLAP, "ranges overlap otherwise than in place"); }
@@ -161,18 +165,30 @@ bool check_overlap(const Call &call) {
             const Memory from = call.sources.at(k);
             if (!overlap(to, got, from, given)) continue;
             const bool belong = call.sources.count == 1 || call.destinations.count == 1 || i == k;
-            Memory source = in_whole(from);
-            Memory destination = in_whole(to);
-            if (call.kind == Kind::scatter) source.offset += i * call.bytes;
-            if (call.kind == Kind::gather || call.kind == Kind::all_gather) destination.offset += k * call.bytes;
-            if (!belong || source.offset != destination.offset) refuse_overlap();
+            std::size_t source = from.offset_in_whole();
+            std::size_t destination = to.offset_in_whole();
+            if (call.kind == Kind::scatter) source += i * call.bytes;
+            if (call.kind == Kind::gather || call.kind == Kind::all_gather) destination += k * call.bytes;
+            if (!belong || source != destination) refuse_overlap();
             in_place = true;
         }
     }
     return in_place;
 }
 
-void run_steps(const Call &call, const Schedule &schedule, cl_context context, Runner &runner) {
+// The processes of the queues' devices, or nothing where no device is another process's.
+std::vector<cl_uint> processes_of(std::span<const cl_command_queue> queues) {
+    std::vector<cl_uint> all;
+    for (const cl_command_queue queue : queues) {
+        const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
+        const auto process = query<cl_uint>(device, CL_DEVICE_RANK_DIST);
+        if (!process) return {};
+        all.push_back(*process);
+    }
+    return all;
+}
+
+void run_steps(const Call &call, const Schedule &schedule, cl_context context, cl_kernel kernel, Runner &runner) {
     std::vector<Mem> own(schedule.own.size());
     for (std::size_t i = 0; i < own.size(); ++i) {
         if (schedule.own[i] == 0) continue;
@@ -181,24 +197,30 @@ void run_steps(const Call &call, const Schedule &schedule, cl_context context, R
         check(code, "clCreateBuffer");
     }
     const auto memory = [&](const Place &place) {
-        Memory found = place.role == Role::own      ? Memory{own[place.index].get(), 0}
+        cl_mem const mine = place.role == Role::own ? own[place.index].get() : nullptr;
+        Memory found = place.role == Role::own      ? Memory{mine, 0, schedule.own[place.index], mine, 0}
                        : place.role == Role::source ? call.sources.at(place.index)
                                                     : call.destinations.at(place.index);
         found.offset += place.offset;
         return found;
     };
-    const Kernel kernel = call.combination.make ? call.combination.make(context) : Kernel();
     for (const Step &step : schedule.steps) {
         const std::size_t queue = std::min(step.queue, call.queues.size() - 1);
         if (step.combines)
-            runner.combine(queue, kernel.get(), call.combination.element, memory(step.to), memory(step.from),
-                           step.size);
+            runner.combine(queue, kernel, call.combination.element, memory(step.to), memory(step.from), step.size);
         else
             runner.copy(queue, memory(step.to), memory(step.from), step.size);
     }
 }
 
-void run(const Call &call) {
+void give(const Events &events, Event event) {
+    if (events.event != nullptr) *events.event = event.give();
+}
+
+// Where devices are this process's own, so little is done sooner in one queue than shared out among all.
+constexpr std::size_t small = std::size_t{64} << 10U;
+
+void run(Call call) {
     check_lists(call);
     cl_context const context = check_objects(call);
     check_events(call.events, context);
@@ -206,19 +228,23 @@ void run(const Call &call) {
         check_range(call.sources.at(i), source_size(call), call.combination.element);
     for (std::size_t i = 0; i < call.destinations.count; ++i)
         check_range(call.destinations.at(i), destination_size(call), call.combination.element);
-    const Task task{call.kind, call.n, call.bytes, call.combination.element, check_overlap(call)};
-    const Schedule schedule =
-        make_schedule(task, choose(task.kind, task.n, task.bytes, on_cluster(call.queues.front())));
+    Task task{call.kind, call.n, call.bytes, call.combination.element, check_overlap(call), processes_of(call.queues)};
+    const bool on_cluster = !task.processes.empty();
+    if (task.processes.size() != task.n) task.processes.clear();  // one queue does all
+    const Schedule schedule = make_schedule(task, choose(task.kind, runs_of(task).size(), task.n, task.bytes));
     // What may be refused comes before anything is in a queue.
-    if (call.combination.make) static_cast<void>(call.combination.make(context));
-    Runner runner(call.queues, call.events.waits());
-    run_steps(call, schedule, context, runner);
-    Event last = runner.end(call.events.event != nullptr);
-    if (call.events.event != nullptr) *call.events.event = last.give();
+    std::optional<Operator> op;
+    cl_kernel kernel = call.combination.kernel;
+    if (const auto &of = call.combination.datatype_and_op; of)
+        kernel = op.emplace(context, of->first, of->second).kernel();
+    Runner runner(call.queues, call.events.waits(), on_cluster, !on_cluster && call.bytes <= small / call.n,
+                  call.events.event != nullptr);
+    run_steps(call, schedule, context, kernel, runner);
+    give(call.events, runner.end());
 }
 
 Combination of_datatype(cl_channel_type datatype, cl_reduction_op op) {
-    return {element_size(datatype), [=](cl_context context) { return make_operator(context, datatype, op); }};
+    return {element_size(datatype), nullptr, {{datatype, op}}};
 }
 
 Combination with_kernel(std::size_t element, cl_kernel kernel) {
@@ -228,7 +254,7 @@ Combination with_kernel(std::size_t element, cl_kernel kernel) {
         clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, nullptr) != CL_SUCCESS ||
         arguments != 5)
         throw Error(CL_INVALID_KERNEL, "the kernel is not valid or does not take five arguments");
-    return {element, [=](cl_context) { return Kernel::share(kernel); }};
+    return {element, kernel};
 }
 
 /// The arguments of the calls with as many sources as destinations.
@@ -241,7 +267,7 @@ struct ManyToMany {
     const size_t *destination_offsets;
     size_t bytes;
 };
-void run(Kind kind, const ManyToMany &a, const Events &events, Combination combination = {}) {
+void run(Kind kind, const ManyToMany &a, const Events &events, const Combination &combination = {}) {
     run({kind,
          a.n,
          {a.queues, a.n},
@@ -249,7 +275,7 @@ void run(Kind kind, const ManyToMany &a, const Events &events, Combination combi
          {a.destinations, a.destination_offsets, a.n},
          a.bytes,
          events,
-         std::move(combination)});
+         combination});
 }
 
 /// Of those with one destination.
@@ -262,7 +288,7 @@ struct ManyToOne {
     size_t destination_offset;
     size_t bytes;
 };
-void run(Kind kind, const ManyToOne &a, const Events &events, Combination combination = {}) {
+void run(Kind kind, const ManyToOne &a, const Events &events, const Combination &combination = {}) {
     run({kind,
          a.n,
          {&a.queue, 1},
@@ -270,7 +296,7 @@ void run(Kind kind, const ManyToOne &a, const Events &events, Combination combin
          {&a.destination, &a.destination_offset, 1},
          a.bytes,
          events,
-         std::move(combination)});
+         combination});
 }
 
 /// Of those with one source.
@@ -309,12 +335,19 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
         std::size_t size;
     };
     std::vector<Block> blocks;
-    for (std::size_t i = 0; i < n; ++i)
+    std::size_t all = 0;
+    // Each destination takes from all sources, at each step from another.
+    for (std::size_t step = 0; step < n; ++step)
         for (std::size_t j = 0; j < n; ++j) {
+            const std::size_t i = (j + step) % n;
             const std::size_t at = i * n + j;
             if (sizes[at] == 0) continue;
-            blocks.push_back(
-                {j, {a.destinations[j], a.destination_offsets[at]}, {a.sources[i], a.source_offsets[at]}, sizes[at]});
+            Memory to = call.destinations.at(j);
+            Memory from = call.sources.at(i);
+            to.offset = a.destination_offsets[at];
+            from.offset = a.source_offsets[at];
+            blocks.push_back({j, to, from, sizes[at]});
+            all += sizes[at];
         }
     for (const Block &block : blocks) {
         check_range(block.from, block.size, 1);
@@ -327,10 +360,10 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
                 (!same && overlap(block.to, block.size, other.to, other.size)))
                 refuse_overlap();
         }
-    Runner runner(call.queues, events.waits());
+    const bool on_cluster = !processes_of(call.queues).empty();
+    Runner runner(call.queues, events.waits(), on_cluster, !on_cluster && all <= small, events.event != nullptr);
     for (const Block &block : blocks) runner.copy(block.queue, block.to, block.from, block.size);
-    Event last = runner.end(events.event != nullptr);
-    if (events.event != nullptr) *events.event = last.give();
+    give(events, runner.end());
 }
 
 }  // namespace

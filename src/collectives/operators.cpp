@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <list>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -29,12 +30,12 @@ constexpr Datatype datatypes[] = {
     {CL_DOUBLE_DIST, "double", 8, false},
 };
 
-struct Operator {
+struct Combining {
     cl_reduction_op op;
     const char *combination;  ///< of x and y
     bool for_integers;        ///< alone
 };
-constexpr Operator operators[] = {
+constexpr Combining operators[] = {
     {CL_REDUCTION_SUM, "x + y", false},           {CL_REDUCTION_PROD, "x * y", false},
     {CL_REDUCTION_MIN, "y < x ? y : x", false},   {CL_REDUCTION_MAX, "x < y ? y : x", false},
     {CL_REDUCTION_BAND, "x & y", true},           {CL_REDUCTION_BOR, "x | y", true},
@@ -50,7 +51,9 @@ const Datatype &find(cl_channel_type type) {
 }
 
 // Integers wrap around: signed ones are combined as unsigned where that could overflow.
-std::string source_of(const Datatype &type, const Operator &op) {
+std::string kernel_name(const Combining &op) { return fmt::format("combine_{:x}", op.op); }
+
+std::string source_of(const Datatype &type, const Combining &op) {
     const std::string name = type.name;
     const bool half = name == "half";
     std::string in = half ? "float" : name;
@@ -65,23 +68,16 @@ std::string source_of(const Datatype &type, const Operator &op) {
     const std::string store = half ? fmt::format("vstore_half({}, first_a + k, a);", op.combination)
                                    : fmt::format("a[first_a + k] = ({})({});", name, op.combination);
     return fmt::format(
-        "{}kernel void combine(global {} *a, ulong first_a, const global {} *b, ulong first_b, ulong count) {{\n"
+        "kernel void {}(global {} *a, ulong first_a, const global {} *b, ulong first_b, ulong count) {{\n"
         "    for (ulong k = get_global_id(0); k < count; k += get_global_size(0)) {{\n"
         "        const {} x = {};\n"
         "        const {} y = {};\n"
         "        {}\n"
         "    }}\n"
         "}}\n",
-        name == "double" ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "", name, name, in, loaded("a"), in,
-        loaded("b"), store);
+        kernel_name(op), name, name, in, loaded("a"), in, loaded("b"), store);
 }
 
-struct Built {
-    Context context;
-    cl_channel_type datatype;
-    cl_reduction_op op;
-    Program program;
-};
 // Of so many contexts programs are kept, and these with them.
 constexpr std::size_t most_contexts = 4;
 
@@ -94,12 +90,15 @@ std::vector<cl_device_id> devices_of(cl_context context) {
     return devices;
 }
 
-Program build(cl_context context, const Datatype &type, const Operator &op) {
+// All operators of a datatype: one build takes little longer than that of one.
+Program build(cl_context context, const Datatype &type) {
     if (type.type == CL_DOUBLE_DIST)
         for (const cl_device_id device : devices_of(context))
             if (query<cl_device_fp_config>(device, CL_DEVICE_DOUBLE_FP_CONFIG).value_or(0) == 0)
                 throw Error(CL_INVALID_OPERATION, "a device of the context has no double precision");
-    const std::string source = source_of(type, op);
+    std::string source = type.type == CL_DOUBLE_DIST ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "";
+    for (const Combining &op : operators)
+        if (type.integer || !op.for_integers) source += source_of(type, op);
     const char *text = source.c_str();
     cl_int code = CL_SUCCESS;
     Program program = Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
@@ -112,36 +111,55 @@ Program build(cl_context context, const Datatype &type, const Operator &op) {
 
 std::size_t element_size(cl_channel_type datatype) { return find(datatype).size; }
 
-Kernel make_operator(cl_context context, cl_channel_type datatype, cl_reduction_op op) {
+struct Operator::Built {
+    Context context;
+    cl_channel_type datatype;
+    Program program;
+    std::mutex mutex{};
+    std::map<cl_reduction_op, std::vector<Kernel>> unused{};
+
+    static std::shared_ptr<Built> find(cl_context context, const Datatype &type);
+};
+
+std::shared_ptr<Operator::Built> Operator::Built::find(cl_context context, const Datatype &type) {
+    static std::mutex mutex;
+    // Never destroyed: the platform may be gone at exit.
+    static auto &kept = *new std::list<std::shared_ptr<Built>>;
+    const std::lock_guard lock(mutex);
+    const auto same = [&](const auto &b) { return b->context.get() == context && b->datatype == type.type; };
+    if (const auto at = std::find_if(kept.begin(), kept.end(), same); at != kept.end()) return *at;
+    std::vector<cl_context> contexts;
+    for (const auto &built : kept)
+        if (std::find(contexts.begin(), contexts.end(), built->context.get()) == contexts.end())
+            contexts.push_back(built->context.get());
+    if (contexts.size() >= most_contexts && std::find(contexts.begin(), contexts.end(), context) == contexts.end())
+        kept.remove_if([&](const auto &b) { return b->context.get() == contexts.front(); });
+    kept.push_back(std::shared_ptr<Built>(new Built{Context::share(context), type.type, build(context, type)}));
+    return kept.back();
+}
+
+Operator::Operator(cl_context context, cl_channel_type datatype, cl_reduction_op op) : op_(op) {
     const Datatype &type = find(datatype);
     const auto *const found =
-        std::find_if(std::begin(operators), std::end(operators), [&](const Operator &o) { return o.op == op; });
+        std::find_if(std::begin(operators), std::end(operators), [&](const Combining &o) { return o.op == op; });
     if (found == std::end(operators)) throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is no operator", op));
     if (found->for_integers && !type.integer)
         throw Error(CL_INVALID_OPERATION, fmt::format("operator 0x{:x} is for integers, not for {}", op, type.name));
-
-    static std::mutex mutex;
-    // Never destroyed: the platform may be gone at exit.
-    static auto &kept = *new std::list<Built>;
-    const std::lock_guard lock(mutex);
-    const auto same = [&](const Built &b) {
-        return b.context.get() == context && b.datatype == datatype && b.op == op;
-    };
-    auto at = std::find_if(kept.begin(), kept.end(), same);
-    if (at == kept.end()) {
-        std::vector<cl_context> contexts;
-        for (const Built &built : kept)
-            if (std::find(contexts.begin(), contexts.end(), built.context.get()) == contexts.end())
-                contexts.push_back(built.context.get());
-        if (contexts.size() >= most_contexts && std::find(contexts.begin(), contexts.end(), context) == contexts.end())
-            kept.remove_if([&](const Built &b) { return b.context.get() == contexts.front(); });
-        kept.push_back({Context::share(context), datatype, op, build(context, type, *found)});
-        at = std::prev(kept.end());
+    built_ = Built::find(context, type);
+    const std::lock_guard lock(built_->mutex);
+    if (std::vector<Kernel> &unused = built_->unused[op]; !unused.empty()) {
+        kernel_ = std::move(unused.back());
+        unused.pop_back();
+        return;
     }
     cl_int code = CL_SUCCESS;
-    Kernel kernel = Kernel::adopt(clCreateKernel(at->program.get(), "combine", &code));
+    kernel_ = Kernel::adopt(clCreateKernel(built_->program.get(), kernel_name(*found).c_str(), &code));
     check(code, "clCreateKernel");
-    return kernel;
+}
+
+Operator::~Operator() {
+    const std::lock_guard lock(built_->mutex);
+    built_->unused[op_].push_back(std::move(kernel_));
 }
 
 }  // namespace cldist::collectives

@@ -12,8 +12,23 @@ namespace cldist::collectives {
 /// Bytes of an element. Throws an Error if `datatype` is none.
 [[nodiscard]] std::size_t element_size(cl_channel_type datatype);
 
-/// A kernel that combines as the header says of a program's own. Throws an Error if there is no such operator for
-/// the datatype or a device of the context can't do it. The programs of the last few contexts are kept. Thread-safe.
-[[nodiscard]] Kernel make_operator(cl_context context, cl_channel_type datatype, cl_reduction_op op);
+/// A kernel that combines as the header says of a program's own, while it is there for nobody else.
+class Operator {
+public:
+    /// Throws an Error if there is no such operator for the datatype or a device of the context can't do it. The programs and
+    /// kernels of the last few contexts are kept. Thread-safe.
+    Operator(cl_context context, cl_channel_type datatype, cl_reduction_op op);
+    Operator(const Operator &) = delete;
+    Operator &operator=(const Operator &) = delete;
+    ~Operator();
+
+    [[nodiscard]] cl_kernel kernel() const { return kernel_.get(); }
+
+private:
+    struct Built;
+    const cl_reduction_op op_;
+    std::shared_ptr<Built> built_;
+    Kernel kernel_;
+};
 
 }  // namespace cldist::collectives

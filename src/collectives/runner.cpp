@@ -1,46 +1,32 @@
 #include "collectives/runner.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
-#include <string_view>
+#include <bit>
 
 #include "ocl/query.hpp"
 
 namespace cldist::collectives {
 namespace {
 
-// As many work-items as elements, but not so many that a driver minds; they go through the rest in steps.
+// So many work-items that each has one or two elements, but not so many that a driver minds; they go through the rest in steps.
+// Powers of two, because PoCL compiles a kernel for each size of work-groups.
 constexpr std::size_t most_items = std::size_t{1} << 24U;
 
 const cl_event *data_of(const std::vector<cl_event> &events) { return events.empty() ? nullptr : events.data(); }
 cl_uint count_of(const std::vector<cl_event> &events) { return static_cast<cl_uint>(events.size()); }
 
-Event enqueue_marker(cl_command_queue queue, const std::vector<cl_event> &events) {
+}  // namespace
+
+Event Runner::enqueue_marker(cl_command_queue queue, const std::vector<cl_event> &events) {
     Event event;
     check(clEnqueueMarkerWithWaitList(queue, count_of(events), data_of(events), event.out()),
           "clEnqueueMarkerWithWaitList");
     return event;
 }
 
-}  // namespace
-
-bool on_cluster(cl_command_queue queue) {
-    const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
-    const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
-    std::array<char, 64> name{};
-    return clGetPlatformInfo(platform, CL_PLATFORM_NAME, name.size(), name.data(), nullptr) == CL_SUCCESS &&
-           std::string_view(name.data()) == "cldist";
-}
-
-Memory in_whole(const Memory &memory) {
-    const auto parent = query<cl_mem>(memory.buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
-    if (parent == nullptr) return memory;
-    return {parent, memory.offset + query<std::size_t>(memory.buffer, CL_MEM_OFFSET).value_or(0)};
-}
-
-Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_event> wait_list)
-    : queues_(queues), ordered_(on_cluster(queues.front())) {
+Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_event> wait_list, bool ordered,
+               bool on_first, bool wanted)
+    : queues_(queues), ordered_(ordered), wanted_(wanted), on_first_(on_first) {
     for (const cl_command_queue queue : queues) {
         const auto known = [&](const Lane &lane) { return lane.queue == queue; };
         if (std::any_of(lanes_.begin(), lanes_.end(), known)) continue;
@@ -48,9 +34,11 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
         alignment_ =
             std::max<std::size_t>(alignment_, query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8);
         const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
-        lanes_.push_back({queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, {}});
+        lanes_.push_back({queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0});
     }
     begun_.assign(wait_list.begin(), wait_list.end());
+    waits_ = begun_.size();
+    serial_ = lanes_.front().in_order && (on_first || lanes_.size() == 1);
     if (lanes_.size() == 1 || ordered_) return;
     // The memory of one queue's device is used by others' commands: all begin when all may.
     for (const Lane &lane : lanes_) {
@@ -58,14 +46,14 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
         events_.push_back(enqueue_marker(lane.queue, {}));
         begun_.push_back(events_.back().get());
     }
-    if (!lanes_.front().in_order) return;
-    events_.push_back(begun_.empty() ? enqueue_marker(lanes_.front().queue, {})
-                                     : enqueue_marker(lanes_.front().queue, begun_));
+    if (!lanes_.front().in_order || serial_) return;
+    events_.push_back(enqueue_marker(lanes_.front().queue, begun_));
     begun_.assign(1, events_.back().get());
 }
 
-Runner::Lane &Runner::lane_of(cl_command_queue queue) {
-    return *std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane &lane) { return lane.queue == queue; });
+Runner::Lane &Runner::lane_of(std::size_t queue) {
+    if (on_first_) return lanes_.front();
+    return *std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane &lane) { return lane.queue == queues_[queue]; });
 }
 
 void Runner::wait_for(cl_mem whole, bool write, std::vector<cl_event> &events) {
@@ -77,58 +65,76 @@ void Runner::wait_for(cl_mem whole, bool write, std::vector<cl_event> &events) {
 }
 
 void Runner::note(cl_mem whole, bool write, cl_event event) {
-    if (ordered_) return;
     std::vector<Access> &accesses = accesses_[whole];
     // Who waits for a write has waited for what it waited for.
     if (write) accesses.clear();
     accesses.push_back({event, write});
 }
 
-void Runner::ended(std::size_t queue, Event event) {
-    Lane &lane = lane_of(queues_[queue]);
-    if (lane.in_order) lane.left.clear();
+template <typename Enqueue>
+void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, const char *call, const Enqueue &step) {
+    const bool chained = !ordered_ && !serial_;
+    Lane &lane = lane_of(queue);
+    std::vector<cl_event> events = begun_;
+    if (chained) {
+        wait_for(from.whole, false, events);
+        wait_for(to.whole, true, events);
+    }
+    Event event;
+    // The command's event fails if any step does.
+    const bool asked = chained || wanted_;
+    check(step(lane.queue, count_of(events), data_of(events), asked ? event.out() : nullptr), call);
+    // Behind the first step in its queue; but each step fails if the wait list does.
+    if (serial_) begun_.resize(waits_);
+    if (!asked) return;
+    if (chained) {
+        note(from.whole, false, event.get());
+        note(to.whole, true, event.get());
+    }
+    if (lane.in_order && !wanted_) lane.left.clear();
     lane.left.push_back(event.get());
     events_.push_back(std::move(event));
 }
 
-// A kernel uses, and the cluster platform moves, the whole of what it is given: a sub-buffer, where it may begin there.
-Runner::Argument Runner::argument(const Memory &memory, std::size_t size) {
-    const Memory whole = in_whole(memory);
-    if (size == query<std::size_t>(memory.buffer, CL_MEM_SIZE) || whole.offset % alignment_ != 0)
-        return {memory.buffer, memory.offset};
-    const cl_buffer_region region{whole.offset, size};
+Memory Runner::aside(cl_context context, std::size_t size) {
     cl_int code = CL_SUCCESS;
-    Mem part = Mem::adopt(clCreateSubBuffer(whole.buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
-    if (code != CL_SUCCESS) return {memory.buffer, memory.offset};
-    sub_buffers_.push_back(std::move(part));
-    return {sub_buffers_.back().get(), 0};
+    memory_.push_back(Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code)));
+    check(code, "clCreateBuffer");
+    return {memory_.back().get(), 0, size, memory_.back().get(), 0};
+}
+
+// A kernel uses, and the cluster platform moves, the whole of what it is given: a sub-buffer, where it may begin there.
+Memory Runner::argument(const Memory &memory, std::size_t size) {
+    if (size == memory.size || memory.offset_in_whole() % alignment_ != 0) return memory;
+    const cl_buffer_region region{memory.offset_in_whole(), size};
+    cl_int code = CL_SUCCESS;
+    Mem part = Mem::adopt(clCreateSubBuffer(memory.whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+    if (code != CL_SUCCESS) return memory;
+    memory_.push_back(std::move(part));
+    return {memory_.back().get(), 0, size, memory.whole, memory.offset_in_whole()};
 }
 
 void Runner::copy(std::size_t queue, const Memory &to, const Memory &from, std::size_t size) {
-    const Memory source = in_whole(from);
-    const Memory destination = in_whole(to);
-    if (source.buffer == destination.buffer && source.offset == destination.offset) return;
-    std::vector<cl_event> events = begun_;
-    wait_for(source.buffer, false, events);
-    wait_for(destination.buffer, true, events);
-    Event event;
-    check(clEnqueueCopyBuffer(queues_[queue], from.buffer, to.buffer, from.offset, to.offset, size, count_of(events),
-                              data_of(events), event.out()),
-          "clEnqueueCopyBuffer");
-    note(source.buffer, false, event.get());
-    note(destination.buffer, true, event.get());
-    ended(queue, std::move(event));
+    if (from.whole == to.whole && from.offset_in_whole() == to.offset_in_whole()) return;
+    enqueue(queue, to, from, "clEnqueueCopyBuffer",
+            [&](cl_command_queue on, cl_uint count, const cl_event *events, cl_event *event) {
+                return clEnqueueCopyBuffer(on, from.buffer, to.buffer, from.offset, to.offset, size, count, events,
+                                           event);
+            });
 }
 
 void Runner::combine(std::size_t queue, cl_kernel combine, std::size_t element, const Memory &to, const Memory &from,
                      std::size_t size) {
-    const Memory source = in_whole(from);
-    const Memory destination = in_whole(to);
-    std::vector<cl_event> events = begun_;
-    wait_for(source.buffer, false, events);
-    wait_for(destination.buffer, true, events);
-    const Argument a = argument(to, size);
-    const Argument b = argument(from, size);
+    Memory a = argument(to, size);
+    Memory b = argument(from, size);
+    // On the cluster only the part that is wanted is to move.
+    const bool a_aside = ordered_ && a.size != size;
+    const bool b_aside = ordered_ && b.size != size;
+    if (a_aside || b_aside) {
+        const auto context = query<cl_context>(to.buffer, CL_MEM_CONTEXT).value_or(nullptr);
+        if (a_aside) copy(queue, a = aside(context, size), to, size);
+        if (b_aside) copy(queue, b = aside(context, size), from, size);
+    }
     const cl_ulong first_a = a.offset / element;
     const cl_ulong first_b = b.offset / element;
     const cl_ulong count = size / element;
@@ -137,26 +143,32 @@ void Runner::combine(std::size_t queue, cl_kernel combine, std::size_t element, 
     check(clSetKernelArg(combine, 2, sizeof(cl_mem), &b.buffer), "clSetKernelArg");
     check(clSetKernelArg(combine, 3, sizeof first_b, &first_b), "clSetKernelArg");
     check(clSetKernelArg(combine, 4, sizeof count, &count), "clSetKernelArg");
-    const std::size_t items = std::min<std::size_t>(count, most_items);
-    Event event;
-    check(clEnqueueNDRangeKernel(queues_[queue], combine, 1, nullptr, &items, nullptr, count_of(events),
-                                 data_of(events), event.out()),
-          "clEnqueueNDRangeKernel");
-    note(source.buffer, false, event.get());
-    note(destination.buffer, true, event.get());
-    ended(queue, std::move(event));
+    const std::size_t items = std::min(std::bit_floor(size / element), most_items);
+    enqueue(queue, a, b, "clEnqueueNDRangeKernel",
+            [&](cl_command_queue on, cl_uint number, const cl_event *events, cl_event *event) {
+                return clEnqueueNDRangeKernel(on, combine, 1, nullptr, &items, nullptr, number, events, event);
+            });
+    if (a_aside) copy(queue, to, a, size);
 }
 
-Event Runner::end(bool wanted) {
+Event Runner::end() {
     Lane &first = lanes_.front();
     std::vector<cl_event> all;
-    for (const Lane &lane : lanes_) all.insert(all.end(), lane.left.begin(), lane.left.end());
+    for (Lane &lane : lanes_) {
+        // Another process is told of one end, not of each step's.
+        if (ordered_ && &lane != &first && lane.left.size() > 1) {
+            events_.push_back(enqueue_marker(lane.queue, lane.left));
+            lane.left.assign(1, events_.back().get());
+        }
+        all.insert(all.end(), lane.left.begin(), lane.left.end());
+    }
     if (all.empty()) all = begun_;
     Event last;
     const bool others =
         !ordered_ && std::any_of(lanes_.begin() + 1, lanes_.end(), [](const Lane &lane) { return lane.in_order; });
     // An in-order queue goes on when the end has come in it; without more queues it does so by itself.
-    if (wanted || others || (!ordered_ && lanes_.size() > 1 && first.in_order)) last = enqueue_marker(first.queue, all);
+    if (wanted_ || others || (!ordered_ && !serial_ && lanes_.size() > 1 && first.in_order))
+        last = enqueue_marker(first.queue, all);
     for (const Lane &lane : lanes_) {
         if (!others || !lane.in_order || &lane == &first) continue;
         const cl_event after = last.get();
@@ -164,7 +176,7 @@ Event Runner::end(bool wanted) {
     }
     // What is in one queue waits for others.
     for (const Lane &lane : lanes_) check(clFlush(lane.queue), "clFlush");
-    return wanted ? std::move(last) : Event();
+    return wanted_ ? std::move(last) : Event();
 }
 
 }  // namespace cldist::collectives

@@ -1,6 +1,8 @@
 #include "collectives/schedule.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace cldist::collectives {
 namespace {
@@ -9,60 +11,82 @@ namespace {
 constexpr std::size_t large_broadcast = std::size_t{512} << 10U;
 constexpr std::size_t large_reduction = std::size_t{1} << 20U;
 constexpr std::size_t fewest_for_parts = 4;
+// From so many on the first would be slower at combining all than a tree is deep.
+constexpr std::size_t fewest_for_tree = 9;
+
+// Where devices like parts of buffers to begin, in bytes: what does not begin there is given to a kernel as a whole, or copied.
+constexpr std::size_t grain = 1024;
 
 constexpr Place source(std::size_t index, std::size_t offset = 0) { return {Role::source, index, offset}; }
 constexpr Place destination(std::size_t index, std::size_t offset = 0) { return {Role::destination, index, offset}; }
 constexpr Place own(std::size_t index, std::size_t offset = 0) { return {Role::own, index, offset}; }
 
-// What each destination has of bytes that are cut into nearly equal parts of whole elements.
 struct Part {
     std::size_t offset;
     std::size_t size;
 };
-Part part_of(const Task &task, std::size_t index) {
-    const std::size_t count = task.bytes / task.element;
-    const std::size_t begin = count / task.n * index + std::min(index, count % task.n);
-    const std::size_t size = count / task.n + (index < count % task.n ? 1 : 0);
-    return {begin * task.element, size * task.element};
+
+// One of `n` nearly equal parts of whole elements, or of whole grains where there are enough of them.
+Part part_of(const Task &task, std::size_t n, std::size_t index) {
+    std::size_t unit = task.element;
+    const std::size_t divisor = std::gcd(unit, grain);
+    if (unit / divisor <= task.bytes / grain / n) unit = unit / divisor * grain;
+    const std::size_t count = (task.bytes + unit - 1) / unit;
+    const auto begin = [&](std::size_t i) {
+        return std::min((count / n * i + std::min(i, count % n)) * unit, task.bytes);
+    };
+    return {begin(index), begin(index + 1) - begin(index)};
 }
 
 class Maker {
 public:
     explicit Maker(const Task &task) : task_(task) { schedule_.own.resize(task.n); }
 
-    void copy(const Place &to, const Place &from, std::size_t size) { add(false, to, from, size, to.index); }
-    void combine(const Place &to, const Place &from, std::size_t size) { add(true, to, from, size, to.index); }
-    // Of a destination that is alone, whatever the index of the memory.
-    void reserve(std::size_t index, std::size_t size) { schedule_.own[index] = size; }
+    void copy(const Place &to, const Place &from, std::size_t size) { add(false, to, from, size); }
+    void combine(const Place &to, const Place &from, std::size_t size) { add(true, to, from, size); }
+    // Memory of the library's on a destination's device, whose index is 0 where it is alone.
+    Place reserve(std::size_t index, std::size_t size) {
+        const Place place = own(index, schedule_.own[index]);
+        schedule_.own[index] += (size + grain - 1) / grain * grain;
+        return place;
+    }
     Schedule take() { return std::move(schedule_); }
 
-    // All sources' bytes at `offset`, in the order of the sources, at `to`.
-    void combine_all(const Place &to, std::size_t offset, std::size_t size) {
-        copy(to, source(0, offset), size);
-        for (std::size_t i = 1; i < task_.n; ++i) combine(to, source(i, offset), size);
+    // The run's sources' bytes at `offset`, in the order of the sources: at `to`, or behind what is there.
+    void combine_run(const Run &run, const Place &to, std::size_t offset, std::size_t size, bool behind = false) {
+        for (std::size_t i = run.begin; i < run.end; ++i) add(behind || i != run.begin, to, source(i, offset), size);
     }
 
-    // Each destination has its part, and gets the others'.
+    // Each destination of `all` has its part, and gets the others'.
     template <typename PartOf>
-    void exchange(const PartOf &part) {
-        const std::size_t n = task_.n;
+    void exchange(const std::vector<std::size_t> &all, const PartOf &part_of) {
+        const std::size_t n = all.size();
         for (std::size_t step = 1; step < n; ++step)
             for (std::size_t i = 0; i < n; ++i) {
                 const std::size_t from = (i + step) % n;
-                copy(destination(i, part(from).offset), destination(from, part(from).offset), part(from).size);
+                const Part part = part_of(from);
+                copy(destination(all[i], part.offset), destination(all[from], part.offset), part.size);
             }
     }
 
-    // The first destination has it.
-    void pass_on() {
-        for (std::size_t have = 1; have < task_.n; have *= 2)
-            for (std::size_t i = 0; i < have && have + i < task_.n; ++i)
-                copy(destination(have + i), destination(i), task_.bytes);
+    // The first destination of the first run has it.
+    void pass_on(const std::vector<Run> &runs) {
+        for (std::size_t have = 1; have < runs.size(); have *= 2)
+            for (std::size_t i = 0; i < have && have + i < runs.size(); ++i)
+                copy(destination(runs[have + i].begin), destination(runs[i].begin), task_.bytes);
+        share(runs);
+    }
+
+    // The first destination of each run has it.
+    void share(const std::vector<Run> &runs) {
+        for (const Run &run : runs)
+            for (std::size_t i = run.begin + 1; i < run.end; ++i)
+                copy(destination(i), destination(run.begin), task_.bytes);
     }
 
 private:
-    void add(bool combines, const Place &to, const Place &from, std::size_t size, std::size_t queue) {
-        if (size != 0) schedule_.steps.push_back({combines, queue, to, from, size});
+    void add(bool combines, const Place &to, const Place &from, std::size_t size) {
+        if (size != 0) schedule_.steps.push_back({combines, to.index, to, from, size});
     }
 
     const Task &task_;
@@ -70,20 +94,25 @@ private:
 };
 
 void broadcast(Maker &maker, const Task &task, Algorithm algorithm) {
-    const std::size_t n = task.n;
-    if (algorithm == Algorithm::parts) {
-        const auto part = [&](std::size_t i) { return part_of(task, i); };
-        for (std::size_t i = 0; i < n; ++i)
-            maker.copy(destination(i, part(i).offset), source(0, part(i).offset), part(i).size);
-        maker.exchange(part);
-        return;
-    }
-    maker.copy(destination(0), source(0), task.bytes);
     if (algorithm == Algorithm::linear) {
-        for (std::size_t i = 1; i < n; ++i) maker.copy(destination(i), source(0), task.bytes);
+        for (std::size_t i = 0; i < task.n; ++i) maker.copy(destination(i), source(0), task.bytes);
         return;
     }
-    maker.pass_on();
+    const std::vector<Run> runs = runs_of(task);
+    if (algorithm == Algorithm::binomial) {
+        maker.copy(destination(0), source(0), task.bytes);
+        maker.pass_on(runs);
+        return;
+    }
+    const auto part = [&](std::size_t i) { return part_of(task, runs.size(), i); };
+    std::vector<std::size_t> firsts;
+    for (const Run &run : runs) {
+        const Part own_part = part(firsts.size());
+        maker.copy(destination(run.begin, own_part.offset), source(0, own_part.offset), own_part.size);
+        firsts.push_back(run.begin);
+    }
+    maker.exchange(firsts, part);
+    maker.share(runs);
 }
 
 void all_gather(Maker &maker, const Task &task) {
@@ -97,10 +126,8 @@ void all_gather(Maker &maker, const Task &task) {
 // In place, what is given is put aside before anything comes.
 void all_to_all(Maker &maker, const Task &task) {
     const std::size_t n = task.n;
-    for (std::size_t i = 0; task.in_place && i < n; ++i) {
-        maker.reserve(i, n * task.bytes);
-        maker.copy(own(i), source(i), n * task.bytes);
-    }
+    for (std::size_t i = 0; task.in_place && i < n; ++i)
+        maker.copy(maker.reserve(i, n * task.bytes), source(i), n * task.bytes);
     for (std::size_t step = 0; step < n; ++step)
         for (std::size_t i = 0; i < n; ++i) {
             const std::size_t from = (i + step) % n;
@@ -109,70 +136,203 @@ void all_to_all(Maker &maker, const Task &task) {
         }
 }
 
-// `size` bytes from `offset` of all sources, to `to` of destination `i`: by way of the library's memory where that is also
-// a source.
-void combine_for(Maker &maker, const Task &task, std::size_t i, const Place &to, std::size_t offset, std::size_t size) {
-    if (task.in_place) maker.reserve(i, size);
-    maker.combine_all(task.in_place ? own(i) : to, offset, size);
-}
-void bring_back(Maker &maker, const Task &task, std::size_t i, const Place &to, std::size_t size) {
-    if (task.in_place) maker.copy(to, own(i), size);
+// By way of the library's memory where the destination is also a source.
+void reduce(Maker &maker, const Task &task) {
+    const Place to = task.in_place ? maker.reserve(0, task.bytes) : destination(0);
+    maker.combine_run({0, task.n}, to, 0, task.bytes);
+    if (task.in_place) maker.copy(destination(0), to, task.bytes);
 }
 
-void all_reduce(Maker &maker, const Task &task, Algorithm algorithm) {
-    if (algorithm == Algorithm::through_first) {
-        combine_for(maker, task, 0, destination(0), 0, task.bytes);
-        bring_back(maker, task, 0, destination(0), task.bytes);
-        maker.pass_on();
-        return;
+// Each combines all that there is.
+void all_reduce_pairwise(Maker &maker, const Task &task) {
+    std::vector<Place> to;
+    for (std::size_t i = 0; i < task.n; ++i) {
+        to.push_back(task.in_place ? maker.reserve(i, task.bytes) : destination(i));
+        maker.combine_run({0, task.n}, to[i], 0, task.bytes);
     }
-    const bool cut = algorithm == Algorithm::parts;
-    const auto part = [&](std::size_t i) { return cut ? part_of(task, i) : Part{0, task.bytes}; };
-    for (std::size_t i = 0; i < task.n; ++i)
-        combine_for(maker, task, i, destination(i, part(i).offset), part(i).offset, part(i).size);
-    for (std::size_t i = 0; i < task.n; ++i) bring_back(maker, task, i, destination(i, part(i).offset), part(i).size);
-    if (cut) maker.exchange(part);
+    for (std::size_t i = 0; task.in_place && i < task.n; ++i) maker.copy(destination(i), to[i], task.bytes);
 }
 
+// Each run's first combines what its devices have, then the first of all, or a tree, what the runs have.
+void all_reduce_small(Maker &maker, const Task &task, Algorithm algorithm) {
+    const std::vector<Run> runs = runs_of(task);
+    const bool tree = algorithm == Algorithm::tree;
+    std::vector<Place> has;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+        const Run &run = runs[r];
+        const bool combines = r == 0 || (tree && r % 2 == 0 && r + 1 < runs.size());
+        if (run.end - run.begin == 1 && !combines) {
+            has.push_back(source(run.begin));
+            continue;
+        }
+        has.push_back(task.in_place ? maker.reserve(run.begin, task.bytes) : destination(run.begin));
+        maker.combine_run(run, has[r], 0, task.bytes);
+    }
+    if (tree)
+        for (std::size_t step = 1; step < runs.size(); step *= 2)
+            for (std::size_t r = 0; r + step < runs.size(); r += 2 * step)
+                maker.combine(has[r], has[r + step], task.bytes);
+    else
+        for (std::size_t r = 1; r < runs.size(); ++r) maker.combine(has[0], has[r], task.bytes);
+    if (task.in_place) maker.copy(destination(0), has[0], task.bytes);
+    maker.pass_on(runs);
+}
+
+// Each run's devices combine what they have, each a part; then all devices what the runs have, each a part; then they get the
+// others' parts.
+void all_reduce_parts(Maker &maker, const Task &task) {
+    const std::vector<Run> runs = runs_of(task);
+    const bool one = runs.size() == 1;
+    struct Piece {
+        std::size_t begin, end;
+        Place place;
+    };
+    std::vector<std::vector<Piece>> has;  // of each run
+    std::vector<bool> gives(task.n, false);
+    for (Run run : runs) {
+        const std::size_t devices = run.end - run.begin;
+        for (std::size_t i = run.begin; (one || devices == 1) && i < run.end; ++i) {
+            has.push_back({{0, task.bytes, source(i)}});
+            gives[i] = true;
+        }
+        if (one || devices == 1) continue;
+        has.emplace_back();
+        for (std::size_t i = 0; i < devices; ++i) {
+            const Part part = part_of(task, devices, i);
+            const Place to = maker.reserve(run.begin + i, part.size);
+            maker.combine_run(run, to, part.offset, part.size);
+            has.back().push_back({part.offset, part.offset + part.size, to});
+        }
+    }
+    const auto part = [&](std::size_t i) { return part_of(task, task.n, i); };
+    std::vector<Place> to;
+    for (std::size_t i = 0; i < task.n; ++i) {
+        const auto [begin, size] = part(i);
+        // Of what it gives, nobody else takes this part.
+        const bool aside = task.in_place && gives[i];
+        to.push_back(aside ? maker.reserve(i, size) : destination(i, begin));
+        for (const std::vector<Piece> &pieces : has)
+            for (const Piece &piece : pieces) {
+                const std::size_t from = std::max(begin, piece.begin);
+                const std::size_t end = std::min(begin + size, piece.end);
+                if (from >= end) continue;
+                Place at = to[i];
+                Place given = piece.place;
+                at.offset += from - begin;
+                given.offset += from - piece.begin;
+                if (&pieces == &has.front())
+                    maker.copy(at, given, end - from);
+                else
+                    maker.combine(at, given, end - from);
+            }
+        if (aside) maker.copy(destination(i, begin), to[i], size);
+    }
+    std::vector<std::size_t> all(task.n);
+    std::iota(all.begin(), all.end(), 0);
+    maker.exchange(all, part);
+}
+
+// Each run's devices combine what they have for the others, in turn.
+void reduce_scatter(Maker &maker, const Task &task) {
+    std::vector<Run> runs = runs_of(task);
+    if (runs.size() == 1) {
+        runs.clear();
+        for (std::size_t i = 0; i < task.n; ++i) runs.push_back({i, i + 1});
+    }
+    const auto has_itself = [](const Run &run, std::size_t i) {
+        return run.end - run.begin == 1 || (run.begin <= i && i < run.end);
+    };
+    std::vector<std::vector<Place>> has(task.n);  // what the other runs have for each
+    for (std::size_t i = 0; i < task.n; ++i)
+        for (const Run &run : runs) {
+            if (has_itself(run, i)) continue;
+            has[i].push_back(maker.reserve(run.begin + i % (run.end - run.begin), task.bytes));
+            maker.combine_run(run, has[i].back(), i * task.bytes, task.bytes);
+        }
+    std::vector<Place> to;
+    for (std::size_t i = 0; i < task.n; ++i) {
+        to.push_back(task.in_place ? maker.reserve(i, task.bytes) : destination(i));
+        auto next = has[i].begin();
+        for (const Run &run : runs) {
+            const bool first = &run == &runs.front();
+            if (has_itself(run, i))
+                maker.combine_run(run, to[i], i * task.bytes, task.bytes, !first);
+            else if (first)
+                maker.copy(to[i], *next++, task.bytes);
+            else
+                maker.combine(to[i], *next++, task.bytes);
+        }
+    }
+    for (std::size_t i = 0; task.in_place && i < task.n; ++i) maker.copy(destination(i), to[i], task.bytes);
+}
+
+// Neighbours in one process are links that need no message.
 void scan(Maker &maker, const Task &task) {
     maker.copy(destination(0), source(0), task.bytes);
     for (std::size_t i = 1; i < task.n; ++i) {
-        const Place to = task.in_place ? own(i) : destination(i);
-        if (task.in_place) maker.reserve(i, task.bytes);
+        const Place to = task.in_place ? maker.reserve(i, task.bytes) : destination(i);
         maker.copy(to, destination(i - 1), task.bytes);
         maker.combine(to, source(i), task.bytes);
-        bring_back(maker, task, i, destination(i), task.bytes);
+        if (task.in_place) maker.copy(destination(i), to, task.bytes);
     }
 }
 
 }  // namespace
+
+const char *name_of(Kind kind) {
+    switch (kind) {
+        case Kind::broadcast: return "broadcast";
+        case Kind::scatter: return "scatter";
+        case Kind::gather: return "gather";
+        case Kind::all_gather: return "all-gather";
+        case Kind::all_to_all: return "all-to-all";
+        case Kind::reduce: return "reduce";
+        case Kind::all_reduce: return "all-reduce";
+        case Kind::reduce_scatter: return "reduce-scatter";
+        case Kind::scan: return "scan";
+    }
+    return "";
+}
 
 const char *name_of(Algorithm algorithm) {
     switch (algorithm) {
         case Algorithm::linear: return "linear";
         case Algorithm::binomial: return "binomial tree";
         case Algorithm::parts: return "parts";
-        case Algorithm::direct: return "direct";
+        case Algorithm::pairwise: return "pairwise";
         case Algorithm::through_first: return "through the first";
+        case Algorithm::tree: return "tree";
         case Algorithm::chain: return "chain";
     }
     return "";
 }
 
-Algorithm choose(Kind kind, std::size_t n, std::size_t bytes, bool apart) {
+std::vector<Run> runs_of(const Task &task) {
+    if (task.processes.empty()) return {{0, task.n}};
+    std::vector<Run> runs;
+    for (std::size_t i = 0; i < task.n; ++i) {
+        if (i == 0 || task.processes[i] != task.processes[i - 1]) runs.push_back({i, i});
+        runs.back().end = i + 1;
+    }
+    return runs;
+}
+
+Algorithm choose(Kind kind, std::size_t processes, std::size_t devices, std::size_t bytes) {
     switch (kind) {
         case Kind::broadcast:
-            if (n <= 2 || !apart) return Algorithm::linear;
-            return n >= fewest_for_parts && bytes >= large_broadcast ? Algorithm::parts : Algorithm::binomial;
+            // On one host nobody gains by passing on.
+            if (processes <= 2) return Algorithm::linear;
+            return processes >= fewest_for_parts && bytes >= large_broadcast ? Algorithm::parts : Algorithm::binomial;
         case Kind::scatter:
         case Kind::gather:
         case Kind::reduce: return Algorithm::linear;
         case Kind::all_gather:
         case Kind::all_to_all:
-        case Kind::reduce_scatter: return Algorithm::direct;
+        case Kind::reduce_scatter: return Algorithm::pairwise;
         case Kind::all_reduce:
-            if (n <= 2) return Algorithm::direct;
-            return bytes < large_reduction ? Algorithm::through_first : Algorithm::parts;
+            if (devices <= 2) return Algorithm::pairwise;
+            if (bytes >= large_reduction) return Algorithm::parts;
+            return processes >= fewest_for_tree ? Algorithm::tree : Algorithm::through_first;
         case Kind::scan: return Algorithm::chain;
     }
     return Algorithm::linear;
@@ -191,15 +351,16 @@ Schedule make_schedule(const Task &task, Algorithm algorithm) {
             break;
         case Kind::all_gather: all_gather(maker, task); break;
         case Kind::all_to_all: all_to_all(maker, task); break;
-        case Kind::reduce:
-            combine_for(maker, task, 0, destination(0), 0, bytes);
-            bring_back(maker, task, 0, destination(0), bytes);
+        case Kind::reduce: reduce(maker, task); break;
+        case Kind::all_reduce:
+            if (algorithm == Algorithm::parts)
+                all_reduce_parts(maker, task);
+            else if (algorithm == Algorithm::pairwise)
+                all_reduce_pairwise(maker, task);
+            else
+                all_reduce_small(maker, task, algorithm);
             break;
-        case Kind::all_reduce: all_reduce(maker, task, algorithm); break;
-        case Kind::reduce_scatter:
-            for (std::size_t i = 0; i < task.n; ++i) combine_for(maker, task, i, destination(i), i * bytes, bytes);
-            for (std::size_t i = 0; i < task.n; ++i) bring_back(maker, task, i, destination(i), bytes);
-            break;
+        case Kind::reduce_scatter: reduce_scatter(maker, task); break;
         case Kind::scan: scan(maker, task); break;
     }
     return maker.take();

@@ -7,6 +7,7 @@
 // Every process runs the same commands: all that is random comes from the seed. A sequence that goes wrong is printed.
 #include <CL/cl.h>
 #include <CL/cl_ext_attach.h>
+#include <CL/cl_ext_collective.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -387,7 +388,7 @@ private:
     }
 
     void step() {
-        switch (any(fails_ ? 18 : 16)) {
+        switch (any(fails_ ? 20 : 18)) {
             case 0:
             case 1: return write();
             case 2:
@@ -404,8 +405,164 @@ private:
             case 13: return copy_and_free();
             case 14: return run_every_third();
             case 15: return attach();
+            case 16:
+            case 17: return collective();
             default: return fail();
         }
+    }
+
+    /// One of a random kind on random queues, of bytes; both sides are in one buffer each, or in place.
+    void collective() {
+        constexpr std::array names = {"broadcast", "scatter",    "gather",         "all-gather", "all-to-all",
+                                      "reduce",    "all-reduce", "reduce-scatter", "scan",       "all-to-all-v"};
+        const std::size_t kind = any(names.size());
+        const auto is = [&](std::initializer_list<std::size_t> kinds) {
+            return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+        };
+        const std::size_t n = 1 + any(5);
+        const bool reduces = is({5, 6, 7, 8});
+        const std::size_t sources = is({0, 1}) ? 1 : n;
+        const std::size_t destinations = is({2, 5}) ? 1 : n;
+        const std::size_t given_blocks = is({1, 4, 7, 9}) ? n : 1;
+        const std::size_t got_blocks = is({2, 3, 4, 9}) ? n : 1;
+        const std::size_t to = any(memory_.size());
+        const bool in_place = is({4, 6, 8}) && one_in(3);
+        const std::size_t from = in_place ? to : any(memory_.size());
+        if (!in_place && memory_[from].buffer == memory_[to].buffer) return;
+        const std::size_t most =
+            std::min(memory_[from].size / given_blocks, memory_[to].size / (got_blocks * destinations));
+        if (most == 0) return;
+        const std::size_t size = 1 + any(most);
+        const std::size_t given = size * given_blocks;
+        const std::size_t got = size * got_blocks;
+
+        std::vector<std::size_t> to_offsets;
+        std::vector<std::size_t> from_offsets;
+        const std::size_t first = any(memory_[to].size - got * destinations + 1);
+        for (std::size_t i = 0; i < destinations; ++i) to_offsets.push_back(first + i * got);
+        for (std::size_t i = 0; i < sources; ++i)
+            from_offsets.push_back(in_place ? to_offsets[i] : any(memory_[from].size - given + 1));
+        std::vector<access> accesses;
+        for (const std::size_t offset : from_offsets) accesses.push_back(use({from, offset, given}, false));
+        for (const std::size_t offset : to_offsets) accesses.push_back(use({to, offset, got}, true));
+        // A kernel may be given all of a buffer.
+        if (reduces) accesses = {use(whole(from), false), use(whole(to), true)};
+
+        constexpr std::array operators = {CL_REDUCTION_SUM, CL_REDUCTION_MIN, CL_REDUCTION_BXOR};
+        const cl_reduction_op op = operators[any(operators.size())];
+        std::vector<bytes> in;
+        for (const std::size_t offset : from_offsets) {
+            const unsigned char *const data = model({from, offset, given});
+            in.emplace_back(data, data + given);
+        }
+        const auto combined = [&](std::size_t last, std::size_t at) {
+            unsigned char value = in[0][at];
+            for (std::size_t i = 1; i <= last; ++i) {
+                const unsigned char other = in[i][at];
+                value = op == CL_REDUCTION_SUM   ? static_cast<unsigned char>(value + other)
+                        : op == CL_REDUCTION_MIN ? std::min(value, other)
+                                                 : static_cast<unsigned char>(value ^ other);
+            }
+            return value;
+        };
+        // Of the all-to-all with a size for each block, some have less.
+        std::vector<std::size_t> block_sizes(n * n, size);
+        for (std::size_t &block : block_sizes)
+            if (kind == 9) block = any(size + 1);
+        for (std::size_t i = 0; i < destinations; ++i) {
+            unsigned char *const out = model({to, to_offsets[i], got});
+            for (std::size_t k = 0; k < got; ++k) {
+                const std::size_t block = k / size;
+                const std::size_t in_block = k % size;
+                switch (kind) {
+                    case 0: out[k] = in[0][k]; break;
+                    case 1: out[k] = in[0][i * size + k]; break;
+                    case 2:
+                    case 3: out[k] = in[block][in_block]; break;
+                    case 4: out[k] = in[block][i * size + in_block]; break;
+                    case 5:
+                    case 6: out[k] = combined(n - 1, k); break;
+                    case 7: out[k] = combined(n - 1, i * size + k); break;
+                    case 8: out[k] = combined(i, k); break;
+                    default:
+                        if (in_block < block_sizes[block * n + i]) out[k] = in[block][i * size + in_block];
+                }
+            }
+        }
+        std::vector<std::size_t> block_from(n * n);
+        std::vector<std::size_t> block_to(n * n);
+        for (std::size_t i = 0; kind == 9 && i < n; ++i)
+            for (std::size_t k = 0; k < n; ++k) {
+                block_from[i * n + k] = from_offsets[i] + k * size;
+                block_to[i * n + k] = to_offsets[k] + i * size;
+            }
+
+        std::vector<cl_command_queue> queues;
+        std::string numbers;
+        std::size_t first_queue = 0;
+        for (std::size_t i = 0; i < destinations; ++i) {
+            const std::size_t queue = any(queues_.size());
+            if (i == 0) first_queue = queue;
+            queues.push_back(queues_[queue].handle);
+            numbers += " " + std::to_string(queue);
+        }
+        std::vector<cl_event> waits;
+        // It is a command of all its queues, but the wait list is what other queues' commands are waited for by.
+        for (command &earlier : commands_) {
+            bool conflicts = false;
+            for (const access &a : accesses)
+                for (const access &b : earlier.accesses) conflicts = conflicts || a.conflicts(b);
+            if (!conflicts) continue;
+            if (earlier.event == nullptr) ask_late(earlier.queue);
+            waits.push_back(earlier.event);
+        }
+        if (one_in(10)) {
+            if (open_user_events_.empty() || one_in(2)) open_user_events_.push_back(user_event());
+            waits.push_back(open_user_events_.back());
+        }
+        note(std::string(names[kind]) + " of " + std::to_string(n) + ", " + std::to_string(size) + " bytes, op " +
+                 std::to_string(op) + ", from " + text({from, from_offsets[0], given}) + " to " +
+                 text({to, first, got * destinations}) + ", queues" + numbers,
+             first_queue);
+        const auto number = static_cast<cl_uint>(n);
+        const auto count = static_cast<cl_uint>(waits.size());
+        const cl_event *const w = waits.empty() ? nullptr : waits.data();
+        const std::vector<cl_mem> a(n, memory_[from].handle);
+        const std::vector<cl_mem> b(n, memory_[to].handle);
+        const std::size_t *const x = from_offsets.data();
+        const std::size_t *const y = to_offsets.data();
+        const cl_command_queue *const q = queues.data();
+        cl_event event = nullptr;
+        cl_int code = CL_SUCCESS;
+        switch (kind) {
+            case 0: code = clEnqueueBroadcastBuffer(q, a[0], number, b.data(), x[0], y, size, count, w, &event); break;
+            case 1: code = clEnqueueScatterBuffer(q, a[0], number, b.data(), x[0], y, size, count, w, &event); break;
+            case 2: code = clEnqueueGatherBuffer(q[0], number, a.data(), b[0], x, y[0], size, count, w, &event); break;
+            case 3: code = clEnqueueAllGatherBuffer(q, number, a.data(), b.data(), x, y, size, count, w, &event); break;
+            case 4: code = clEnqueueAlltoAllBuffer(q, number, a.data(), b.data(), x, y, size, count, w, &event); break;
+            case 5:
+                code = clEnqueueReduceBufferWithOp(q[0], number, a.data(), b[0], x, y[0], size, CL_UNSIGNED_INT8, op,
+                                                   count, w, &event);
+                break;
+            case 6:
+                code = clEnqueueAllReduceBufferWithOp(q, number, a.data(), b.data(), x, y, size, CL_UNSIGNED_INT8, op,
+                                                      count, w, &event);
+                break;
+            case 7:
+                code = clEnqueueReduceScatterBufferWithOp(q, number, a.data(), b.data(), x, y, size, CL_UNSIGNED_INT8,
+                                                          op, count, w, &event);
+                break;
+            case 8:
+                code = clEnqueueScanBufferWithOp(q, number, a.data(), b.data(), x, y, size, CL_UNSIGNED_INT8, op, count,
+                                                 w, &event);
+                break;
+            default:
+                code = clEnqueueAlltoAllVBuffer(q, number, a.data(), b.data(), block_from.data(), block_to.data(),
+                                                block_sizes.data(), count, w, &event);
+        }
+        check(code, names[kind]);
+        commands_.push_back({event, first_queue, std::move(accesses)});
+        if (one_in(8)) set_user_events();
     }
 
     /// In the order of enqueues: nobody waits for it.
@@ -517,7 +674,12 @@ private:
         cl_event failed = nullptr;
         const cl_command_queue handle = queues_[queue].handle;
         auto found = std::make_unique<bytes>(from.size);
-        if (copies)
+        const std::size_t to_begin = to.begin;
+        if (copies && one_in(2))
+            check(clEnqueueBroadcastBuffer(&handle, memory_[from.memory].handle, 1, &memory_[to.memory].handle,
+                                           from.begin, &to_begin, to.size, count, waits.data(), &failed),
+                  "clEnqueueBroadcastBuffer");
+        else if (copies)
             check(clEnqueueCopyBuffer(handle, memory_[from.memory].handle, memory_[to.memory].handle, from.begin,
                                       to.begin, to.size, count, waits.data(), &failed),
                   "clEnqueueCopyBuffer");

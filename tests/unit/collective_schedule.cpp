@@ -62,9 +62,9 @@ Elements wanted(const Task &task, std::size_t i) {
 }
 
 void play(const Task &task, Algorithm algorithm) {
-    const std::string what = std::string(name_of(algorithm)) + ", kind " + std::to_string(static_cast<int>(task.kind)) +
-                             ", " + std::to_string(task.n) + " of " + std::to_string(task.bytes) +
-                             (task.in_place ? " in place" : "");
+    std::string what = std::string(name_of(task.kind)) + ", " + name_of(algorithm) + ", " + std::to_string(task.n) +
+                       " of " + std::to_string(task.bytes) + (task.in_place ? " in place" : "");
+    for (const std::uint32_t process : task.processes) what += " " + std::to_string(process);
     CAPTURE(what);
     const Schedule schedule = make_schedule(task, algorithm);
     REQUIRE(schedule.own.size() == task.n);
@@ -105,58 +105,174 @@ void play(const Task &task, Algorithm algorithm) {
 }
 
 constexpr std::size_t KiB = 1024;
+constexpr std::size_t GiB = KiB * KiB * KiB;
+
+const std::vector<std::pair<Kind, std::vector<Algorithm>>> algorithms_of{
+    {Kind::broadcast, {Algorithm::linear, Algorithm::binomial, Algorithm::parts}},
+    {Kind::scatter, {Algorithm::linear}},
+    {Kind::gather, {Algorithm::linear}},
+    {Kind::all_gather, {Algorithm::pairwise}},
+    {Kind::all_to_all, {Algorithm::pairwise}},
+    {Kind::reduce, {Algorithm::linear}},
+    {Kind::all_reduce, {Algorithm::pairwise, Algorithm::through_first, Algorithm::tree, Algorithm::parts}},
+    {Kind::reduce_scatter, {Algorithm::pairwise}},
+    {Kind::scan, {Algorithm::chain}},
+};
+
+/// Devices' processes: one each, one of all, and mixtures.
+std::vector<std::vector<std::uint32_t>> placements(std::size_t n) {
+    std::vector<std::vector<std::uint32_t>> all(5);
+    for (std::size_t i = 0; i < n; ++i) {
+        all[1].push_back(static_cast<std::uint32_t>(i));
+        all[2].push_back(static_cast<std::uint32_t>(i / 2));
+        all[3].push_back(static_cast<std::uint32_t>(i / 3));
+        // A process that has devices at two places of the list.
+        all[4].push_back(i == 0 || i + 1 == n ? 7 : i / 2 == 1 ? 3 : static_cast<std::uint32_t>(i % 2));
+    }
+    return all;
+}
+
+/// Bytes that pass from one process to another, if what a device has got is not got again.
+std::size_t bytes_between(const Task &task, Algorithm algorithm) {
+    const auto of = [&](const Place &at) { return task.processes.at(at.index); };
+    std::size_t bytes = 0;
+    for (const Step &step : make_schedule(task, algorithm).steps)
+        if (of(step.to) != of(step.from)) bytes += step.size;
+    return bytes;
+}
 
 }  // namespace
 
 TEST_CASE(
     "every algorithm of every collective brings each element to its place, combined in the order of the sources") {
-    const std::vector<std::pair<Kind, std::vector<Algorithm>>> all{
-        {Kind::broadcast, {Algorithm::linear, Algorithm::binomial, Algorithm::parts}},
-        {Kind::scatter, {Algorithm::linear}},
-        {Kind::gather, {Algorithm::linear}},
-        {Kind::all_gather, {Algorithm::direct}},
-        {Kind::all_to_all, {Algorithm::direct}},
-        {Kind::reduce, {Algorithm::linear}},
-        {Kind::all_reduce, {Algorithm::direct, Algorithm::through_first, Algorithm::parts}},
-        {Kind::reduce_scatter, {Algorithm::direct}},
-        {Kind::scan, {Algorithm::chain}},
-    };
-    for (const auto &[kind, algorithms] : all)
+    for (const auto &[kind, algorithms] : algorithms_of)
         for (const Algorithm algorithm : algorithms)
             for (std::size_t n = 1; n <= 9; ++n)
-                for (const std::size_t bytes : {0, 1, 2, 5, 16, 18})
-                    for (const bool in_place : {false, true}) {
-                        if (in_place && (one_source(kind) || one_destination(kind))) continue;
-                        play({kind, n, bytes, bytes % 2 == 0 ? 2U : 1U, in_place}, algorithm);
-                    }
+                for (const auto &processes : placements(n))
+                    for (const std::size_t bytes : {0, 1, 2, 5, 18})
+                        for (const bool in_place : {false, true}) {
+                            if (in_place && (one_source(kind) || one_destination(kind))) continue;
+                            play({kind, n, bytes, bytes % 2 == 0 ? 2U : 1U, in_place, processes}, algorithm);
+                        }
+}
+
+TEST_CASE("so does one that cuts at places that devices like") {
+    for (const Algorithm algorithm : {Algorithm::parts, Algorithm::through_first})
+        for (const std::size_t n : {2, 3, 5})
+            for (const auto &processes : placements(n))
+                for (const bool in_place : {false, true})
+                    play({Kind::all_reduce, n, 24 * KiB + 12, 12, in_place, processes}, algorithm);
+    play({Kind::broadcast, 4, 24 * KiB + 12, 1, false, {0, 1, 2, 3}}, Algorithm::parts);
+    const Schedule schedule = make_schedule({Kind::all_reduce, 4, GiB + 4, 4}, Algorithm::parts);
+    for (const Step &step : schedule.steps) CHECK(step.to.offset % KiB == 0);
 }
 
 TEST_CASE("a collective's algorithm is chosen by number and size") {
-    CHECK(choose(Kind::broadcast, 2, 64 * KiB * KiB, true) == Algorithm::linear);
-    CHECK(choose(Kind::broadcast, 3, 64 * KiB * KiB, true) == Algorithm::binomial);
-    CHECK(choose(Kind::broadcast, 4, 512 * KiB - 1, true) == Algorithm::binomial);
-    CHECK(choose(Kind::broadcast, 4, 512 * KiB, true) == Algorithm::parts);
-    // On one host nobody gains by passing on.
-    CHECK(choose(Kind::broadcast, 8, 64 * KiB * KiB, false) == Algorithm::linear);
-    for (const bool apart : {false, true}) {
-        CHECK(choose(Kind::scatter, 8, 64 * KiB, apart) == Algorithm::linear);
-        CHECK(choose(Kind::gather, 8, 64 * KiB, apart) == Algorithm::linear);
-        CHECK(choose(Kind::all_gather, 8, 64 * KiB * KiB, apart) == Algorithm::direct);
-        CHECK(choose(Kind::all_to_all, 8, 1, apart) == Algorithm::direct);
-        CHECK(choose(Kind::reduce, 8, 64 * KiB, apart) == Algorithm::linear);
-        CHECK(choose(Kind::all_reduce, 2, 64 * KiB * KiB, apart) == Algorithm::direct);
-        CHECK(choose(Kind::all_reduce, 3, KiB * KiB - 1, apart) == Algorithm::through_first);
-        CHECK(choose(Kind::all_reduce, 3, KiB * KiB, apart) == Algorithm::parts);
-        CHECK(choose(Kind::reduce_scatter, 8, 64 * KiB, apart) == Algorithm::direct);
-        CHECK(choose(Kind::scan, 8, 64 * KiB, apart) == Algorithm::chain);
+    struct Row {
+        Kind kind;
+        std::size_t processes, devices, bytes;
+        Algorithm chosen;
+    };
+    const Row rows[] = {
+        {Kind::broadcast, 2, 2, 64 * GiB, Algorithm::linear},
+        {Kind::broadcast, 3, 3, 64 * GiB, Algorithm::binomial},
+        {Kind::broadcast, 4, 4, 512 * KiB - 1, Algorithm::binomial},
+        {Kind::broadcast, 4, 4, 512 * KiB, Algorithm::parts},
+        {Kind::broadcast, 3, 6, 512 * KiB, Algorithm::binomial},
+        // On one host nobody gains by passing on.
+        {Kind::broadcast, 1, 8, 64 * GiB, Algorithm::linear},
+        {Kind::scatter, 8, 8, 64 * KiB, Algorithm::linear},
+        {Kind::gather, 8, 8, 64 * KiB, Algorithm::linear},
+        {Kind::all_gather, 8, 8, 64 * GiB, Algorithm::pairwise},
+        {Kind::all_to_all, 8, 8, 1, Algorithm::pairwise},
+        {Kind::reduce, 8, 8, 64 * KiB, Algorithm::linear},
+        {Kind::all_reduce, 2, 2, 64 * GiB, Algorithm::pairwise},
+        {Kind::all_reduce, 1, 2, 64 * GiB, Algorithm::pairwise},
+        {Kind::all_reduce, 3, 3, KiB * KiB - 1, Algorithm::through_first},
+        {Kind::all_reduce, 8, 8, KiB * KiB - 1, Algorithm::through_first},
+        {Kind::all_reduce, 9, 9, KiB * KiB - 1, Algorithm::tree},
+        {Kind::all_reduce, 2, 16, KiB * KiB - 1, Algorithm::through_first},
+        {Kind::all_reduce, 3, 3, KiB * KiB, Algorithm::parts},
+        {Kind::reduce_scatter, 8, 8, 64 * KiB, Algorithm::pairwise},
+        {Kind::scan, 8, 8, 64 * KiB, Algorithm::chain},
+    };
+    for (const Row &row : rows) {
+        CAPTURE(name_of(row.kind));
+        CAPTURE(row.processes);
+        CAPTURE(row.bytes);
+        CHECK(std::string(name_of(choose(row.kind, row.processes, row.devices, row.bytes))) == name_of(row.chosen));
     }
 }
 
-TEST_CASE("a broadcast's tree has as many steps in a row as the number's logarithm") {
-    const Schedule schedule = make_schedule({Kind::broadcast, 8, 100}, Algorithm::binomial);
-    REQUIRE(schedule.steps.size() == 8);
-    std::vector<int> depth(8, 0);
+TEST_CASE("devices of one process combine first, and what goes between processes is what they combined") {
+    // Two processes with four devices each. Each process sends half of what its devices combined, and half of the result.
+    std::vector<std::uint32_t> processes{0, 0, 0, 0, 1, 1, 1, 1};
+    const std::size_t bytes = 64 * KiB;
+    const std::size_t together =
+        bytes_between({Kind::all_reduce, 8, bytes, 4, false, processes}, Algorithm::through_first);
+    CHECK(together == 2 * bytes);
+    CHECK(bytes_between({Kind::reduce_scatter, 8, bytes, 4, false, processes}, Algorithm::pairwise) == 8 * bytes);
+    CHECK(bytes_between({Kind::scan, 8, bytes, 4, false, processes}, Algorithm::chain) == bytes);
+    CHECK(bytes_between({Kind::broadcast, 8, bytes, 1, false, processes}, Algorithm::binomial) == bytes);
+    // The first half of the steps: the second brings every device every other's part, of which a process gets each once.
+    const Schedule schedule = make_schedule({Kind::all_reduce, 8, bytes, 4, false, processes}, Algorithm::parts);
+    std::size_t combined = 0;
     for (const Step &step : schedule.steps)
-        depth[step.to.index] = step.from.role == Role::source ? 1 : depth[step.from.index] + 1;
-    CHECK(*std::max_element(depth.begin(), depth.end()) == 4);
+        if (step.from.role != Role::destination && processes[step.to.index] != processes[step.from.index])
+            combined += step.size;
+    CHECK(combined == bytes);
+}
+
+TEST_CASE("sizes beyond 4 GiB neither overlap nor leave gaps") {
+    for (const auto &[kind, algorithms] : algorithms_of)
+        for (const Algorithm algorithm : algorithms)
+            for (const std::size_t n : {2, 3, 5})
+                for (const bool in_place : {false, true})
+                    for (const auto &processes : placements(n)) {
+                        if (in_place && (one_source(kind) || one_destination(kind))) continue;
+                        const std::size_t element = 8;
+                        const Task task{kind, n, 7 * GiB + 3 * element, element, in_place, processes};
+                        CAPTURE(name_of(kind));
+                        CAPTURE(name_of(algorithm));
+                        const Schedule schedule = make_schedule(task, algorithm);
+                        std::vector<std::vector<std::pair<std::size_t, std::size_t>>> written(n);
+                        for (const Step &step : schedule.steps) {
+                            CHECK(step.size % element == 0);
+                            CHECK(step.size <= n * task.bytes);
+                            const auto end_of = [&](const Place &at) {
+                                return at.role == Role::source        ? given_by(task)
+                                       : at.role == Role::destination ? got_by(task)
+                                                                      : schedule.own[at.index];
+                            };
+                            CHECK(step.to.offset + step.size <= end_of(step.to));
+                            CHECK(step.from.offset + step.size <= end_of(step.from));
+                            if (step.to.role == Role::destination)
+                                written[step.to.index].emplace_back(step.to.offset, step.to.offset + step.size);
+                        }
+                        for (std::size_t i = 0; i < (one_destination(kind) ? 1 : n); ++i) {
+                            std::sort(written[i].begin(), written[i].end());
+                            std::size_t end = 0;
+                            for (const auto &[from, to] : written[i]) {
+                                CHECK(from <= end);
+                                end = std::max(end, to);
+                            }
+                            CHECK(end == got_by(task));
+                        }
+                    }
+}
+
+TEST_CASE("a tree has as many steps in a row as the number's logarithm") {
+    const auto depth_of = [](const Schedule &schedule) {
+        std::vector<int> depth(8, 0);
+        for (const Step &step : schedule.steps) {
+            int &to = depth[step.to.index];
+            to = std::max(to, step.from.role == Role::source ? 1 : depth[step.from.index] + 1);
+        }
+        return *std::max_element(depth.begin(), depth.end());
+    };
+    const std::vector<std::uint32_t> apart{0, 1, 2, 3, 4, 5, 6, 7};
+    const Schedule broadcast = make_schedule({Kind::broadcast, 8, 100, 1, false, apart}, Algorithm::binomial);
+    REQUIRE(broadcast.steps.size() == 8);
+    CHECK(depth_of(broadcast) == 4);
+    CHECK(depth_of(make_schedule({Kind::all_reduce, 8, 100, 1, false, apart}, Algorithm::tree)) == 6);
 }

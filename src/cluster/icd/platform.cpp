@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <CL/cl_ext.h>
+#include <CL/cl_ext_collective.h>
 
 #include "base/error_code.hpp"
 #include "cluster/api/answers.hpp"
@@ -50,6 +51,9 @@ void give_device_info(const DeviceObject &device, cl_device_info param, const An
         case CL_DEVICE_PARENT_DEVICE:
             return answer.give(device.parent ? device.parent->handle() : static_cast<cl_device_id>(nullptr));
         case CL_DEVICE_REFERENCE_COUNT: return answer.give(device.parent ? device.references() : cl_uint{1});
+        case CL_DEVICE_RANK_DIST:
+            if (World::get().alone()) no_such_param(param);
+            return answer.give(cl_uint{device.process});
         default: break;
     }
     const auto at = device.infos.find(param);
