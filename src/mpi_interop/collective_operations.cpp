@@ -1,6 +1,7 @@
 #include "mpi_interop/collective_operations.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -48,6 +49,59 @@ constexpr auto largest_int = static_cast<std::size_t>(std::numeric_limits<int>::
 
 bool in_blocks(CollectiveKind kind) {
     return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce || kind == CollectiveKind::allreduce;
+}
+
+// Of operators and datatypes that MPI allows together, the usual ones: MPI_Reduce_local may be used. It would end the program if
+// MPI did not allow them.
+bool combines_here(MPI_Datatype type, MPI_Op op) {
+    const std::array any_type{MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD};
+    const std::array of_integers{MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR};
+    const std::array reals{MPI_FLOAT, MPI_DOUBLE};
+    const std::array integers{MPI_INT,     MPI_UNSIGNED,       MPI_LONG,      MPI_UNSIGNED_LONG,
+                              MPI_SHORT,   MPI_UNSIGNED_SHORT, MPI_INT8_T,    MPI_UINT8_T,
+                              MPI_INT16_T, MPI_UINT16_T,       MPI_INT32_T,   MPI_UINT32_T,
+                              MPI_INT64_T, MPI_UINT64_T,       MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG};
+    const auto is_in = [](const auto &list, auto value) {
+        return std::find(list.begin(), list.end(), value) != list.end();
+    };
+    const bool integer = is_in(integers, type);
+    return (integer || is_in(reals, type)) && (is_in(any_type, op) || (integer && is_in(of_integers, op)));
+}
+
+// Small collectives are one all-gather: each process gives all others a record with what it gives, and with whether it could
+// do its part. MPI's own would need a second one for that. All processes decide alike.
+struct Records {
+    static constexpr std::size_t head = 64;  // an int, and what keeps data aligned
+    std::size_t size;                        // of one
+};
+std::optional<Records> records_of(const Collective &what, std::size_t processes) {
+    constexpr std::size_t most = std::size_t{8} << 10U;
+    // Where each process wants what all give.
+    constexpr std::size_t most_for_all = std::size_t{256} << 10U;
+    constexpr std::size_t few = 8;
+    std::size_t given = what.bytes;
+    bool for_all = false;
+    switch (what.kind) {
+        case CollectiveKind::bcast:
+        case CollectiveKind::gather: break;
+        case CollectiveKind::scatter:
+        case CollectiveKind::alltoall:
+            if (given > most) return {};
+            given *= processes;
+            break;
+        case CollectiveKind::allgather: for_all = true; break;
+        case CollectiveKind::reduce:
+        case CollectiveKind::allreduce:
+        case CollectiveKind::reduce_scatter:
+            if (!combines_here(what.type, what.op)) return {};
+            for_all = what.kind != CollectiveKind::reduce && processes <= few;
+            break;
+        default: return {};
+    }
+    if (given > most_for_all) return {};
+    const std::size_t size = Records::head + (given + 63) / 64 * 64;
+    if (size * processes > (for_all ? most_for_all : most)) return {};
+    return Records{size};
 }
 
 // The spans' bytes in as few pieces as may be, for the device.
@@ -177,6 +231,8 @@ private:
         if (in_blocks(what_.kind)) blocks_ = (what_.bytes + bytes_per_block() - 1) / bytes_per_block();
         if (what_.kind == CollectiveKind::barrier) blocks_ = 0;
         slots_ = std::vector<Slot>(std::min(blocks_, depth));
+        if (blocks_ == 1) records_ = records_of(what_, static_cast<std::size_t>(line_->size()));
+        if (records_) return begin_with_records();
         staged_in_ = !status().ok() || !in_place(send_);
         staged_out_ = !status().ok() || !in_place(recv_);
         const std::size_t in = staged_in_ ? staged_size(send_) : 0;
@@ -193,6 +249,25 @@ private:
                          in_blocks(what_.kind) ? std::min(bytes_per_block(), what_.bytes) : what_.bytes,
                          static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
     }
+
+    void begin_with_records() {
+        const std::size_t all = records_->size * static_cast<std::size_t>(line_->size());
+        staged_in_ = true;
+        staged_out_ = !status().ok() || recv_.range.mapped == nullptr;
+        std::byte *const memory = staging(all + (staged_out_ ? recv_.range.size : 0));
+        records_memory_ = memory;
+        slots_[0].in = record_of(line_->rank());
+        if (send_.range.size == 0) std::memset(slots_[0].in, 0, records_->size - Records::head);
+        slots_[0].out = staged_out_ ? memory + all : recv_.range.mapped;
+        const bool copies = (send_.range.mapped == nullptr && send_.range.size != 0) ||
+                            (recv_.range.mapped == nullptr && recv_.range.size != 0);
+        record()->chosen(copies ? Path::pipelined : Path::mapped, what_.bytes, 1);
+    }
+    // What a process gives.
+    [[nodiscard]] std::byte *record_of(int rank) const {
+        return records_memory_ + records_->size * static_cast<std::size_t>(rank) + Records::head;
+    }
+    [[nodiscard]] std::byte *head_of(int rank) const { return record_of(rank) - Records::head; }
 
     // Whether MPI can have the side's memory. Its operators may take for granted that elements are aligned.
     [[nodiscard]] bool in_place(const CollectiveSide &side) const {
@@ -276,14 +351,70 @@ private:
             if (!ticket.done) return false;
             if (ticket.error != MPI_SUCCESS) fail(mpi_failure(ticket.error, record()->far_end.c_str()));
         }
+        if (records_) take_records(slot);
         return true;
+    }
+
+    void post_records(Slot &slot) {
+        const int failed = status().ok() ? 0 : 1;
+        std::memcpy(head_of(line_->rank()), &failed, sizeof failed);
+        call(slot, [&](MPI_Request *request) {
+            const auto size = static_cast<int>(records_->size);
+            return PMPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, records_memory_, size, MPI_BYTE, line_->comm(),
+                                   request);
+        });
+        asked_ = true;
+        asked_ns_ = slot.posted_ns;
+        verdict_.done = true;
+        line_->leave(this);
+    }
+
+    void take_records(const Slot &slot) {
+        if (!status().ok()) return;
+        const int size = line_->size();
+        for (int rank = 0; rank < size; ++rank) {
+            int failed = 0;
+            std::memcpy(&failed, head_of(rank), sizeof failed);
+            failed_somewhere_ = std::max(failed_somewhere_, failed);
+        }
+        if (failed_somewhere_ != 0) {
+            fail_with_others();
+            return;
+        }
+        if (recv_.range.size == 0) return;
+        const auto me = static_cast<std::size_t>(line_->rank());
+        switch (what_.kind) {
+            case CollectiveKind::bcast: std::memcpy(slot.out, record_of(what_.root), what_.bytes); return;
+            case CollectiveKind::scatter:
+                std::memcpy(slot.out, record_of(what_.root) + me * what_.bytes, what_.bytes);
+                return;
+            case CollectiveKind::gather:
+            case CollectiveKind::allgather:
+            case CollectiveKind::alltoall: {
+                const std::size_t at = what_.kind == CollectiveKind::alltoall ? me * what_.bytes : 0;
+                for (int rank = 0; rank < size; ++rank)
+                    std::memcpy(slot.out + static_cast<std::size_t>(rank) * what_.bytes, record_of(rank) + at,
+                                what_.bytes);
+                return;
+            }
+            default: break;
+        }
+        // In the order of the ranks, so that all have the same bits.
+        const auto count = static_cast<int>(what_.bytes / what_.element);
+        for (int rank = 1; rank < size; ++rank)
+            PMPI_Reduce_local(record_of(rank), record_of(0), count, what_.type, what_.op);
+        std::size_t before = 0;
+        for (std::size_t i = 0; what_.kind == CollectiveKind::reduce_scatter && i < me; ++i) before += what_.counts[i];
+        std::memcpy(slot.out, record_of(0) + before * what_.element, recv_.range.size);
     }
 
     void post(std::size_t block) {
         Slot &slot = this->slot(block);
         slot.posted_ns = now_ns();
         attempt([&] {
-            if (in_blocks(what_.kind))
+            if (records_)
+                post_records(slot);
+            else if (in_blocks(what_.kind))
                 post_block(slot, span(block));
             else
                 post_whole(slot);
@@ -458,13 +589,17 @@ private:
         if (verdict_.error != MPI_SUCCESS)
             fail(mpi_failure(verdict_.error, "telling the other processes of a collective command how it went"));
         else if (failed_somewhere_ != 0)
-            fail(Status::failure(
-                CL_PEER_TRANSFER_FAILED,
-                fmt::format("{}: another process could not do its part: its wait list or its device failed",
-                            record()->far_end)));
+            fail_with_others();
         slots_.clear();
         staging_ = {};
         zeros_.reset();
+    }
+
+    void fail_with_others() {
+        fail(
+            Status::failure(CL_PEER_TRANSFER_FAILED,
+                            fmt::format("{}: another process could not do its part: its wait list or its device failed",
+                                        record()->far_end)));
     }
 
     const Collective what_;
@@ -481,6 +616,8 @@ private:
     StagingPool::Lease staging_;
     std::optional<Zeros> zeros_;
     std::vector<Slot> slots_;
+    std::optional<Records> records_;
+    std::byte *records_memory_ = nullptr;  ///< of all processes, in the order of the ranks
     // How many blocks there are, are being read from the device or have been, were given to MPI, are being written or
     // have been, have been.
     std::size_t blocks_ = 0;
