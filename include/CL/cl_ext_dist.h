@@ -625,6 +625,8 @@ cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
  *  event first, or use two commands. Between calls and plain messages order holds only once a call or request is
  *  complete. Blocking calls do their work on the calling thread; requests are done by a thread of the library, whether
  *  MPI is called meanwhile or not.
+ *  MPI_Comm_free may come before the requests on the communicator are complete; with the last of them it is freed, and its
+ *  attributes are deleted, by a thread of the library. MPI_Comm_disconnect must come after them.
  *
  *  Requests are generalised requests, which MPI_Wait, MPI_Test and their forms for many take together with others.
  *  MPI_Cancel gives up a receive that has not met its message; it leaves sends as they are. After MPI_Request_free the

@@ -1,5 +1,5 @@
 // MPI's calls that give hints to a communicator: implementations drop those that they don't know, so the library takes
-// its own in passing.
+// its own in passing. And MPI_Comm_free.
 
 #include <optional>
 
@@ -39,6 +39,19 @@ int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
 int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm) {
     return duplicate_with_hints("MPI_Comm_dup_with_info", comm, info,
                                 [&] { return PMPI_Comm_dup_with_info(comm, info, newcomm); });
+}
+
+// Pending receives are no operations of MPI's, which would keep the communicator.
+int MPI_Comm_free(MPI_Comm *comm) {
+    bool later = false;
+    if (comm != nullptr && !in_forked_child())
+        at_boundary("MPI_Comm_free", [&] {
+            const auto runtime = Runtime::find();
+            later = runtime != nullptr && runtime->communicators().free_later(*comm);
+        });
+    if (!later) return PMPI_Comm_free(comm);
+    *comm = MPI_COMM_NULL;
+    return MPI_SUCCESS;
 }
 
 #if MPI_VERSION >= 4

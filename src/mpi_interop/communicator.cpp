@@ -54,6 +54,13 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
 
 }  // namespace
 
+Communicator::~Communicator() {
+    int finalized = 0;
+    PMPI_Finalized(&finalized);
+    MPI_Comm handle = handle_;
+    if (freed_last_ && finalized == 0) PMPI_Comm_free(&handle);
+}
+
 std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm, std::vector<int> block_ranks) const {
     return std::make_shared<Communicator>(handle_, block_comm, std::move(block_ranks), world_ranks_, host_ranks_,
                                           links_);
@@ -153,6 +160,18 @@ void Communicators::note_wire(MPI_Comm comm, Wire wire) {
     if (const auto at = known_.find(comm); at != known_.end()) at->second->note_wire(wire);
 }
 
+bool Communicators::free_later(MPI_Comm comm) {
+    if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) return false;  // which MPI refuses
+    std::shared_ptr<Communicator> communicator;  // it may be the last one, and freeing needs the lock
+    const std::lock_guard lock(mutex_);
+    const auto at = known_.find(comm);
+    if (at == known_.end() || at->second.use_count() == 1) return false;
+    communicator = std::move(at->second);
+    known_.erase(at);
+    communicator->free_with_last_use();
+    return true;
+}
+
 std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Communicator> &communicator) {
     communicator->note_wire(wire_of(communicator->handle()));
     {
@@ -167,6 +186,10 @@ std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Co
 }
 
 int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
+    if (auto &freed = *static_cast<Communicator *>(communicator); freed.freed_with_last_use()) {
+        freed.note_freed();
+        return MPI_SUCCESS;  // `self`, which does not know it any more, may be gone
+    }
     auto &all = *static_cast<Communicators *>(self);
     // At the end of MPI, which frees the duplicates for collectives itself, nobody frees the program's communicators.
     if (!all.ending_) static_cast<Communicator *>(communicator)->note_freed();

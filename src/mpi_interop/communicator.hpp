@@ -28,6 +28,9 @@ public:
           world_ranks_(std::move(world_ranks)),
           host_ranks_(std::move(host_ranks)),
           links_(std::move(links)) {}
+    Communicator(const Communicator &) = delete;
+    Communicator &operator=(const Communicator &) = delete;
+    ~Communicator();
 
     [[nodiscard]] std::shared_ptr<Communicator> with_blocks_on(MPI_Comm block_comm, std::vector<int> block_ranks) const;
 
@@ -57,6 +60,9 @@ public:
     [[nodiscard]] bool freed() const { return freed_; }
     /// It is being freed, by a collective call.
     void note_freed();
+    /// The program has freed it; MPI frees it with the last operation on it.
+    void free_with_last_use() { freed_last_ = true; }
+    [[nodiscard]] bool freed_with_last_use() const { return freed_last_; }
 
 private:
     const MPI_Comm handle_;
@@ -67,6 +73,7 @@ private:
     const std::shared_ptr<HostLinks> links_;
     std::atomic<Wire> wire_{Wire::cldist};
     std::atomic<bool> freed_{false};
+    std::atomic<bool> freed_last_{false};
     mutable std::mutex mutex_;
     mutable std::shared_ptr<CollectiveLine> collectives_;
 };
@@ -90,6 +97,8 @@ public:
     void add_foreign(MPI_Comm comm);
     /// A choice was made for a communicator that may be known already.
     void note_wire(MPI_Comm comm, Wire wire);
+    /// Whether operations are pending on it, with whose last one MPI frees it: their probes need the handle.
+    bool free_later(MPI_Comm comm);
 
     [[nodiscard]] MPI_Comm world() const { return world_; }
     [[nodiscard]] const std::shared_ptr<HostLinks> &links() const { return links_; }

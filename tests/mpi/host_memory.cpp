@@ -450,6 +450,41 @@ MPI_CASE("the operation of a request that was freed goes on", 2) {
     }
 }
 
+MPI_CASE("a communicator may be freed while requests with MPI_CL_MEM are pending on it", 2) {
+    for (const std::size_t size : {std::size_t{100}, std::size_t{1} << 20}) {
+        CAPTURE(size);
+        const bytes data = pattern(4, size);
+        bytes found(size);
+        MPI_Comm comm = MPI_COMM_NULL;
+        MPI_OK(MPI_Comm_dup(mpi.comm, &comm));
+        std::vector<MPI_Request> requests;
+        if (mpi.rank == 1) {
+            requests.resize(2);
+            MPI_OK(MPI_Irecv(found.data(), count_of(size), MPI_CL_MEM, 0, MPI_ANY_TAG, comm, &requests[0]));
+            // Nothing matches it: it is cancelled when the communicator has gone.
+            MPI_OK(MPI_Irecv(found.data(), 1, MPI_CL_MEM, 0, 3, comm, &requests[1]));
+            tell(mpi, 0);
+        } else if (mpi.rank == 0) {
+            await(mpi, 1);
+            requests.resize(1);
+            MPI_OK(MPI_Isend(data.data(), count_of(size), MPI_CL_MEM, 1, 2, comm, requests.data()));
+        }
+        MPI_OK(MPI_Comm_free(&comm));
+        CHECK(comm == MPI_COMM_NULL);
+        MPI_Comm another = MPI_COMM_NULL;  // which must not be taken for the freed one
+        MPI_OK(MPI_Comm_dup(mpi.comm, &another));
+        if (mpi.rank < 2) {
+            MPI_OK(MPI_Wait(requests.data(), MPI_STATUS_IGNORE));
+        }
+        if (mpi.rank == 1) {
+            CHECK((found == data));
+            MPI_OK(MPI_Cancel(&requests[1]));
+            MPI_OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+        }
+        MPI_OK(MPI_Comm_free(&another));
+    }
+}
+
 MPI_CASE("MPI_Ssend and MPI_Issend of a small message end only when it is being received", 2) {
     const bytes data = pattern(4, 10);
     if (mpi.rank == 0) {
