@@ -19,9 +19,10 @@
 /// In place. Destination i may be what source i is (as in MPI: of an all-gather its own block i of the destination, of a
 /// reduce-scatter the beginning of source i, of a broadcast or reduction the whole). Ranges may overlap in no other way.
 ///
-/// Reductions combine element by element, on the devices, in an order that depends on n and the size alone: integers exactly,
-/// floating-point numbers with the same bits on every run with the same devices. Elements are SnuCL's channel types and three
-/// of our own. `…WithOp` take the operator; without it, it is the sum. Sums and products of integers wrap around.
+/// Reductions combine element by element, on the devices, in an order that depends on n, the size, and which devices share a
+/// process: integers exactly, floating-point numbers with the same bits on every run with the same devices. Elements are SnuCL's
+/// channel types and three of our own. `…WithOp` take the operator; without it, it is the sum. Sums and products of integers wrap
+/// around.
 ///
 /// Threads: thread-safe, but commands that share in-order queues need one order. On the cluster platform all processes make
 /// the same calls, as ever.
@@ -72,9 +73,10 @@ typedef cl_uint cl_reduction_op;
 #define CL_REDUCTION_LOR 0x13C8
 #define CL_REDUCTION_LXOR 0x13C9
 
-/** For clGetDeviceInfo, on the cluster platform of two or more processes: the rank of the process that has the device, a cl_uint.
- *  CL_INVALID_VALUE elsewhere: there no device is another process's. */
+/* For clGetDeviceInfo, on the cluster platform of two or more processes: the rank of the process that has the device, and a number
+ * of that process's host; each a cl_uint. CL_INVALID_VALUE elsewhere: there no device is another process's. */
 #define CL_DEVICE_RANK_DIST 0x13D0
+#define CL_DEVICE_HOST_DIST 0x13D1
 
 /** Copies the range of `src_buffer` to each destination. */
 cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,

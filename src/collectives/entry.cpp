@@ -176,14 +176,14 @@ bool check_overlap(const Call &call) {
     return in_place;
 }
 
-// The processes of the queues' devices, or nothing where no device is another process's.
-std::vector<cl_uint> processes_of(std::span<const cl_command_queue> queues) {
+// The processes of the queues' devices, or their hosts, or nothing where no device is another process's.
+std::vector<cl_uint> places_of(std::span<const cl_command_queue> queues, cl_device_info param) {
     std::vector<cl_uint> all;
     for (const cl_command_queue queue : queues) {
         const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
-        const auto process = query<cl_uint>(device, CL_DEVICE_RANK_DIST);
-        if (!process) return {};
-        all.push_back(*process);
+        const auto place = query<cl_uint>(device, param);
+        if (!place) return {};
+        all.push_back(*place);
     }
     return all;
 }
@@ -207,7 +207,8 @@ void run_steps(const Call &call, const Schedule &schedule, cl_context context, c
     for (const Step &step : schedule.steps) {
         const std::size_t queue = std::min(step.queue, call.queues.size() - 1);
         if (step.combines)
-            runner.combine(queue, kernel, call.combination.element, memory(step.to), memory(step.from), step.size);
+            runner.combine(queue, kernel, call.combination.kernel == nullptr, call.combination.element, memory(step.to),
+                           memory(step.from), step.size);
         else
             runner.copy(queue, memory(step.to), memory(step.from), step.size);
     }
@@ -228,7 +229,10 @@ void run(Call call) {
         check_range(call.sources.at(i), source_size(call), call.combination.element);
     for (std::size_t i = 0; i < call.destinations.count; ++i)
         check_range(call.destinations.at(i), destination_size(call), call.combination.element);
-    Task task{call.kind, call.n, call.bytes, call.combination.element, check_overlap(call), processes_of(call.queues)};
+    // A broadcast's bytes come to a host once, and go on from there.
+    const cl_device_info param = call.kind == Kind::broadcast ? CL_DEVICE_HOST_DIST : CL_DEVICE_RANK_DIST;
+    Task task{
+        call.kind, call.n, call.bytes, call.combination.element, check_overlap(call), places_of(call.queues, param)};
     const bool on_cluster = !task.processes.empty();
     if (task.processes.size() != task.n) task.processes.clear();  // one queue does all
     const Schedule schedule = make_schedule(task, choose(task.kind, runs_of(task).size(), task.n, task.bytes));
@@ -360,7 +364,7 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
                 (!same && overlap(block.to, block.size, other.to, other.size)))
                 refuse_overlap();
         }
-    const bool on_cluster = !processes_of(call.queues).empty();
+    const bool on_cluster = !places_of(call.queues, CL_DEVICE_RANK_DIST).empty();
     Runner runner(call.queues, events.waits(), on_cluster, !on_cluster && all <= small, events.event != nullptr);
     for (const Block &block : blocks) runner.copy(block.queue, block.to, block.from, block.size);
     give(events, runner.end());

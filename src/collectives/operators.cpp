@@ -67,15 +67,21 @@ std::string source_of(const Datatype &type, const Combining &op) {
     };
     const std::string store = half ? fmt::format("vstore_half({}, first_a + k, a);", op.combination)
                                    : fmt::format("a[first_a + k] = ({})({});", name, op.combination);
+    const std::string body =
+        fmt::format("{{ const {0} x = {1}; const {0} y = {2}; {3} }}", in, loaded("a"), loaded("b"), store);
+    // Groups of one work-item, which processors get, go through neighbours: that is what compilers make vectors of.
     return fmt::format(
-        "kernel void {}(global {} *a, ulong first_a, const global {} *b, ulong first_b, ulong count) {{\n"
-        "    for (ulong k = get_global_id(0); k < count; k += get_global_size(0)) {{\n"
-        "        const {} x = {};\n"
-        "        const {} y = {};\n"
-        "        {}\n"
+        "kernel void {0}(global {1} *restrict a, ulong first_a, const global {1} *restrict b, ulong first_b, ulong "
+        "count) {{\n"
+        "    if (get_local_size(0) == 1) {{\n"
+        "        const ulong chunk = (count + get_global_size(0) - 1) / get_global_size(0);\n"
+        "        const ulong end = min((get_global_id(0) + 1) * chunk, count);\n"
+        "        for (ulong k = get_global_id(0) * chunk; k < end; ++k) {2}\n"
+        "    }} else {{\n"
+        "        for (ulong k = get_global_id(0); k < count; k += get_global_size(0)) {2}\n"
         "    }}\n"
         "}}\n",
-        kernel_name(op), name, name, in, loaded("a"), in, loaded("b"), store);
+        kernel_name(op), name, body);
 }
 
 // Of so many contexts programs are kept, and these with them.

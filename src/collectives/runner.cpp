@@ -11,6 +11,9 @@ namespace {
 // So many work-items that each has one or two elements, but not so many that a driver minds; they go through the rest in steps.
 // Powers of two, because PoCL compiles a kernel for each size of work-groups.
 constexpr std::size_t most_items = std::size_t{1} << 24U;
+// Of an operator's on a processor: for its cores, and each with enough to do.
+constexpr std::size_t most_chunks = 64;
+constexpr std::size_t smallest_chunk = 4096;
 
 const cl_event *data_of(const std::vector<cl_event> &events) { return events.empty() ? nullptr : events.data(); }
 cl_uint count_of(const std::vector<cl_event> &events) { return static_cast<cl_uint>(events.size()); }
@@ -34,7 +37,7 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
         alignment_ =
             std::max<std::size_t>(alignment_, query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8);
         const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
-        lanes_.push_back({queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0});
+        lanes_.push_back({queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, is_processor(device)});
     }
     begun_.assign(wait_list.begin(), wait_list.end());
     waits_ = begun_.size();
@@ -123,8 +126,8 @@ void Runner::copy(std::size_t queue, const Memory &to, const Memory &from, std::
             });
 }
 
-void Runner::combine(std::size_t queue, cl_kernel combine, std::size_t element, const Memory &to, const Memory &from,
-                     std::size_t size) {
+void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element, const Memory &to,
+                     const Memory &from, std::size_t size) {
     Memory a = argument(to, size);
     Memory b = argument(from, size);
     // On the cluster only the part that is wanted is to move.
@@ -143,10 +146,14 @@ void Runner::combine(std::size_t queue, cl_kernel combine, std::size_t element, 
     check(clSetKernelArg(combine, 2, sizeof(cl_mem), &b.buffer), "clSetKernelArg");
     check(clSetKernelArg(combine, 3, sizeof first_b, &first_b), "clSetKernelArg");
     check(clSetKernelArg(combine, 4, sizeof count, &count), "clSetKernelArg");
-    const std::size_t items = std::min(std::bit_floor(size / element), most_items);
+    const bool in_chunks = is_operator && lane_of(queue).processor;
+    const std::size_t one = 1;
+    const std::size_t items = in_chunks ? std::clamp(size / element / smallest_chunk, one, most_chunks)
+                                        : std::min(std::bit_floor(size / element), most_items);
     enqueue(queue, a, b, "clEnqueueNDRangeKernel",
             [&](cl_command_queue on, cl_uint number, const cl_event *events, cl_event *event) {
-                return clEnqueueNDRangeKernel(on, combine, 1, nullptr, &items, nullptr, number, events, event);
+                return clEnqueueNDRangeKernel(on, combine, 1, nullptr, &items, in_chunks ? &one : nullptr, number,
+                                              events, event);
             });
     if (a_aside) copy(queue, to, a, size);
 }

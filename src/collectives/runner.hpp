@@ -32,9 +32,9 @@ public:
            bool wanted);
 
     void copy(std::size_t queue, const Memory &to, const Memory &from, std::size_t size);
-    /// Of elements; `combine` as the header says. Offsets are multiples of `element`.
-    void combine(std::size_t queue, cl_kernel combine, std::size_t element, const Memory &to, const Memory &from,
-                 std::size_t size);
+    /// Of elements; `combine` as the header says, or an Operator's. Offsets are multiples of `element`.
+    void combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element, const Memory &to,
+                 const Memory &from, std::size_t size);
     /// Puts the end into the queues. The command's event; nothing if none is wanted.
     Event end();
 
@@ -46,6 +46,7 @@ private:
     struct Lane {
         cl_command_queue queue;
         bool in_order;
+        bool processor;
         std::vector<cl_event> left{};  ///< what the end waits for
     };
 

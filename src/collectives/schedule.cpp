@@ -69,19 +69,10 @@ public:
             }
     }
 
-    // The first destination of the first run has it.
-    void pass_on(const std::vector<Run> &runs) {
-        for (std::size_t have = 1; have < runs.size(); have *= 2)
-            for (std::size_t i = 0; i < have && have + i < runs.size(); ++i)
-                copy(destination(runs[have + i].begin), destination(runs[i].begin), task_.bytes);
-        share(runs);
-    }
-
-    // The first destination of each run has it.
-    void share(const std::vector<Run> &runs) {
-        for (const Run &run : runs)
-            for (std::size_t i = run.begin + 1; i < run.end; ++i)
-                copy(destination(i), destination(run.begin), task_.bytes);
+    // A destination that has it gives it to the others. On the cluster platform a device that has got it passes it on, so that
+    // no process gives to all: a binomial tree.
+    void share(const Run &run) {
+        for (std::size_t i = run.begin + 1; i < run.end; ++i) copy(destination(i), destination(run.begin), task_.bytes);
     }
 
 private:
@@ -99,11 +90,6 @@ void broadcast(Maker &maker, const Task &task, Algorithm algorithm) {
         return;
     }
     const std::vector<Run> runs = runs_of(task);
-    if (algorithm == Algorithm::binomial) {
-        maker.copy(destination(0), source(0), task.bytes);
-        maker.pass_on(runs);
-        return;
-    }
     const auto part = [&](std::size_t i) { return part_of(task, runs.size(), i); };
     std::vector<std::size_t> firsts;
     for (const Run &run : runs) {
@@ -112,7 +98,7 @@ void broadcast(Maker &maker, const Task &task, Algorithm algorithm) {
         firsts.push_back(run.begin);
     }
     maker.exchange(firsts, part);
-    maker.share(runs);
+    for (const Run &run : runs) maker.share(run);
 }
 
 void all_gather(Maker &maker, const Task &task) {
@@ -175,7 +161,7 @@ void all_reduce_small(Maker &maker, const Task &task, Algorithm algorithm) {
     else
         for (std::size_t r = 1; r < runs.size(); ++r) maker.combine(has[0], has[r], task.bytes);
     if (task.in_place) maker.copy(destination(0), has[0], task.bytes);
-    maker.pass_on(runs);
+    maker.share({0, task.n});
 }
 
 // Each run's devices combine what they have, each a part; then all devices what the runs have, each a part; then they get the
@@ -297,7 +283,6 @@ const char *name_of(Kind kind) {
 const char *name_of(Algorithm algorithm) {
     switch (algorithm) {
         case Algorithm::linear: return "linear";
-        case Algorithm::binomial: return "binomial tree";
         case Algorithm::parts: return "parts";
         case Algorithm::pairwise: return "pairwise";
         case Algorithm::through_first: return "through the first";
@@ -320,9 +305,7 @@ std::vector<Run> runs_of(const Task &task) {
 Algorithm choose(Kind kind, std::size_t processes, std::size_t devices, std::size_t bytes) {
     switch (kind) {
         case Kind::broadcast:
-            // On one host nobody gains by passing on.
-            if (processes <= 2) return Algorithm::linear;
-            return processes >= fewest_for_parts && bytes >= large_broadcast ? Algorithm::parts : Algorithm::binomial;
+            return processes >= fewest_for_parts && bytes >= large_broadcast ? Algorithm::parts : Algorithm::linear;
         case Kind::scatter:
         case Kind::gather:
         case Kind::reduce: return Algorithm::linear;

@@ -15,17 +15,16 @@ constexpr Kind all_kinds[] = {Kind::broadcast,  Kind::scatter,        Kind::gath
 
 /// How the processes do it, or the devices where there is one process.
 enum class Algorithm {
-    linear,         ///< from the one source, or to the one destination, in turn
-    binomial,       ///< who has it passes it on: twice as many have it after each step
+    linear,         ///< from the one source, or to the one destination; the cluster platform makes a tree of the former
     parts,          ///< each gets a part, then the others' from them
     pairwise,       ///< each takes from all others, at each step from another
-    through_first,  ///< the first combines all, then as binomial
-    tree,           ///< half as many have something to combine after each step, then as binomial
+    through_first,  ///< the first combines all, and gives it to the others
+    tree,           ///< half as many have something to combine after each step; the first gives it to the others
     chain           ///< one after the other
 };
 [[nodiscard]] const char *name_of(Algorithm algorithm);
 
-/// What is chosen for devices of `processes` processes, `devices` in all, and `bytes`, which is what the call's
+/// What is chosen for `devices` of `processes` processes (of a broadcast: hosts), and `bytes`, which is what the call's
 /// bytes_to_copy is.
 [[nodiscard]] Algorithm choose(Kind kind, std::size_t processes, std::size_t devices, std::size_t bytes);
 
@@ -58,7 +57,7 @@ struct Task {
     std::size_t bytes;
     std::size_t element = 1;
     bool in_place = false;  ///< some destination is where its source is
-    /// Of each destination's device; empty if all are of one. Those that stand side by side in one process combine first, and
+    /// Of each destination's device (of a broadcast: the host); empty if all are of one. Those that stand side by side in one process combine first, and
     /// get from the others what one of them has got.
     std::vector<std::uint32_t> processes{};
 };

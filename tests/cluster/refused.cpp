@@ -1,6 +1,7 @@
 // A device's own platform refuses memory for bytes that come from another process: the command that needs them fails, in all
 // processes, and everything else goes on. Plain OpenCL; only the refusing clCreateBuffer stands before the loader's.
 #include <CL/cl.h>
+#include <CL/cl_ext_collective.h>
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -38,6 +39,68 @@ extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl
     within = !outer;
     return memory;
 }
+
+namespace {
+
+/// Collectives, for which in one process the device has no memory: they end with an error in all, and the next ones are well.
+void run_collectives(cl_context context, const std::vector<cl_device_id> &devices, bool lacks_memory) {
+    constexpr std::size_t size = 1'200'000;
+    cl_int code = CL_SUCCESS;
+    const auto n = static_cast<cl_uint>(devices.size());
+    std::vector<cl_command_queue> queues;
+    for (const cl_device_id device : devices) queues.push_back(clCreateCommandQueue(context, device, 0, &code));
+    const auto make = [&](std::size_t bytes) {
+        const cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, nullptr, &code);
+        expect(code == CL_SUCCESS, "clCreateBuffer", code);
+        return buffer;
+    };
+    for (int kind = 0; kind < 3; ++kind)
+        for (const bool refused : {true, false}) {
+            std::vector<cl_mem> from;
+            std::vector<cl_mem> to;
+            const std::size_t got = kind == 1 ? n * size : size;
+            const std::vector<unsigned char> ones(size, 1);
+            for (cl_uint i = 0; i < n; ++i) {
+                from.push_back(make(size));
+                to.push_back(make(got));
+                code = clEnqueueWriteBuffer(queues[i], from[i], CL_TRUE, 0, size, ones.data(), 0, nullptr, nullptr);
+                expect(code == CL_SUCCESS, "clEnqueueWriteBuffer", code);
+            }
+            refuses = refused && lacks_memory;
+            cl_event event = nullptr;
+            if (kind == 0)
+                code = clEnqueueBroadcastBuffer(queues.data(), from[0], n, to.data(), 0, nullptr, size, 0, nullptr,
+                                                &event);
+            else if (kind == 1)
+                code = clEnqueueAllGatherBuffer(queues.data(), n, from.data(), to.data(), nullptr, nullptr, size, 0,
+                                                nullptr, &event);
+            else
+                code = clEnqueueAllReduceBuffer(queues.data(), n, from.data(), to.data(), nullptr, nullptr, size,
+                                                CL_UNSIGNED_INT8, 0, nullptr, &event);
+            expect(code == CL_SUCCESS, "a collective", code);
+            code = clWaitForEvents(1, &event);
+            cl_int status = CL_QUEUED;
+            clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+            refuses = false;
+            expect(refused ? code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST && status < 0 : code == CL_SUCCESS,
+                   refused ? "a collective without memory" : "a collective after one without memory", code);
+            clReleaseEvent(event);
+            std::vector<unsigned char> found(got);
+            const std::vector<unsigned char> wanted(got, kind == 2 ? static_cast<unsigned char>(n) : 1);
+            for (cl_uint i = 0; !refused && i < n; ++i) {
+                code = clEnqueueReadBuffer(queues[i], to[i], CL_TRUE, 0, got, found.data(), 0, nullptr, nullptr);
+                expect(code == CL_SUCCESS && found == wanted, "what a collective has brought", code);
+            }
+            for (const cl_mem buffer : from) clReleaseMemObject(buffer);
+            for (const cl_mem buffer : to) clReleaseMemObject(buffer);
+        }
+    for (const cl_command_queue queue : queues) {
+        expect(clFinish(queue) == CL_SUCCESS, "clFinish");
+        clReleaseCommandQueue(queue);
+    }
+}
+
+}  // namespace
 
 int main() {
     constexpr std::size_t size = 3'000'000;
@@ -81,7 +144,8 @@ int main() {
     // Memory that is to have contents at once: what one process lacks, none has.
     const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
     if (rank == nullptr) rank = std::getenv("PMI_RANK");  // MPICH
-    refuses_platform = rank != nullptr && std::strcmp(rank, "1") == 0;
+    const bool is_one = rank != nullptr && std::strcmp(rank, "1") == 0;
+    refuses_platform = is_one;
     std::vector<char> contents(size, 'y');
     const cl_mem none = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, size, contents.data(), &code);
     refuses_platform = false;
@@ -89,6 +153,7 @@ int main() {
     const cl_mem some = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, size, contents.data(), &code);
     expect(some != nullptr && code == CL_SUCCESS, "memory for all", code);
     clReleaseMemObject(some);
+    run_collectives(context, devices, is_one);
 
     expect(clFinish(first) == CL_SUCCESS && clFinish(last) == CL_SUCCESS, "clFinish");
     for (const cl_mem buffer : {refused, other}) clReleaseMemObject(buffer);

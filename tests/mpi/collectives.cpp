@@ -1,9 +1,11 @@
 /// Collective commands against a sequential reference.
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 #include "transfers.hpp"
 
@@ -227,6 +229,10 @@ void reduce_type(issuer &issue, const std::string &name, MPI_Datatype type) {
             reduce_everywhere<T>(issue, type, each.op, count, sizeof(T), 2 * sizeof(T));
         }
         reduce_everywhere<T>(issue, type, each.op, 17, 3, 13);
+    }
+    // On both sides of where one all-gather does it.
+    for (const std::size_t bytes_each : {8000, 30000, 200000}) {
+        reduce_everywhere<T>(issue, type, MPI_SUM, bytes_each / sizeof(T), sizeof(T), 2 * sizeof(T));
     }
 }
 
@@ -801,6 +807,78 @@ MPI_CASE("collectives and kernels follow each other by queues and events", 2) {
     }
     expect_complete(reduced);
     CHECK((cl.read(in, 0, 64) == bytes(64, static_cast<unsigned char>(mpi.size - 1 + 20))));
+}
+
+MPI_CASE("threads use a communicator each, among the program's own collectives on them", 2) {
+    const opencl cl;
+    constexpr std::size_t threads = 3;
+    std::vector<MPI_Comm> comms(threads);
+    for (MPI_Comm &comm : comms) {
+        MPI_OK(MPI_Comm_dup(mpi.comm, &comm));
+    }
+    std::vector<queue_handle> queues;
+    std::vector<buffer_handle> buffers;
+    constexpr std::size_t most = 1536 * 1024;  // ints, which are two blocks
+    for (std::size_t i = 0; i < threads; ++i) {
+        queues.push_back(cl.in_order_queue());
+        buffers.push_back(cl.buffer(most * 4));
+    }
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> all;
+    for (std::size_t i = 0; i < threads; ++i) {
+        all.emplace_back([&, i] {
+            std::vector<int> values;
+            for (int round = 0; round < 24; ++round) {
+                const std::size_t count = round % 8 == 7 ? most : round % 3 == 0 ? 9000 : 5;
+                values.assign(count, mpi.rank + round);
+                bool well = clEnqueueWriteBuffer(queues[i], buffers[i], CL_TRUE, 0, count * 4, values.data(), 0,
+                                                 nullptr, nullptr) == CL_SUCCESS;
+                well = clEnqueueAllreduceBufferMPI(queues[i], buffers[i], round % 2 == 0 ? CL_FALSE : CL_TRUE, 0,
+                                                   buffers[i], 0, count, MPI_INT, MPI_SUM, comms[i], 0, nullptr,
+                                                   nullptr) == CL_SUCCESS &&
+                       well;
+                int sum = 0;
+                MPI_Allreduce(&mpi.rank, &sum, 1, MPI_INT, MPI_SUM, comms[i]);
+                well = clEnqueueReadBuffer(queues[i], buffers[i], CL_TRUE, 0, count * 4, values.data(), 0, nullptr,
+                                           nullptr) == CL_SUCCESS &&
+                       well;
+                well = well && values == std::vector<int>(count, sum + mpi.size * round);
+                wrong += well ? 0 : 1;
+            }
+        });
+    }
+    for (std::thread &thread : all) {
+        thread.join();
+    }
+    CHECK(wrong == 0);
+    for (MPI_Comm &comm : comms) {
+        MPI_OK(MPI_Comm_free(&comm));
+    }
+}
+
+MPI_CASE("queues and buffers may go as soon as a collective is enqueued, a communicator once it has ended", 1) {
+    const opencl cl;
+    for (const std::size_t count : {8, 9000, 2000000}) {
+        for (const bool alone : {false, true}) {
+            MPI_Comm comm = MPI_COMM_SELF;
+            if (!alone) {
+                MPI_OK(MPI_Comm_dup(mpi.comm, &comm));
+            }
+            const buffer_handle out = cl.buffer(count * 4);
+            event_handle event;
+            {
+                const queue_handle queue = cl.in_order_queue();
+                const buffer_handle in = cl.buffer(count * 4);
+                cl.write(in, 0, bytes_of(std::vector<std::int32_t>(count, 3)));
+                event = allreduce(queue, in, out, count, comm);
+            }
+            expect_complete(event);
+            CHECK((cl.read(out, 0, count * 4) == bytes_of(std::vector<std::int32_t>(count, alone ? 3 : 3 * mpi.size))));
+            if (!alone) {
+                MPI_OK(MPI_Comm_free(&comm));
+            }
+        }
+    }
 }
 
 MPI_CASE("communicators come and go", 1) {

@@ -245,6 +245,17 @@ TEST_CASE("tables have a line for each size and say what was not measured") {
               "64 MiB  pipelined, 256 KiB x 3, mapped  11.18  pipelined, 512 KiB x 3, mapped\n"));
 }
 
+TEST_CASE("it is told which algorithm collectives of devices take, by number and size") {
+    const std::string text = explain_collectives({4 * kib, 64 * mib});
+    CHECK(has(
+        text,
+        "always: scan: chain; scatter, gather, reduce: linear; all-gather, all-to-all, reduce-scatter: pairwise\n"));
+    CHECK(has(text, "broadcast of devices, hosts x devices of each\n"));
+    CHECK(has(text, "  64 MiB  linear  linear  parts   parts   parts\n"));
+    CHECK(has(text, "all-reduce of devices, processes x devices of each\n"));
+    CHECK(has(text, "   4 KiB  pairwise  through the first  through the first  through the first  tree\n"));
+}
+
 TEST_CASE("a plot has what was measured, the choice and the ceilings that concern it") {
     const nlohmann::json plot = plot_data(some_profile(), host_device);
     REQUIRE(plot.at("routes").size() == 1);

@@ -108,7 +108,7 @@ constexpr std::size_t KiB = 1024;
 constexpr std::size_t GiB = KiB * KiB * KiB;
 
 const std::vector<std::pair<Kind, std::vector<Algorithm>>> algorithms_of{
-    {Kind::broadcast, {Algorithm::linear, Algorithm::binomial, Algorithm::parts}},
+    {Kind::broadcast, {Algorithm::linear, Algorithm::parts}},
     {Kind::scatter, {Algorithm::linear}},
     {Kind::gather, {Algorithm::linear}},
     {Kind::all_gather, {Algorithm::pairwise}},
@@ -132,12 +132,32 @@ std::vector<std::vector<std::uint32_t>> placements(std::size_t n) {
     return all;
 }
 
-/// Bytes that pass from one process to another, if what a device has got is not got again.
-std::size_t bytes_between(const Task &task, Algorithm algorithm) {
-    const auto of = [&](const Place &at) { return task.processes.at(at.index); };
+/// Bytes that pass from one process to another: what a process has got it does not get again until it is written.
+std::size_t bytes_between(const Task &task, const Schedule &schedule) {
+    struct Copy {
+        std::uint32_t process;
+        Place from;
+        std::size_t size;
+    };
+    std::vector<Copy> copies;
+    const auto same = [](const Place &a, const Place &b) { return a.role == b.role && a.index == b.index; };
+    const auto process = [&](const Place &at) { return task.processes.at(at.index); };
     std::size_t bytes = 0;
-    for (const Step &step : make_schedule(task, algorithm).steps)
-        if (of(step.to) != of(step.from)) bytes += step.size;
+    for (const Step &step : schedule.steps) {
+        const auto has = [&](const Copy &copy) {
+            return copy.process == process(step.to) && same(copy.from, step.from) &&
+                   copy.from.offset == step.from.offset && copy.size == step.size;
+        };
+        if (process(step.to) != process(step.from) && std::none_of(copies.begin(), copies.end(), has)) {
+            bytes += step.size;
+            copies.push_back({process(step.to), step.from, step.size});
+        }
+        const auto written = [&](const Copy &copy) {
+            return same(copy.from, step.to) && copy.from.offset < step.to.offset + step.size &&
+                   step.to.offset < copy.from.offset + copy.size;
+        };
+        copies.erase(std::remove_if(copies.begin(), copies.end(), written), copies.end());
+    }
     return bytes;
 }
 
@@ -175,11 +195,10 @@ TEST_CASE("a collective's algorithm is chosen by number and size") {
     };
     const Row rows[] = {
         {Kind::broadcast, 2, 2, 64 * GiB, Algorithm::linear},
-        {Kind::broadcast, 3, 3, 64 * GiB, Algorithm::binomial},
-        {Kind::broadcast, 4, 4, 512 * KiB - 1, Algorithm::binomial},
+        {Kind::broadcast, 3, 3, 64 * GiB, Algorithm::linear},
+        {Kind::broadcast, 4, 4, 512 * KiB - 1, Algorithm::linear},
         {Kind::broadcast, 4, 4, 512 * KiB, Algorithm::parts},
-        {Kind::broadcast, 3, 6, 512 * KiB, Algorithm::binomial},
-        // On one host nobody gains by passing on.
+        {Kind::broadcast, 3, 6, 512 * KiB, Algorithm::linear},
         {Kind::broadcast, 1, 8, 64 * GiB, Algorithm::linear},
         {Kind::scatter, 8, 8, 64 * KiB, Algorithm::linear},
         {Kind::gather, 8, 8, 64 * KiB, Algorithm::linear},
@@ -205,22 +224,25 @@ TEST_CASE("a collective's algorithm is chosen by number and size") {
 }
 
 TEST_CASE("devices of one process combine first, and what goes between processes is what they combined") {
-    // Two processes with four devices each. Each process sends half of what its devices combined, and half of the result.
-    std::vector<std::uint32_t> processes{0, 0, 0, 0, 1, 1, 1, 1};
-    const std::size_t bytes = 64 * KiB;
-    const std::size_t together =
-        bytes_between({Kind::all_reduce, 8, bytes, 4, false, processes}, Algorithm::through_first);
-    CHECK(together == 2 * bytes);
-    CHECK(bytes_between({Kind::reduce_scatter, 8, bytes, 4, false, processes}, Algorithm::pairwise) == 8 * bytes);
-    CHECK(bytes_between({Kind::scan, 8, bytes, 4, false, processes}, Algorithm::chain) == bytes);
-    CHECK(bytes_between({Kind::broadcast, 8, bytes, 1, false, processes}, Algorithm::binomial) == bytes);
-    // The first half of the steps: the second brings every device every other's part, of which a process gets each once.
-    const Schedule schedule = make_schedule({Kind::all_reduce, 8, bytes, 4, false, processes}, Algorithm::parts);
-    std::size_t combined = 0;
-    for (const Step &step : schedule.steps)
-        if (step.from.role != Role::destination && processes[step.to.index] != processes[step.from.index])
-            combined += step.size;
-    CHECK(combined == bytes);
+    constexpr std::size_t bytes = 64 * KiB;
+    const auto between = [](Kind kind, Algorithm algorithm, const std::vector<std::uint32_t> &processes) {
+        const Task task{kind, processes.size(), bytes, 4, false, processes};
+        return bytes_between(task, make_schedule(task, algorithm));
+    };
+    // Two processes with four devices each: as between two devices.
+    const std::vector<std::uint32_t> two{0, 0, 0, 0, 1, 1, 1, 1};
+    CHECK(between(Kind::broadcast, Algorithm::linear, two) == bytes);
+    CHECK(between(Kind::all_gather, Algorithm::pairwise, two) == 8 * bytes);
+    CHECK(between(Kind::all_reduce, Algorithm::through_first, two) == 2 * bytes);
+    CHECK(between(Kind::all_reduce, Algorithm::tree, two) == 2 * bytes);
+    // Each process gets half of the other's sum, and half of the result.
+    CHECK(between(Kind::all_reduce, Algorithm::parts, two) == 2 * bytes);
+    CHECK(between(Kind::reduce_scatter, Algorithm::pairwise, two) == 8 * bytes);
+    CHECK(between(Kind::scan, Algorithm::chain, two) == bytes);
+    // Of three processes each gives two thirds, and gets two thirds, twice.
+    const std::vector<std::uint32_t> three{0, 0, 1, 1, 2, 2};
+    const std::size_t parts = between(Kind::all_reduce, Algorithm::parts, three);
+    CHECK(parts == 4 * bytes);
 }
 
 TEST_CASE("sizes beyond 4 GiB neither overlap nor leave gaps") {
@@ -262,17 +284,11 @@ TEST_CASE("sizes beyond 4 GiB neither overlap nor leave gaps") {
 }
 
 TEST_CASE("a tree has as many steps in a row as the number's logarithm") {
-    const auto depth_of = [](const Schedule &schedule) {
-        std::vector<int> depth(8, 0);
-        for (const Step &step : schedule.steps) {
-            int &to = depth[step.to.index];
-            to = std::max(to, step.from.role == Role::source ? 1 : depth[step.from.index] + 1);
-        }
-        return *std::max_element(depth.begin(), depth.end());
-    };
-    const std::vector<std::uint32_t> apart{0, 1, 2, 3, 4, 5, 6, 7};
-    const Schedule broadcast = make_schedule({Kind::broadcast, 8, 100, 1, false, apart}, Algorithm::binomial);
-    REQUIRE(broadcast.steps.size() == 8);
-    CHECK(depth_of(broadcast) == 4);
-    CHECK(depth_of(make_schedule({Kind::all_reduce, 8, 100, 1, false, apart}, Algorithm::tree)) == 6);
+    const Schedule schedule =
+        make_schedule({Kind::all_reduce, 8, 100, 1, false, {0, 1, 2, 3, 4, 5, 6, 7}}, Algorithm::tree);
+    std::vector<int> depth(8, 0);
+    for (const Step &step : schedule.steps)
+        if (step.combines && step.to.role == Role::destination && step.from.role == Role::destination)
+            depth[step.to.index] = std::max(depth[step.to.index], depth[step.from.index]) + 1;
+    CHECK(depth[0] == 2);
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "base/config.hpp"
+#include "collectives/schedule.hpp"
 #include "measure.hpp"
 #include "pipeline/plan.hpp"
 
@@ -218,6 +220,36 @@ std::string explain_text(const Profile *profile, const std::vector<std::size_t> 
     for (const Route route : all_routes)
         text += (text.empty() ? "" : "\n") + explain_route(profile, route, sizes, here);
     return text;
+}
+
+std::string explain_collectives(const std::vector<std::size_t> &sizes) {
+    using namespace collectives;
+    constexpr std::size_t numbers[] = {1, 2, 4, 8, 16};
+    std::map<std::string, std::string> always;  // algorithms' collectives
+    std::string tables;
+    for (const Kind kind : all_kinds) {
+        std::set<std::string> chosen;
+        Table table{{{" size"}}};
+        for (const std::size_t n : numbers) table.rows.front().push_back(fmt::format("{} x 2", n));
+        for (const std::size_t size : sizes) {
+            table.rows.push_back({size_text(size)});
+            for (const std::size_t n : numbers) {
+                table.rows.back().emplace_back(name_of(choose(kind, n, 2 * n, size)));
+                chosen.insert(table.rows.back().back());
+            }
+        }
+        if (chosen.size() == 1) {
+            std::string &kinds = always[*chosen.begin()];
+            kinds += (kinds.empty() ? "" : ", ") + std::string(name_of(kind));
+        } else {
+            tables += fmt::format("{} of devices, {} x devices of each\n{}", name_of(kind),
+                                  kind == Kind::broadcast ? "hosts" : "processes", table.text());
+        }
+    }
+    std::string text = "collectives of devices, always:";
+    for (const auto &[algorithm, kinds] : always)
+        text += fmt::format("{} {}: {}", text.back() == ':' ? "" : ";", kinds, algorithm);
+    return text + "\n" + tables;
 }
 
 std::string result_text(const Profile &profile, Route route, const Here &here) {

@@ -48,6 +48,8 @@ inline constexpr const char *to_host_ceiling = "device to host memory";
 inline constexpr const char *to_device_ceiling = "host memory to device";
 
 /// A table for each route that the profile (or null: nobody) has measured, or all: what `cldist tune --explain` prints.
+/// What collectives of devices do, which no profile has a say in.
+[[nodiscard]] std::string explain_collectives(const std::vector<std::size_t> &sizes);
 [[nodiscard]] std::string explain_text(const Profile *profile, const std::vector<std::size_t> &sizes, const Here &here);
 
 /// What `cldist tune` prints at its end: for the sizes measured what is chosen now, and what would be without the profile.

@@ -433,7 +433,8 @@ void explain(const TuneOptions &options) {
     for (const std::string &text : options.sizes) sizes.push_back(parse_size(text).value_or(1));
     if (sizes.empty()) sizes = usual_sizes();
     const Explained found = find_explained(options);
-    fmt::print("{}\n\n{}", found.origin, explain_text(found.profile.get(), sizes, found.here));
+    fmt::print("{}\n\n{}\n{}", found.origin, explain_text(found.profile.get(), sizes, found.here),
+               explain_collectives(sizes));
 }
 
 void plot(const TuneOptions &options) {

@@ -118,6 +118,7 @@ public:
     /// The program has ended: waits until all that this process does for others has been done. Not under the lock.
     void finish_all();
 
+    [[nodiscard]] const Topology &topology() const { return schedule_.topology(); }
     /// No other process is there.
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
 

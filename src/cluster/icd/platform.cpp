@@ -52,8 +52,13 @@ void give_device_info(const DeviceObject &device, cl_device_info param, const An
             return answer.give(device.parent ? device.parent->handle() : static_cast<cl_device_id>(nullptr));
         case CL_DEVICE_REFERENCE_COUNT: return answer.give(device.parent ? device.references() : cl_uint{1});
         case CL_DEVICE_RANK_DIST:
-            if (World::get().alone()) no_such_param(param);
-            return answer.give(cl_uint{device.process});
+        case CL_DEVICE_HOST_DIST: {
+            World &world = World::get();
+            if (world.alone()) no_such_param(param);
+            const Process process = device.process;
+            return answer.give(
+                cl_uint{param == CL_DEVICE_RANK_DIST ? process : world.executor().topology().host_of(process)});
+        }
         default: break;
     }
     const auto at = device.infos.find(param);
