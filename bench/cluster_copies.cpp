@@ -2,11 +2,15 @@
 ///
 /// Each of N devices has a buffer. In a round, each device in turn copies its buffer to those of all others,
 /// after the device before it has: N (N - 1) clEnqueueCopyBuffer, none of which waits on the host, then clFinish on all
-/// queues. So each device fetches what its buffer got from the device before it, and hands it on: after the first round
+/// queues. As cluster_copies_attached, each device's buffer is attached to it. So each device fetches what its buffer got from the device before it, and hands it on: after the first round
 /// all have what the first one had, and no copy may be left out or come too early for that.
 #include "common.hpp"
 
 #include <algorithm>
+
+#ifdef ATTACHED
+#include <CL/cl_ext_attach.h>
+#endif
 
 using namespace cluster;
 
@@ -26,6 +30,12 @@ void copy_all_to_all(const Options &options) {
         std::generate(data.back().begin(), data.back().end(),
                       [n = 0U, device]() mutable { return (device + 1) * ++n; });
         buffers.push_back(devices.buffer(bytes));
+#ifdef ATTACHED
+        cl_device_id of_queue = nullptr;
+        check(clGetCommandQueueInfo(devices.queue(int(device)), CL_QUEUE_DEVICE, sizeof of_queue, &of_queue, nullptr),
+              "clGetCommandQueueInfo");
+        check(clAttachBufferToDevice(buffers.back().get(), of_queue), "clAttachBufferToDevice");
+#endif
     }
 
     const auto prepare = [&] {

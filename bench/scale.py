@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """The cluster platform on a thousand devices, on one machine: one process plays the last rank of many (cldist run --simulate).
 
-What a virtual command costs the host thread, what a device and a buffer take, and 100 rounds of copies of 16 bytes among
-512 devices. Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/scale.json.
+What a virtual command costs the host thread, and one that is dropped; what a device and a buffer take; 100 rounds of copies of 16
+bytes among 512 devices; and how many commands of each example program a process has, as Table 6 of SnuCL-D's paper. Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/scale.json.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import re
 import shlex
 import statistics
 import subprocess
@@ -17,17 +18,59 @@ import sys
 BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 
 
-def run(processes, program, *arguments):
-    """The lines of JSON that a program prints in the last of so many processes, and what that has counted."""
+# Sizes that take a moment. What is counted depends on the number of devices and of iterations alone.
+PROGRAMS = {
+    "vector_addition": ["--size", "100000"], "matrix_multiplication": ["--size", "128"], "nbody": ["--size", "1024"],
+    "black_scholes": ["--size", "100000"], "binomial_option": ["--size", "100"], "coulombic_potential": ["--size", "32"],
+    "conjugate_gradient": ["--size", "64"], "himeno_devices": ["--size", "S"], "matrix_broadcast": ["--size", "128"],
+    "kmeans": ["--size", "10000"], "npb_ep": ["--size", "S"], "npb_cg": ["--size", "S"], "npb_mg": ["--size", "S"],
+    "npb_ft": ["--size", "S"],
+}
+
+
+def run(processes, program, *arguments, rank=None, attach="program", wrong=False):
+    """What a program prints as one of so many processes, the last one unless said, and what that has counted."""
     counts = BUILD / "bench-results/scale-counts"
     counts.unlink(missing_ok=True)
-    command = [str(BUILD / "tools/cldist/cldist"), "run", "--simulate", f"{processes}:{processes - 1}:8", "--counts", str(counts),
-               "--devices", "cpu", str(BUILD / "bench" / program), *arguments]
-    environment = {"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ}
+    command = [str(BUILD / "tools/cldist/cldist"), "run", "--simulate", f"{processes}:{processes - 1 if rank is None else rank}:8",
+               "--counts", str(counts), "--devices", "cpu", str(BUILD / program), *arguments]
+    environment = {"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ, "CLDIST_ATTACH": attach}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
-    if done.returncode != 0:
+    if done.returncode != 0 and not wrong:  # what the program finds in results that are zeros
         sys.exit(f"scale: {shlex.join(command)} failed with status {done.returncode}")
-    return [json.loads(line) for line in done.stdout.splitlines()], counts.read_text()
+    return done.stdout, counts.read_text()
+
+
+def lines(printed):
+    """Those of JSON."""
+    return [json.loads(line) for line in printed[0].splitlines()]
+
+
+def copies_of(program, devices, attach):
+    printed = run(devices, program, "--no-check", attach=attach)
+    copies = lines(printed)[0]
+    return {"commands": copies["commands"], "seconds": copies["commands"] / copies["commands_per_second"], "account": printed[1]}
+
+
+def commands_of(account):
+    """Those that a process has: actual, virtual, and dropped."""
+    return [int(number) for number in re.search(r"(\d+) actual commands, .* (\d+) virtual ones, and (\d+) more", account).groups()]
+
+
+def commands_table(processes):
+    """Of each program, for the last process: without attachments, and with what is attached by itself."""
+    print(f"\n| program on {processes} devices | all commands | actual | virtual | dropped with CLDIST_ATTACH=auto | enqueued then |")
+    print("|---|---:|---:|---:|---:|---:|")
+    found = {}
+    for name, arguments in PROGRAMS.items():
+        check = [] if name.startswith("npb") else ["--no-check"]
+        plain, auto = (commands_of(run(processes, f"examples/cluster/{name}", *arguments, *check, attach=attach, wrong=True)[1])
+                       for attach in ("program", "auto"))
+        if sum(plain) != sum(auto):
+            sys.exit(f"scale: {name} has {sum(plain)} commands with CLDIST_ATTACH=program, and {sum(auto)} with auto")
+        found[name] = {"program": plain, "auto": auto}
+        print(f"| {name} | {sum(plain)} | {plain[0]} | {plain[1]} | {auto[2]} | {auto[0] + auto[1]} |", flush=True)
+    return found
 
 
 def table(title, counts, rows):
@@ -41,17 +84,24 @@ def main():
     parser.add_argument("--devices", type=int, nargs="+", default=[4, 64, 512, 4096], help="numbers of devices")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each, whose median counts")
     parser.add_argument("--copies", type=int, default=512, help="devices that copy to each other")
+    parser.add_argument("--programs", type=int, default=16, help="devices for the programs")
     arguments = parser.parse_args()
 
-    costs, memory = {}, {}
+    load = os.getloadavg()[0]
+    print(f"Load before: {load:.1f}. Medians of {arguments.rounds} rounds.")
+    costs, least, memory = {}, {}, {}
     for count in arguments.devices:
         for _ in range(arguments.rounds):
-            for line in run(count, "cluster_enqueue")[0]:
+            for line in lines(run(count, "bench/cluster_enqueue")) + lines(run(count, "bench/cluster_attached", rank=0)):
                 costs.setdefault(line["call"], {}).setdefault(count, []).append(line["ns"])
-        for line in run(count, "cluster_memory")[0]:
+                if "least" in line:
+                    least.setdefault(line["call"], {}).setdefault(count, []).append(line["least"])
+        for line in lines(run(count, "bench/cluster_memory")):
             memory.setdefault(line["what"], {})[count] = line["bytes"]
     table("ns of a call on another's device", arguments.devices,
           {call: [statistics.median(ns[count]) for count in arguments.devices] for call, ns in costs.items()})
+    table("the least of all batches, ns", arguments.devices,
+          {call: [min(ns[count]) for count in arguments.devices] for call, ns in least.items()})
     # What a process has besides is in the figure for the fewest devices.
     devices = memory.pop("devices, with context and queues")
     fewest = min(arguments.devices)
@@ -61,10 +111,15 @@ def main():
                               [(devices[count] - devices[fewest]) / (count - fewest) for count in more]})
     table("bytes", arguments.devices,
           {what: [values[count] for count in arguments.devices] for what, values in memory.items()})
-    copies, account = run(arguments.copies, "cluster_copies", "--no-check")
-    print(f"\n{copies[0]['commands']:.0f} copies of 16 bytes among {arguments.copies} devices: "
-          f"{copies[0]['commands'] / copies[0]['commands_per_second']:.2f} s\n\n{account}")
-    results = {"ns": costs, "bytes": memory, "bytes of all devices": devices, "copies": copies[0]}
+    ways = {"nothing attached": ("bench/cluster_copies", "program"), "CLDIST_ATTACH=auto": ("bench/cluster_copies", "auto"),
+            "each buffer attached to its device": ("bench/cluster_copies_attached", "program")}
+    copies = {way: copies_of(program, arguments.copies, attach) for way, (program, attach) in ways.items()}
+    print(f"\n| copies of 16 bytes among {arguments.copies} devices | copies | s | actual | virtual | dropped |\n|---|---:|---:|---:|---:|---:|")
+    for way, of in copies.items():
+        print(f"| {way} | {of['commands']:.0f} | {of['seconds']:.2f} | " + " | ".join(map(str, commands_of(of["account"]))) + " |")
+    programs = commands_table(arguments.programs)
+    results = {"load": load, "ns": costs, "least ns": least, "bytes": memory, "bytes of all devices": devices, "copies": copies,
+               "commands": programs}
     (BUILD / "bench-results/scale.json").write_text(json.dumps(results, indent=1))
 
 

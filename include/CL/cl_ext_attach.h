@@ -4,7 +4,7 @@
 /// also for commands that are none of its business. Of a buffer that is attached to a device the newest bytes are always there:
 /// nothing has to be accounted for, and a process that has none of a command's devices does nothing for it if it
 ///
-/// - waits for no events and gives none,
+/// - waits for no events (if it gives one, that is made, which takes most of the time),
 /// - is clEnqueueNDRangeKernel, clEnqueueTask, clEnqueueCopyBuffer, …BufferRect, clEnqueueFillBuffer, or clEnqueueWriteBuffer or
 ///   …BufferRect that does not block, and
 /// - uses memory, all of it attached (not with CL_MEM_USE_HOST_PTR).

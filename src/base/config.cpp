@@ -36,6 +36,8 @@ constexpr std::array<std::pair<const char *, Path>, 6> path_names{{{"auto", Path
 constexpr std::array<std::pair<const char *, OnError>, 3> on_error_names{
     {{"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}}};
 constexpr std::array<std::pair<const char *, Switch>, 2> switch_names{{{"off", Switch::off}, {"on", Switch::on}}};
+constexpr std::array<std::pair<const char *, Attach>, 2> attach_names{
+    {{"auto", Attach::automatic}, {"program", Attach::program}}};
 constexpr std::array<std::pair<const char *, DeviceMemories>, 3> device_memories_names{
     {{"auto", DeviceMemories::automatic}, {"together", DeviceMemories::together}, {"apart", DeviceMemories::apart}}};
 constexpr std::array<std::pair<const char *, HostCopies>, 3> host_copies_names{
@@ -73,6 +75,7 @@ std::optional<Number> parse_number(std::string_view text) {
 std::string parse(std::string_view text, Path &value) { return parse_name<Path>(text, value, path_names); }
 std::string parse(std::string_view text, OnError &value) { return parse_name<OnError>(text, value, on_error_names); }
 std::string parse(std::string_view text, Switch &value) { return parse_name<Switch>(text, value, switch_names); }
+std::string parse(std::string_view text, Attach &value) { return parse_name<Attach>(text, value, attach_names); }
 std::string parse(std::string_view text, DeviceMemories &value) {
     return parse_name<DeviceMemories>(text, value, device_memories_names);
 }
@@ -127,6 +130,7 @@ std::string text_of(Enum value, Names<Enum> names) {
 
 // Each the other way round than its `parse`.
 std::string text_of(Path value) { return text_of<Path>(value, path_names); }
+std::string text_of(Attach value) { return text_of<Attach>(value, attach_names); }
 std::string text_of(DeviceMemories value) { return text_of<DeviceMemories>(value, device_memories_names); }
 std::string text_of(HostCopies value) { return text_of<HostCopies>(value, host_copies_names); }
 std::string text_of(RemoteType value) { return text_of<RemoteType>(value, remote_type_names); }

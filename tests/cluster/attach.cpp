@@ -2,6 +2,9 @@
 
 #include <CL/cl_ext_attach.h>
 
+#include <cstring>
+#include <future>
+
 #include "fixture.hpp"
 
 using namespace cluster_test;
@@ -220,5 +223,206 @@ TEST_CASE("wrong commands on attached buffers are refused in all processes") {
         if (!is_cluster()) continue;  // natively they may be kept, or not
         second = {};
         CL_FAILS(CL_INVALID_KERNEL_ARGS, launch(1));
+        buffer_handle part = cl.sub_buffer(buffer, 0, 16);
+        const cl_mem of_it = part;
+        set_args(kernel, to, of_it);
+        CL_OK(launch(1));
+        CL_OK(clFinish(queue));
+        part = {};
+        CL_FAILS(CL_INVALID_KERNEL_ARGS, launch(1));
+        const program_handle program =
+            cl.program("kernel void sampled(global uchar *data, sampler_t s) { data[0] = 1; }", "-cl-kernel-arg-info");
+        const kernel_handle sampled = cl.kernel(program, "sampled");
+        cl_int code = CL_SUCCESS;
+        const cl_sampler sampler = clCreateSampler(cl.context, CL_FALSE, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST, &code);
+        CL_OK(code);
+        set_args(sampled, to, sampler);
+        const auto launch_sampled = [&] {
+            return clEnqueueNDRangeKernel(queue, sampled, 1, nullptr, &items, nullptr, 0, nullptr, nullptr);
+        };
+        CL_OK(launch_sampled());
+        CL_OK(clFinish(queue));
+        CL_OK(clReleaseSampler(sampler));
+        CL_FAILS(CL_INVALID_KERNEL_ARGS, launch_sampled());
+    }
+}
+
+TEST_CASE("events of commands on attached buffers can be waited for in every way") {
+    setup cl;
+    constexpr unsigned rounds = 20;
+    enum class Way { one_by_one, together, status, copy, circle, marker, callback, times, not_at_all, end };
+    for (std::size_t home = 0; home < cl.count(); ++home)
+        for (Way way{}; way != Way::end; way = Way(int(way) + 1)) {
+            CAPTURE(home);
+            CAPTURE(int(way));
+            const cl_command_queue queue = cl.queues[home];
+            const cl_command_queue other = cl.queues[(home + 1) % cl.count()];
+            const buffer_handle buffer = attached(cl, home, pattern(home, size));
+            const buffer_handle target = cl.buffer(size);
+            const kernel_handle kernel = cl.kernel("add");
+            const cl_mem memory = buffer;
+            set_args(kernel, memory, static_cast<unsigned char>(1));
+            const std::size_t items = size;
+            const auto launch = [&](cl_uint count, const cl_event *waits, cl_event *event) {
+                CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, nullptr, count, waits, event));
+            };
+            std::vector<event_handle> events(rounds);
+            for (event_handle &event : events) launch(0, nullptr, event.out());
+            const cl_event first = events.front();
+            const cl_event last = events.back();
+            CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, last) == CL_COMMAND_NDRANGE_KERNEL);
+            CHECK(info<cl_command_queue>(clGetEventInfo, CL_EVENT_COMMAND_QUEUE, last) == queue);
+            if (is_cluster()) CHECK(info<cl_uint>(clGetEventInfo, CL_EVENT_REFERENCE_COUNT, last) == 1);
+            bytes wanted = plus(pattern(home, size), rounds);
+            event_handle event;
+            switch (way) {
+                case Way::one_by_one:
+                    for (const event_handle &each : events) complete(each);
+                    break;
+                case Way::together: {
+                    const std::vector<cl_event> all(events.begin(), events.end());
+                    CL_OK(clWaitForEvents(rounds, all.data()));
+                    for (const cl_event each : all) CHECK(status_of(each) == CL_COMPLETE);
+                    break;
+                }
+                case Way::status:
+                    CL_OK(clFlush(queue));
+                    while (status_of(last) > CL_COMPLETE) {
+                    }
+                    CHECK(status_of(first) == CL_COMPLETE);
+                    break;
+                case Way::copy:
+                    CL_OK(clEnqueueCopyBuffer(other, buffer, target, 0, 0, size, 1, &last, event.out()));
+                    complete(event);
+                    expect(cl, target, wanted);
+                    break;
+                case Way::circle: {  // to another device and back
+                    CL_OK(clEnqueueFillBuffer(other, buffer, "x", 1, 0, size, 1, &last, event.out()));
+                    const cl_event wait = event;
+                    event_handle added;
+                    launch(1, &wait, added.out());
+                    complete(added);
+                    wanted.assign(size, static_cast<unsigned char>('x' + 1));
+                    break;
+                }
+                case Way::marker:
+                    CL_OK(clEnqueueMarkerWithWaitList(other, 1, &last, event.out()));
+                    CL_OK(clEnqueueBarrierWithWaitList(other, 1, &first, nullptr));
+                    complete(event);
+                    break;
+                case Way::callback: {
+                    std::promise<cl_int> ended;
+                    const auto note = [](cl_event, cl_int status, void *data) {
+                        static_cast<std::promise<cl_int> *>(data)->set_value(status);
+                    };
+                    CL_OK(clSetEventCallback(last, CL_COMPLETE, note, &ended));
+                    CL_OK(clFlush(queue));
+                    CHECK(ended.get_future().get() == CL_COMPLETE);
+                    break;
+                }
+                case Way::times: {
+                    complete(last);
+                    const auto start = info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_START, last);
+                    CHECK(info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, last) >= start);
+                    CHECK(start >= info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, first));
+                    break;
+                }
+                default: events.clear();
+            }
+            CL_OK(clFinish(queue));
+            expect(cl, buffer, wanted);
+        }
+}
+
+TEST_CASE("a buffer that one device uses alone for a while is right when others use it, again and again") {
+    setup cl;
+    enum class Use { read, write, fill, attach, migrate, map, copy, end };
+    for (Use use{}; use != Use::end; use = Use(int(use) + 1)) {
+        CAPTURE(int(use));
+        const kernel_handle kernel = cl.kernel("add");
+        const buffer_handle buffer = cl.buffer(size);
+        bytes data(size, 3);
+        CL_OK(clEnqueueFillBuffer(cl.queues[0], buffer, data.data(), 1, 0, size, 0, nullptr, nullptr));
+        CL_OK(clFinish(cl.queues[0]));
+        const cl_mem memory = buffer;
+        const auto use_alone = [&](std::size_t device, unsigned times) {
+            set_args(kernel, memory, static_cast<unsigned char>(1));
+            for (unsigned n = 0; n < times; ++n) add(cl.queues[device], kernel, size);
+            CL_OK(clFinish(cl.queues[device]));
+            data = plus(data, times);
+        };
+        // More each time: what was taken back is attached again after twice as many commands.
+        for (unsigned times = 17; times < 100; times = 2 * times + 1)
+            for (std::size_t device = 0; device < cl.count(); ++device) {
+                const std::size_t next = (device + 1) % cl.count();
+                const cl_command_queue own = cl.queues[device];
+                const cl_command_queue other = cl.queues[next];
+                use_alone(device, times);
+                switch (use) {
+                    case Use::read: check_equal(read(other, buffer, 0, size), data); break;
+                    case Use::write:
+                        CL_OK(clEnqueueWriteBuffer(other, buffer, CL_FALSE, 10, 1, "z", 0, nullptr, nullptr));
+                        data[10] = 'z';
+                        break;
+                    case Use::fill:
+                        CL_OK(clEnqueueFillBuffer(other, buffer, "q", 1, 0, size / 2, 0, nullptr, nullptr));
+                        CL_OK(clFinish(other));
+                        std::fill_n(data.begin(), size / 2, static_cast<unsigned char>('q'));
+                        use_alone(device, 2 * times);
+                        break;
+                    case Use::attach:
+                        CL_OK(clAttachBufferToDevice(buffer, devices()[next]));
+                        use_alone(device, 3);
+                        CL_OK(clDetachBuffer(buffer));
+                        use_alone(device, times);
+                        break;
+                    case Use::migrate:
+                        CL_OK(clEnqueueMigrateMemObjects(other, 1, &memory, 0, 0, nullptr, nullptr));
+                        break;
+                    case Use::map: {
+                        cl_int code = CL_SUCCESS;
+                        void *const mapped = clEnqueueMapBuffer(other, buffer, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION,
+                                                                5, 7, 0, nullptr, nullptr, &code);
+                        CL_OK(code);
+                        std::memset(mapped, 'm', 7);
+                        CL_OK(clEnqueueUnmapMemObject(other, buffer, mapped, 0, nullptr, nullptr));
+                        std::fill_n(data.begin() + 5, 7, static_cast<unsigned char>('m'));
+                        break;
+                    }
+                    default:
+                        CL_OK(clEnqueueCopyBuffer(own, buffer, buffer, 0, 500, 100, 0, nullptr, nullptr));
+                        CL_OK(clFinish(own));
+                        CL_OK(clEnqueueCopyBuffer(other, buffer, buffer, 500, 700, 100, 0, nullptr, nullptr));
+                        std::copy_n(data.begin(), 100, data.begin() + 500);
+                        std::copy_n(data.begin() + 500, 100, data.begin() + 700);
+                }
+                CL_OK(clFinish(other));
+                expect(cl, buffer, data);
+            }
+    }
+}
+
+TEST_CASE("buffers may be released while commands that are left out use them") {
+    setup cl;
+    const kernel_handle kernel = cl.kernel("copy");
+    for (std::size_t device = 0; device < cl.count(); ++device) {
+        const cl_command_queue queue = cl.queues[device];
+        const bytes data = pattern(device, size);
+        buffer_handle from = attached(cl, device, data);
+        const buffer_handle to = attached(cl, device, bytes(size));
+        for (int n = 0; n < 40; ++n) {
+            const buffer_handle between = cl.buffer(size);
+            CL_OK(clAttachBufferToDevice(between, devices()[device]));
+            const cl_mem source = from;
+            const cl_mem target = between;
+            set_args(kernel, target, source);
+            add(queue, kernel, size);
+            event_handle event;
+            CL_OK(clEnqueueCopyBuffer(queue, between, to, 0, 0, size, 0, nullptr, n % 2 == 0 ? event.out() : nullptr));
+        }
+        CL_OK(clEnqueueFillBuffer(queue, from, "x", 1, 0, size, 0, nullptr, nullptr));
+        from = {};
+        CL_OK(clFinish(queue));
+        expect(cl, to, data);
     }
 }

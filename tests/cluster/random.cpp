@@ -388,7 +388,7 @@ private:
     }
 
     void step() {
-        switch (any(fails_ ? 20 : 18)) {
+        switch (any(fails_ ? 21 : 19)) {
             case 0:
             case 1: return write();
             case 2:
@@ -407,6 +407,7 @@ private:
             case 15: return attach();
             case 16:
             case 17: return collective();
+            case 18: return use_alone();
             default: return fail();
         }
     }
@@ -576,6 +577,47 @@ private:
             text_ += "attach buffer " + std::to_string(m) + " to device " + std::to_string(device) + "\n";
             check(clAttachBufferToDevice(memory_[m].handle, devices_[device]), "clAttachBufferToDevice");
         }
+    }
+
+    /// One device alone uses a buffer for so many commands without events that the cluster platform takes it for attached.
+    void use_alone() {
+        const range all = whole(any(models_.size()));
+        if (all.size > 10000) return;  // most of the time would be spent in the kernels
+        std::size_t queue = any(queues_.size());
+        while (!queues_[queue].in_order) queue = (queue + 1) % queues_.size();
+        const cl_command_queue q = queues_[queue].handle;
+        const auto waits = waits_for(queue, {use(all, true)});
+        const unsigned commands = 10 + static_cast<unsigned>(any(50));
+        note(std::to_string(commands) + " commands on all of " + text(all), queue);
+        const cl_mem handle = memory_[all.memory].handle;
+        const unsigned char first = any_byte();
+        check(clEnqueueFillBuffer(q, handle, &first, 1, 0, all.size, static_cast<cl_uint>(waits.size()),
+                                  waits.empty() ? nullptr : waits.data(), nullptr),
+              "clEnqueueFillBuffer");
+        std::fill_n(model(all), all.size, first);
+        for (unsigned n = 0; n < commands; ++n) {
+            const unsigned char value = any_byte();
+            const range part{all.memory, any(all.size), 1};
+            switch (any(3)) {
+                case 0:
+                    check(clEnqueueFillBuffer(q, handle, &value, 1, part.begin, 1, 0, nullptr, nullptr),
+                          "clEnqueueFillBuffer");
+                    *model(part) = value;
+                    break;
+                case 1:
+                    check(launch(0, q, part.begin + 1, 0, nullptr, nullptr, handle, value), "clEnqueueNDRangeKernel");
+                    for (std::size_t i = 0; i <= part.begin; ++i)
+                        model(all)[i] = static_cast<unsigned char>(model(all)[i] + value);
+                    break;
+                default: {
+                    const bytes &data = kept({value});
+                    check(clEnqueueWriteBuffer(q, handle, CL_FALSE, part.begin, 1, data.data(), 0, nullptr, nullptr),
+                          "clEnqueueWriteBuffer");
+                    *model(part) = value;
+                }
+            }
+        }
+        commands_.push_back({nullptr, queue, {use(all, true)}});
     }
 
     void write() { write_to(any_range()); }

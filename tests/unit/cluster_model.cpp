@@ -59,6 +59,7 @@ std::vector<std::set<std::size_t>> ended_with(const Program &program) {
 std::string describe(const Program &program) {
     std::string text = "hosts of processes:";
     for (const std::uint32_t host : program.host_of_process) text += " " + std::to_string(host);
+    if (program.attach_after != 0) text += "; attached after " + std::to_string(program.attach_after) + " uses";
     text += "; processes of devices:";
     for (const Process process : program.process_of_device) text += " " + std::to_string(process);
     for (const Program::Buffer &buffer : program.buffers) {
@@ -225,10 +226,10 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     std::vector<Schedule> schedules;
     std::vector<std::vector<Event>> events(processes);
     for (Process p = 0; p < processes; ++p) {
-        schedules.emplace_back(topology, p);
+        schedules.emplace_back(topology, p, program.attach_after);
         events[p].resize(program.calls.size());
         for (BufferId b = 0; b < program.buffers.size(); ++b) {
-            require(schedules[p].create_buffer(program.buffers[b].size, program.buffers[b].contents) == b,
+            require(schedules[p].create_buffer(program.buffers[b].size, program.buffers[b].contents, true) == b,
                     "a buffer has another number");
         }
     }
@@ -352,11 +353,12 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     const auto is_left_out = [&](Process p, std::size_t k) {
         const Call &call = program.calls[k];
         if (program.process_of_device[call.device] == p || call.accesses.empty() || !call.waits.empty() ||
-            call.result_to_all || call.blocking || has_event[k])
+            call.result_to_all)
             return false;
         return std::all_of(call.accesses.begin(), call.accesses.end(), [&](const Access &access) {
-            const auto home = expected.homes[access.buffer];
-            return home && program.process_of_device[*home] != p;
+            const auto home = schedules[p].home(access.buffer);
+            if (home && home->by_itself) return home->device == call.device;
+            return home && program.process_of_device[home->device] != p;
         });
     };
 
@@ -406,9 +408,25 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         std::set<std::pair<BufferId, std::size_t>> written_back;
         std::size_t completions_sent = 0;
         std::size_t completions_awaited = 0;
+        // What is attached by itself moves as if it were not: the model knows nothing of it.
+        for (BufferId b = 0; b < program.buffers.size(); ++b) {
+            const auto home = schedules[0].home(b);
+            if (home && home->by_itself) ++attached_;
+            require(!home || home->by_itself || expected.homes[b] == home->device, "a buffer has another home");
+            for (const Schedule &schedule : schedules) {
+                const auto other = schedule.home(b);
+                require(home.has_value() == other.has_value() &&
+                            (!home || (home->device == other->device && home->by_itself == other->by_itself)),
+                        "processes have different ideas of where a buffer is attached");
+            }
+        }
         for (Process p = 0; p < processes; ++p) {
             if (is_left_out(p, k)) {
                 ++left_out_;
+                if (has_event[k] || call.blocking) {
+                    events[p][k] = schedules[p].leave_out(call.device);
+                    ids[p][k] = last[p] = events[p][k].command;
+                }
                 continue;
             }
             std::vector<Event *> waits;

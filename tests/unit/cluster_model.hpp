@@ -45,6 +45,7 @@ struct Program {
     };
     std::vector<Buffer> buffers;
     std::vector<Call> calls;
+    std::uint32_t attach_after = 0;  ///< of buffers that are attached by themselves
 };
 
 /// So that a failure can be repeated by hand.
@@ -81,6 +82,8 @@ public:
     [[nodiscard]] std::size_t write_backs() const { return write_backs_; }
     /// Of commands by processes that have nothing to do with them.
     [[nodiscard]] std::size_t left_out() const { return left_out_; }
+    /// Of buffers that were attached by themselves, calls before which they were.
+    [[nodiscard]] std::size_t attached() const { return attached_; }
 
     /// Two steps that use the same bytes of the same memory, one of which writes, are never at the same time; whoever
     /// is in a wait list ends before who waits for it. Where the host has waited it has all bytes that OpenCL then gives
@@ -122,6 +125,7 @@ private:
     std::size_t completions_ = 0;
     std::size_t write_backs_ = 0;
     std::size_t left_out_ = 0;
+    std::size_t attached_ = 0;
 };
 
 }  // namespace cluster_model

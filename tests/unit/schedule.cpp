@@ -152,10 +152,14 @@ Program random_program(std::mt19937_64 &random) {
     for (std::size_t b = 1 + random() % 3; b > 0; --b) {
         program.buffers.push_back({1 + random() % 12, random() % 3 == 0 ? Contents::everywhere : Contents::undefined});
     }
+    if (random() % 2 == 0) program.attach_after = static_cast<std::uint32_t>(1 + random() % 3);
+    // Commands of few devices, where buffers are to be attached by themselves.
+    const std::size_t users =
+        program.attach_after != 0 && random() % 2 == 0 ? std::min<std::size_t>(devices, 2) : devices;
     const std::size_t calls = 1 + random() % 16;
     for (std::size_t k = 0; k < calls; ++k) {
         Call call;
-        call.device = static_cast<Device>(random() % devices);
+        call.device = static_cast<Device>(random() % users);
         // Two in-order queues on each device, and out-of-order ones.
         if (random() % 8 == 0) {
             const auto buffer = static_cast<BufferId>(random() % program.buffers.size());
@@ -235,6 +239,7 @@ TEST_CASE("random sequences of commands are right on any cluster") {
     std::size_t promises = 0;
     std::size_t write_backs = 0;
     std::size_t left_out = 0;
+    std::size_t attached = 0;
     for (std::uint64_t seed = 0; seed < sequences; ++seed) {
         std::mt19937_64 random(seed);
         const Program program = random_program(random);
@@ -248,6 +253,7 @@ TEST_CASE("random sequences of commands are right on any cluster") {
             promises += graph.promises();
             write_backs += graph.write_backs();
             left_out += graph.left_out();
+            attached += graph.attached();
         } catch (const std::string &what) {
             FAIL("seed " << seed << ": " << what << "\n" << describe(program));
         }
@@ -258,6 +264,7 @@ TEST_CASE("random sequences of commands are right on any cluster") {
     CHECK(promises > sequences / 2);
     CHECK(write_backs > sequences / 8);
     CHECK(left_out > sequences / 8);
+    CHECK(attached > sequences / 2);
 }
 
 TEST_CASE("only the two processes of a transfer have anything to do for a virtual command") {

@@ -125,13 +125,13 @@ void attach_buffer_to_device(cl_mem memory, cl_device_id device_handle) {
     executor().attach(buffer, device.memory);
     // Who warns of such memory has to know of all that uses it.
     const bool is_own_affair = (buffer.flags & CL_MEM_USE_HOST_PTR) != 0 || device.process == World::get().self();
-    buffer.set_home(is_own_affair ? Home::here : Home::elsewhere);
+    buffer.set_homes({is_own_affair ? Home::here : Home::elsewhere});
 }
 
 void detach_buffer(cl_mem memory) {
     MemObject &buffer = whole_buffer_of(memory);
     executor().detach(buffer);
-    buffer.set_home(Home::none);
+    buffer.set_homes({});
 }
 
 void retain_mem_object(cl_mem memory) { memory_of(memory).retain(); }

@@ -110,7 +110,7 @@ void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, c
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_alignment(queue, buffer);
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
-    if (is_left_out()) return leave_out(queue);
+    if (is_left_out()) return leave_out(queue, CL_COMMAND_WRITE_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
     // Only the device's process needs the program's memory.
     Enqueued command =
@@ -167,7 +167,7 @@ void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_hand
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_alignment(queue, buffer);
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
-    if (is_left_out()) return leave_out(queue);
+    if (is_left_out()) return leave_out(queue, CL_COMMAND_WRITE_BUFFER_RECT, event);
     const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
     enqueue(
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true}),
@@ -193,7 +193,7 @@ void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, co
             "offset or size is no multiple of pattern_size");
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_alignment(queue, buffer);
-    if (is_left_out()) return leave_out(queue);
+    if (is_left_out()) return leave_out(queue, CL_COMMAND_FILL_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
     enqueue({queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return clEnqueueFillBuffer(queue.native.get(), buffer.root().native(*queue.space), pattern, pattern_size,
@@ -218,7 +218,7 @@ void enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl
     const Access write = target.access(target_offset, target_offset + size, AccessMode::write);
     require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin, CL_MEM_COPY_OVERLAP,
             "the ranges overlap");
-    if (is_left_out()) return leave_out(queue);
+    if (is_left_out()) return leave_out(queue, CL_COMMAND_COPY_BUFFER, event);
     const std::array accesses{read, write};
     enqueue({queue, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         // PoCL 3.1 refuses that, which OpenCL has allowed since 2.1.
@@ -250,7 +250,7 @@ void enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_mem source_handl
     check_alignment(queue, target);
     require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
             "the regions overlap");
-    if (is_left_out()) return leave_out(queue);
+    if (is_left_out()) return leave_out(queue, CL_COMMAND_COPY_BUFFER_RECT, event);
     const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
                               target.access(to.begin(), to.end(), written(to))};
     enqueue({queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
@@ -325,7 +325,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     // What is attached elsewhere goes back there when it has been unmapped, not before.
-    const bool reads = needs_contents || buffer.home() != Home::none;
+    const bool reads = needs_contents || buffer.homes().by_program();
     const std::array accesses{buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
     Result result;
     if (needs_contents) result = into_mapping({at(mapped.memory, 0), size, {}}, buffer, mapped);
@@ -403,7 +403,7 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
         check_context(queue, object);
         const bool undefined = (flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0;
         // To the host means nothing here: the host of which process? What is attached stays where it is.
-        if ((flags & CL_MIGRATE_MEM_OBJECT_HOST) == 0 && object.home() == Home::none)
+        if ((flags & CL_MIGRATE_MEM_OBJECT_HOST) == 0 && !object.homes().by_program())
             accesses.push_back(object.whole(undefined ? AccessMode::write : AccessMode::read));
     }
     require(

@@ -22,12 +22,6 @@ inline std::vector<EventObject *> wait_list_of(const WaitList &list, const Conte
     return checked_wait_list(list, context);
 }
 
-/// Whether a command is none of this process's affairs (home_of_command): then it is checked without the lock, and that is all.
-inline bool is_left_out() { return !api_mutex().held_here(); }
-inline void leave_out(QueueObject &queue) {
-    if (!queue.used.load(std::memory_order_relaxed)) queue.used.store(true, std::memory_order_relaxed);
-}
-
 /// Writes the program's event.
 inline void give(const Ref<EventObject> &object, cl_event *event) {
     if (event == nullptr) return;
@@ -50,6 +44,18 @@ inline Executor &executor() { return World::get().executor(); }
 inline Enqueued with_host_memory(const void *memory, Enqueued &&command) {
     command.kept = command.result.kept = mapped_memory().keeper_of(memory);
     return std::move(command);
+}
+
+/// Whether a command is none of this process's affairs (home_of_command): then it is checked without the lock, and gives its event
+/// if one is wanted, and that is all.
+inline bool is_left_out() { return !api_mutex().held_here(); }
+inline void leave_out(QueueObject &queue, cl_command_type type, cl_event *event) {
+    if (!queue.used.load(std::memory_order_relaxed)) queue.used.store(true, std::memory_order_relaxed);
+    if (event == nullptr) return;
+    const Locked lock;
+    EventObject *const object = executor().event_of_left_out(queue, type);
+    object->number = World::get().next_number();
+    *event = object->handle();
 }
 
 /// Enqueues a checked command, gives the program its event and, if it is blocking, waits for its result. `native` as in

@@ -29,8 +29,8 @@ inline cl_int code_of_exception(std::string_view function) noexcept {
     }
 }
 
-/// OpenCL's function of a call whose entry point is `body`, which has the lock except for commands that are left out. What that, well or not, left to be called without the lock is
-/// called then.
+/// OpenCL's function of a call whose entry point is `body`, which has the lock except for commands that are left out. What that,
+/// well or not, left to be called without the lock is called then.
 template <const Call &call, auto body>
 struct Entry;
 
@@ -41,16 +41,21 @@ struct Entry<call, body> {
         cl_int code = CL_SUCCESS;
         try {
             Home home = Home::none;
+            bool left_out = false;
             if constexpr (can_be_left_out<call>) {
                 home = home_of_command<call>(arguments...);
-                if (home != Home::none && record_aside<call>(home, arguments...)) {
-                    body(arguments...);
-                    return code;
-                }
+                left_out = home != Home::none && record_aside<call>(home, arguments...);
             }
-            const Locked lock;
-            if (home == Home::none) record<call>(arguments...);
-            body(arguments...);
+            if (left_out) {
+                body(arguments...);
+            } else {
+                const Locked lock;
+                if (home == Home::none)
+                    record<call>(arguments...);
+                else
+                    World::get().executor().note_aside();
+                body(arguments...);
+            }
         } catch (...) {
             code = code_of_exception(call.function);
         }

@@ -315,7 +315,7 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
             "the kernel's program was not built for the queue's device");
     if (is_left_out()) {  // then its arguments have been looked at
         check_range(kernel, *queue.device, dimensions, offset, global, local);
-        return leave_out(queue);
+        return leave_out(queue, type, list.event);
     }
     // Kept for its memory. Enqueueing may leave the lock.
     static thread_local std::vector<Access> accesses;

@@ -205,35 +205,35 @@ inline constexpr bool can_be_left_out =
     call.function == "clEnqueueFillBuffer" || call.function == "clEnqueueWriteBuffer" ||
     call.function == "clEnqueueWriteBufferRect";
 
-inline Home home_of(cl_mem h) {
-    MemObject *const object = MemObject::from(h);
-    return object != nullptr ? object->home() : Home::none;
-}
-inline Home home_of(cl_kernel h) {
-    KernelObject *const object = KernelObject::from(h);
-    return object != nullptr ? object->home() : Home::none;
+template <typename T, typename Handle>
+Homes homes_of(Handle h) {
+    T *const object = T::from(h);
+    return object != nullptr ? object->homes() : Homes{};
 }
 
-/// Where what the command uses is attached; none if it waits, blocks or gives an event. The same in all processes, but for
+/// Where what the command uses is attached; none if it waits for events or blocks. The same in all processes, but for
 /// whose processes these are. Without the lock.
 template <const Call &call, typename... Arguments>
-[[gnu::always_inline]] inline Home home_of_command(const Arguments &...arguments) {
+[[gnu::always_inline]] inline Home home_of_command(cl_command_queue queue, const Arguments &...arguments) {
     if (version_of_homes.load(std::memory_order_relaxed) == 0) return Home::none;
-    Home home = Home::elsewhere;
+    Homes homes{Home::elsewhere};
     const auto take = [&]<std::size_t at, typename T>(std::integral_constant<std::size_t, at>, const T &value) {
         constexpr std::string_view name = call.arguments[at].name;
-        if constexpr (std::is_same_v<T, cl_mem> || std::is_same_v<T, cl_kernel>)
-            home = home_of_both(home, home_of(value));
-        else if constexpr (std::is_same_v<T, cl_event *> || std::is_same_v<T, const cl_event *>)
-            home = value == nullptr ? home : Home::none;
+        if constexpr (std::is_same_v<T, cl_mem>)
+            homes = homes_of_both(homes, homes_of<MemObject>(value));
+        else if constexpr (std::is_same_v<T, cl_kernel>)
+            homes = homes_of_both(homes, homes_of<KernelObject>(value));
+        else if constexpr (std::is_same_v<T, const cl_event *>)
+            homes = value == nullptr ? homes : Homes{};
         else if constexpr (name == "num_events_in_wait_list" || name == "blocking_write")
-            home = value == T{} ? home : Home::none;
+            homes = value == T{} ? homes : Homes{};
     };
     [&]<std::size_t... i>(std::index_sequence<i...>) {
-        (take(std::integral_constant<std::size_t, i>(), arguments), ...);
+        (take(std::integral_constant<std::size_t, i + 1>(), arguments), ...);
     }
-    (std::make_index_sequence<call.count>());
-    return home;
+    (std::make_index_sequence<sizeof...(Arguments)>());
+    const QueueObject *const object = QueueObject::from(queue);
+    return object != nullptr ? homes.for_device(object->device->memory) : Home::none;
 }
 
 /// A command for which that is not none: accounts for it. Returns whether there is nothing to do for it in this process.
@@ -243,8 +243,7 @@ template <const Call &call, typename... Arguments>
     if (world.alone()) return false;
     with_values<call>([&](auto... values) { world.calls().template record_aside<call>(values...); }, queue,
                       arguments...);
-    const QueueObject *const object = QueueObject::from(queue);
-    return home == Home::elsewhere && object != nullptr && !object->is_native();
+    return home == Home::elsewhere && !QueueObject::from(queue)->is_native();
 }
 
 }  // namespace cldist::cluster

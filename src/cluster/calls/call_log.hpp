@@ -53,7 +53,11 @@ public:
     template <const Call &call, std::integral... Numbers>
     void record_aside(Numbers... values) {
         aside_.fetch_add(mixed(sum_of<call>(values...)), std::memory_order_relaxed);
+        if (counts_asides_) count_aside();
     }
+    /// Counts those from now on.
+    void count_asides() { counts_asides_ = true; }
+    [[nodiscard]] std::uint64_t asides() const { return asides_ + asides_of_one_thread_; }
 
     /// The last call.
     [[nodiscard]] CallHash last() const;
@@ -109,6 +113,19 @@ private:
     std::atomic<bool> held_{false};
     std::uint64_t hash_ = 0;
     std::atomic<std::uint64_t> aside_{0};
+    // Most programs have one thread that calls.
+    void count_aside() {
+        if (counting_thread_ == std::this_thread::get_id())
+            asides_of_one_thread_.store(asides_of_one_thread_.load(std::memory_order_relaxed) + 1,
+                                        std::memory_order_relaxed);
+        else
+            asides_.fetch_add(1, std::memory_order_relaxed);
+    }
+
+    std::atomic<std::uint64_t> asides_{0};
+    std::atomic<std::uint64_t> asides_of_one_thread_{0};
+    const std::thread::id counting_thread_ = std::this_thread::get_id();  // who begins the World
+    bool counts_asides_ = false;
     std::thread::id thread_;  // of the last call
     std::atomic<bool> several_threads_{false};
 };

@@ -82,7 +82,9 @@ Executor::Executor(Schedule &schedule, Process self, Transport &transport, const
       copies_possible_(HostCopies::possible(polls_)) {}
 
 void Executor::know(MemObject &object, Contents contents) {
-    object.id = schedule_.create_buffer(object.size, contents);
+    // Who warns of the program's memory has to know of all that uses it.
+    const bool attachable = !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0;
+    object.id = schedule_.create_buffer(object.size, contents, attachable);
     if (object.id >= objects_.size()) objects_.resize(object.id + 1);
     objects_[object.id] = &object;
     object.keeper = this;
@@ -327,6 +329,11 @@ void Executor::decide(const Enqueued &command) {
                          command.result.size > 0};
     decisions_ = &schedule_.decide(wanted);
     native_ = decisions_->actual;
+    for (const BufferId id : decisions_->homes_changed) {
+        const auto home = schedule_.home(id);
+        const bool here = home && schedule_.topology().process_of(home->device) == self_;
+        objects_[id]->set_homes(home ? Homes{here ? Home::here : Home::elsewhere, home->device + 1} : Homes{});
+    }
 
     const auto event_of = [&](CommandId id) -> EventObject & {
         return **std::find_if(command.wait_list.begin(), command.wait_list.end(),
@@ -406,6 +413,14 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     }
     if (promises()) event->promise = promise(command, std::move(own));
     return held;
+}
+
+// It promises what the queue does: the command brings nothing to the program's memory.
+EventObject *Executor::event_of_left_out(QueueObject &queue, cl_command_type type) {
+    auto *const event = new EventObject(*queue.context, &queue, type);
+    event->scheduled = schedule_.leave_out(queue.device->memory);
+    if (promises()) event->promise = queue.in_order() ? queue.promises.all : queue.promises.before;
+    return event;
 }
 
 void Executor::keep_step(const Enqueued &command, bool failed) {

@@ -38,6 +38,7 @@ struct Enqueued {
 struct Commands {
     std::uint64_t actual = 0;  ///< of this process's devices
     std::uint64_t others = 0;
+    std::uint64_t aside = 0;  ///< of both, those whose calls are not numbered (CallLog::record_aside)
 };
 
 /// A range of a native buffer, in bytes.
@@ -80,6 +81,10 @@ public:
         }
         return finish(command, event_wanted);
     }
+
+    /// The event, the program's, of a command of another process's device that this process leaves out.
+    EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
+    void note_aside() { ++commands_.aside; }
 
     /// Decides how the bytes of a read or a write of a range of a buffer go from or to the program's memory. Before run().
     void stage(Enqueued &command, const void *memory, std::size_t size);

@@ -56,7 +56,8 @@ MemObject::~MemObject() {
         mapped_memory().remove(mapped);
         mapped.kept = nullptr;
     }
-    if (home_ != Home::none) ++version_of_homes;
+    if (homes().home != Home::none)
+        ++version_of_homes;  // of its root: a part of what is attached has no home of its own
     if (keeper != nullptr) keeper->forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);
     if (destruction->callbacks.empty()) return;

@@ -61,7 +61,22 @@ enum class Home : std::uint8_t {
     elsewhere,  ///< to devices of other processes: who has none of these need not know what is done there
     here,       ///< to devices, one of them of this process; or this process has to know for other reasons
 };
-constexpr Home home_of_both(Home a, Home b) { return a == Home::none || b == Home::none ? Home::none : std::max(a, b); }
+/// Where the memory is attached that a command uses.
+struct Homes {
+    Home home = Home::none;
+    /// Some are attached by themselves: that counts for commands of one memory's devices alone, with that number less one; 0 if
+    /// none is.
+    Device only = 0;
+
+    [[nodiscard]] constexpr bool by_program() const { return home != Home::none && only == 0; }
+    [[nodiscard]] constexpr Home for_device(Device memory) const {
+        return only == 0 || only == memory + 1 ? home : Home::none;
+    }
+};
+constexpr Homes homes_of_both(Homes a, Homes b) {
+    if (a.home == Home::none || b.home == Home::none || (a.only != 0 && b.only != 0 && a.only != b.only)) return {};
+    return {std::max(a.home, b.home), std::max(a.only, b.only)};
+}
 /// Another one whenever a buffer is attached or detached, or ends while it is; 0 before the first. Changes under the lock.
 inline std::atomic<std::uint64_t> version_of_homes = 0;
 
@@ -102,10 +117,10 @@ public:
     /// Of a root: whether a range of it, or of its parts, is mapped by the native runtime.
     [[nodiscard]] bool is_mapped_natively() const;
     /// Of its root. Any thread.
-    [[nodiscard]] Home home() { return root().home_.load(std::memory_order_relaxed); }
+    [[nodiscard]] Homes homes() { return root().homes_.load(std::memory_order_relaxed); }
     /// Of a root.
-    void set_home(Home home) {
-        home_ = home;
+    void set_homes(Homes homes) {
+        homes_ = homes;
         ++version_of_homes;
     }
     /// Where the program's own memory has these bytes, for CL_MEM_USE_HOST_PTR.
@@ -154,7 +169,7 @@ private:
 
     std::vector<std::pair<Space *, Mem>> natives_;
     std::vector<MemObject *> sub_buffers_;
-    std::atomic<Home> home_ = Home::none;
+    std::atomic<Homes> homes_ = Homes{};
 };
 
 }  // namespace cldist::cluster

@@ -72,19 +72,20 @@ public:
     void end() {
         // An object's end may leave another one without holders.
         while (some_dropped) {
-            std::vector<Entry> now;
             {
                 const std::lock_guard lock(mutex_);
-                now.swap(entries_);
+                now_.swap(entries_);
                 some_dropped = false;
             }
-            for (const auto &[object, end] : now) end(object);
+            for (const auto &[object, end] : now_) end(object);
+            now_.clear();
         }
     }
 
 private:
     std::mutex mutex_;
     std::vector<Entry> entries_;
+    std::vector<Entry> now_;  // of end(); kept for its memory
 };
 
 Dropped &dropped() {

@@ -97,23 +97,28 @@ Access KernelObject::access(cl_uint index, MemObject &memory) const {
 void KernelObject::set_argument(cl_uint index, Argument argument) {
     argument.version = arguments[index].version + 1;
     arguments[index] = std::move(argument);
-    home_ = 0;
+    homes_ = 0;
 }
 
-Home KernelObject::find_home() {
+Homes KernelObject::find_homes() {
     const Locked lock;
-    const auto of = [this](const Argument &argument) -> std::optional<Home> {
-        if (!argument.set || argument.memory.gone() || argument.sampler.gone()) return Home::none;
+    const auto of = [this](const Argument &argument) -> std::optional<Homes> {
+        // The end of a sampler changes no version.
+        const bool is_sampler = argument.sampler.get() != nullptr || argument.sampler.gone();
+        if (!argument.set || argument.memory.gone() || is_sampler) return Homes{};
         MemObject *const memory = argument.memory.get();
         if (memory == nullptr) return {};
-        return memory->context.get() == program->context.get() ? memory->home() : Home::none;
+        return memory->context.get() == program->context.get() ? memory->homes() : Homes{};
     };
-    std::optional<Home> all;
+    std::optional<Homes> all;
     for (const Argument &argument : arguments)
-        if (const auto home = of(argument)) all = all ? home_of_both(*all, *home) : *home;
-    const Home home = all.value_or(Home::none);
-    home_.store(version_of_homes << 2U | static_cast<std::uint64_t>(home), std::memory_order_relaxed);
-    return home;
+        if (const auto homes = of(argument)) all = all ? homes_of_both(*all, *homes) : *homes;
+    Homes homes = all.value_or(Homes{});
+    if (homes.only > most_devices) homes = {};
+    homes_.store(
+        version_of_homes << version_shift | std::uint64_t{homes.only} << 2U | static_cast<std::uint64_t>(homes.home),
+        std::memory_order_relaxed);
+    return homes;
 }
 
 KernelObject::Native &KernelObject::native_entry(Space &space) {

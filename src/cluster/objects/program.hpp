@@ -110,10 +110,12 @@ public:
     /// What the kernel does with the memory object that is its argument.
     [[nodiscard]] Access access(cl_uint index, MemObject &memory) const;
     /// Of its arguments' memory; none unless all arguments are set and there. Any thread.
-    [[nodiscard]] Home home() {
+    [[nodiscard]] Homes homes() {
         const std::uint64_t version = version_of_homes.load(std::memory_order_acquire);
-        const std::uint64_t known = home_.load(std::memory_order_relaxed);
-        return known >> 2U == version ? static_cast<Home>(known & 3U) : find_home();
+        const std::uint64_t known = homes_.load(std::memory_order_relaxed);
+        return known >> version_shift == version
+                   ? Homes{static_cast<Home>(known & 3U), static_cast<Device>(known >> 2U & most_devices)}
+                   : find_homes();
     }
     void set_argument(cl_uint index, Argument argument);
 
@@ -129,12 +131,15 @@ private:
     };
 
     [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
-    [[nodiscard]] Home find_home();
+    [[nodiscard]] Homes find_homes();
     Native &native_entry(Space &space);
     void set_native(Native &native, cl_uint index);
 
     std::vector<Native> natives_;
-    std::atomic<std::uint64_t> home_ = 0;  // the version, and behind it two bits: what home() was then
+    // The version, and behind it 24 and two bits: what homes() was then.
+    static constexpr unsigned version_shift = 26;
+    static constexpr Device most_devices = (Device{1} << (version_shift - 2)) - 1;
+    std::atomic<std::uint64_t> homes_ = 0;
 };
 
 /// The native sampler of a space. Throws an Error.

@@ -25,15 +25,22 @@ void clear(Decisions &decisions) {
     decisions.result.from.reset();
     decisions.result.to.clear();
     decisions.write_backs.clear();
+    decisions.homes_changed.clear();
 }
 
 }  // namespace
 
-Schedule::Schedule(Topology topology, Process self)
-    : topology_(std::move(topology)), self_(self), sent_(topology_.processes()), received_(topology_.processes()) {}
+Schedule::Schedule(Topology topology, Process self, std::uint32_t attach_after)
+    : topology_(std::move(topology)),
+      self_(self),
+      attach_after_(attach_after),
+      sent_(topology_.processes()),
+      received_(topology_.processes()) {}
 
-BufferId Schedule::create_buffer(std::size_t size, Contents contents) {
+BufferId Schedule::create_buffer(std::size_t size, Contents contents, bool attachable) {
     Buffer buffer{Residency(topology_, size, contents), {}};
+    buffer.attachable = attachable && attach_after_ != 0;
+    buffer.wanted = attach_after_;
     if (released_.empty()) {
         buffers_.push_back(std::move(buffer));
         return static_cast<BufferId>(buffers_.size() - 1);
@@ -63,6 +70,8 @@ const Decisions &Schedule::decide(const Command &command) {
     decisions_.event.process = owner;
     decisions_.event.told_all = command.result_to_all;
     decisions_.actual = owner == self_;
+    if (attach_after_ != 0)
+        for (const Access &access : command.accesses) note_use(access.buffer, command.device);
 
     for (Event *event : command.wait_list) {
         wait_for(*event, owner);
@@ -71,8 +80,9 @@ const Decisions &Schedule::decide(const Command &command) {
         if (!reads(access.mode)) continue;
         Buffer &buffer = buffers_[access.buffer];
         if (buffer.home) {
-            if (*buffer.home != command.device && access.begin < access.end)
-                move(access.buffer, {access.begin, access.end, *buffer.home}, command.device, decisions_.transfers);
+            const Device home = buffer.home->device;
+            if (home != command.device && access.begin < access.end)
+                move(access.buffer, {access.begin, access.end, home}, command.device, decisions_.transfers);
             continue;
         }
         copies_.clear();
@@ -89,7 +99,7 @@ const Decisions &Schedule::decide(const Command &command) {
         if (!buffer.home)
             buffer.residency.write(topology_, command.device, access.begin, access.end);
         else
-            writes_elsewhere = writes_elsewhere || *buffer.home != command.device;
+            writes_elsewhere = writes_elsewhere || buffer.home->device != command.device;
     }
 
     if (decisions_.actual) {
@@ -120,8 +130,36 @@ const Decisions &Schedule::attach(BufferId id, Device device) {
         move(id, copy, device, decisions_.transfers);
     }
     buffer.residency.write(topology_, device, 0, size);
-    buffer.home = device;
+    buffer.home = Home{device, false};
     return decisions_;
+}
+
+void Schedule::detach(BufferId buffer) {
+    buffers_[buffer].home.reset();
+    buffers_[buffer].uses = 0;
+}
+
+/// Attaches it by itself, or takes it back; each time after twice as many uses as before, so that it does not go to and fro.
+void Schedule::note_use(BufferId id, Device device) {
+    Buffer &buffer = buffers_[id];
+    if (!buffer.attachable || (buffer.home && !buffer.home->by_itself)) return;
+    if (buffer.user != device) {
+        buffer.user = device;
+        buffer.uses = 0;
+        if (buffer.home) {
+            buffer.home.reset();
+            buffer.wanted = std::min(2 * buffer.wanted, std::uint32_t{1} << 30U);
+            decisions_.homes_changed.push_back(id);
+        }
+    }
+    if (buffer.home || ++buffer.uses < buffer.wanted) return;
+    buffer.uses = buffer.wanted;
+    const std::size_t size = buffer.residency.holders().size();
+    if (buffer.residency.holders().pieces() != 1) return;
+    buffer.residency.holders().visit(0, size, [&](std::size_t, std::size_t, const Holders &holders) {
+        if (holders.is_only(topology_.place_of(device))) buffer.home = Home{device, true};
+    });
+    if (buffer.home) decisions_.homes_changed.push_back(id);
 }
 
 /// Tells the process of the command that waits, once.
@@ -141,9 +179,9 @@ void Schedule::wait_for(Event &event, Process waiting) {
 void Schedule::write_back(const Command &command) {
     ++last_;
     for (const Access &access : command.accesses) {
-        const std::optional<Device> home = buffers_[access.buffer].home;
-        if (!writes(access.mode) || !home || *home == command.device || access.begin == access.end) continue;
-        move(access.buffer, {access.begin, access.end, command.device}, *home, decisions_.write_backs);
+        const std::optional<Home> home = buffers_[access.buffer].home;
+        if (!writes(access.mode) || !home || home->device == command.device || access.begin == access.end) continue;
+        move(access.buffer, {access.begin, access.end, command.device}, home->device, decisions_.write_backs);
     }
 }
 

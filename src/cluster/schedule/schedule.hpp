@@ -104,11 +104,12 @@ struct Decisions {
     /// Behind the command: what it writes of buffers that are attached to other devices. Their steps have a number of
     /// their own, the next one.
     std::vector<Transfer> write_backs;
+    /// Buffers that were attached by themselves (Schedule::home), or taken back.
+    std::vector<BufferId> homes_changed;
 };
 
 /// Not thread-safe. Every function but `over` and the queries has to be called by all processes, in one order; `decide` may be
-/// left out where nothing is to be decided: for a command without wait list, result and wanted event, of another process's
-/// device, that uses buffers alone which are attached to other processes' devices.
+/// left out where nothing is to be decided: for a command without wait list and result, of another process's device, that uses buffers alone which are attached to other processes' devices; where one is so by itself, to the command's.
 ///
 /// **Conflicts** (two steps use overlapping bytes of one device's memory, and one writes) are put in the order of their
 /// enqueues, whatever the queues and wait lists say; where these order them, it is in the same way. Commands on
@@ -118,21 +119,34 @@ struct Decisions {
 /// in a circle.
 class Schedule {
 public:
-    Schedule(Topology topology, Process self);
+    /// A buffer is attached by itself to a device whose commands alone have used it `attach_after` times and which alone has its
+    /// bytes, all of them; it is taken back when a command of another device uses it. So the same bytes move with it and without:
+    /// until then that device stays the only one that has them. 0 attaches none.
+    Schedule(Topology topology, Process self, std::uint32_t attach_after = 0);
 
-    /// `size` in bytes.
-    BufferId create_buffer(std::size_t size, Contents contents);
+    /// `size` in bytes. Never attached by itself unless `attachable`.
+    BufferId create_buffer(std::size_t size, Contents contents, bool attachable = false);
     /// No later command may name it. Its memory must outlive the steps that use it.
     void release_buffer(BufferId buffer);
 
     /// Enqueues a command. The result is valid until the next call.
     const Decisions &decide(const Command &command);
 
+    /// What to keep of the event of a command of the device that is left out, if the program wants one.
+    [[nodiscard]] Event leave_out(Device device) { return {++last_, topology_.process_of(device), false, {}}; }
+
     /// From now on the device has the buffer's newest bytes, and nobody keeps account of who else has them: a command of
     /// another device gets what it reads from there, each time, and brings back what it writes. Until detach(), or
     /// attach() to another one. The result's transfers bring the bytes there; it is valid until the next call.
     const Decisions &attach(BufferId buffer, Device device);
-    void detach(BufferId buffer) { buffers_[buffer].home.reset(); }
+    void detach(BufferId buffer);
+
+    /// Where a buffer is attached.
+    struct Home {
+        Device device;
+        bool by_itself;
+    };
+    [[nodiscard]] std::optional<Home> home(BufferId buffer) const { return buffers_[buffer].home; }
 
     /// The host program waits for the event, or asks for its status or its profiling information: all processes do, so
     /// all get to know its end. Empty if they do already.
@@ -150,10 +164,15 @@ private:
     struct Buffer {
         Residency residency;
         std::vector<Hazards> hazards;  // by local number of the device; empty until one is used
-        std::optional<Device>
-            home{};  // that it is attached to; the only holder in `residency`, which then stays as it is
+        std::optional<Home> home{};    // the only holder in `residency`, which then stays as it is
+        // Of what may be attached by itself. A command that some processes leave out changes none of these.
+        bool attachable = false;
+        Device user = 0;           // whose commands used it last,
+        std::uint32_t uses = 0;    // so often,
+        std::uint32_t wanted = 0;  // and how often it is attached after
     };
 
+    void note_use(BufferId buffer, Device device);
     void wait_for(Event &event, Process waiting);
     void move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers);
     void write_back(const Command &command);
@@ -164,6 +183,7 @@ private:
 
     Topology topology_;
     Process self_;
+    std::uint32_t attach_after_;
     CommandId last_ = 0;
     CommandId over_ = 1;  // commands before it
     std::vector<Buffer> buffers_;

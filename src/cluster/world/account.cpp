@@ -36,8 +36,9 @@ std::string text_of(const Account &account) {
                                    account.simulated ? ", simulated" : "");
     // A process alone makes its calls unrecorded.
     if (account.processes > 1) text += fmt::format("  {} OpenCL calls\n", account.calls);
-    text += fmt::format("  {} actual commands, on this process's devices, and {} virtual ones\n",
-                        account.commands.actual, account.commands.others);
+    text +=
+        fmt::format("  {} actual commands, on this process's devices, {} virtual ones, and {} more that were dropped\n",
+                    account.commands.actual, account.commands.others, account.left_out);
     text += fmt::format("  {:<12}{:<10}{:>12}{:>18}{:>8}{:>18}{:>18}\n", "messages", "", "number", "bytes", "peers",
                         "largest (rank)", "mean of a peer");
     for (std::size_t kind = 0; kind < carries_names.size(); ++kind) {

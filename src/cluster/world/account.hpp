@@ -18,6 +18,7 @@ struct Account {
     bool simulated;
     std::uint64_t calls;  ///< of OpenCL's functions, that all processes make
     Commands commands;
+    std::uint64_t left_out;                                     ///< of others' commands, those that it did nothing for
     std::vector<Traffic::Peer> peers;                           ///< by rank
     double seconds;                                             ///< since the program's first question about devices
     double processor_seconds;                                   ///< of all of the process's threads since then

@@ -77,6 +77,9 @@ std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
     return advice;
 }
 
+// Of buffers that one device alone uses, after so many commands.
+constexpr std::uint32_t attach_after = 16;
+
 bool is_simulated() { return config().simulate.processes != 0; }
 bool is_counted() { return is_simulated() || !config().counts.empty(); }
 
@@ -106,9 +109,12 @@ World::World(Job &job)
       agreement_(job_.agreement()),
       counters_(is_counted() ? std::make_unique<Counters>(job_) : nullptr),
       found_(find_devices(job_)),
-      schedule_(Topology(found_.hosts, found_.processes), self()),
+      schedule_(Topology(found_.hosts, found_.processes), self(), found_.attaches ? attach_after : 0),
       executor_(schedule_, self(), counters_ != nullptr ? counters_->transport : job_.transport(), found_.memories) {
-    if (counters_ != nullptr) executor_.count_memory();
+    if (counters_ != nullptr) {
+        executor_.count_memory();
+        calls_.count_asides();
+    }
     if (!alone()) job_.compare(calls_);
     std::atexit([] {
         if (!in_forked_child()) World::get().end();
@@ -135,13 +141,15 @@ World::Found World::find_devices(Job &job) {
     for (const Process process : all) {
         if (!agreement.speaks_for(process)) continue;
         const std::uint32_t host = process == agreement.self() ? place.host : job.place_of(process).host;
-        said[process] = Packer().put(host).put_bytes(devices_here).take();
+        said[process] = Packer().put(host).put(config().attach).put_bytes(devices_here).take();
     }
     Found found;
     Process process = 0;
     for (const Blob &blob : agreement.of({0, 0}, all, std::move(said))) {
         Unpacker told(blob);
         found.hosts.push_back(told.get<std::uint32_t>());
+        const bool attaches = told.get<Attach>() == Attach::automatic && !agreement.alone();
+        if (process == 0) found.attaches = attaches;
         const Blob devices_there = told.get_bytes();
         Unpacker theirs(devices_there);
         const auto count = theirs.get<std::size_t>();
@@ -189,8 +197,9 @@ void World::write_account(std::uint64_t calls) const {
     Account account{self(),
                     agreement_.processes(),
                     is_simulated(),
-                    calls,
+                    calls + calls_.asides(),
                     executor_.commands(),
+                    calls_.asides() - executor_.commands().aside,
                     counters_->traffic.peers(),
                     static_cast<double>(now_ns() - begin_ns_) * 1e-9,
                     static_cast<double>(std::clock() - begin_clock_) / CLOCKS_PER_SEC,

@@ -47,6 +47,7 @@ private:
         std::vector<Process> processes;    // of each memory
         std::vector<MemoryTraits> memories;
         std::vector<Ref<DeviceObject>> devices;
+        bool attaches = false;  // rank 0's CLDIST_ATTACH
     };
 
     struct Counters {
