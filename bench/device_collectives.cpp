@@ -91,7 +91,8 @@ void measure_kind(const Case &c, const Kind &kind, int rounds) {
     std::vector<double> seconds[2], ratios;
     std::vector<float> left[2];
     for (int round = -1; round < rounds; ++round) {
-        for (int way : {0, 1}) {
+        for (int turn : {0, 1}) {
+            const int way = (turn + round + 1) % 2;  // neither always comes first
             for (cl_uint i = 0; i < c.n(); ++i) {
                 fill(c.queues[i], c.given[i], float(int(i) + 2 + round), 0, given / sizeof(float));
                 fill(c.queues[i], c.got[i], -1, 0, got / sizeof(float));
