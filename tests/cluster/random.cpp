@@ -1037,9 +1037,13 @@ int main(int argc, char **argv) {
         check(clBuildProgram(programs[i], 0, nullptr, "-cl-kernel-arg-info", nullptr, nullptr), "clBuildProgram");
     }
 
+    // Staged copies, which a setting alone brings on PoCL, end on the engine's thread: PoCL 3.1 dies where a command fails
+    // by one event while another thread ends another that it waits for (decision 28).
+    const char *const copies = std::getenv("CLDIST_HOST_COPIES");
+    const bool staged = copies != nullptr && std::string(copies) == "staged";
     for (unsigned long n = 0; n < sequences; ++n) {
         alarm(stuck_seconds);
-        const std::size_t fails = is_cluster ? (seed + n) % 2 : 0;
+        const std::size_t fails = is_cluster && !staged ? (seed + n) % 2 : 0;
         if (!sequence(contexts[fails], devices, programs[fails], seed + n, fails != 0).run()) std::_Exit(1);
         alarm(0);
     }
