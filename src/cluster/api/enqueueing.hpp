@@ -31,7 +31,7 @@ inline void leave_out(QueueObject &queue) {
 /// Writes the program's event.
 inline void give(const Ref<EventObject> &object, cl_event *event) {
     if (event == nullptr) return;
-    object->number = World::get().next_number();
+    object->set_number(World::get().next_number());
     object->retain();
     *event = object->handle();
 }

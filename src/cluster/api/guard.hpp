@@ -9,7 +9,7 @@
 #include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
-#include "cluster/api/record.hpp"
+#include "cluster/api/recording.hpp"
 #include "cluster/objects/lock.hpp"
 #include "cluster/objects/object.hpp"
 
@@ -49,7 +49,7 @@ struct Entry<call, body> {
                 }
             }
             const Locked lock;
-            if (home == Home::none) record<call>(arguments...);
+            if (home == Home::none) note<call>(arguments...);
             body(arguments...);
         } catch (...) {
             code = code_of_exception(call.function);
@@ -69,7 +69,7 @@ struct Entry<call, body> {
         cl_int *const errcode_ret = std::exchange(std::get<sizeof...(Arguments) - 1>(std::tie(arguments...)), &code);
         try {
             const Locked lock;
-            record<call>(arguments...);
+            note<call>(arguments...);
             object = body(arguments...);
         } catch (...) {
             code = code_of_exception(call.function);
