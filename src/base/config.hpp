@@ -13,6 +13,7 @@ enum class OnError { automatic, event, abort };
 enum class Switch { off, on };
 enum class HostCopies { automatic, native, staged };
 enum class DeviceMemories { automatic, together, apart };
+enum class View { devices, aggregate };
 enum class RemoteType { own, cpu, gpu, accelerator };
 enum class LogLevel { error, warning, info, debug };
 

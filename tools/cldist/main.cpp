@@ -218,6 +218,10 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
             ->check(check_simulation);
     for (const char *const other : {"-n", "--hostfile", "--host", "--mpirun-option"})
         simulate->excludes(run->get_option(other));
+    run->add_option("--view", options.view,
+                    "What the program finds: devices, those of all processes, or aggregate, one device in front of all "
+                    "of them; sets CLDIST_VIEW")
+        ->check(CLI::IsMember({"devices", "aggregate"}));
     run->add_option("--counts", options.counts,
                     "Append what each process sends and receives to this file (-: standard error); sets CLDIST_COUNTS")
         ->check(check_named);
