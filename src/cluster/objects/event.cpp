@@ -1,5 +1,6 @@
 #include "cluster/objects/event.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include <CL/cl_ext_dist.h>
@@ -78,6 +79,17 @@ void abandon_user_events() {
 
 cl_int EventObject::status_here() const {
     if (agreed) return *agreed;
+    if (is_joint) {
+        if (ending != nullptr && ending->over()) return ending->status();
+        cl_int open = CL_COMPLETE;
+        cl_int failed = CL_COMPLETE;
+        for (const auto &[lane, part] : parts) {
+            const cl_int status = part->status_here();
+            open = std::max(open, status);
+            failed = std::min(failed, status);
+        }
+        return open != CL_COMPLETE ? open : failed;
+    }
     if (ending != nullptr && (!native || ending->over())) return ending->status();
     if (!native) return CL_SUBMITTED;
     const cl_int status = execution_status(native.get());
@@ -90,12 +102,26 @@ cl_int EventObject::visible_status() const {
     return status == CL_COMPLETE && promise.landed != nullptr && !promise.landed->over() ? CL_RUNNING : status;
 }
 
+// Of the part that took longest.
 Times EventObject::times_here() const {
+    if (is_joint) {
+        Times longest{};
+        for (const auto &[lane, part] : parts) {
+            const Times times = part->times_here();
+            if (longest[3] == 0 || times[3] - times[2] > longest[3] - longest[2]) longest = times;
+        }
+        return longest;
+    }
     if (ending != nullptr && (!native || ending->times().back() != 0)) return ending->times();
     return native ? times_of(native.get(), began.get()) : Times{};
 }
 
 cl_int EventObject::wait_here() const {
+    if (is_joint) {
+        cl_int failed = CL_COMPLETE;
+        for (const auto &[lane, part] : parts) failed = std::min(failed, part->wait_here());
+        return failed;
+    }
     if (ending != nullptr) return ending->wait();
     return wait_for(native.get());
 }
