@@ -19,7 +19,8 @@ MAY_INCLUDE = {
     "stdio": LOWER,
     "api": ["mpi_interop", "stdio", *LOWER],
     "hdf5": ["api", "stdio", *LOWER],  # a library of its own
-    "cluster": ["mpi_interop", *LOWER],
+    "splitting": ["base"],  # pure
+    "cluster": ["mpi_interop", "splitting", *LOWER],
     "collectives": LOWER[2:],  # a library of its own
     "probe": ["ocl", "base"],  # a program of its own, run by events
 }
