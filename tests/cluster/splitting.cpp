@@ -484,6 +484,28 @@ TEST_CASE("parts that use pieces of rows") {
     check_same(cl.read(buffers[0], wanted.size()), wanted);
 }
 
+TEST_CASE("meta-functions of a library, and functions in included files") {
+    const setup cl;
+    const program_handle program = cl.program(
+        "#include \"group_numbers.h\"\n"
+        "#include \"group_numbers.h\"\n"
+        "kernel void in_a_library(global int *data) { data[get_global_id(0)] += first_of_group(10); }\n",
+        "-I " INCLUDED);
+    const kernel_handle kernel = cl.kernel(program, "in_a_library");
+    ints wanted = numbers(120);
+    const buffer_handle data =
+        cl.buffer(wanted.size() * sizeof(cl_int), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, wanted.data());
+    set_args(kernel, data.get());
+    const std::size_t global = wanted.size();
+    const std::size_t local = 6;
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += static_cast<cl_int>(i / local * 10 + 1000 * 20);
+    ints found(wanted.size());
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_TRUE, 0, found.size() * sizeof(cl_int), found.data(), 0, nullptr,
+                              nullptr));
+    check_same(found, wanted);
+}
+
 TEST_CASE("what can't be split runs whole") {
     const fixture cl;
     const kernel_handle unknown = cl.kernel("unknown");

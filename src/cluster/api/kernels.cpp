@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/config.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
@@ -11,8 +12,10 @@
 #include "cluster/api/handles.hpp"
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
+#include "cluster/split/check_access.hpp"
 #include "cluster/split/splitting.hpp"
 #include "ocl/query.hpp"
+#include "splitting/functions.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -395,6 +398,28 @@ cl_int launch_natively(QueueObject &lane, KernelObject &kernel, const SplitLaunc
                                   with_local ? launch.local.data() : nullptr, waits.count, waits.events, waits.event);
 }
 
+/// Once what the part reads is there.
+void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
+              const SplitLaunch::PartOfLaunch &part) {
+    std::vector<Access> reads;
+    for (const Access &access : part.accesses)
+        if (access.mode != AccessMode::write)
+            reads.push_back({access.buffer, access.begin, access.end, AccessMode::read});
+    Enqueued command{lane, CL_COMMAND_MARKER, reads, {}};
+    command.is_part = true;
+    cldist::Event ready;
+    joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
+        const cl_int code = clEnqueueMarkerWithWaitList(lane.native.get(), w.count, w.events, ready.out());
+        if (code == CL_SUCCESS && w.event != nullptr) *w.event = cldist::Event::share(ready.get()).give();
+        return code;
+    });
+    if (ready) {
+        const Unlocked unlocked;
+        wait_for(ready.get());
+    }
+    check_part(lane, kernel, split, part);
+}
+
 /// `whole` is the command as it would be on one device, which it is where it can't be split.
 void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Launch &launch, bool has_local,
                    cl_event *event) {
@@ -413,12 +438,24 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
                         event, false, call);
     }
     Joint joint(queue, whole.type, whole.wait_list, event != nullptr);
+    const auto part_of = [&](const QueueObject &lane) -> const SplitLaunch::PartOfLaunch * {
+        const auto part = std::lower_bound(split.parts.begin(), split.parts.end(), lane.lane,
+                                           [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
+        return part != split.parts.end() && part->lane == lane.lane ? &*part : nullptr;
+    };
+    const bool checks = config().check_access == Switch::on && !std::exchange(split.checked, true);
+    if (checks)
+        for (const QueueObject *const lane : queue.own_lanes)
+            if (const auto *const part = part_of(*lane); part != nullptr)
+                check_contents(kernel, split, *part, executor().schedule());
     executor().begin_parts(split.all, split.buffers, split.known);
+    if (checks)
+        for (QueueObject *const lane : queue.own_lanes)
+            if (const auto *const part = part_of(*lane); part != nullptr) try_part(joint, *lane, kernel, split, *part);
     std::size_t own = 0;
     for (QueueObject *const lane : queue.own_lanes) {
-        const auto part = std::lower_bound(split.parts.begin(), split.parts.end(), lane->lane,
-                                           [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
-        if (part == split.parts.end() || part->lane != lane->lane) continue;
+        const auto *const part = part_of(*lane);
+        if (part == nullptr) continue;
         ++own;
         Enqueued command{*lane, whole.type, part->accesses, {}};
         command.is_part = true;
@@ -528,6 +565,16 @@ void set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *va
         fail(CL_INVALID_ARG_INDEX, "arg_index is {}, but {} has {} arguments", index, object.info->name,
              object.arguments.size());
     object.set_argument(index, checked_argument(object, index, size, value));
+}
+
+void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read, cl_access_function is_written) {
+    KernelObject &object = kernel_of(kernel);
+    require((is_read == nullptr) == (is_written == nullptr), CL_INVALID_VALUE,
+            "one of the functions is NULL, and the other is not");
+    if (object.splitting == nullptr) return;
+    object.splitting = is_read == nullptr
+                           ? object.program->answers.splittings.at(object.info->name)
+                           : object.splitting->with_model(splitting::model_from_functions(is_read, is_written));
 }
 
 void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *value, size_t *size_ret) {

@@ -29,13 +29,6 @@ std::string text_of(const Intervals &intervals) {
                        intervals.begin()->begin, (intervals.end() - 1)->end);
 }
 
-std::string text_of(const splitting::SubRange &range, unsigned dimensions) {
-    std::string text;
-    for (unsigned i = 0; i < dimensions; ++i)
-        text += fmt::format("{}[{}, {})", i != 0 ? " x " : "", range.begin.at(i), range.end.at(i));
-    return text;
-}
-
 std::vector<splitting::Immediate> immediates_of(const KernelObject &kernel) {
     std::vector<splitting::Immediate> immediates(kernel.arguments.size());
     for (std::size_t i = 0; i < immediates.size(); ++i) {
@@ -51,6 +44,13 @@ void add_accesses(std::vector<Access> &accesses, BufferId buffer, const Interval
 }
 
 }  // namespace
+
+std::string text_of(const splitting::SubRange &range, unsigned dimensions) {
+    std::string text;
+    for (unsigned i = 0; i < dimensions; ++i)
+        text += fmt::format("{}[{}, {})", i != 0 ? " x " : "", range.begin.at(i), range.end.at(i));
+    return text;
+}
 
 WholeLaunch SplitLaunch::whole(const splitting::SubRange &range) const {
     WholeLaunch whole{};

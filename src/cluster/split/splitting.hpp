@@ -69,6 +69,9 @@ private:
     Key key_;
 };
 
+/// For people: "[0, 64) x [0, 8)".
+std::string text_of(const splitting::SubRange &range, unsigned dimensions);
+
 /// The meta-functions of a kernel: symbols of the program, or of the libraries that CLDIST_META names. Null: it has none.
 std::shared_ptr<const splitting::AccessModel> find_functions(const std::string &kernel);
 
