@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "api": ["mpi_interop", "stdio", *LOWER],
     "hdf5": ["api", "stdio", *LOWER],  # a library of its own
     "splitting": ["base"],  # pure
+    "analysis": ["splitting", "base"],  # a library of its own, loaded by splitting
     "cluster": ["mpi_interop", "splitting", *LOWER],
     "collectives": LOWER[2:],  # a library of its own
     "probe": ["ocl", "base"],  # a program of its own, run by events

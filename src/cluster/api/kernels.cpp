@@ -15,7 +15,9 @@
 #include "cluster/split/check_access.hpp"
 #include "cluster/split/splitting.hpp"
 #include "ocl/query.hpp"
+#include "splitting/description.hpp"
 #include "splitting/functions.hpp"
+#include "splitting/library.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -154,32 +156,77 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, cons
 }
 
 /// Why parts of a kernel's launches can't be run, whatever they read and write; nothing if they can.
-std::string why_whole(const ProgramObject &program, const KernelInfo &info) {
+std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
     if (program.context->devices.size() == 1) return "there is one device";
     if (program.facts == nullptr) return "its program was not built from source by clBuildProgram";
-    const auto facts = program.facts->kernels.find(info.name);
-    if (facts == program.facts->kernels.end()) return "it is not found in the program's text: a macro may define it";
-    if (facts->second.empty() && program.facts->asks_for_launch && !info.gets_launch)
-        return "the program asks for group numbers or the launch's sizes, and can't be adapted: a function that a "
-               "macro "
-               "defines may";
-    return facts->second;
+    if (program.facts->asks_for_launch && !info.gets_launch)
+        return "the program asks for group numbers or the launch's sizes, and can't be adapted: a macro may define a "
+               "function that does, or the kernel";
+    return {};
+}
+
+/// Why meta-functions don't suffice to run them.
+std::string why_not_by_functions(const SourceFacts &facts, const std::string &kernel) {
+    const auto found = facts.kernels.find(kernel);
+    return found != facts.kernels.end() ? found->second
+                                        : "it is not found in the program's text: a macro may define it";
+}
+
+/// Rank 0 derives it, for all of the program's kernels: others may lack what it takes.
+const splitting::Descriptions &derived_of(const Exchange &exchange, const ProgramObject &program) {
+    SourceFacts &facts = *program.facts;
+    if (facts.derived) return *facts.derived;
+    Packer mine;
+    if (World::get().agreement().speaks_for(0)) {
+        try {
+            const std::string &options = program.build_options.begin()->second;
+            mine.put(true).put_text(text_of(splitting::derive(*program.source, options)));
+        } catch (const std::exception &error) {
+            mine = Packer();
+            mine.put(false).put_text(error.what());
+        }
+    }
+    const Blob told = exchange.from(0, mine.take());
+    Unpacker unpacker(told);
+    const bool derived = unpacker.get<bool>();
+    const std::string text = unpacker.get_text();
+    if (!derived) facts.why_not_derived = text;
+    facts.derived = derived ? splitting::parse_descriptions(text) : splitting::Descriptions();
+    return *facts.derived;
 }
 
 /// Null unless the program's device is an aggregate.
 std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const ProgramObject &program,
                                               const KernelInfo &info) {
     if (!program.context->aggregate) return nullptr;
-    std::shared_ptr<Splitting> &splitting = program.answers.splittings[info.name];
-    if (splitting != nullptr) return splitting;
-    std::string why = why_whole(program, info);
-    auto model = why.empty() ? find_functions(info.name) : nullptr;
-    // A process without them would decide otherwise.
-    if (why.empty() && exchange.least(model != nullptr ? 1 : 0) == 0) model = nullptr;
+    if (const auto known = program.answers.splittings.find(info.name); known != program.answers.splittings.end())
+        return known->second;
+    const bool speaks = World::get().self() == 0;
+    std::string why = why_no_parts(program, info);
+    std::shared_ptr<const splitting::AccessModel> model;
+    if (why.empty()) {
+        model = find_functions(info.name);
+        // A process without them would decide otherwise.
+        if (exchange.least(model != nullptr ? 1 : 0) == 0) model = nullptr;
+        if (model != nullptr) {
+            why = why_not_by_functions(*program.facts, info.name);
+        } else {
+            const splitting::Descriptions &derived = derived_of(exchange, program);
+            const auto found = derived.find(info.name);
+            if (found != derived.end()) {
+                model = splitting::model_from_description(found->second);
+                if (speaks && config().explain == Switch::on) std::fputs(readable(found->second).c_str(), stderr);
+            } else {
+                why = "nothing says what its parts read and write";
+                if (!program.facts->why_not_derived.empty()) why += ": " + program.facts->why_not_derived;
+            }
+        }
+    }
     const bool asks_for_groups = program.facts == nullptr || !program.facts->asks_for_groups.contains(info.name) ||
                                  program.facts->asks_for_groups.at(info.name);
-    return splitting = std::make_shared<Splitting>(info.name, std::move(model), std::move(why), asks_for_groups,
-                                                   World::get().self() == 0);
+    auto splitting = std::make_shared<Splitting>(info.name, std::move(model), std::move(why), asks_for_groups, speaks);
+    program.answers.splittings[info.name] = splitting;
+    return splitting;
 }
 
 KernelObject *make_kernel(const Exchange &exchange, ProgramObject &program, const char *name) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "splitting/description.hpp"
+
 namespace cldist::cluster {
 
 /// The last argument of a kernel whose source is adapted; in C, and as its name in the kernel.
@@ -31,6 +33,9 @@ struct SourceFacts {
     std::map<std::string, bool> asks_for_groups;
     /// Some function asks what differs between a launch and its parts: adapted_source() is needed.
     bool asks_for_launch = false;
+    /// What was derived from the source, once it has been asked for; empty, with the reason, if that was not possible.
+    std::optional<splitting::Descriptions> derived{};
+    std::string why_not_derived{};
 };
 
 /// The text with the files that it includes in place of their directives, as far as they are known.
