@@ -101,7 +101,7 @@ Times times_of_parts(const EventObject &event, const Times &here) {
     for (const Blob &blob : Exchange().of(processes, [&](Process) { return mine; })) {
         const auto times = Unpacker(blob).get<Times>();
         all = all && (times[3] != 0 || event.parts.empty());
-        if (longest[3] == 0 || times[3] - times[2] > longest[3] - longest[2]) longest = times;
+        longest = longer(longest, times);
     }
     return all ? longest : Times{};
 }

@@ -201,7 +201,7 @@ std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const Pr
     if (!program.context->aggregate) return nullptr;
     if (const auto known = program.answers.splittings.find(info.name); known != program.answers.splittings.end())
         return known->second;
-    const bool speaks = World::get().self() == 0;
+    const bool speaks = World::get().self() == 0 && program.context->devices.size() > 1;
     std::string why = why_no_parts(program, info);
     std::shared_ptr<const splitting::AccessModel> model;
     if (why.empty()) {
@@ -490,7 +490,9 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
                                            [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
         return part != split.parts.end() && part->lane == lane.lane ? &*part : nullptr;
     };
-    const bool checks = config().check_access == Switch::on && !std::exchange(split.checked, true);
+    // Not behind an event that the program has yet to set: it waits for what the parts read.
+    const bool checks = config().check_access == Switch::on && queue.context->open_user_events == 0 &&
+                        !std::exchange(split.checked, true);
     if (checks)
         for (const QueueObject *const lane : queue.own_lanes)
             if (const auto *const part = part_of(*lane); part != nullptr)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "base/error_code.hpp"
@@ -232,8 +233,8 @@ void Executor::prepare(const Enqueued &command) {
     for (EventObject *const event : command.wait_list)
         if (event->agreed != CL_COMPLETE) waits_.push_back(native_in(*event, space));
     wait_natively(command.behind, space);
-    const bool uses_host_memory = command.reads_host_memory || (copies_possible_ && command.result.size > 0) ||
-                                  is_read_here(command);
+    const bool uses_host_memory =
+        command.reads_host_memory || (copies_possible_ && command.result.size > 0) || is_read_here(command);
     if (uses_host_memory && promises()) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
@@ -575,42 +576,52 @@ void Executor::send_completion(EventObject &event, const Message &message) {
         submit_now(std::move(operation), event.status_here());  // it has failed already
 }
 
-// Up a tree comes how the parts ended, and down it how the command did.
+// Up a tree comes how the parts ended, and down it how the command did, with the times of the longest part.
 void Executor::tell_all_of_joint(EventObject &event) {
-    struct Least {
-        std::atomic<std::size_t> open;
-        std::atomic<cl_int> code = CL_COMPLETE;
+    struct Sum {
+        std::mutex mutex;
+        std::size_t open;
+        cl_int code = CL_COMPLETE;
+        Times times{};
     };
     const Relay relay = schedule_.tell_all(event.scheduled);
     const Relay gather = schedule_.gather(event.scheduled.process);
     auto all = std::make_shared<Ending>();
-    auto least = std::make_shared<Least>(1 + event.parts.size() + gather.to.size());
-    const auto count = [all, least](cl_int status) {
-        cl_int known = least->code;
-        while (status < known && !least->code.compare_exchange_weak(known, status)) continue;
-        if (--least->open == 0) all->set(least->code);
+    auto sum = std::make_shared<Sum>();
+    sum->open = 1 + event.parts.size() + gather.to.size();
+    const auto count = [all, sum](cl_int status, const Times &times) {
+        {
+            const std::lock_guard lock(sum->mutex);
+            sum->code = std::min(sum->code, status);
+            sum->times = longer(sum->times, times);
+            if (--sum->open != 0) return;
+        }
+        all->set(sum->code, sum->times);
     };
-    for (const auto &[lane, part] : event.parts) ending_of(*part)->then(count);
+    const bool is_timed = (event.queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+    for (const auto &[lane, part] : event.parts)
+        ending_of(*part)->then([count, is_timed, part = part](cl_int status) {
+            count(status, is_timed && status == CL_COMPLETE ? part->times_here() : Times{});
+        });
     for (const Message &message : gather.to) {
         auto told = std::make_shared<Ending>();
-        told->then(count);
+        told->then([count, ending = told.get()](cl_int status) { count(status, ending->times()); });
         submit_now(transport_.receive_status(message, told), CL_COMPLETE);
     }
+    const auto send = [this](const Message &message, cl_int status, const Times &times) {
+        submit_now(transport_.send_status(message, [times] { return times; }), status);
+    };
     auto told = std::make_shared<Ending>();
     event.ending = told;
     if (relay.from) {
-        const Message up = *gather.from;
-        all->then(
-            [this, up](cl_int status) { submit_now(transport_.send_status(up, [] { return Times{}; }), status); });
+        all->then([send, up = *gather.from, all = all.get()](cl_int status) { send(up, status, all->times()); });
         submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
     } else {
-        all->then([told](cl_int status) { told->set(status); });
+        all->then([told, all = all.get()](cl_int status) { told->set(status, all->times()); });
     }
     for (const Message &message : relay.to)
-        told->then([this, message](cl_int status) {
-            submit_now(transport_.send_status(message, [] { return Times{}; }), status);
-        });
-    count(CL_COMPLETE);
+        told->then([send, message, told = told.get()](cl_int status) { send(message, status, told->times()); });
+    count(CL_COMPLETE, {});
 }
 
 void Executor::tell_all(EventObject &event) {

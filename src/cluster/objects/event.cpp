@@ -27,6 +27,10 @@ Times times_of(cl_event event, cl_event began) {
     return {before[0], before[1], before[3], times[3]};
 }
 
+Times longer(const Times &a, const Times &b) {
+    return std::pair(a[3] - a[2], a[3]) < std::pair(b[3] - b[2], b[3]) ? b : a;
+}
+
 void end_alike(Ending &ending, cl_event user_event) {
     clRetainEvent(user_event);
     ending.then([user_event](cl_int status) {
@@ -105,11 +109,9 @@ cl_int EventObject::visible_status() const {
 // Of the part that took longest.
 Times EventObject::times_here() const {
     if (is_joint) {
+        if (ending != nullptr && ending->over()) return ending->times();
         Times longest{};
-        for (const auto &[lane, part] : parts) {
-            const Times times = part->times_here();
-            if (longest[3] == 0 || times[3] - times[2] > longest[3] - longest[2]) longest = times;
-        }
+        for (const auto &[lane, part] : parts) longest = longer(longest, part->times_here());
         return longest;
     }
     if (ending != nullptr && (!native || ending->times().back() != 0)) return ending->times();

@@ -19,6 +19,9 @@ cl_int wait_for(cl_event event);
 /// Of a native event that has ended; `began` as in EventObject, or null.
 Times times_of(cl_event event, cl_event began);
 
+/// Of two parts of a command those of the one that took longer; of two alike those of the later one.
+Times longer(const Times &a, const Times &b);
+
 /// Has a user event end as `ending` does.
 void end_alike(Ending &ending, cl_event user_event);
 

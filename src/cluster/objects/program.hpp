@@ -79,9 +79,9 @@ public:
     std::map<const DeviceObject *, std::uint64_t> made_of;      ///< what stands for how it was made for a device
     bool compiled = false;                                      ///< there is something to link
     std::shared_ptr<SourceFacts> facts;  ///< of an aggregate device, once it has been built from source
-    bool is_adapted = false;          ///< built from a source in which parts of launches see the whole (decision 32)
-    bool tells_of_arguments = false;  ///< with clGetKernelArgInfo: it was built to
-    unsigned kernels = 0;             ///< attached to it
+    bool is_adapted = false;             ///< built from a source in which parts of launches see the whole (decision 32)
+    bool tells_of_arguments = false;     ///< with clGetKernelArgInfo: it was built to
+    unsigned kernels = 0;                ///< attached to it
 
     /// What the processes have told each other since it was built last.
     struct Answers {

@@ -271,7 +271,7 @@ std::vector<std::string> include_folders(const std::string &options) {
 namespace {
 
 void include_into(std::string &out, const std::string &source, const FindInclude &find, std::vector<std::string> &open,
-                  unsigned &once) {
+                  std::vector<std::string> &once) {
     constexpr std::size_t largest = std::size_t{16} << 20U;
     const Text text(source);
     std::size_t copied = 0;
@@ -282,8 +282,10 @@ void include_into(std::string &out, const std::string &source, const FindInclude
         const auto words = words_of(directive);
         if (words.size() > 1 && words[0] == "pragma" && words[1] == "once" && !open.empty()) {
             out.append(source, copied, token.begin - copied);
-            out +=
-                "#ifndef cldist_once_" + std::to_string(once) + "\n#define cldist_once_" + std::to_string(once) + "\n";
+            const auto seen = std::find(once.begin(), once.end(), open.back());
+            const std::string guard = "cldist_once_" + std::to_string(seen - once.begin());
+            if (seen == once.end()) once.push_back(open.back());
+            out.append("#ifndef ").append(guard).append("\n#define ").append(guard).append("\n");
             copied = token.end;
             is_once = true;
             continue;
@@ -301,7 +303,7 @@ void include_into(std::string &out, const std::string &source, const FindInclude
         out.append(source, copied, token.begin - copied);
         out += "#line 1 \"" + name + "\"\n";
         open.push_back(name);
-        include_into(out, *included, find, open, ++once);
+        include_into(out, *included, find, open, once);
         open.pop_back();
         out += "\n#line " + std::to_string(line) + "\n";
         copied = token.end;
@@ -315,7 +317,7 @@ void include_into(std::string &out, const std::string &source, const FindInclude
 std::string with_includes(const std::string &source, const FindInclude &find) {
     std::string out;
     std::vector<std::string> open;
-    unsigned once = 0;
+    std::vector<std::string> once;  // files that want to be included once
     include_into(out, source, find, open, once);
     return out;
 }

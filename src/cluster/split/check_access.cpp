@@ -18,6 +18,9 @@ using Bytes = std::vector<std::byte>;
 // Small numbers either way, as integers of one byte and as floating-point numbers: 0, and 63 or 0.747.
 constexpr std::byte poison_a{0};
 constexpr std::byte poison_b{0x3f};
+// What is said to be written and not to be read has others: where these stay, nothing was written.
+constexpr std::byte before_a{0x55};
+constexpr std::byte before_b{0xaa};
 
 Intervals without(const Intervals &all, const Intervals &some) {
     Intervals rest = all;
@@ -45,10 +48,10 @@ public:
 
     void examine() {
         inputs_a_.resize(copies_.size());
-        for (std::size_t i = 0; i < copies_.size(); ++i) inputs_a_[i] = poisoned(i, undeclared(i), poison_a);
+        for (std::size_t i = 0; i < copies_.size(); ++i) inputs_a_[i] = input(i, poison_a, before_a);
         const auto out_a = run(inputs_a_);
         std::vector<Bytes> inputs_b;
-        for (std::size_t i = 0; i < copies_.size(); ++i) inputs_b.push_back(poisoned(i, undeclared(i), poison_b));
+        for (std::size_t i = 0; i < copies_.size(); ++i) inputs_b.push_back(input(i, poison_b, before_b));
         const auto out_b = run(inputs_b);
         for (std::size_t i = 0; i < copies_.size(); ++i) {
             check_written(i, inputs_a_[i], out_a[i], inputs_b[i], out_b[i]);
@@ -71,8 +74,8 @@ private:
         if (memory != nullptr && !memory->is_image()) {
             Copy copy{index, Bytes(memory->size), {}};
             check(clEnqueueReadBuffer(queue_.get(), memory->root().native(space_), CL_TRUE, memory->origin,
-                                              memory->size, copy.contents.data(), 0, nullptr, nullptr),
-                          "clEnqueueReadBuffer");
+                                      memory->size, copy.contents.data(), 0, nullptr, nullptr),
+                  "clEnqueueReadBuffer");
             copy.memory =
                 Mem::adopt(clCreateBuffer(space_.context.get(), CL_MEM_READ_WRITE, memory->size, nullptr, &code));
             check(code, "clCreateBuffer");
@@ -98,19 +101,24 @@ private:
     [[nodiscard]] Intervals undeclared(std::size_t copy) const {
         return without(Intervals{{0, copies_[copy].contents.size()}}, said(copy).read);
     }
-    [[nodiscard]] Bytes poisoned(std::size_t copy, const Intervals &where, std::byte poison) const {
-        Bytes bytes = copies_[copy].contents;
+    static void fill(Bytes &bytes, const Intervals &where, std::byte with) {
         for (const Interval &interval : where)
             std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(interval.begin),
-                      bytes.begin() + static_cast<std::ptrdiff_t>(interval.end), poison);
+                      bytes.begin() + static_cast<std::ptrdiff_t>(interval.end), with);
+    }
+    /// What is there but is not said to be read is `poison`, or `before` if it is said to be written.
+    [[nodiscard]] Bytes input(std::size_t copy, std::byte poison, std::byte before) const {
+        Bytes bytes = copies_[copy].contents;
+        fill(bytes, undeclared(copy), poison);
+        fill(bytes, without(said(copy).written, said(copy).read), before);
         return bytes;
     }
 
     std::vector<Bytes> run(const std::vector<Bytes> &inputs) {
         for (std::size_t i = 0; i < copies_.size(); ++i)
             check(clEnqueueWriteBuffer(queue_.get(), copies_[i].memory.get(), CL_TRUE, 0, inputs[i].size(),
-                                               inputs[i].data(), 0, nullptr, nullptr),
-                          "clEnqueueWriteBuffer");
+                                       inputs[i].data(), 0, nullptr, nullptr),
+                  "clEnqueueWriteBuffer");
         std::array<std::size_t, 3> offset{};
         std::array<std::size_t, 3> size{};
         for (unsigned i = 0; i < split_.launch.dimensions; ++i) {
@@ -118,15 +126,15 @@ private:
             size.at(i) = part_.range.end.at(i) - part_.range.begin.at(i);
         }
         const std::size_t *const local = split_.passes_local ? split_.launch.local.data() : nullptr;
-        check(clEnqueueNDRangeKernel(queue_.get(), native_.get(), split_.launch.dimensions, offset.data(),
-                                             size.data(), local, 0, nullptr, nullptr),
-                      "clEnqueueNDRangeKernel");
+        check(clEnqueueNDRangeKernel(queue_.get(), native_.get(), split_.launch.dimensions, offset.data(), size.data(),
+                                     local, 0, nullptr, nullptr),
+              "clEnqueueNDRangeKernel");
         std::vector<Bytes> outputs;
         for (const Copy &copy : copies_) {
             outputs.emplace_back(copy.contents.size());
             check(clEnqueueReadBuffer(queue_.get(), copy.memory.get(), CL_TRUE, 0, outputs.back().size(),
-                                              outputs.back().data(), 0, nullptr, nullptr),
-                          "clEnqueueReadBuffer");
+                                      outputs.back().data(), 0, nullptr, nullptr),
+                  "clEnqueueReadBuffer");
         }
         return outputs;
     }
@@ -160,9 +168,8 @@ private:
     void check_left_alone(std::size_t copy, const Bytes &in_a, const Bytes &out_a, const Bytes &in_b,
                           const Bytes &out_b) const {
         const Intervals only_written = without(said(copy).written, said(copy).read);
-        const Interval found = first_of(only_written, [&](std::size_t at) {
-            return out_a[at] == in_a[at] && out_b[at] == in_b[at] && in_a[at] != in_b[at];
-        });
+        const Interval found =
+            first_of(only_written, [&](std::size_t at) { return out_a[at] == in_a[at] && out_b[at] == in_b[at]; });
         if (found.end != 0) say(copy, found, "leaves alone, and is said to write and not to read,");
     }
 
@@ -182,9 +189,7 @@ private:
             Intervals where = undeclared(copy);
             where.intersect(Intervals{bytes});
             std::vector<Bytes> inputs = inputs_a_;
-            for (const Interval &interval : where)
-                std::fill(inputs[copy].begin() + static_cast<std::ptrdiff_t>(interval.begin),
-                          inputs[copy].begin() + static_cast<std::ptrdiff_t>(interval.end), poison_b);
+            fill(inputs[copy], where, poison_b);
             return depends(out_a, run(inputs), inputs_a_, inputs);
         };
         for (std::size_t copy = 0; copy < copies_.size(); ++copy) {
