@@ -405,8 +405,42 @@ private:
         loop.getExitingBlocks(exits);
         for (llvm::BasicBlock *exit : exits) {
             const llvm::SCEV *until = evolution_.getExitCount(&loop, exit);
-            if (!llvm::isa<llvm::SCEVCouldNotCompute>(until) && dominators_.dominates(exit, latch)) limit(until);
+            if (!dominators_.dominates(exit, latch)) continue;
+            if (!llvm::isa<llvm::SCEVCouldNotCompute>(until)) limit(until);
+            stops(loop, *exit, reached);
         }
+    }
+
+    /// The counter of a loop that goes on at `exit` while a sum is below an end.
+    void stops(const llvm::Loop &loop, const llvm::BasicBlock &exit, Reached &reached) {
+        const auto *jump = llvm::dyn_cast<llvm::BranchInst>(exit.getTerminator());
+        if (jump == nullptr || !jump->isConditional()) return;
+        auto *compare = llvm::dyn_cast<llvm::ICmpInst>(jump->getCondition());
+        if (compare == nullptr || !compare->getOperand(0)->getType()->isIntegerTy()) return;
+        const bool goes_on = loop.contains(jump->getSuccessor(0));
+        auto predicate = goes_on ? compare->getPredicate() : compare->getInversePredicate();
+        const auto *series = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution_.getSCEV(compare->getOperand(0)));
+        llvm::Value *end = compare->getOperand(1);
+        if (predicate == llvm::ICmpInst::ICMP_SGT || predicate == llvm::ICmpInst::ICMP_UGT) {
+            predicate = llvm::ICmpInst::getSwappedPredicate(predicate);
+            series = llvm::dyn_cast<llvm::SCEVAddRecExpr>(evolution_.getSCEV(compare->getOperand(1)));
+            end = compare->getOperand(0);
+        }
+        const bool below = predicate == llvm::ICmpInst::ICMP_SLT || predicate == llvm::ICmpInst::ICMP_ULT;
+        const unsigned width = end->getType()->getIntegerBitWidth();
+        const llvm::SCEV *limit = evolution_.getSCEV(end);
+        if (!below || width > 64 || series == nullptr || series->getLoop() != &loop || !series->isAffine() ||
+            !evolution_.isLoopInvariant(limit, &loop)) {
+            return;
+        }
+        const llvm::Loop *outside = loop.getParentLoop();
+        const auto at_entry = [&](const llvm::SCEV *what) {
+            return expression(evolution_.getSCEVAtScope(what, outside), loop.getHeader(), outside);
+        };
+        reached.conditions.push_back(node(Kind::stops, width,
+                                          {counter(loop), at_entry(series->getStart()),
+                                           at_entry(series->getStepRecurrence(evolution_)), at_entry(limit)},
+                                          predicate == llvm::ICmpInst::ICMP_SLT ? 1 : 0));
     }
 
     /// Adds what the branch at the end of `from` says if `here` is reached; whether that is all that decides it.
@@ -746,6 +780,31 @@ private:
 
 }  // namespace
 
+namespace {
+
+/// Puts calls of work-item functions in front of all else, one of each: ScalarEvolution then sees that they are the same
+/// everywhere.
+void gather_work_item_calls(llvm::Function &function) {
+    std::map<std::pair<const llvm::Function *, const llvm::Value *>, llvm::CallInst *> first;
+    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+        auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+        if (call == nullptr || call->getCalledFunction() == nullptr) continue;
+        const std::string name = demangled(call->getCalledFunction()->getName().str()).first;
+        if (!starts_with(name, "get_") || call->arg_size() > 1 || !call->getType()->isIntegerTy()) continue;
+        const llvm::Value *dimension = call->arg_size() == 0 ? nullptr : call->getArgOperand(0);
+        if (dimension != nullptr && !llvm::isa<llvm::ConstantInt>(dimension)) continue;
+        const auto [at, is_first] = first.try_emplace({call->getCalledFunction(), dimension}, call);
+        if (is_first) {
+            call->moveBefore(&*function.getEntryBlock().getFirstInsertionPt());
+        } else {
+            call->replaceAllUsesWith(at->second);
+            call->eraseFromParent();
+        }
+    }
+}
+
+}  // namespace
+
 Descriptions derive(llvm::Module &module) {
     for (llvm::Function &function : module) {
         if (function.isDeclaration()) continue;
@@ -764,10 +823,18 @@ Descriptions derive(llvm::Module &module) {
     builder.registerLoopAnalyses(loop_analyses);
     builder.crossRegisterProxies(loop_analyses, function_analyses, graph_analyses, module_analyses);
     // What ScalarEvolution wants, and nothing that moves accesses or changes loops.
-    llvm::ModulePassManager passes;
-    llvm::cantFail(builder.parsePassPipeline(
-        passes, "always-inline,function(sroa,early-cse,simplifycfg,sroa,early-cse,instsimplify,loop-simplify)"));
-    passes.run(module, module_analyses);
+    const auto run = [&](const char *passes) {
+        llvm::ModulePassManager manager;
+        llvm::cantFail(builder.parsePassPipeline(manager, passes));
+        manager.run(module, module_analyses);
+    };
+    run("always-inline,function(sroa,early-cse)");
+    for (llvm::Function &function : module) {
+        if (!function.isDeclaration()) gather_work_item_calls(function);
+    }
+    module_analyses.clear();
+    function_analyses.clear();
+    run("function(early-cse,simplifycfg,sroa,early-cse,instsimplify,loop-simplify)");
 
     Descriptions kernels;
     for (llvm::Function &function : module) {

@@ -456,6 +456,7 @@ std::optional<std::vector<Form>> Evaluation::required(const Expression &conditio
 }
 
 bool Evaluation::always(const Expression &condition) const {
+    if (condition.kind == Kind::stops) return true;
     if (condition.kind == Kind::ne) {
         const auto apart = bounds(sum(form(*condition.operands[0]), form(*condition.operands[1]), -1));
         return apart && (apart->low > 0 || apart->high < 0);
@@ -507,7 +508,33 @@ bool Evaluation::trim(const Form &form) {
     return true;
 }
 
+/// While nothing wraps around, the loop ends with the first value that is not below the end.
+void Evaluation::limit_counter(const Expression &condition) {
+    const unsigned width = width_of(condition);
+    const bool with_sign = condition.value == 1;
+    const auto part = [&](std::size_t i) {
+        return bounds(with_sign ? form(*condition.operands[i]) : unsigned_form(*condition.operands[i]));
+    };
+    const auto start = part(1);
+    const auto step = part(2);
+    const auto end = part(3);
+    const Wide most = with_sign ? highest(width) : two_to(width) - 1;
+    if (condition.operands[0]->kind != Kind::counter || !start || !step || !end || step->low <= 0 ||
+        end->high + step->high - 1 > most) {
+        return;
+    }
+    const Wide rounds = end->high <= start->low ? 0 : (end->high - start->low + step->low - 1) / step->low;
+    Bounds &counter = range(first_counter + static_cast<unsigned>(condition.operands[0]->value));
+    if (counter.high <= rounds) return;
+    counter.high = std::max(rounds, counter.low);
+    changed_ = true;
+}
+
 bool Evaluation::narrow(const Expression &condition) {
+    if (condition.kind == Kind::stops) {
+        limit_counter(condition);
+        return true;
+    }
     if (condition.kind == Kind::ne) {
         const Form apart = sum(form(*condition.operands[0]), form(*condition.operands[1]), -1);
         return !bounds(apart) || trim(apart);

@@ -80,6 +80,7 @@ private:
     [[nodiscard]] std::optional<std::vector<Form>> required(const Expression &condition) const;
     void gather_ids(Form &form) const;
     bool narrow(const Expression &condition);
+    void limit_counter(const Expression &condition);
     bool not_negative(const Form &form);
     bool trim(const Form &form);
     Bounds &range(unsigned index);

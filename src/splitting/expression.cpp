@@ -30,12 +30,13 @@ constexpr std::array names{"constant",   "immediate",
                            "hull",       "eq",
                            "ne",         "slt",
                            "sle",        "ult",
-                           "ule"};
-static_assert(names.size() == static_cast<std::size_t>(Kind::ule) + 1);
+                           "ule",        "stops"};
+static_assert(names.size() == static_cast<std::size_t>(Kind::stops) + 1);
 
 constexpr std::size_t most_depth = 200;
 
 bool is_leaf(Kind kind) { return kind <= Kind::unknown; }
+bool has_value(Kind kind) { return is_leaf(kind) || kind == Kind::stops; }
 
 std::string_view word(std::string_view &text) {
     const auto begin = text.find_first_not_of(" \n");
@@ -74,6 +75,7 @@ Operand parse(std::string_view &text, std::size_t depth) {
         if (expression.kind == Kind::immediate) expression.offset = number<unsigned>(text);
         if (word(text) != ")") throw std::invalid_argument("\")\" was expected behind \"" + std::string(name) + "\"");
     } else {
+        if (has_value(expression.kind)) expression.value = number<std::int64_t>(text);
         for (;;) {
             auto rest = text;
             if (word(rest) == ")") {
@@ -83,7 +85,8 @@ Operand parse(std::string_view &text, std::size_t depth) {
             expression.operands.push_back(parse(text, depth + 1));
         }
         const std::size_t count = expression.operands.size();
-        const bool right = expression.kind == Kind::select ? count == 3
+        const bool right = expression.kind == Kind::stops    ? count == 4
+                           : expression.kind == Kind::select ? count == 3
                            : expression.kind == Kind::add || expression.kind == Kind::sum ||
                                    expression.kind == Kind::mul || expression.kind == Kind::hull ||
                                    (expression.kind >= Kind::smin && expression.kind <= Kind::umax)
@@ -113,8 +116,8 @@ Operand leaf(Kind kind, unsigned width, std::int64_t value, unsigned offset) {
     return std::make_shared<const Expression>(Expression{kind, width, value, offset, {}});
 }
 
-Operand node(Kind kind, unsigned width, std::vector<Operand> operands) {
-    return std::make_shared<const Expression>(Expression{kind, width, 0, 0, std::move(operands)});
+Operand node(Kind kind, unsigned width, std::vector<Operand> operands, std::int64_t value) {
+    return std::make_shared<const Expression>(Expression{kind, width, value, 0, std::move(operands)});
 }
 
 bool has(const Expression &expression, Kind kind) {
@@ -125,7 +128,7 @@ bool has(const Expression &expression, Kind kind) {
 std::string text_of(const Expression &expression) {
     std::string text =
         "(" + std::string(names.at(static_cast<std::size_t>(expression.kind))) + " " + std::to_string(expression.width);
-    if (is_leaf(expression.kind)) text += " " + std::to_string(expression.value);
+    if (has_value(expression.kind)) text += " " + std::to_string(expression.value);
     if (expression.kind == Kind::immediate) text += " " + std::to_string(expression.offset);
     for (const Operand &operand : expression.operands) text += " " + text_of(*operand);
     return text + ")";
@@ -190,6 +193,7 @@ std::string readable(const Expression &expression, const std::vector<std::string
         case Kind::ult: return joined(expression, arguments, " < ");
         case Kind::sle:
         case Kind::ule: return joined(expression, arguments, " <= ");
+        case Kind::stops: return "";
     }
     return "?";
 }

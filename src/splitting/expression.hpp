@@ -50,6 +50,8 @@ enum class Kind {
     sle,
     ult,
     ule,
+    stops,  ///< operands: counter, start, step, end. The loop goes on only while start + step * counter is below the end, compared with
+            ///< a sign if `value` is 1; it follows, and restricts nothing
 };
 
 struct Expression;
@@ -67,7 +69,7 @@ struct Expression {
 
 Operand constant(std::int64_t value, unsigned width = 64);
 Operand leaf(Kind kind, unsigned width, std::int64_t value = 0, unsigned offset = 0);
-Operand node(Kind kind, unsigned width, std::vector<Operand> operands);
+Operand node(Kind kind, unsigned width, std::vector<Operand> operands, std::int64_t value = 0);
 
 /// Whether it has a part of this kind.
 bool has(const Expression &expression, Kind kind);
