@@ -795,7 +795,7 @@ void gather_work_item_calls(llvm::Function &function) {
         if (dimension != nullptr && !llvm::isa<llvm::ConstantInt>(dimension)) continue;
         const auto [at, is_first] = first.try_emplace({call->getCalledFunction(), dimension}, call);
         if (is_first) {
-            call->moveBefore(&*function.getEntryBlock().getFirstInsertionPt());
+            call->moveBefore(function.getEntryBlock(), function.getEntryBlock().getFirstInsertionPt());
         } else {
             call->replaceAllUsesWith(at->second);
             call->eraseFromParent();

@@ -215,6 +215,7 @@ Descriptions parse_descriptions(std::string_view text) {
 std::string readable(const KernelDescription &kernel) {
     std::string text = "kernel " + kernel.name + ": " +
                        (kernel.why_not.empty() ? "can be split" : "runs whole on one device: " + kernel.why_not) + "\n";
+    if (!kernel.why_not.empty()) return text;
     std::vector<std::string> names;
     for (const ArgumentDescription &argument : kernel.arguments) names.push_back(argument.name);
     for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {

@@ -108,6 +108,16 @@ std::string joined(const Expression &expression, const std::vector<std::string> 
     return all;
 }
 
+/// Without operands that are this constant, which say nothing; but with one.
+Expression without(Expression expression, std::int64_t value) {
+    auto &operands = expression.operands;
+    const Operand last = operands.back();
+    std::erase_if(operands,
+                  [&](const Operand &operand) { return operand->kind == Kind::constant && operand->value == value; });
+    if (operands.empty()) operands.push_back(last);
+    return expression;
+}
+
 }  // namespace
 
 Operand constant(std::int64_t value, unsigned width) { return leaf(Kind::constant, width, value); }
@@ -163,8 +173,11 @@ std::string readable(const Expression &expression, const std::vector<std::string
         case Kind::counter: return "k" + std::to_string(expression.value);
         case Kind::unknown: return "?";
         case Kind::add:
-        case Kind::sum: return infix(" + ");
-        case Kind::mul: return joined(expression, arguments, "*");
+        case Kind::sum:
+            return without(expression, 0).operands.size() == 1
+                       ? joined(without(expression, 0), arguments, "")
+                       : "(" + joined(without(expression, 0), arguments, " + ") + ")";
+        case Kind::mul: return joined(without(expression, 1), arguments, "*");
         case Kind::udiv:
         case Kind::sdiv: return infix(" / ");
         case Kind::urem:
