@@ -25,7 +25,7 @@ with open(EXPECTED, encoding="utf-8") as file:
     expected = file.read()
 if said.returncode != 0 or said.stdout != expected:
     complaints.append(f"explain.cl: status {said.returncode}; it says\n{said.stdout}{said.stderr}instead of\n{expected}")
-for source, wanted in (("kernel void f(global int *a) { a[0] = b; }", "program.cl:1:41: error: use of undeclared identifier 'b'"),
+for source, wanted in (("kernel void f(global int *a) { a[0] = b; }", "program.cl:1:39: error: use of undeclared identifier 'b'"),
                        ("int nothing;", "no kernels")):
     with tempfile.NamedTemporaryFile("w", suffix=".cl") as file:
         file.write(source)
