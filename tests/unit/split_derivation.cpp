@@ -363,10 +363,11 @@ TEST_CASE(
                                    << launch.local[2] << " from " << part.begin[0] << " " << part.begin[1] << " "
                                    << part.begin[2] << " to " << part.end[0] << " " << part.end[1] << " " << part.end[2]
                                    << " n " << values.n << " m " << values.m << " u " << values.u);
-                    // Nothing is before the buffer.
-                    const auto contains = [](const Intervals &set, std::int64_t element) {
-                        if (element < 0) return true;
-                        const auto begin = static_cast<std::size_t>(element) * 4;
+                    // As addresses are computed; nothing is before the buffer.
+                    const auto first_byte = [](std::int64_t element) { return times(element, 4); };
+                    const auto contains = [&](const Intervals &set, std::int64_t element) {
+                        if (first_byte(element) < 0) return true;
+                        const auto begin = static_cast<std::size_t>(first_byte(element));
                         return set.contains(begin, begin + 4);
                     };
                     reads_known += accesses->at(0).reads_whole ? 0 : 1;
@@ -384,9 +385,9 @@ TEST_CASE(
                     sure += surely.empty() ? 0 : 1;
                     std::vector<Interval> really;
                     for (const std::int64_t element : trace.written) {
-                        if (element >= 0)
-                            really.push_back(
-                                {static_cast<std::size_t>(element) * 4, static_cast<std::size_t>(element) * 4 + 4});
+                        if (first_byte(element) < 0) continue;
+                        const auto begin = static_cast<std::size_t>(first_byte(element));
+                        really.push_back({begin, begin + 4});
                     }
                     if (!Intervals(really).contains(surely)) FAIL("bytes count as surely written that are not");
                 }
