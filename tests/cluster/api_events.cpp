@@ -274,6 +274,53 @@ TEST_CASE("while processes wait for an answer a thread can set the user event th
     }
 }
 
+TEST_CASE("the status of a user event that another thread sets ends for who asks again and again") {
+    const setup cl;
+    for (const cl_int status : {CL_COMPLETE, -5}) {
+        for (int round = 0; round < 5; ++round) {
+            const event_handle event = cl.user_event();
+            const cl_event gate = event;
+            cl_int set = CL_INVALID_EVENT;
+            std::thread setter([&] { set = clSetUserEventStatus(gate, status); });
+            cl_int seen = status_of(event);
+            while (seen > CL_COMPLETE) seen = status_of(event);
+            setter.join();
+            CL_OK(set);
+            CHECK(seen == status);
+            CHECK(status_of(event) == status);
+        }
+    }
+}
+
+TEST_CASE("a user event may be released by who waited for it while the thread that set it is in that call") {
+    const setup cl;
+    const buffer_handle buffer = cl.buffer(64);
+    std::atomic<bool> over = false;
+    // Others have the lock nearly always.
+    std::array<std::thread, 2> askers;
+    for (std::thread &asker : askers)
+        asker = std::thread([&] {
+            std::size_t size = 0;
+            while (!over) clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof size, &size, nullptr);
+        });
+    cl_int first_error = CL_SUCCESS;
+    for (int round = 0; round < 300; ++round) {
+        cl_int error = CL_SUCCESS;
+        const cl_event gate = clCreateUserEvent(cl.context, &error);
+        CL_OK(error);
+        std::thread setter([&] {
+            const cl_int code = clSetUserEventStatus(gate, CL_COMPLETE);
+            if (code != CL_SUCCESS) first_error = code;
+        });
+        CL_OK(clWaitForEvents(1, &gate));
+        CL_OK(clReleaseEvent(gate));
+        setter.join();
+    }
+    over = true;
+    for (std::thread &asker : askers) asker.join();
+    CL_OK(first_error);
+}
+
 TEST_CASE("a wait lasts, however many others begin and end meanwhile") {
     const setup cl;
     const queue_handle other = cl.out_of_order(cl.count() - 1);

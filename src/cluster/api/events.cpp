@@ -67,10 +67,14 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
         if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
 }
 
-/// The status now, the same in all processes.
+/// The status now, the same in all processes. A thread may have set a user event here, but not yet elsewhere: then it is open.
 cl_int agree_on_status(EventObject &event) {
-    if (event.is_user()) return event.status_here();
     if (event.agreed) return *event.agreed;
+    if (event.is_user()) {
+        const cl_int latest = -Exchange().least(-event.status_here());
+        if (latest <= CL_COMPLETE) event.agreed = latest;
+        return latest;
+    }
     const auto status = told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
     if (status == CL_COMPLETE) {
         const Unlocked unlocked;
@@ -146,17 +150,19 @@ cl_event create_user_event(cl_context context, cl_int *) {
 }
 
 void set_user_event_status(cl_event event, cl_int status) {
-    EventObject &object = event_of(event);
-    require(object.is_user(), CL_INVALID_EVENT, "the event is no user event");
+    // Who waits for it may release it as soon as it is set.
+    const Ref<EventObject> held(&event_of(event));
+    require(held->is_user(), CL_INVALID_EVENT, "the event is no user event");
     require(status <= CL_COMPLETE, CL_INVALID_VALUE, "the status is neither CL_COMPLETE nor negative");
-    if (status < 0) object.context->failed = true;
+    if (status < 0) held->context->failed = true;
     bool first = false;
     {
         const Unlocked unlocked;
-        first = object.ending->set(status);
+        first = held->ending->set(status);
     }
     require(first, CL_INVALID_OPERATION, "the status was set before");
-    --object.context->open_user_events;
+    --held->context->open_user_events;
+    if (held->creator == std::this_thread::get_id()) held->agreed = status;  // all make this call
 }
 
 void wait_for_events(cl_uint num_events, const cl_event *list) {
