@@ -317,7 +317,8 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
         check_range(kernel, *queue.device, dimensions, offset, global, local);
         return leave_out(queue);
     }
-    static std::vector<Access> accesses;
+    // Kept for its memory. Enqueueing may leave the lock.
+    static thread_local std::vector<Access> accesses;
     accesses.clear();
     bool of_one_context = true;
     for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
