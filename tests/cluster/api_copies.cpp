@@ -176,6 +176,52 @@ TEST_CASE("what is mapped is memory for copies of other buffers") {
     check_equal(read(queue, buffer, 0, size), changed);
 }
 
+TEST_CASE("what is mapped is there for other buffers' copies until these have ended, whatever device unmaps it") {
+    const setup cl;
+    constexpr std::size_t size = 34 * MiB;  // of memory that is given back to the system at once
+    const std::size_t count = cl.count();
+    for (const bool reads : {false, true}) {
+        for (std::size_t i = 0; i < count; ++i) {
+            CAPTURE(reads);
+            CAPTURE(i);
+            const cl_command_queue maps = cl.queues[i];
+            const cl_command_queue copies = cl.queues[(i + 1) % count];
+            const cl_command_queue unmaps = cl.queues[(i + 2) % count];
+            const buffer_handle other = cl.buffer(size);
+            const buffer_handle result = cl.buffer(size);
+            const bytes data = pattern(i, 1000);
+            buffer_handle buffer = cl.buffer(size);
+            write(maps, reads ? other : buffer, size - 1000, data);
+            const event_handle go = cl.user_event();
+            const cl_event gate = go;
+            event_handle mapped;
+            event_handle copied;
+            event_handle unmapped;
+            cl_int code = CL_SUCCESS;
+            void *const memory =
+                clEnqueueMapBuffer(maps, buffer, CL_FALSE, reads ? CL_MAP_WRITE_INVALIDATE_REGION : CL_MAP_READ, 0,
+                                   size, 0, nullptr, mapped.out(), &code);
+            CL_OK(code);
+            const std::array<cl_event, 2> waits = {mapped, gate};
+            if (reads)
+                CL_OK(clEnqueueReadBuffer(copies, other, CL_FALSE, 0, size, memory, 2, waits.data(), copied.out()));
+            else
+                CL_OK(clEnqueueWriteBuffer(copies, result, CL_FALSE, 0, size, memory, 2, waits.data(), copied.out()));
+            const cl_event wait = copied;
+            CL_OK(clEnqueueUnmapMemObject(unmaps, buffer, memory, 1, &wait, unmapped.out()));
+            if (reads) {
+                const cl_event after = unmapped;
+                CL_OK(clEnqueueCopyBuffer(unmaps, buffer, result, 0, 0, size, 1, &after, nullptr));
+            }
+            buffer = buffer_handle();
+            for (const queue_handle &queue : cl.queues) CL_OK(clFlush(queue));
+            CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+            for (const queue_handle &queue : cl.queues) CL_OK(clFinish(queue));
+            check_equal(read(unmaps, result, size - 1000, 1000), data);
+        }
+    }
+}
+
 TEST_CASE("the times of a copy of any size are in order") {
     const setup cl;
     for (const std::size_t size : sizes) {

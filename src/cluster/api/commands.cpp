@@ -90,7 +90,8 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     check_alignment(queue, buffer);
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
-    Enqueued command{queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE};
+    Enqueued command = with_host_memory(
+        ptr, {queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE});
     executor().stage(command, ptr, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
@@ -112,7 +113,8 @@ void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, c
     if (is_left_out()) return leave_out(queue);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
     // Only the device's process needs the program's memory.
-    Enqueued command{queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true};
+    Enqueued command =
+        with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true});
     executor().stage(command, ptr, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
@@ -137,8 +139,8 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
     const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
     const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch, target.slice_pitch};
-    enqueue({queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits, result_in(host, executor().alone()),
-             blocking != CL_FALSE},
+    enqueue(with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits,
+                                   result_in(host, executor().alone()), blocking != CL_FALSE}),
             event, [&](Enqueued &command, const Waits &w) {
                 const bool packed = command.result.arrived != nullptr;
                 const std::array<std::size_t, 3> start{};
@@ -167,13 +169,13 @@ void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_hand
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
     if (is_left_out()) return leave_out(queue);
     const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
-    enqueue({queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true}, event,
-            [&](Enqueued &, const Waits &w) {
-                return clEnqueueWriteBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE,
-                                                buffer_origin, host_origin, region, buffer_row_pitch,
-                                                buffer_slice_pitch, host_row_pitch, host_slice_pitch, ptr, w.count,
-                                                w.events, w.event);
-            });
+    enqueue(
+        with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true}),
+        event, [&](Enqueued &, const Waits &w) {
+            return clEnqueueWriteBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
+                                            host_origin, region, buffer_row_pitch, buffer_slice_pitch, host_row_pitch,
+                                            host_slice_pitch, ptr, w.count, w.events, w.event);
+        });
 }
 
 // ---- Filling and copying -------------------------------------------------------------------------------------------
@@ -279,6 +281,15 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
         mapped.is_page_locked = true;
         executor().copies().add_page_locked(memory, mapped.end - mapped.begin);
     }
+    if (mapped.is_native) {
+        Space &space = *object.context->space(mapped.device_memory);
+        mapped.kept = std::make_shared<const Mem>(Mem::share(object.root().native(space)));
+    } else if (mapped.own != nullptr) {
+        mapped.kept = mapped.own;
+    } else {
+        mapped.kept = object.destruction;
+    }
+    mapped_memory().add(mapped);
     object.mappings.push_back(std::move(mapped));
     return memory;
 }
@@ -299,6 +310,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     mapped.device_memory = queue.device->memory;
     mapped.begin = offset;
     mapped.end = offset + size;
+    mapped.size = size;
     mapped.flags = flags;
     // The native runtime's memory, if it can be the one that the program is to get. Not where unmapping moves bytes, if
     // another device may be the one that unmaps; NVIDIA's driver (580) also ends a map whose contents nobody wants before
@@ -351,6 +363,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     check_context(queue, object);
     const Mapped mapped = std::move(*at);
     object.mappings.erase(at);
+    mapped_memory().remove(mapped);
     if (mapped.is_page_locked) executor().copies().remove_page_locked(mapped.memory);
 
     std::vector<Access> accesses;

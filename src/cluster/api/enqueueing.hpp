@@ -46,6 +46,12 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
 
 inline Executor &executor() { return World::get().executor(); }
 
+/// Such a command that reads into or writes from memory at `memory`. What is mapped there lives until it has ended.
+inline Enqueued with_host_memory(const void *memory, Enqueued &&command) {
+    command.kept = command.result.kept = mapped_memory().keeper_of(memory);
+    return std::move(command);
+}
+
 /// Enqueues a checked command, gives the program its event and, if it is blocking, waits for its result. `native` as in
 /// Executor::run(). Throws an Error as that does, or as wait_for_result().
 template <typename Native>

@@ -396,8 +396,9 @@ void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     check_device(queue, image);
     check_host_access(image, CL_MEM_HOST_WRITE_ONLY);
     const std::array accesses{image.whole(AccessMode::read)};
-    enqueue({queue, CL_COMMAND_READ_IMAGE, accesses, waits,
-             result_in(host_region(image, part, pitches, ptr), executor().alone()), blocking != CL_FALSE},
+    enqueue(with_host_memory(
+                ptr, {queue, CL_COMMAND_READ_IMAGE, accesses, waits,
+                      result_in(host_region(image, part, pitches, ptr), executor().alone()), blocking != CL_FALSE}),
             event, [&](Enqueued &command, const Waits &w) {
                 return read_part(queue, image, part, pitches, ptr, command.result, w);
             });
@@ -417,8 +418,8 @@ void enqueue_write_image(cl_command_queue queue_handle, cl_mem image_handle, cl_
     check_host_access(image, CL_MEM_HOST_READ_ONLY);
     const std::array accesses{written(image, part)};
     // Only the device's process needs the program's memory.
-    enqueue({queue, CL_COMMAND_WRITE_IMAGE, accesses, waits, {}, blocking != CL_FALSE, true}, event,
-            [&](Enqueued &, const Waits &w) {
+    enqueue(with_host_memory(ptr, {queue, CL_COMMAND_WRITE_IMAGE, accesses, waits, {}, blocking != CL_FALSE, true}),
+            event, [&](Enqueued &, const Waits &w) {
                 return clEnqueueWriteImage(queue.native.get(), image.native(*queue.space), CL_FALSE, part.origin.data(),
                                            part.region.data(), pitches.row, pitches.native_slice(image.type), ptr,
                                            w.count, w.events, w.event);
@@ -537,6 +538,8 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
         mapped.own = own_memory(bytes_of(image, part));
         mapped.memory = mapped.own.get();
     }
+    mapped.size = (part.region[2] - 1) * mapped.pitches.slice + (part.region[1] - 1) * mapped.pitches.row +
+                  part.region[0] * image.element_size;
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     std::vector<Access> accesses;
     Result result;

@@ -364,6 +364,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         }
     }
     if (failed != nullptr) command.queue.context->failed = true;
+    if (native_event_ && command.kept != nullptr) keep_until(native_event_.get(), command.kept);
     if (native_ && decisions_ != nullptr) {
         keep_step(command, failed != nullptr);
         for (const Transfer &transfer : decisions_->write_backs) start(transfer);

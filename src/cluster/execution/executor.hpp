@@ -30,6 +30,8 @@ struct Enqueued {
     std::shared_ptr<std::byte[]> staging{};
     /// They go through such memory in blocks.
     bool in_blocks = false;
+    /// What keeps the program's memory that it uses until it has ended; null if that is the program's affair.
+    std::shared_ptr<const void> kept{};
 };
 
 /// How many commands were enqueued.
@@ -169,7 +171,8 @@ private:
     void submit(std::unique_ptr<Operation> operation, cl_event after);
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
-        const bool copied = command.staging != nullptr || command.in_blocks || is_tracked(command);
+        const bool copied =
+            command.staging != nullptr || command.in_blocks || command.kept != nullptr || is_tracked(command);
         return event_wanted || copied ||
                (decisions_ != nullptr &&
                 (!command.queue.in_order() || !decisions_->result.to.empty() || command.queue.context->is_careful()));

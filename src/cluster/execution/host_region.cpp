@@ -36,11 +36,11 @@ std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
     return {memory, [](std::byte *m) { operator delete[](m, alignment); }};
 }
 
-void keep_until(cl_event event, std::shared_ptr<std::byte[]> memory) {
-    auto *const keeper = new std::shared_ptr<std::byte[]>(std::move(memory));
+void keep_until(cl_event event, std::shared_ptr<const void> memory) {
+    auto *const keeper = new std::shared_ptr<const void>(std::move(memory));
     clSetEventCallback(
         event, CL_COMPLETE,
-        [](cl_event, cl_int, void *data) { delete static_cast<std::shared_ptr<std::byte[]> *>(data); }, keeper);
+        [](cl_event, cl_int, void *data) { delete static_cast<std::shared_ptr<const void> *>(data); }, keeper);
 }
 
 Result into_mapping(Result result, const MemObject &object, const Mapped &mapped) {

@@ -32,7 +32,7 @@ Result result_in(const HostRegion &host, bool alone);
 /// Aligned for any of OpenCL's types.
 std::shared_ptr<std::byte[]> own_memory(std::size_t size);
 /// Keeps the memory until the event has ended.
-void keep_until(cl_event event, std::shared_ptr<std::byte[]> memory);
+void keep_until(cl_event event, std::shared_ptr<const void> memory);
 
 /// The same, which keeps a mapping's memory until the bytes have come, and the program from being told that the object is
 /// gone: it may unmap and release before that.

@@ -14,6 +14,37 @@ void CL_CALLBACK release_destruction(cl_mem, void *held) {
 
 }  // namespace
 
+void MappedMemory::add(const Mapped &mapped) {
+    const auto *const begin = static_cast<const std::byte *>(mapped.memory);
+    if (ranges_.empty()) longest_ = 0;
+    longest_ = std::max(longest_, mapped.size);
+    ranges_.emplace(begin, Range{begin + mapped.size, mapped.kept});
+}
+
+void MappedMemory::remove(const Mapped &mapped) {
+    const auto *const begin = static_cast<const std::byte *>(mapped.memory);
+    for (auto at = ranges_.lower_bound(begin); at != ranges_.end() && at->first == begin; ++at) {
+        if (at->second.end != begin + mapped.size) continue;
+        ranges_.erase(at);
+        return;
+    }
+}
+
+std::shared_ptr<const void> MappedMemory::keeper_of(const void *address) const {
+    if (ranges_.empty()) return nullptr;
+    const auto *const wanted = static_cast<const std::byte *>(address);
+    const auto place = reinterpret_cast<std::uintptr_t>(address);
+    const auto *const from = reinterpret_cast<const std::byte *>(place - std::min(place, longest_));
+    for (auto at = ranges_.lower_bound(from); at != ranges_.end() && at->first <= wanted; ++at)
+        if (wanted < at->second.end) return at->second.kept;
+    return nullptr;
+}
+
+MappedMemory &mapped_memory() {
+    static auto &all = *new MappedMemory;
+    return all;
+}
+
 MemObject::MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in)
     : context(&context_in), flags(flags_in), size(size_in) {
     argument_objects().emplace(handle(), Kind::memory);
@@ -21,6 +52,10 @@ MemObject::MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size
 
 MemObject::~MemObject() {
     argument_objects().erase(handle());
+    for (Mapped &mapped : mappings) {
+        mapped_memory().remove(mapped);
+        mapped.kept = nullptr;
+    }
     if (home_ != Home::none) ++version_of_homes;
     if (keeper != nullptr) keeper->forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,7 +25,9 @@ struct Mapped {
     [[nodiscard]] bool is_written() const { return (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0; }
     bool is_native = false;            ///< by the native runtime of this process
     bool is_page_locked = false;       ///< HostCopies knows of it
+    std::size_t size = 0;              ///< bytes of the program's memory, with gaps
     std::shared_ptr<std::byte[]> own;  ///< the memory, unless it is the program's or native
+    std::shared_ptr<const void> kept;  ///< while somebody holds it, the memory is there
     std::shared_ptr<Ending> landed;    ///< when the contents are there and passed on
     AccessMode mode_of_writing = AccessMode::write;
     // Of an image:
@@ -32,6 +35,25 @@ struct Mapped {
     std::array<std::size_t, 3> region{};
     Pitches pitches;
 };
+
+/// What the program has mapped, by addresses. Other commands may use it, too; they end before the mapping does, but another
+/// process may be the one that knows of both. Under the lock.
+class MappedMemory {
+public:
+    void add(const Mapped &mapped);
+    void remove(const Mapped &mapped);
+    /// What keeps the memory at an address; null if nothing is mapped there.
+    [[nodiscard]] std::shared_ptr<const void> keeper_of(const void *address) const;
+
+private:
+    struct Range {
+        const std::byte *end;
+        std::shared_ptr<const void> kept;
+    };
+    std::multimap<const std::byte *, Range> ranges_;
+    std::size_t longest_ = 0;
+};
+MappedMemory &mapped_memory();
 
 /// Where buffers are attached (CL/cl_ext_attach.h).
 enum class Home : std::uint8_t {
