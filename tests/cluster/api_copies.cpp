@@ -1,5 +1,6 @@
 // Copies between devices and the program's memory: when they return, in which order they touch that memory, what their ends
 // promise.
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -103,6 +104,45 @@ TEST_CASE("copies of boxes and of ranges touch the same memory in the order of t
         CL_OK(clFinish(queue));
         check_equal(found, two);
         check_equal(memory, two);
+    }
+}
+
+TEST_CASE("reads into memory with gaps and other copies touch that memory in the order of their queue") {
+    const setup cl;
+    constexpr std::size_t width = 1024;
+    constexpr std::size_t rows = 4096;
+    constexpr std::size_t pitch = 2 * width;
+    constexpr std::array<std::size_t, 3> origin{};
+    constexpr std::array<std::size_t, 3> region{width, rows, 1};
+    const bytes one = pattern(1, width * rows);
+    const bytes two = pattern(2, width);
+    for (const queue_handle &queue : cl.queues) {
+        const buffer_handle large = cl.buffer(width * rows);
+        const buffer_handle small = cl.buffer(width);
+        const buffer_handle copy = cl.buffer(pitch * rows);
+        write(queue, large, 0, one);
+        write(queue, small, 0, two);
+        for (int round = 0; round < 3; ++round) {
+            bytes memory(pitch * rows, 9);
+            const auto read_box = [&] {
+                CL_OK(clEnqueueReadBufferRect(queue, large, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0,
+                                              pitch, 0, memory.data(), 0, nullptr, nullptr));
+            };
+            bytes wanted(pitch * rows, 9);
+            for (std::size_t y = 0; y < rows; ++y)
+                std::copy_n(one.begin() + static_cast<std::ptrdiff_t>(y * width), width,
+                            wanted.begin() + static_cast<std::ptrdiff_t>(y * pitch));
+            read_box();
+            enqueue_write(queue, copy, memory);
+            CL_OK(clFinish(queue));
+            check_equal(memory, wanted);
+            check_equal(read(queue, copy, 0, wanted.size()), wanted);
+            read_box();
+            unsigned char *const last_row = memory.data() + (rows - 1) * pitch;
+            CL_OK(clEnqueueReadBuffer(queue, small, CL_FALSE, 0, width, last_row, 0, nullptr, nullptr));
+            CL_OK(clFinish(queue));
+            check_equal(bytes(last_row, last_row + width), two);
+        }
     }
 }
 

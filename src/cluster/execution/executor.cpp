@@ -218,7 +218,9 @@ void Executor::prepare(const Enqueued &command) {
     for (EventObject *const event : command.wait_list)
         if (event->agreed != CL_COMPLETE) waits_.push_back(native_in(*event, space));
     wait_natively(command.behind, space);
-    const bool uses_host_memory = command.reads_host_memory || (copies_possible_ && command.result.size > 0);
+    // What came before to the same memory must not come later.
+    const bool uses_host_memory = command.reads_host_memory || (copies_possible_ && command.result.size > 0) ||
+                                  is_expected(command.result.memory());
     if (uses_host_memory && promises()) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
@@ -266,21 +268,27 @@ Promise Executor::promise(const Enqueued &command, Promise own) {
     return promise_of_next(queue, place_of(command), std::move(own), std::span<const Promise>(promised_), join);
 }
 
-// Returns whether other results are on their way to that memory.
-bool Executor::keep_open(const std::byte *data, std::size_t size, const std::shared_ptr<Ending> &landed) {
+// Whether results are on their way to that memory.
+bool Executor::is_expected(std::span<const std::byte> memory) const {
+    if (memory.empty() || landings_.empty()) return false;
+    const std::byte *const begin = memory.data();
+    const auto first = reinterpret_cast<std::uintptr_t>(begin);
+    const auto from = reinterpret_cast<const std::byte *>(first - std::min(first, longest_landing_));
+    for (auto at = landings_.lower_bound(from); at != landings_.end() && at->first < begin + memory.size(); ++at)
+        if (at->second.end > begin && !at->second.landed->over()) return true;
+    return false;
+}
+
+// Returns whether others are.
+bool Executor::keep_open(std::span<const std::byte> memory, const std::shared_ptr<Ending> &landed) {
     if (landings_.size() >= tidy_landings_at_) {
         std::erase_if(landings_, [](const auto &entry) { return entry.second.landed->over(); });
         tidy_landings_at_ = std::max<std::size_t>(64, 2 * landings_.size());
     }
     if (landings_.empty()) longest_landing_ = 0;
-    const std::byte *const end = data + size;
-    bool overlaps = false;
-    const auto first = reinterpret_cast<std::uintptr_t>(data);
-    const auto from = reinterpret_cast<const std::byte *>(first - std::min(first, longest_landing_));
-    for (auto at = landings_.lower_bound(from); at != landings_.end() && at->first < end; ++at)
-        overlaps = overlaps || (at->second.end > data && !at->second.landed->over());
-    longest_landing_ = std::max(longest_landing_, size);
-    landings_.emplace(data, Landing{end, landed});
+    const bool overlaps = is_expected(memory);
+    longest_landing_ = std::max(longest_landing_, memory.size());
+    landings_.emplace(memory.data(), Landing{memory.data() + memory.size(), landed});
     return overlaps;
 }
 
@@ -339,9 +347,9 @@ void Executor::decide(const Enqueued &command) {
 }
 
 Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
-    const bool lands = native_ && command.staging != nullptr && command.result.size > 0;
     const bool passes_result =
-        lands || (decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
+        lands(command) ||
+        (decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
     if (!native_) {
         for (const Transfer &transfer : decisions_->write_backs) start(transfer);
         if (!passes_result && !event_wanted && adds_nothing(command)) return {};
@@ -391,7 +399,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         event->space = command.queue.space;
     }
     if (passes_result) {
-        const bool arrives = lands || decisions_->result.from;
+        const bool arrives = lands(command) || decisions_->result.from;
         const auto earlier = arrives ? promised_before(command).landed : nullptr;
         own.landed = pass_result(command, *event, earlier);
         if (arrives) own.incoming = own.landed;
@@ -420,13 +428,12 @@ void Executor::keep_step(const Enqueued &command, bool failed) {
 std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &event,
                                               const std::shared_ptr<Ending> &earlier) {
     const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
-    const bool lands = native_ && command.staging != nullptr;
     const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
     const bool by_caller = command.blocking && failed == nullptr;
     // Another result may still be on its way to the same memory; the later one must not overtake it.
-    const bool overlaps = (lands || relay.from) && keep_open(command.result.data, command.result.size, event.ending);
+    const bool overlaps = (lands(command) || relay.from) && keep_open(command.result.memory(), event.ending);
     const std::shared_ptr<Ending> after = overlaps ? earlier : nullptr;
-    if (lands) {
+    if (native_ && command.staging != nullptr) {
         std::byte *const target = std::exchange(command.result.data, command.staging.get());
         command.result.arrived = [target, size = command.result.size, memory = std::move(command.staging)] {
             std::memcpy(target, memory.get(), size);

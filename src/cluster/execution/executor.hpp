@@ -167,7 +167,8 @@ private:
     }
     [[nodiscard]] Promise promised_before(const Enqueued &command) const;
     void wait_natively(const std::shared_ptr<Ending> &ending, Space &space);
-    bool keep_open(const std::byte *data, std::size_t size, const std::shared_ptr<Ending> &landed);
+    [[nodiscard]] bool is_expected(std::span<const std::byte> memory) const;
+    bool keep_open(std::span<const std::byte> memory, const std::shared_ptr<Ending> &landed);
     void submit(std::unique_ptr<Operation> operation, cl_event after);
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
@@ -181,6 +182,10 @@ private:
     [[nodiscard]] bool is_tracked(const Enqueued &command) const {
         return copies_possible_ && command.staging == nullptr && command.result.size > 0 &&
                !copies_.is_page_locked(command.result.data, command.result.size);
+    }
+    /// Its result is in the program's memory later than its native command has ended.
+    [[nodiscard]] bool lands(const Enqueued &command) const {
+        return native_ && command.result.size > 0 && (command.staging != nullptr || command.result.arrived != nullptr);
     }
     /// Whether ends may promise something.
     [[nodiscard]] bool promises() const { return copies_possible_ || !alone(); }

@@ -21,13 +21,15 @@ bool boxes_overlap(const std::array<std::size_t, 3> &origin_a, const std::array<
 Result result_in(const HostRegion &host, bool alone) {
     if (alone || !host.has_gaps()) return {host.begin, host.size(), {}};
     std::shared_ptr<std::byte[]> packed = own_memory(host.size());
-    std::byte *const from = packed.get();
-    return {from, host.size(), [host, packed = std::move(packed)] {
-                const std::byte *row = packed.get();
-                for (std::size_t z = 0; z < host.region[2]; ++z)
-                    for (std::size_t y = 0; y < host.region[1]; ++y, row += host.region[0])
-                        std::memcpy(host.begin + z * host.slice_pitch + y * host.row_pitch, row, host.region[0]);
-            }};
+    Result result{packed.get(), host.size(), {}};
+    result.target = {host.begin, host.size_with_gaps()};
+    result.arrived = [host, packed = std::move(packed)] {
+        const std::byte *row = packed.get();
+        for (std::size_t z = 0; z < host.region[2]; ++z)
+            for (std::size_t y = 0; y < host.region[1]; ++y, row += host.region[0])
+                std::memcpy(host.begin + z * host.slice_pitch + y * host.row_pitch, row, host.region[0]);
+    };
+    return result;
 }
 
 std::shared_ptr<std::byte[]> own_memory(std::size_t size) {

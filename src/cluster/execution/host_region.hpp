@@ -19,6 +19,9 @@ struct HostRegion {
 
     [[nodiscard]] std::size_t size() const { return region[0] * region[1] * region[2]; }
     [[nodiscard]] bool has_gaps() const;
+    [[nodiscard]] std::size_t size_with_gaps() const {
+        return (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
+    }
 };
 
 /// Whether two boxes have a place in common.

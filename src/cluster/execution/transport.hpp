@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "cluster/objects/ending.hpp"
 #include "cluster/schedule/schedule.hpp"
@@ -51,6 +52,9 @@ struct Result {
     std::size_t size = 0;
     std::function<void()> arrived;       ///< called when all bytes are there, before the event ends; may be empty
     std::shared_ptr<const void> kept{};  ///< the memory, where it is needed
+    std::span<std::byte> target{};       ///< the program's memory that `arrived` brings them to; else that is `data`
+
+    [[nodiscard]] std::span<std::byte> memory() const { return target.empty() ? std::span(data, size) : target; }
 };
 
 /// Makes the operations by which messages go and come. Both ends know what a message is, and name it alike. Each operation
