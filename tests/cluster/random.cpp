@@ -387,7 +387,7 @@ private:
     }
 
     void step() {
-        switch (any(fails_ ? 18 : 16)) {
+        switch (any(fails_ ? 19 : 17)) {
             case 0:
             case 1: return write();
             case 2:
@@ -404,6 +404,7 @@ private:
             case 13: return copy_and_free();
             case 14: return run_every_third();
             case 15: return attach();
+            case 16: return read_box_and_pass_on();
             default: return fail();
         }
     }
@@ -615,6 +616,73 @@ private:
                     return clEnqueueWriteBufferRect(q, memory_[r.memory].handle, CL_FALSE, origin.data(), zero.data(),
                                                     region.data(), pitch, 0, width, 0, data.data(), n, w, e);
                 });
+    }
+
+    /// Rows come to memory with gaps and go on from there, in an order that events give; the memory is the program's, or what is
+    /// mapped of another buffer, which then has them.
+    void read_box_and_pass_on() {
+        const range r = any_range();
+        std::size_t width = 1 + any(std::min<std::size_t>(r.size, 50));
+        const std::size_t pitch = width + any(20);
+        std::size_t rows = std::min<std::size_t>((r.size - width) / pitch + 1, 20);
+        if (nvidia_) {
+            // As in write_box().
+            const std::size_t first_row = r.begin / pitch;
+            const std::size_t whole_rows = memory_[r.memory].size / pitch;
+            if (whole_rows <= first_row) return;
+            width = std::min(width, pitch - r.begin % pitch);
+            rows = std::min(rows, whole_rows - first_row);
+        }
+        const range box{r.memory, r.begin, (rows - 1) * pitch + width};
+        const std::size_t host_pitch = width + any(20);
+        bytes wanted(rows * host_pitch);
+        for (std::size_t y = 0; y < rows; ++y)
+            std::copy_n(model(box) + y * pitch, width, wanted.begin() + static_cast<std::ptrdiff_t>(y * host_pitch));
+        bytes &own = kept(bytes(wanted.size()));
+        unsigned char *memory = own.data();
+        // Stands for the memory in what commands use.
+        const access host{1000 + host_.size(), 0, wanted.size(), true};
+        cl_mem mapped = nullptr;
+        if (one_in(2)) {
+            cl_int code = CL_SUCCESS;
+            mapped = clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, own.size(), own.data(), &code);
+            check(code, "clCreateBuffer");
+            enqueue("map of a buffer that rows come to", {host},
+                    [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                        memory = static_cast<unsigned char *>(clEnqueueMapBuffer(
+                            q, mapped, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0, own.size(), n, w, e, &code));
+                        return code;
+                    });
+        }
+        const std::array<std::size_t, 3> origin = {box.begin % pitch, box.begin / pitch, 0};
+        const std::array<std::size_t, 3> zero = {0, 0, 0};
+        const std::array<std::size_t, 3> region = {width, rows, 1};
+        enqueue("read of rows of " + text(box), {use(box, false), host},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueReadBufferRect(q, memory_[r.memory].handle, CL_FALSE, origin.data(), zero.data(),
+                                                   region.data(), pitch, 0, host_pitch, 0, memory, n, w, e);
+                });
+        range to = any_range();
+        to.size = std::min(to.size, wanted.size());
+        std::copy_n(wanted.begin(), to.size, model(to));
+        enqueue("write of these rows to " + text(to), {use(to, true), host},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueWriteBuffer(q, memory_[to.memory].handle, CL_FALSE, to.begin, to.size, memory, n, w,
+                                                e);
+                });
+        if (mapped == nullptr) return;
+        enqueue("unmap", {host}, [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+            return clEnqueueUnmapMemObject(q, mapped, memory, n, w, e);
+        });
+        range copied = any_range();
+        copied.size = std::min(copied.size, wanted.size());
+        std::copy_n(wanted.begin(), copied.size, model(copied));
+        enqueue("copy of the buffer that they came to, to " + text(copied), {use(copied, true), host},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueCopyBuffer(q, mapped, memory_[copied.memory].handle, 0, copied.begin, copied.size,
+                                               n, w, e);
+                });
+        check(clReleaseMemObject(mapped), "clReleaseMemObject");
     }
 
     void map() {
