@@ -216,40 +216,46 @@ TEST_CASE("what is mapped is memory for copies of other buffers") {
     check_equal(read(queue, buffer, 0, size), changed);
 }
 
-TEST_CASE("what is mapped is there for other buffers' copies until these have ended, whatever device unmaps it") {
+TEST_CASE("what is mapped is there until the mapping and other buffers' copies have ended, whatever device unmaps it") {
     const setup cl;
     constexpr std::size_t size = 34 * MiB;  // of memory that is given back to the system at once
     const std::size_t count = cl.count();
-    for (const bool reads : {false, true}) {
-        for (std::size_t i = 0; i < count; ++i) {
-            CAPTURE(reads);
+    enum class use { reads, writes, none };
+    for (const use kind : {use::reads, use::writes, use::none}) {
+        const bool reads = kind == use::reads;
+        const bool fills = kind != use::writes;
+        for (std::size_t i = 0; i < 2 * count; ++i) {
+            CAPTURE(static_cast<int>(kind));
             CAPTURE(i);
-            const cl_command_queue maps = cl.queues[i];
+            const cl_command_queue maps = cl.queues[i % count];
             const cl_command_queue copies = cl.queues[(i + 1) % count];
-            const cl_command_queue unmaps = cl.queues[(i + 2) % count];
+            const cl_command_queue unmaps = cl.queues[(i + (i < count ? 1 : 2)) % count];
             const buffer_handle other = cl.buffer(size);
             const buffer_handle result = cl.buffer(size);
             const bytes data = pattern(i, 1000);
             buffer_handle buffer = cl.buffer(size);
-            write(maps, reads ? other : buffer, size - 1000, data);
+            if (kind != use::none) write(maps, reads ? other : buffer, size - 1000, data);
             const event_handle go = cl.user_event();
             const cl_event gate = go;
             event_handle mapped;
             event_handle copied;
             event_handle unmapped;
             cl_int code = CL_SUCCESS;
-            void *const memory =
-                clEnqueueMapBuffer(maps, buffer, CL_FALSE, reads ? CL_MAP_WRITE_INVALIDATE_REGION : CL_MAP_READ, 0,
-                                   size, 0, nullptr, mapped.out(), &code);
+            void *const memory = clEnqueueMapBuffer(maps, buffer, kind == use::none,
+                                                    fills ? CL_MAP_WRITE_INVALIDATE_REGION : CL_MAP_READ, 0, size, 0,
+                                                    nullptr, mapped.out(), &code);
             CL_OK(code);
             const std::array<cl_event, 2> waits = {mapped, gate};
-            if (reads)
+            if (kind == use::none) {
+                std::copy(data.begin(), data.end(), static_cast<unsigned char *>(memory) + size - 1000);
+                CL_OK(clEnqueueMarkerWithWaitList(copies, 2, waits.data(), copied.out()));
+            } else if (reads)
                 CL_OK(clEnqueueReadBuffer(copies, other, CL_FALSE, 0, size, memory, 2, waits.data(), copied.out()));
             else
                 CL_OK(clEnqueueWriteBuffer(copies, result, CL_FALSE, 0, size, memory, 2, waits.data(), copied.out()));
             const cl_event wait = copied;
             CL_OK(clEnqueueUnmapMemObject(unmaps, buffer, memory, 1, &wait, unmapped.out()));
-            if (reads) {
+            if (fills) {
                 const cl_event after = unmapped;
                 CL_OK(clEnqueueCopyBuffer(unmaps, buffer, result, 0, 0, size, 1, &after, nullptr));
             }

@@ -55,8 +55,10 @@ Result into_mapping(Result result, const MemObject &object, const Mapped &mapped
 
 cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped, const Waits &waits,
              HostCopies &copies) {
+    // A native mapping is another memory's.
+    const bool keeps = mapped.own != nullptr || mapped.is_native;
     cldist::Event own;
-    cl_event *const event = waits.event != nullptr || mapped.own == nullptr ? waits.event : own.out();
+    cl_event *const event = waits.event != nullptr || !keeps ? waits.event : own.out();
     cl_int code = CL_SUCCESS;
     if (!mapped.is_written())
         code = clEnqueueMarkerWithWaitList(queue.native.get(), waits.count, waits.events, event);
@@ -67,11 +69,11 @@ cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, c
     else
         code = clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
                                     mapped.end - mapped.begin, mapped.memory, waits.count, waits.events, event);
-    if (code != CL_SUCCESS || mapped.own == nullptr) return code;
-    if (mapped.is_page_locked)
+    if (code != CL_SUCCESS || !keeps) return code;
+    if (mapped.own != nullptr && mapped.is_page_locked)
         copies.keep_until(cldist::Event::share(*event), mapped.own);
     else
-        keep_until(*event, mapped.own);
+        keep_until(*event, mapped.kept);
     return code;
 }
 
