@@ -384,10 +384,20 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     Enqueued command{queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits};
     command.reads_host_memory = mapped.is_written();
     command.behind = mapped.landed;
-    enqueue(std::move(command), event, [&](Enqueued &, const Waits &w) {
+    const std::size_t size = mapped.end - mapped.begin;
+    // Some drivers' writes from ordinary memory wait in the call.
+    if (mapped.is_written() && !mapped.is_page_locked && !object.is_image())
+        executor().stage(command, mapped.memory, size);
+    enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
         if (mapped.is_native && same_memory)
             return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
+        if (enqueued.staging != nullptr || enqueued.in_blocks) {
+            const cl_int code = executor().write(enqueued, {native, object.origin + mapped.begin, size},
+                                                 static_cast<const std::byte *>(mapped.memory), w);
+            if (code == CL_SUCCESS) keep_until(*w.event, mapped.kept);
+            return code;
+        }
         return unmap(queue, object, native, mapped, w, executor().copies());
     });
 }
