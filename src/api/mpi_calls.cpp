@@ -494,6 +494,17 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mess
 }
 
 #ifdef MPICH_VERSION
+// MPICH (4.0) takes and leaves no lock any more once MPI_Finalize has begun, before it frees the attributes of MPI_COMM_SELF, which end
+// the library elsewhere: an MPI call of another thread just then leaves the lock it had taken, and MPI_Finalize ends the program.
+int MPI_Finalize() {
+    try {
+        Runtime::finish();
+    } catch (const Error &error) {
+        log_error("MPI_Finalize: {}", error.what());
+    }
+    return PMPI_Finalize();
+}
+
 int MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
     if (!StandInRequest::any()) return PMPI_Waitall(count, array_of_requests, array_of_statuses);
     return waitall_without_null(count, array_of_requests, array_of_statuses);
