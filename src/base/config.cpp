@@ -47,6 +47,8 @@ constexpr std::array<std::pair<const char *, RemoteType>, 4> remote_type_names{
      {"cpu", RemoteType::cpu},
      {"gpu", RemoteType::gpu},
      {"accelerator", RemoteType::accelerator}}};
+constexpr std::array<std::pair<const char *, HostMode>, 2> host_mode_names{
+    {{"replicated", HostMode::replicated}, {"central", HostMode::central}}};
 constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{
     {{"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}}};
 
@@ -85,6 +87,7 @@ std::string parse(std::string_view text, HostCopies &value) {
 std::string parse(std::string_view text, RemoteType &value) {
     return parse_name<RemoteType>(text, value, remote_type_names);
 }
+std::string parse(std::string_view text, HostMode &value) { return parse_name<HostMode>(text, value, host_mode_names); }
 std::string parse(std::string_view text, LogLevel &value) { return parse_name<LogLevel>(text, value, log_names); }
 
 std::string parse(std::string_view text, std::string &value) {
@@ -134,6 +137,7 @@ std::string text_of(Attach value) { return text_of<Attach>(value, attach_names);
 std::string text_of(DeviceMemories value) { return text_of<DeviceMemories>(value, device_memories_names); }
 std::string text_of(HostCopies value) { return text_of<HostCopies>(value, host_copies_names); }
 std::string text_of(RemoteType value) { return text_of<RemoteType>(value, remote_type_names); }
+std::string text_of(HostMode value) { return text_of<HostMode>(value, host_mode_names); }
 std::string text_of(OnError value) { return text_of<OnError>(value, on_error_names); }
 std::string text_of(Switch value) { return text_of<Switch>(value, switch_names); }
 std::string text_of(LogLevel value) { return text_of<LogLevel>(value, log_names); }

@@ -172,7 +172,7 @@ TEST_CASE("a difference is told in the order of the ranks") {
     CHECK(message("the end of the program", text) ==
           "rank 0's program ended after call 56, rank 3's call 57 is " + text);
     CHECK(difference_message({56, 57, 1}, 0, text, 3, text)
-              .ends_with("from several threads, whose order must not be left to chance."));
+              .ends_with("must not be left to chance; `cldist run --host central` runs the program in one process."));
     CHECK(message("", text) == "call 57 of rank 0 and rank 3, too long ago to be named");
     CHECK(message("", "", {4096, 8192}) ==
           "one of the calls 4097 to 8192 of rank 0 and rank 3, too long ago to be named");

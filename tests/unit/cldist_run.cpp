@@ -214,3 +214,29 @@ TEST_CASE("what keeps a program from its devices is said in one line, with what 
     // A driver that dies takes only the child with it; the program is left to meet it.
     CHECK(refusal_of({{}, "hung"}) == Refusal{"the OpenCL drivers were tried in a child process, which hung", 0});
 }
+
+TEST_CASE("--host with a host's kind says who runs the program, and else names machines") {
+    for (const char *const mode : {"central", "replicated"}) {
+        RunOptions options;
+        options.hosts = mode;
+        take_host_mode(options);
+        CHECK(options.host_mode == mode);
+        CHECK(options.hosts.empty());
+    }
+    for (const char *const hosts : {"a:2,b:2", "central:1", "central,b", ""}) {
+        RunOptions options;
+        options.hosts = hosts;
+        take_host_mode(options);
+        CHECK(options.host_mode.empty());
+        CHECK(options.hosts == hosts);
+    }
+}
+
+TEST_CASE("with a central host rank 0 runs the program, and the others cldist worker") {
+    RunOptions options;
+    options.program = {"./program", "argument"};
+    const Environment central{{"CLDIST_HOST_MODE", "central"}};
+    CHECK(rank_program(options, central, 0, "/bin/cldist") == options.program);
+    CHECK(rank_program(options, central, 1, "/bin/cldist") == std::vector<std::string>{"/bin/cldist", "worker"});
+    CHECK(rank_program(options, {}, 1, "/bin/cldist") == options.program);
+}

@@ -110,6 +110,7 @@ The one OpenCL platform that it finds has the devices of all of them.
   cldist run -n 4 ./program argument
   cldist run --host a,b --devices gpu ./program
   sbatch -N 2 --ntasks-per-node 4 --wrap "cldist run ./program"
+  cldist run --host central -n 4 ./program   only rank 0 runs it
   cldist run --simulate 1024:17 ./program    what rank 17 of 1024 would do, without them
 
 Each rank runs the whole program. Rank 0's standard output is shown; the end of the
@@ -218,6 +219,12 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
             ->check(check_simulation);
     for (const char *const other : {"-n", "--hostfile", "--host", "--mpirun-option"})
         simulate->excludes(run->get_option(other));
+    run->add_option(
+           "--host-mode", options.host_mode,
+           "Who runs PROGRAM: replicated, every process, or central, rank 0 alone, whose OpenCL calls the others "
+           "follow; --host central says the same; sets CLDIST_HOST_MODE")
+        ->check(CLI::IsMember({"replicated", "central"}))
+        ->excludes(simulate);
     run->add_option("--counts", options.counts,
                     "Append what each process sends and receives to this file (-: standard error); sets CLDIST_COUNTS")
         ->check(check_named);
@@ -357,6 +364,9 @@ int run_command(int argc, char **argv) {
     settings->footer(config_help);
     set_usage(settings, "");
 
+    // What `run` starts beside the program with a central host.
+    const CLI::App *const worker = app.add_subcommand("worker")->group("");
+
     // What doctor runs as its child processes.
     std::string question;
     DevicePlace place;
@@ -385,6 +395,7 @@ int run_command(int argc, char **argv) {
     }
     try {
         if (probe->parsed()) return question == "devices" ? list_devices() : run_probe(question, place);
+        if (worker->parsed()) return run_worker();
         if (settings->parsed()) return print_settings(environment_entries());
         if (devices->parsed()) return run_devices(devices_options);
         if (tune->parsed()) return run_tune(tune_options);

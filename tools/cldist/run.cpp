@@ -1,5 +1,6 @@
 #include "run.hpp"
 
+#include <CL/cl.h>
 #include <mpi.h>
 #include <poll.h>
 #include <sched.h>
@@ -231,8 +232,10 @@ int run_simulated(const RunOptions &options, const Environment &environment) {
 
 }  // namespace
 
-int run_job(const RunOptions &options) {
+int run_job(RunOptions options) {
+    take_host_mode(options);
     Environment environment = this_environment();
+    if (!options.host_mode.empty()) environment["CLDIST_HOST_MODE"] = options.host_mode;
     if (!options.counts.empty()) environment["CLDIST_COUNTS"] = options.counts;
     if (!options.simulate.empty()) {
         const int status = check_choice(environment, options.devices);
@@ -268,6 +271,25 @@ int run_job(const RunOptions &options) {
     return job_status(end.wait_status, end.stopped_by);
 }
 
+int run_worker() {
+    cl_platform_id platform = nullptr;
+    void *function = nullptr;
+    if (clGetPlatformIDs(1, &platform, nullptr) == CL_SUCCESS)
+        function = clGetExtensionFunctionAddressForPlatform(platform, "cldistFollowHost");
+    if (function == nullptr) {
+        std::fprintf(stderr,
+                     "cldist worker: the first OpenCL platform is not the cluster's; `cldist run --host-mode central` "
+                     "starts workers\n");
+        return 1;
+    }
+    const cl_int code = reinterpret_cast<cl_int(CL_API_CALL *)()>(function)();
+    if (code == CL_SUCCESS) return 0;
+    if (code == CL_INVALID_OPERATION)
+        std::fprintf(stderr,
+                     "cldist worker: this is no process but the first of a job with CLDIST_HOST_MODE=central\n");
+    return 1;
+}
+
 int run_devices(RunOptions options) {
     if (options.ranks == 0 && !on_other_hosts(options, this_environment())) options.ranks = 1;
     options.program = {fs::read_symlink("/proc/self/exe").string(), "probe", "devices"};
@@ -292,7 +314,7 @@ int run_rank(const RunOptions &options) {
         if (!share->processors.empty()) bind_to(share->processors);
     }
     Program program;
-    program.arguments = options.program;
+    program.arguments = rank_program(options, environment, place.rank, fs::read_symlink("/proc/self/exe").string());
     program.environment = rank_environment(environment, vendors(), options.devices, share ? &*share : nullptr);
     const RankReport report;
     program.environment["CLDIST_REPORT"] = report.path();
@@ -304,7 +326,7 @@ int run_rank(const RunOptions &options) {
     const ProgramEnd end = run_program(program);
     report.repeat();
     if (end.error != 0) {
-        const int status = say_not_started(options.program.front(), end.error);
+        const int status = say_not_started(program.arguments.front(), end.error);
         abort_job(environment, status);
         return status;
     }

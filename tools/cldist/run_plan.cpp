@@ -176,6 +176,18 @@ CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankP
     return share;
 }
 
+void take_host_mode(RunOptions &options) {
+    if (options.hosts != "central" && options.hosts != "replicated") return;
+    options.host_mode = options.hosts;
+    options.hosts.clear();
+}
+
+std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment, int rank,
+                                      const std::string &self) {
+    if (value_of(environment, "CLDIST_HOST_MODE") == "central" && rank != 0) return {self, "worker"};
+    return options.program;
+}
+
 Environment rank_environment(Environment environment, const std::string &vendors, const std::string &devices,
                              const CoreShare *share) {
     if (!environment.contains(native_icds)) {

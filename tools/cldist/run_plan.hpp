@@ -14,12 +14,13 @@ namespace cldist::tool {
 using Environment = std::map<std::string, std::string>;
 
 struct RunOptions {
-    int ranks = 0;         ///< 0: as many as the hosts or the allocation give
-    std::string hostfile;  ///< mpirun's, or empty
-    std::string hosts;     ///< "a:2,b", or empty
-    std::string devices;   ///< the value of CLDIST_DEVICES, or empty
-    std::string simulate;  ///< that of CLDIST_SIMULATE, or empty
-    std::string counts;    ///< that of CLDIST_COUNTS, or empty
+    int ranks = 0;          ///< 0: as many as the hosts or the allocation give
+    std::string hostfile;   ///< mpirun's, or empty
+    std::string hosts;      ///< "a:2,b", or empty
+    std::string devices;    ///< the value of CLDIST_DEVICES, or empty
+    std::string simulate;   ///< that of CLDIST_SIMULATE, or empty
+    std::string counts;     ///< that of CLDIST_COUNTS, or empty
+    std::string host_mode;  ///< that of CLDIST_HOST_MODE, or empty
     bool all_output = false;
     bool no_bind = false;
     bool look = false;  ///< of a rank: it looks whether its host has what was asked for
@@ -79,6 +80,13 @@ struct CoreShare {
 /// The time of how many processors, at least one, a control group has by `quota` and `period` ("max", -1 or nothing: no
 /// limit).
 [[nodiscard]] int processors_by_quota(const std::string &quota, const std::string &period);
+
+/// `--host central` and `--host replicated` say who runs the program; a machine of that name is `central:1`.
+void take_host_mode(RunOptions &options);
+
+/// What a rank runs: the program, or, where that runs on rank 0 alone, what follows its calls; `self` is the path of cldist.
+[[nodiscard]] std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment, int rank,
+                                                    const std::string &self);
 
 /// What the program gets: the cluster's platform alone, the one in the folder `vendors`, which gets the list of the
 /// drivers that would have been loaded; and its `share`, if that is known.

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "cluster/objects/errors.hpp"
+#include "cluster/objects/object.hpp"
 
 namespace cldist::cluster {
 
-/// Where an answer goes: the last three arguments of every clGet…Info.
+/// Where an answer goes: the last three arguments of every clGet…Info. Where this process follows another one's calls there
+/// is nobody who wants it.
 struct Answer {
     std::size_t size;
     void *value;
@@ -19,7 +21,7 @@ struct Answer {
     void bytes(const void *data, std::size_t bytes) const {
         if (value != nullptr) {
             if (size < bytes) fail(CL_INVALID_VALUE, "param_value_size is {}, but the value has {} bytes", size, bytes);
-            if (bytes > 0) std::memcpy(value, data, bytes);
+            if (bytes > 0 && objects_by_number == nullptr) std::memcpy(value, data, bytes);
         }
         if (size_ret != nullptr) *size_ret = bytes;
     }

@@ -3,6 +3,7 @@
 
 #include "cluster/objects/errors.hpp"
 #include "cluster/objects/memory.hpp"
+#include "cluster/objects/packing.hpp"
 #include "cluster/objects/queue.hpp"
 
 namespace cldist::cluster {
@@ -26,6 +27,17 @@ cl_mem_flags inherited_flags(const MemObject &parent, cl_mem_flags flags);
 cl_mem_flags with_device_access(cl_mem_flags flags);
 /// Throws an Error with CL_INVALID_OPERATION if no device has.
 void check_some_device_has_images(const ContextObject &context);
+
+/// How a new memory object is made natively in this process.
+struct GivenContents {
+    cl_mem_flags flags;
+    void *host_ptr;
+    bool made_at_once;  ///< it has the contents that the program gives, `host_ptr`
+    Blob bytes;         ///< where these are if they came from a central host
+};
+/// Of an object with these flags, and the `size` bytes at `host_ptr`, which may be null. With a central host these go to one
+/// process, from where others get them. Called by all; throws an Error.
+GivenContents given_contents(const ContextObject &context, cl_mem_flags flags, void *host_ptr, std::size_t size);
 
 /// Throws an Error unless map flags go together and the object allows the host that access.
 void check_map_flags(const MemObject &object, cl_map_flags flags);

@@ -90,12 +90,13 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     check_alignment(queue, buffer);
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
-    Enqueued command = with_host_memory(
-        ptr, {queue, CL_COMMAND_READ_BUFFER, accesses, waits, {at(ptr, 0), size, {}}, blocking != CL_FALSE});
+    Enqueued command =
+        with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER, accesses, waits,
+                               executor().result_in(plain_region(ptr, size), queue), blocking != CL_FALSE});
     executor().stage(command, ptr, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
-        return executor().read(enqueued, range, at(ptr, 0), w);
+        return executor().read(enqueued, range, enqueued.result.data, w);
     });
 }
 
@@ -115,10 +116,12 @@ void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, c
     // Only the device's process needs the program's memory.
     Enqueued command =
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true});
+    command.source = plain_region(ptr, size);
     executor().stage(command, ptr, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
-        return executor().write(enqueued, range, static_cast<const std::byte *>(ptr), w);
+        const void *const from = enqueued.brought != nullptr ? enqueued.brought.get() : ptr;
+        return executor().write(enqueued, range, static_cast<const std::byte *>(from), w);
     });
 }
 
@@ -140,9 +143,9 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
     const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
     const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch, target.slice_pitch};
     enqueue(with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits,
-                                   result_in(host, executor().alone()), blocking != CL_FALSE}),
+                                   executor().result_in(host, queue), blocking != CL_FALSE}),
             event, [&](Enqueued &command, const Waits &w) {
-                const bool packed = command.result.arrived != nullptr;
+                const bool packed = command.result.packed;
                 const std::array<std::size_t, 3> start{};
                 return clEnqueueReadBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
                                                packed ? start.data() : host_origin, region, buffer_row_pitch,
@@ -161,7 +164,7 @@ void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_hand
     MemObject &buffer = memory_of(buffer_handle);
     check_context(queue, buffer);
     const Box target = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
-    Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
+    const Box source = Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
     check_box(buffer, target);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
@@ -169,13 +172,19 @@ void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_hand
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
     if (is_left_out()) return leave_out(queue, CL_COMMAND_WRITE_BUFFER_RECT, event);
     const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
-    enqueue(
-        with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true}),
-        event, [&](Enqueued &, const Waits &w) {
-            return clEnqueueWriteBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
-                                            host_origin, region, buffer_row_pitch, buffer_slice_pitch, host_row_pitch,
-                                            host_slice_pitch, ptr, w.count, w.events, w.event);
-        });
+    Enqueued write =
+        with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true});
+    write.source = HostRegion{const_cast<std::byte *>(at(ptr, source.begin())), source.region, source.row_pitch,
+                              source.slice_pitch};
+    enqueue(std::move(write), event, [&](Enqueued &command, const Waits &w) {
+        const bool brought = command.brought != nullptr;
+        const std::array<std::size_t, 3> start{};
+        return clEnqueueWriteBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
+                                        brought ? start.data() : host_origin, region, buffer_row_pitch,
+                                        buffer_slice_pitch, brought ? 0 : host_row_pitch,
+                                        brought ? 0 : host_slice_pitch, brought ? command.brought.get() : ptr, w.count,
+                                        w.events, w.event);
+    });
 }
 
 // ---- Filling and copying -------------------------------------------------------------------------------------------
@@ -265,6 +274,9 @@ void enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_mem source_handl
 void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, cl_event *event, bool blocking,
                    const CallHash &call) {
     const bool by_any_queue = object.context->spaces.size() > 1;
+    mapped.number = World::get().next_number();
+    // Where there is no program the number stands for its memory.
+    if (executor().follows()) mapped.memory = reinterpret_cast<void *>(mapped.number);
     // The native platform did not map because the command fails.
     if (mapped.memory == nullptr) {
         mapped.is_native = false;
@@ -289,7 +301,7 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     } else {
         mapped.kept = object.destruction;
     }
-    mapped_memory().add(mapped);
+    if (!executor().follows()) mapped_memory().add(mapped);
     object.mappings.push_back(std::move(mapped));
     return memory;
 }
@@ -315,11 +327,11 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     // The native runtime's memory, if it can be the one that the program is to get. Not where unmapping moves bytes, if
     // another device may be the one that unmaps; NVIDIA's driver (580) also ends a map whose contents nobody wants before
     // the reads before it have ended.
-    const bool is_here = queue.space != nullptr;
+    const bool is_here = queue.space != nullptr && (!World::get().is_central() || queue.context->has_one_memory);
     const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
-    mapped.is_native =
-        is_here && may_be_native && (queue.context->has_one_memory || queue.space->resources()->processor());
-    if (!mapped.is_native) {
+    mapped.is_native = is_here && !executor().follows() && may_be_native &&
+                       (queue.context->has_one_memory || queue.space->resources()->processor());
+    if (!mapped.is_native && !executor().follows()) {
         mapped.memory = buffer.host_memory(offset);
         if (mapped.memory == nullptr) executor().give_memory(queue, mapped);
     }
@@ -328,7 +340,8 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     const bool reads = needs_contents || buffer.homes().by_program();
     const std::array accesses{buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
     Result result;
-    if (needs_contents) result = into_mapping({at(mapped.memory, 0), size, {}}, buffer, mapped);
+    if (needs_contents)
+        result = into_mapping(executor().result_in(plain_region(mapped.memory, size), queue), buffer, mapped);
     const CallHash call = World::get().calls().last();
     const auto map = executor().run(
         {queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
@@ -342,8 +355,8 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
                                                    w.events, w.event, &code);
                 command.result.data = at(mapped.memory, 0);
             } else if (needs_contents) {
-                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, mapped.memory, w.count,
-                                           w.events, w.event);
+                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, command.result.data,
+                                           w.count, w.events, w.event);
             } else {
                 code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
             }
@@ -356,14 +369,13 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
                               const cl_event *wait_list, cl_event *event) {
     QueueObject &queue = queue_of(queue_handle);
     MemObject &object = memory_of(memory_handle);
-    const auto at = std::find_if(object.mappings.begin(), object.mappings.end(),
-                                 [pointer](const Mapped &m) { return m.memory == pointer; });
-    require(pointer != nullptr && at != object.mappings.end(), CL_INVALID_VALUE, "mapped_ptr is not mapped");
+    Mapped *const at = object.mapping(pointer);
+    require(at != nullptr, CL_INVALID_VALUE, "mapped_ptr is not mapped");
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_context(queue, object);
     const Mapped mapped = std::move(*at);
-    object.mappings.erase(at);
-    mapped_memory().remove(mapped);
+    object.mappings.erase(object.mappings.begin() + (at - object.mappings.data()));
+    if (!executor().follows()) mapped_memory().remove(mapped);
     if (mapped.is_page_locked) executor().copies().remove_page_locked(mapped.memory);
 
     std::vector<Access> accesses;
@@ -384,6 +396,8 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     Enqueued command{queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits};
     command.reads_host_memory = mapped.is_written();
     command.behind = mapped.landed;
+    if (mapped.is_written()) command.source = written_region(object, mapped);
+    if (executor().is_host()) command.kept = mapped.kept;
     const std::size_t size = mapped.end - mapped.begin;
     // Some drivers' writes from ordinary memory wait in the call.
     if (mapped.is_written() && !mapped.is_page_locked && !object.is_image())
@@ -392,6 +406,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
         const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
         if (mapped.is_native && same_memory)
             return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
+        if (enqueued.brought != nullptr) return write_back(queue, object, native, mapped, enqueued.brought.get(), w);
         if (enqueued.staging != nullptr || enqueued.in_blocks) {
             const cl_int code = executor().write(enqueued, {native, object.origin + mapped.begin, size},
                                                  static_cast<const std::byte *>(mapped.memory), w);

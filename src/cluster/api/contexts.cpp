@@ -46,7 +46,7 @@ cl_context make_context(DeviceList devices, std::vector<cl_context_properties> p
     std::unique_ptr<ContextObject> context;
     in_all([&] { context = std::make_unique<ContextObject>(std::move(devices), std::move(properties)); });
     context->keeper = &executor();
-    context->number = World::get().next_number();
+    context->set_number(World::get().next_number());
     return context.release()->handle();
 }
 
@@ -89,7 +89,7 @@ cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, 
     in_all([&] { queue->native = make_native_queue(*queue); });
     if (queue->is_native()) queue->keeper = &executor();
     queue->property_list = std::move(list);
-    queue->number = World::get().next_number();
+    queue->set_number(World::get().next_number());
     if (queue->in_order()) queue->id = World::get().next_queue();
     return queue.release()->handle();
 }
@@ -256,6 +256,40 @@ void flush(cl_command_queue queue) {
     if (const QueueObject &object = queue_of(queue); object.is_native()) clFlush(object.native.get());
 }
 
+namespace {
+
+// With a central host those that follow wait for nothing; the queue's process tells the host of a marker.
+void finish_in_host(const Ref<QueueObject> &queue) {
+    std::shared_ptr<Ending> finished;
+    if (queue->device->process == 0) {
+        if (World::get().follows()) return;
+        finished = queue->finished = std::make_shared<Ending>();
+        const CommandId last = queue->last;
+        {
+            const Unlocked unlocked;
+            clFinish(queue->native.get());
+            if (const auto landed = queue->promises.all.landed; landed != nullptr) landed->wait();
+            finished->set(CL_COMPLETE);
+        }
+        if (!queue->context->failed) queue->ended = std::max(queue->ended, last);
+        return;
+    }
+    const auto marker = executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
+        return clEnqueueMarkerWithWaitList(queue->native.get(), w.count, w.events, w.event);
+    });
+    executor().tell_hosts(*marker);
+    queue->used = false;
+    if (World::get().follows()) return;
+    finished = queue->finished = std::make_shared<Ending>();
+    const auto landed = queue->promises.all.landed;
+    const Unlocked unlocked;
+    marker->wait_here();
+    if (landed != nullptr) landed->wait();
+    finished->set(CL_COMPLETE);
+}
+
+}  // namespace
+
 // Every process returns when the queue is empty where its device is, and with it what came from there to this process.
 void finish(cl_command_queue queue) {
     const Ref<QueueObject> held(&queue_of(queue));
@@ -265,6 +299,7 @@ void finish(cl_command_queue queue) {
         if (before != nullptr) before->wait();  // another thread's
         return;
     }
+    if (World::get().is_central()) return finish_in_host(held);
     const auto finished = held->finished = std::make_shared<Ending>();
     const auto landed = held->promises.all.landed;
     const CommandId last = held->last;

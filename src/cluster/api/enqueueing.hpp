@@ -25,7 +25,7 @@ inline std::vector<EventObject *> wait_list_of(const WaitList &list, const Conte
 /// Writes the program's event.
 inline void give(const Ref<EventObject> &object, cl_event *event) {
     if (event == nullptr) return;
-    object->number = World::get().next_number();
+    object->set_number(World::get().next_number());
     object->retain();
     *event = object->handle();
 }
@@ -42,7 +42,7 @@ inline Executor &executor() { return World::get().executor(); }
 
 /// Such a command that reads into or writes from memory at `memory`. What is mapped there lives until it has ended.
 inline Enqueued with_host_memory(const void *memory, Enqueued &&command) {
-    command.kept = command.result.kept = mapped_memory().keeper_of(memory);
+    if (auto kept = mapped_memory().keeper_of(memory)) command.kept = command.result.kept = std::move(kept);
     return std::move(command);
 }
 
@@ -54,7 +54,7 @@ inline void leave_out(QueueObject &queue, cl_command_type type, cl_event *event)
     if (event == nullptr) return;
     const Locked lock;
     EventObject *const object = executor().event_of_left_out(queue, type);
-    object->number = World::get().next_number();
+    object->set_number(World::get().next_number());
     *event = object->handle();
 }
 

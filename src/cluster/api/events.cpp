@@ -1,6 +1,7 @@
 // Events, and the commands that only wait. What one process knows of an event all may ask: where they do, they wait for each
 // other, so that all see the same.
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "base/clock.hpp"
@@ -35,9 +36,49 @@ void wait_for_promise(const EventObject &event, cl_int status) {
     if (status == CL_COMPLETE && event.promise.landed != nullptr) event.promise.landed->wait();
 }
 
+/// With a central host, which asks the event's process how its command is getting on, unless it knows that it is over.
+void ask_if_needed(EventObject &event) {
+    World &world = World::get();
+    if (world.is_host() && !must_ask(event)) return;
+    const Ref<EventObject> held(&event);
+    const CallHash call = world.calls().last();
+    Blob said;
+    if (is_mine(event)) {
+        const cl_int status = event.status_here();
+        said = Packer().put(status).put(status == CL_COMPLETE ? event.times_here() : Times{}).take();
+    }
+    Blob told;
+    {
+        const Unlocked unlocked;
+        told = world.agreement().from_to(call, owner_of(event), 0, std::move(said));
+    }
+    if (!world.is_host()) return;
+    Unpacker unpacker(told);
+    const auto status = unpacker.get<cl_int>();
+    if (status > CL_COMPLETE || event.known_here()) return;
+    event.ending = std::make_shared<Ending>();
+    event.ending->set(status, unpacker.get<Times>());
+}
+
+/// In a central host: waits until this process knows the ends of all; those that follow tell of theirs, and wait for nothing.
+void wait_in_host(std::span<const Ref<EventObject>> events) {
+    const bool follows = World::get().follows();
+    // Those that follow know of the call then.
+    const bool some_unknown =
+        follows || std::any_of(events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
+    for (const auto &event : events) {
+        if (event->native) clFlush(event->queue->native.get());
+        if (some_unknown && !event->is_user()) executor().tell_hosts(*event);
+    }
+    if (follows) return;
+    const Unlocked unlocked;
+    for (const auto &event : events) wait_for_promise(*event, event->wait_here());
+}
+
 /// Waits, in a call, until every process knows the ends of all, which then are agreed on. Of several threads that wait for one event
 /// the first one exchanges it with other processes.
 void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> events) {
+    if (World::get().is_central()) return wait_in_host(events);
     const Agreement &agreement = World::get().agreement();
     std::map<Process, std::vector<EventObject *>> open;  // by owner
     for (const auto &event : events) {
@@ -69,6 +110,11 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
 
 /// The status now, the same in all processes. A thread may have set a user event here, but not yet elsewhere: then it is open.
 cl_int agree_on_status(EventObject &event) {
+    if (World::get().is_central()) {
+        if (event.is_user()) return event.status_here();
+        ask_if_needed(event);
+        return event.visible_status();
+    }
     if (event.agreed) return *event.agreed;
     if (event.is_user()) {
         const cl_int latest = -Exchange().least(-event.status_here());
@@ -108,6 +154,11 @@ std::vector<EventObject *> checked_wait_list(const WaitList &list, const Context
     return events;
 }
 
+bool must_ask(const EventObject &event) {
+    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
+    return !event.is_user() && owner_of(event) != 0 && !is_over;
+}
+
 namespace {
 
 // The calling thread does the work.
@@ -123,7 +174,9 @@ void drive_result(EventObject &event) {
 }  // namespace
 
 void wait_for_result(EventObject &event, const CallHash &call) {
-    const bool has_result = event.scheduled.told_all || World::get().alone();
+    const World &world = World::get();
+    const bool has_result = event.scheduled.told_all || world.alone() || (world.is_host() && event.known_here());
+    if (world.follows()) return wait_in_host(std::array{Ref<EventObject>(&event)});
     if (event.native) clFlush(event.queue->native.get());
     cl_int status = CL_COMPLETE;
     if (has_result) {
@@ -134,7 +187,7 @@ void wait_for_result(EventObject &event, const CallHash &call) {
     } else {
         const Ref<EventObject> held(&event);
         agree_on_ends(call, {&held, 1});
-        status = *event.agreed;
+        status = world.is_central() ? event.status_here() : *event.agreed;
     }
     if (event.native && event.queue->in_order() && !event.context->failed)
         event.queue->ended = std::max(event.queue->ended, event.scheduled.command);
@@ -174,6 +227,7 @@ void wait_for_events(cl_uint num_events, const cl_event *list) {
                 "the events are not of one context");
     }
     agree_on_ends(World::get().calls().last(), events);
+    if (World::get().follows()) return;
     require(std::none_of(events.begin(), events.end(), [](const auto &event) { return event->status_here() < 0; }),
             CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event has failed");
 }
@@ -187,7 +241,8 @@ void get_event_info(cl_event event, cl_event_info param, size_t size, void *valu
         case CL_EVENT_CONTEXT: return answer.give(object->context->handle());
         case CL_EVENT_COMMAND_TYPE: return answer.give(object->type);
         case CL_EVENT_COMMAND_EXECUTION_STATUS:
-            return answer.give(in_callback() ? object->visible_status() : agree_on_status(*object));
+            return answer.give(in_callback() && !World::get().is_central() ? object->visible_status()
+                                                                           : agree_on_status(*object));
         case CL_EVENT_REFERENCE_COUNT: return answer.give(object->references());
         default: no_such_param(param);
     }
@@ -200,8 +255,9 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
             CL_PROFILING_INFO_NOT_AVAILABLE, "the event is a user event, or its queue is without profiling");
     Times times = object->times.value_or(Times{});
     if (!object->times) {
+        if (World::get().is_central()) ask_if_needed(*object);
         if (object->known_here() && object->status_here() == CL_COMPLETE) times = object->times_here();
-        if (!in_callback()) {
+        if (!in_callback() && !World::get().is_central()) {
             if (!is_mine(*object)) times.fill(now_ns());
             times = told_by_owner(*object, times);
             if (times.back() != 0) object->times = times;
@@ -225,7 +281,8 @@ void set_event_callback(cl_event event, cl_int type, void(CL_CALLBACK *notify)(c
     require(type == CL_COMPLETE || type == CL_RUNNING || type == CL_SUBMITTED, CL_INVALID_VALUE,
             "command_exec_callback_type is none of CL_SUBMITTED, CL_RUNNING and CL_COMPLETE");
     World &world = World::get();
-    if (!object.is_user()) world.executor().tell_all(object);
+    if (!object.is_user()) world.executor().tell_hosts(object);
+    if (world.follows()) return;
     const auto call = [notify, user_data, type, event = Ref<EventObject>(&object)](cl_int status) {
         call_elsewhere([=] { notify(event->handle(), status < 0 ? status : type, user_data); });
     };

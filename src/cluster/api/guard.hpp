@@ -9,7 +9,7 @@
 #include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
-#include "cluster/api/record.hpp"
+#include "cluster/api/recording.hpp"
 #include "cluster/objects/lock.hpp"
 #include "cluster/objects/object.hpp"
 
@@ -51,7 +51,7 @@ struct Entry<call, body> {
             } else {
                 const Locked lock;
                 if (home == Home::none)
-                    record<call>(arguments...);
+                    note<call>(arguments...);
                 else
                     World::get().executor().note_aside();
                 body(arguments...);
@@ -74,7 +74,7 @@ struct Entry<call, body> {
         cl_int *const errcode_ret = std::exchange(std::get<sizeof...(Arguments) - 1>(std::tie(arguments...)), &code);
         try {
             const Locked lock;
-            record<call>(arguments...);
+            note<call>(arguments...);
             object = body(arguments...);
         } catch (...) {
             code = code_of_exception(call.function);

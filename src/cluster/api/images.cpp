@@ -129,9 +129,11 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     if (parent) flags = inherited_flags(*parent, flags);
     flags = with_device_access(flags);
 
-    auto image = std::make_unique<MemObject>(context, flags, size);
+    const std::size_t host_size = (extent[2] - 1) * pitches.slice + (extent[1] - 1) * pitches.row + extent[0] * element;
+    const GivenContents given = given_contents(context, flags, parent ? nullptr : host_ptr, host_size);
+    auto image = std::make_unique<MemObject>(context, given.flags, size);
     image->type = type;
-    image->host_ptr = parent ? parent->host_ptr : host_ptr;
+    image->host_ptr = parent ? parent->host_ptr : given.host_ptr;
     image->properties = std::move(properties);
     image->format = *format;
     image->desc = *desc;
@@ -144,7 +146,8 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     else
         world.executor().know(*image, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
     make_natives_everywhere(*image);
-    image->number = world.next_number();
+    if (executor().follows()) image->host_ptr = nullptr;
+    image->set_number(world.next_number());
     return image.release()->handle();
 }
 
@@ -261,7 +264,7 @@ HostRegion host_region(const MemObject &image, const Part &part, const Pitches &
 /// Reads a part to where its result is to be.
 cl_int read_part(const QueueObject &queue, MemObject &image, const Part &part, const Pitches &pitches, void *memory,
                  const Result &result, const Waits &waits) {
-    const bool packed = result.arrived != nullptr;
+    const bool packed = result.packed;
     return clEnqueueReadImage(queue.native.get(), image.native(*queue.space), CL_FALSE, part.origin.data(),
                               part.region.data(), packed ? 0 : pitches.row,
                               packed ? 0 : pitches.native_slice(image.type), packed ? result.data : memory, waits.count,
@@ -398,7 +401,7 @@ void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     const std::array accesses{image.whole(AccessMode::read)};
     enqueue(with_host_memory(
                 ptr, {queue, CL_COMMAND_READ_IMAGE, accesses, waits,
-                      result_in(host_region(image, part, pitches, ptr), executor().alone()), blocking != CL_FALSE}),
+                      executor().result_in(host_region(image, part, pitches, ptr), queue), blocking != CL_FALSE}),
             event, [&](Enqueued &command, const Waits &w) {
                 return read_part(queue, image, part, pitches, ptr, command.result, w);
             });
@@ -418,12 +421,16 @@ void enqueue_write_image(cl_command_queue queue_handle, cl_mem image_handle, cl_
     check_host_access(image, CL_MEM_HOST_READ_ONLY);
     const std::array accesses{written(image, part)};
     // Only the device's process needs the program's memory.
-    enqueue(with_host_memory(ptr, {queue, CL_COMMAND_WRITE_IMAGE, accesses, waits, {}, blocking != CL_FALSE, true}),
-            event, [&](Enqueued &, const Waits &w) {
-                return clEnqueueWriteImage(queue.native.get(), image.native(*queue.space), CL_FALSE, part.origin.data(),
-                                           part.region.data(), pitches.row, pitches.native_slice(image.type), ptr,
-                                           w.count, w.events, w.event);
-            });
+    Enqueued write =
+        with_host_memory(ptr, {queue, CL_COMMAND_WRITE_IMAGE, accesses, waits, {}, blocking != CL_FALSE, true});
+    write.source = host_region(image, part, pitches, const_cast<void *>(ptr));
+    enqueue(std::move(write), event, [&](Enqueued &command, const Waits &w) {
+        const bool brought = command.brought != nullptr;
+        return clEnqueueWriteImage(queue.native.get(), image.native(*queue.space), CL_FALSE, part.origin.data(),
+                                   part.region.data(), brought ? 0 : pitches.row,
+                                   brought ? 0 : pitches.native_slice(image.type),
+                                   brought ? command.brought.get() : ptr, w.count, w.events, w.event);
+    });
 }
 
 // ---- Filling and copying -------------------------------------------------------------------------------------------
@@ -533,8 +540,8 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     const auto &[x, y, z] = part.origin;
     mapped.pitches = image.pitches;
     mapped.memory = image.host_memory(z * image.pitches.slice + y * image.pitches.row + x * image.element_size);
-    if (mapped.memory == nullptr) {
-        mapped.pitches = checked_host_pitches(image, part, 0, 0);
+    if (mapped.memory == nullptr) mapped.pitches = checked_host_pitches(image, part, 0, 0);
+    if (mapped.memory == nullptr && !executor().follows()) {
         mapped.own = own_memory(bytes_of(image, part));
         mapped.memory = mapped.own.get();
     }
@@ -545,7 +552,7 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     Result result;
     if (needs_contents) {
         accesses.push_back(image.whole(AccessMode::read));
-        result = into_mapping(result_in(host_region(image, part, mapped.pitches, mapped.memory), executor().alone()),
+        result = into_mapping(executor().result_in(host_region(image, part, mapped.pitches, mapped.memory), queue),
                               image, mapped);
     }
     const CallHash call = World::get().calls().last();

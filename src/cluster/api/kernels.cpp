@@ -342,6 +342,25 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
 
 }  // namespace
 
+RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {
+    using Form = RecordedValue::Form;
+    if (value == nullptr) return {Form::null, 0};
+    const KernelObject *const object = KernelObject::from(kernel);
+    if (object == nullptr || index >= object->arguments.size()) return {Form::wrong_size, 0};
+    const KernelInfo &info = *object->info;
+    const ArgumentKind kind = kind_of(info, index, size, value);
+    if (kind == ArgumentKind::memory || kind == ArgumentKind::sampler) {
+        if (size != sizeof(void *)) return {Form::wrong_size, 0};
+        void *handle = nullptr;
+        std::memcpy(&handle, value, sizeof handle);
+        return {Form::object, kind == ArgumentKind::memory ? number_of(static_cast<cl_mem>(handle))
+                                                           : number_of(static_cast<cl_sampler>(handle))};
+    }
+    const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
+    if (kind == ArgumentKind::local || size == 0 || (known != 0 && known != size)) return {Form::wrong_size, 0};
+    return {Form::bytes, 0};
+}
+
 // Of a scalar's value, or of the object's number where it is an object. Other values may have bytes that mean nothing, which
 // differ between processes: the padding of structures, components of vectors that the program hasn't set.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {

@@ -25,7 +25,7 @@ namespace cldist::cluster {
 template <typename T, typename... Args>
 T *make(Args &&...args) {
     T *const object = new T(std::forward<Args>(args)...);
-    object->number = World::get().next_number();
+    object->set_number(World::get().next_number());
     return object;
 }
 
@@ -51,7 +51,7 @@ void in_all(Make &&make) {
 template <typename T, typename Handle>
 std::uint64_t number_of_object(Handle handle) {
     const T *const object = T::from(handle);
-    return object != nullptr ? object->number : 0;
+    return object != nullptr ? object->number() : 0;
 }
 inline std::uint64_t number_of(cl_platform_id) { return 0; }  // there is one
 inline std::uint64_t number_of(cl_device_id h) { return number_of_object<DeviceObject>(h); }
@@ -62,6 +62,16 @@ inline std::uint64_t number_of(cl_sampler h) { return number_of_object<SamplerOb
 inline std::uint64_t number_of(cl_program h) { return number_of_object<ProgramObject>(h); }
 inline std::uint64_t number_of(cl_kernel h) { return number_of_object<KernelObject>(h); }
 inline std::uint64_t number_of(cl_event h) { return number_of_object<EventObject>(h); }
+
+/// How a record has the value of a kernel's argument.
+struct RecordedValue {
+    enum class Form : std::uint8_t { null, bytes, object, wrong_size } form;
+    std::uint64_t number;  ///< of the object
+};
+RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, const void *value);
+
+/// In a central host: whether only another process knows how an event's command is getting on.
+bool must_ask(const EventObject &event);
 
 /// What is compared of the value of a kernel's argument.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value);
@@ -158,17 +168,14 @@ std::uint64_t compared(const Arguments &arguments) {
             return argument_hash(std::get<0>(arguments), std::get<1>(arguments), of, value);
         } else {
             static_assert(argument.kind == Kind::mapping);
-            const MemObject *const object = MemObject::from(of);
-            if (object == nullptr) return 0;
-            const auto &mappings = object->mappings;
-            const auto at = std::find_if(mappings.begin(), mappings.end(),
-                                         [&](const Mapped &mapped) { return mapped.memory == value; });
-            return at != mappings.end() ? static_cast<std::uint64_t>(at - mappings.begin()) + 1 : 0;
+            MemObject *const object = MemObject::from(of);
+            const Mapped *const mapped = object != nullptr ? object->mapping(value) : nullptr;
+            return mapped != nullptr ? mapped->number : 0;
         }
     }
 }
 
-/// Whether all processes must make this call.
+/// Whether all processes must make this call, where all run the program.
 template <const Call &call, typename First, typename... Rest>
 bool is_compared(const First &first, const Rest &...) {
     if constexpr (call.comparison == Comparison::outside_callbacks) return !in_callback();
@@ -192,7 +199,7 @@ template <const Call &call, typename... Arguments>
 [[gnu::always_inline]] inline void record(const Arguments &...arguments) {
     if constexpr (call.comparison != Comparison::never) {
         World &world = World::get();
-        if (world.alone() || !is_compared<call>(arguments...)) return;
+        if (world.alone() || (!world.is_central() && !is_compared<call>(arguments...))) return;
         with_values<call>([&](auto... values) { world.calls().template record<call>(values...); }, arguments...);
     }
 }
@@ -215,7 +222,7 @@ Homes homes_of(Handle h) {
 /// whose processes these are. Without the lock.
 template <const Call &call, typename... Arguments>
 [[gnu::always_inline]] inline Home home_of_command(cl_command_queue queue, const Arguments &...arguments) {
-    if (version_of_homes.load(std::memory_order_relaxed) == 0) return Home::none;
+    if (version_of_homes.load(std::memory_order_relaxed) == 0 || calls_are_followed) return Home::none;
     Homes homes{Home::elsewhere};
     const auto take = [&]<std::size_t at, typename T>(std::integral_constant<std::size_t, at>, const T &value) {
         constexpr std::string_view name = call.arguments[at].name;

@@ -45,7 +45,7 @@ struct Argument {
         image_format,     ///< a cl_image_format
         image_desc,       ///< a cl_image_desc
         kernel_argument,  ///< a scalar's bytes or an object's number; of other values nothing: see cluster.md
-        mapping,          ///< an address that a map of the object returned, by the mapping's place among the open ones
+        mapping,          ///< an address that a map of the object returned, by the mapping's number
         // Only whether it is NULL is compared:
         bytes,      ///< the program's memory, of so many bytes
         box,        ///< the program's memory, as region, origin and pitches say

@@ -157,7 +157,9 @@ std::string difference_message(const Difference &difference, int rank_a, const s
     }
     message += ". A program that runs on the cluster platform must make the same calls in all processes.";
     if (difference.several_threads != 0)
-        message += " The calls come from several threads, whose order must not be left to chance.";
+        message +=
+            " The calls come from several threads, whose order must not be left to chance; `cldist run --host central` "
+            "runs the program in one process.";
     return message;
 }
 

@@ -27,6 +27,10 @@ constexpr std::size_t copied_at_once = 16384;
 // Commands between two markers, and how many of these may be open.
 constexpr unsigned milestone = 32;
 constexpr std::size_t most_milestones = 2;
+// With a central host: so many bytes of the program's memory travel with the record of the command that reads them, to all.
+constexpr std::size_t most_with_record = 256;
+// Where they are, by HostLink's kinds.
+enum Brought : unsigned { with_record, as_message };
 // Of an image that is moved as a whole.
 constexpr std::array<std::size_t, 3> no_offset{};
 
@@ -59,6 +63,41 @@ TimesOfCommand times_of_command(const EventObject &event) {
     };
 }
 
+/// Sends the program's memory, and ends `sent` then.
+class HostMemorySend final : public Operation {
+public:
+    /// `pack` is called before the carrier starts.
+    HostMemorySend(std::unique_ptr<Operation> carrier, std::function<void()> pack, std::shared_ptr<Ending> sent,
+                   std::shared_ptr<const void> kept)
+        : Operation(carrier->record()),
+          carrier_(std::move(carrier)),
+          pack_(std::move(pack)),
+          sent_(std::move(sent)),
+          kept_(std::move(kept)) {}
+    ~HostMemorySend() override { sent_->set(CL_TRANSFER_ABANDONED); }
+
+    void woken_by(const Waker &waker) override { carrier_->woken_by(waker); }
+    void start(const Status &gate) override {
+        if (pack_) pack_();
+        carrier_->start(gate);
+    }
+    Progress poll() override {
+        const Progress progress = carrier_->poll();
+        if (progress != Progress::done) return progress;
+        if (!carrier_->status().ok()) fail(carrier_->status());
+        sent_->set(CL_COMPLETE);
+        return Progress::done;
+    }
+    [[nodiscard]] bool bytes_in_flight() const override { return carrier_->bytes_in_flight(); }
+    [[nodiscard]] bool wakes() const override { return carrier_->wakes(); }
+
+private:
+    const std::unique_ptr<Operation> carrier_;
+    const std::function<void()> pack_;
+    const std::shared_ptr<Ending> sent_;
+    const std::shared_ptr<const void> kept_;
+};
+
 // What waits for all of `waits`, of no queue's own.
 Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
     if (waits.size() > 1) return enqueue_start(queue, waits, {});
@@ -72,19 +111,30 @@ Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
 
 }  // namespace
 
-Executor::Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories)
+Executor::Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
+                   HostLink *link)
     : schedule_(schedule),
       self_(self),
       transport_(transport),
       memories_(memories),
       steps_([this](cl_event native, std::shared_ptr<Ending> ending) { end_with(native, std::move(ending)); }),
       polls_(has_discrete_device(schedule.topology(), self, memories_)),
-      copies_possible_(HostCopies::possible(polls_)) {}
+      copies_possible_(HostCopies::possible(polls_)),
+      link_(link) {}
+
+const DeviceObject *Executor::first_holder(const ContextObject &context) const {
+    if (link_ == nullptr) return nullptr;
+    for (const auto &device : context.devices)
+        if (device->process == 0) return device.get();
+    return context.devices.front().get();
+}
 
 void Executor::know(MemObject &object, Contents contents) {
+    const DeviceObject *const holder = contents == Contents::everywhere ? first_holder(*object.context) : nullptr;
     // Who warns of the program's memory has to know of all that uses it.
     const bool attachable = !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0;
-    object.id = schedule_.create_buffer(object.size, contents, attachable);
+    object.id = schedule_.create_buffer(object.size, holder != nullptr ? Contents::undefined : contents, attachable);
+    if (holder != nullptr) schedule_.give_contents(object.id, holder->memory);
     if (object.id >= objects_.size()) objects_.resize(object.id + 1);
     objects_[object.id] = &object;
     object.keeper = this;
@@ -147,7 +197,7 @@ void Executor::keep_back(QueueObject &queue) {
     const cldist::Event first = std::move(queue.milestones.front());
     queue.milestones.pop_front();
     const cl_event event = first.get();
-    const Unlocked unlocked;
+    const UnlockedWithin unlocked;
     clWaitForEvents(1, &event);
 }
 
@@ -195,7 +245,7 @@ void Executor::wait_for_one(QueueObject &queue) {
     once_enqueued_.push_back({std::move(all), std::move(one)});
 }
 
-void Executor::prepare(const Enqueued &command) {
+void Executor::prepare(Enqueued &command) {
     code_ = CL_SUCCESS;
     waits_.clear();
     passing_.clear();
@@ -203,6 +253,7 @@ void Executor::prepare(const Enqueued &command) {
     for (const EventObject *const event : command.wait_list)
         if (is_open(event->promise.landed) || is_open(event->promise.incoming)) promised_.push_back(event->promise);
     incoming_ = nullptr;
+    source_sent_ = nullptr;
     native_event_.reset();
     began_.reset();
     command.queue.used.store(true, std::memory_order_relaxed);
@@ -213,6 +264,7 @@ void Executor::prepare(const Enqueued &command) {
         native_ = true;
     } else {
         decide(command);
+        if (link_ != nullptr && command.source) bring_host_memory(command);
     }
     ++(native_ ? commands_.actual : commands_.others);
     if (!native_) return;
@@ -230,6 +282,71 @@ void Executor::prepare(const Enqueued &command) {
     if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() &&
         space.is_pocl())
         wait_for_one(command.queue);
+}
+
+Link Executor::link_between_hosts(Process other) const {
+    static const MemoryTraits host_memory{true, {}};
+    const Topology &topology = schedule_.topology();
+    return {topology.host_of(other) == topology.host_of(self_), host_memory, host_memory, false};
+}
+
+// The program's memory is process 0's.
+void Executor::bring_host_memory(Enqueued &command) {
+    const Process owner = command.queue.device->process;
+    const std::size_t size = command.source->size();
+    if (owner == 0 || size == 0) return;
+    if (is_host()) {
+        const auto after = both(promised_before(command).incoming, command.behind);
+        const bool is_small = size <= most_with_record && !is_open(after);
+        std::array<std::byte, most_with_record> bytes;
+        if (is_small) pack(*command.source, bytes.data());
+        link_->give(is_small ? with_record : as_message, std::span(bytes).first(is_small ? size : 0));
+        if (!is_small) send_host_memory(command, *schedule_.message_from_first(owner), after);
+        return;
+    }
+    const HostLink::Given given = link_->take();
+    if (given.kind == as_message) {
+        if (const auto message = schedule_.message_from_first(owner)) receive_host_memory(command, *message);
+    } else if (native_) {
+        command.brought = own_memory(size);
+        std::copy(given.bytes.begin(), given.bytes.end(), command.brought.get());
+    }
+}
+
+void Executor::send_host_memory(const Enqueued &command, const Message &message, const std::shared_ptr<Ending> &after) {
+    const HostRegion source = *command.source;
+    std::shared_ptr<std::byte[]> packed;
+    std::function<void()> pack_first;
+    if (source.has_gaps()) {
+        packed = own_memory(source.size());
+        pack_first = [source, to = packed.get()] { pack(source, to); };
+    }
+    DeviceRange range{nullptr, {}, 0, source.size(), packed != nullptr ? packed.get() : source.begin, {}};
+    source_sent_ = std::make_shared<Ending>();
+    auto kept = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(std::move(packed),
+                                                                                                      command.kept);
+    auto send = std::make_shared<std::unique_ptr<Operation>>(std::make_unique<HostMemorySend>(
+        transport_.transfer(std::move(range), Direction::send, message, link_between_hosts(message.peer)),
+        std::move(pack_first), source_sent_, std::move(kept)));
+    if (is_open(after))
+        after->then([this, send](cl_int) { submit_now(std::move(*send), CL_COMPLETE); });
+    else
+        submit_now(std::move(*send), CL_COMPLETE);
+}
+
+void Executor::receive_host_memory(Enqueued &command, const Message &message) {
+    const std::size_t size = command.source->size();
+    command.brought = own_memory(size);
+    Space &space = *command.queue.space;
+    auto bridge = std::make_unique<Bridge>(space.context.get());
+    waits_.push_back(bridge->user_visible_event());
+    passing_.push_back(cldist::Event::share(bridge->user_visible_event()));
+    keep_until(bridge->user_visible_event(), command.brought);  // the command may fail before
+    start_channel({{nullptr, {}, 0, size, command.brought.get(), {}},
+                   std::move(bridge),
+                   command.queue.device->native,
+                   {nullptr, false, polls_}},
+                  Direction::recv, message, link_between_hosts(message.peer));
 }
 
 void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space) {
@@ -313,7 +430,7 @@ void Executor::warn_of_unseen(const MemObject &object) const {
     log_warning(
         "{} {}, of {} bytes with CL_MEM_USE_HOST_PTR at {}, was written by a device of rank {} and never mapped or "
         "read: only maps and reads bring what another process's device writes to the program's memory",
-        object.is_image() ? "image" : "buffer", object.number, object.size, object.host_ptr, *object.written_by);
+        object.is_image() ? "image" : "buffer", object.number(), object.size, object.host_ptr, *object.written_by);
 }
 
 void Executor::decide(const Enqueued &command) {
@@ -326,7 +443,7 @@ void Executor::decide(const Enqueued &command) {
     for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
     const Command wanted{command.queue.device->memory, command.queue.id, command.accesses, scheduled_,
-                         command.result.size > 0};
+                         command.result.size > 0};  // for the program
     decisions_ = &schedule_.decide(wanted);
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {
@@ -343,8 +460,9 @@ void Executor::decide(const Enqueued &command) {
         send_completion(event_of(completion.command), completion.message);
     for (const Completion &completion : decisions_->completions_awaited) {
         EventObject &event = event_of(completion.command);
-        event.ending = std::make_shared<Ending>();
-        submit_now(transport_.receive_status(completion.message, event.ending), CL_COMPLETE);
+        auto told = std::make_shared<Ending>();
+        submit_now(transport_.receive_status(completion.message, told), CL_COMPLETE);
+        if (!event.known_here()) event.ending = std::move(told);
     }
     for (const Transfer &transfer : decisions_->transfers) start(transfer);
     if (!native_) return;
@@ -359,7 +477,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         (decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
     if (!native_) {
         for (const Transfer &transfer : decisions_->write_backs) start(transfer);
-        if (!passes_result && !event_wanted && adds_nothing(command)) return {};
+        if (!passes_result && !event_wanted && source_sent_ == nullptr && adds_nothing(command)) return {};
     }
     for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) end_alike(*stand_in.ending, stand_in.event.get());
     // What failed meanwhile may have done so before the platform looked: the command may never end.
@@ -384,7 +502,8 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         keep_step(command, failed != nullptr);
         for (const Transfer &transfer : decisions_->write_backs) start(transfer);
     }
-    Promise own;
+    if (native_ && command.brought != nullptr && native_event_) keep_until(native_event_.get(), command.brought);
+    Promise own{source_sent_, {}};
     // Copies of later commands may not go through the queue, and its order does not tell them.
     if (native_ && failed == nullptr && is_tracked(command)) {
         own.incoming = std::make_shared<Ending>();
@@ -444,7 +563,7 @@ std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &ev
                                               const std::shared_ptr<Ending> &earlier) {
     const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
     const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
-    const bool by_caller = command.blocking && failed == nullptr;
+    const bool by_caller = command.blocking && failed == nullptr && !follows();
     // Another result may still be on its way to the same memory; the later one must not overtake it.
     const bool overlaps = (lands(command) || relay.from) && keep_open(command.result.memory(), event.ending);
     const std::shared_ptr<Ending> after = overlaps ? earlier : nullptr;
@@ -482,9 +601,24 @@ std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &ev
 
 // ---- Copies between devices and the program's memory -------------------------------------------------------------------
 
+Result Executor::result_in(const HostRegion &host, const QueueObject &queue) const {
+    const std::size_t size = host.size();
+    if (follows()) {
+        if (!queue.is_native()) return {nullptr, size, {}, true};
+        const auto memory = own_memory(std::max<std::size_t>(size, 1));
+        return {memory.get(), size, {}, true, memory};
+    }
+    const bool comes_natively = alone() || (is_host() && queue.is_native());
+    const std::span<std::byte> target =
+        host.has_gaps() ? std::span(host.begin, host.size_with_gaps()) : std::span<std::byte>();
+    if (comes_natively || !host.has_gaps()) return {host.begin, size, {}, false, {}, target};
+    const auto packed = own_memory(size);
+    return {packed.get(), size, [host, packed] { unpack(packed.get(), host); }, true, {}, target};
+}
+
 void Executor::stage(Enqueued &command, const void *memory, std::size_t size) {
     QueueObject &queue = command.queue;
-    if (!copies_possible_ || size == 0 || !queue.is_native() || !HostCopies::wanted(queue) ||
+    if (follows() || !copies_possible_ || size == 0 || !queue.is_native() || !HostCopies::wanted(queue) ||
         copies_.is_page_locked(memory, size))
         return;
     if (size <= HostCopies::largest_whole()) command.staging = copies_.memory(queue, size);
@@ -576,6 +710,25 @@ void Executor::send_completion(EventObject &event, const Message &message) {
         submit(std::move(operation), event.native.get());
     else
         submit_now(std::move(operation), event.status_here());  // it has failed already
+}
+
+void Executor::tell_hosts(EventObject &event) {
+    if (schedule_.hosts() == Hosts::first)
+        tell_first(event);
+    else
+        tell_all(event);
+}
+
+void Executor::tell_first(EventObject &event) {
+    const auto message = schedule_.tell_first(event.scheduled);
+    if (!message) return;
+    if (!is_host()) {
+        send_completion(event, *message);
+        return;
+    }
+    auto told = std::make_shared<Ending>();
+    submit_now(transport_.receive_status(*message, told), CL_COMPLETE);
+    if (!event.known_here()) event.ending = std::move(told);
 }
 
 void Executor::tell_all(EventObject &event) {

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "cluster/execution/host_copies.hpp"
+#include "cluster/execution/host_link.hpp"
 #include "cluster/execution/steps.hpp"
 #include "cluster/execution/transport.hpp"
 #include "cluster/objects/event.hpp"
@@ -14,6 +17,24 @@
 #include "cluster/schedule/schedule.hpp"
 
 namespace cldist::cluster {
+
+/// A box within the program's memory: `region` is in bytes, rows and slices.
+struct HostRegion {
+    std::byte *begin;
+    std::array<std::size_t, 3> region;
+    std::size_t row_pitch;
+    std::size_t slice_pitch;
+
+    [[nodiscard]] std::size_t size() const { return region[0] * region[1] * region[2]; }
+    [[nodiscard]] bool has_gaps() const;
+    [[nodiscard]] std::size_t size_with_gaps() const {
+        return (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
+    }
+};
+/// Bytes behind each other.
+inline HostRegion plain_region(const void *begin, std::size_t size) {
+    return {static_cast<std::byte *>(const_cast<void *>(begin)), {size, 1, 1}, size, size};
+}
 
 /// A command as the program enqueues it.
 struct Enqueued {
@@ -24,6 +45,10 @@ struct Enqueued {
     Result result{};        ///< of no bytes if the command has none
     bool blocking = false;  ///< the caller will wait_for_result()
     bool reads_host_memory = false;
+    /// What it reads of it, where that has to be brought to the device's process; `begin` means nothing where there is no program.
+    std::optional<HostRegion> source{};
+    /// The bytes, without gaps, once they were brought here, or will have been when the command begins; null where they weren't.
+    std::shared_ptr<std::byte[]> brought{};
     /// What must have ended first natively, and is promised; null if there is nothing.
     std::shared_ptr<Ending> behind{};
     /// Page-locked memory through which its bytes go as a whole; null if they don't.
@@ -60,7 +85,9 @@ struct Waits {
 class Executor final : public MemoryKeeper, public QueueKeeper, public SpaceKeeper {
 public:
     /// Of the process `self`; `memories` by their numbers. All that it gets by reference must outlive it.
-    Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories);
+    /// `link` is null unless there is a central host.
+    Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
+             HostLink *link = nullptr);
 
     /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code, and may set where the
     /// result is. Returns the command's event, null if nobody wants it. Throws an Error if the native platform refuses the
@@ -86,6 +113,8 @@ public:
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
 
+    /// What a command of the queue reads into the program's memory, which has gaps or not: where it comes to first, in this process.
+    [[nodiscard]] Result result_in(const HostRegion &host, const QueueObject &queue) const;
     /// Decides how the bytes of a read or a write of a range of a buffer go from or to the program's memory. Before run().
     void stage(Enqueued &command, const void *memory, std::size_t size);
     /// Enqueues such a command natively: for run().
@@ -114,8 +143,8 @@ public:
     /// Ends as the event does, in this process. The event is known here.
     const std::shared_ptr<Ending> &ending_of(EventObject &event);
 
-    /// Has all processes know the event's end. To be called by all.
-    void tell_all(EventObject &event);
+    /// Has all processes in which the program runs know the event's end. To be called by all.
+    void tell_hosts(EventObject &event);
 
     /// Counts from now on what is kept of memory objects.
     void count_memory() { counts_memory_ = true; }
@@ -124,6 +153,12 @@ public:
     void finish_all();
 
     [[nodiscard]] const Topology &topology() const { return schedule_.topology(); }
+    /// Process 0 alone runs the program: this one, or another.
+    [[nodiscard]] bool is_host() const { return link_ != nullptr && self_ == 0; }
+    [[nodiscard]] bool follows() const { return link_ != nullptr && self_ != 0; }
+    /// Which device has the contents that the program gives a new object of the context; null if all have.
+    [[nodiscard]] const DeviceObject *first_holder(const ContextObject &context) const;
+
     /// No other process is there.
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
 
@@ -147,7 +182,13 @@ private:
     void keep_step(const Enqueued &command, bool failed);
     cl_event native_in(EventObject &event, Space &space);
     void wait_for_one(QueueObject &queue);
-    void prepare(const Enqueued &command);
+    void tell_all(EventObject &event);
+    void tell_first(EventObject &event);
+    void bring_host_memory(Enqueued &command);
+    void send_host_memory(const Enqueued &command, const Message &message, const std::shared_ptr<Ending> &after);
+    void receive_host_memory(Enqueued &command, const Message &message);
+    [[nodiscard]] Link link_between_hosts(Process other) const;
+    void prepare(Enqueued &command);
     void decide(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
@@ -178,14 +219,15 @@ private:
     void submit(std::unique_ptr<Operation> operation, cl_event after);
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
-        const bool copied =
-            command.staging != nullptr || command.in_blocks || command.kept != nullptr || is_tracked(command);
+        const bool copied = command.staging != nullptr || command.in_blocks || command.brought != nullptr ||
+                            command.kept != nullptr || is_tracked(command);
         return event_wanted || copied ||
                (decisions_ != nullptr &&
                 (!command.queue.in_order() || !decisions_->result.to.empty() || command.queue.context->is_careful()));
     }
     /// A result that a native command brings to ordinary memory of the program's.
     [[nodiscard]] bool is_tracked(const Enqueued &command) const {
+        if (is_host() && command.result.size > 0) return true;
         return copies_possible_ && command.staging == nullptr && command.result.size > 0 &&
                !copies_.is_page_locked(command.result.data, command.result.size);
     }
@@ -207,6 +249,7 @@ private:
     const bool polls_;  ///< some device here is not the processor: see Engine::StartRule
     const bool copies_possible_;
     HostCopies copies_;
+    HostLink *const link_;
 
     Commands commands_;
     bool counts_memory_ = false;
@@ -219,9 +262,10 @@ private:
     std::vector<cl_event> waits_;
     std::vector<StandIn> once_enqueued_;
     std::vector<cluster::Event *> scheduled_;
-    std::vector<cldist::Event> passing_;  // that wait_natively() and wait_for_one() made
-    std::vector<Promise> promised_;       // by the wait list
-    std::shared_ptr<Ending> incoming_;    // what is promised before it to arrive in the program's memory
+    std::vector<cldist::Event> passing_;   // that wait_natively() and wait_for_one() made
+    std::vector<Promise> promised_;        // by the wait list
+    std::shared_ptr<Ending> incoming_;     // what is promised before it to arrive in the program's memory
+    std::shared_ptr<Ending> source_sent_;  // when the program's memory that it reads has gone to the device's process
     cldist::Event native_event_;
     cldist::Event began_;  // as in EventObject
     unsigned since_forgetting_ = 0;

@@ -18,18 +18,16 @@ bool boxes_overlap(const std::array<std::size_t, 3> &origin_a, const std::array<
     return true;
 }
 
-Result result_in(const HostRegion &host, bool alone) {
-    if (alone || !host.has_gaps()) return {host.begin, host.size(), {}};
-    std::shared_ptr<std::byte[]> packed = own_memory(host.size());
-    Result result{packed.get(), host.size(), {}};
-    result.target = {host.begin, host.size_with_gaps()};
-    result.arrived = [host, packed = std::move(packed)] {
-        const std::byte *row = packed.get();
-        for (std::size_t z = 0; z < host.region[2]; ++z)
-            for (std::size_t y = 0; y < host.region[1]; ++y, row += host.region[0])
-                std::memcpy(host.begin + z * host.slice_pitch + y * host.row_pitch, row, host.region[0]);
-    };
-    return result;
+void pack(const HostRegion &host, std::byte *to) {
+    for (std::size_t z = 0; z < host.region[2]; ++z)
+        for (std::size_t y = 0; y < host.region[1]; ++y, to += host.region[0])
+            std::memcpy(to, host.begin + z * host.slice_pitch + y * host.row_pitch, host.region[0]);
+}
+
+void unpack(const std::byte *from, const HostRegion &host) {
+    for (std::size_t z = 0; z < host.region[2]; ++z)
+        for (std::size_t y = 0; y < host.region[1]; ++y, from += host.region[0])
+            std::memcpy(host.begin + z * host.slice_pitch + y * host.row_pitch, from, host.region[0]);
 }
 
 std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
@@ -46,11 +44,30 @@ void keep_until(cl_event event, std::shared_ptr<const void> memory) {
 }
 
 Result into_mapping(Result result, const MemObject &object, const Mapped &mapped) {
+    if (result.kept != nullptr) return result;  // on its way to another process's mapping
     if (mapped.own != nullptr)
         result.kept = mapped.own;
     else
         result.kept = object.destruction;
     return result;
+}
+
+HostRegion written_region(const MemObject &object, const Mapped &mapped) {
+    auto *const memory = static_cast<std::byte *>(mapped.memory);
+    if (!object.is_image()) return plain_region(memory, mapped.end - mapped.begin);
+    return {memory,
+            {mapped.region[0] * object.element_size, mapped.region[1], mapped.region[2]},
+            mapped.pitches.row,
+            mapped.pitches.slice};
+}
+
+cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
+                  const std::byte *bytes, const Waits &waits) {
+    if (object.is_image())
+        return clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(), 0,
+                                   0, bytes, waits.count, waits.events, waits.event);
+    return clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
+                                mapped.end - mapped.begin, bytes, waits.count, waits.events, waits.event);
 }
 
 cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped, const Waits &waits,

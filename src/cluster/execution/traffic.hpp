@@ -16,8 +16,9 @@ enum class Carries : std::uint8_t {
     result,     ///< what a read or a map brings to every process
     end,        ///< how a command ended
     agreement,  ///< what processes tell each other in a call
+    calls,      ///< a central host's calls
 };
-inline constexpr std::array carries_names{"buffer data", "results", "ends", "agreement"};
+inline constexpr std::array carries_names{"buffer data", "results", "ends", "agreement", "calls"};
 
 /// The messages between this process and each other one. Thread-safe.
 class Traffic {

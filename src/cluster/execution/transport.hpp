@@ -51,6 +51,7 @@ struct Result {
     std::byte *data = nullptr;  ///< where, in this process; if the device is here, by the native command
     std::size_t size = 0;
     std::function<void()> arrived;       ///< called when all bytes are there, before the event ends; may be empty
+    bool packed = false;                 ///< of a box, without the gaps that it has in the program's memory
     std::shared_ptr<const void> kept{};  ///< the memory, where it is needed
     std::span<std::byte> target{};       ///< the program's memory that `arrived` brings them to; else that is `data`
 

@@ -3,6 +3,7 @@
 
 #include "base/log.hpp"
 #include "cluster/api/entry_points.hpp"
+#include "cluster/api/following.hpp"
 #include "cluster/api/guard.hpp"
 #include "cluster/icd/platform.hpp"
 #include "cluster/objects/object.hpp"
@@ -55,6 +56,7 @@ const cl_icd_dispatch dispatch_table = make_table();
 
 void *function_address(const char *name) {
     if (std::strcmp(name, "clIcdGetPlatformIDsKHR") == 0) return reinterpret_cast<void *>(&get_platform_ids);
+    if (std::strcmp(name, "cldistFollowHost") == 0) return reinterpret_cast<void *>(&follow_host);
 #define CLDIST_CALL(function, entry, ...) \
     if (std::strcmp(name, #function) == 0) return reinterpret_cast<void *>(dispatch_table.function);
 #define CLDIST_PLAIN CLDIST_CALL

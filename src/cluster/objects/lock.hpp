@@ -55,6 +55,10 @@ public:
     }
 };
 
+/// Whether other processes follow the calls of this one, or this one theirs (central host): what calls decide must then be
+/// decided in the order in which they took the lock. Set before there are objects.
+inline std::atomic<bool> calls_are_followed = false;
+
 /// Leaves the lock for as long as it lives: for waiting.
 class Unlocked {
 public:
@@ -62,6 +66,22 @@ public:
     Unlocked(const Unlocked &) = delete;
     Unlocked &operator=(const Unlocked &) = delete;
     ~Unlocked() { api_mutex().lock(); }
+};
+
+/// The same, unless calls are followed: in the middle of what a call decides.
+class UnlockedWithin {
+public:
+    UnlockedWithin() {
+        if (!keeps_) api_mutex().unlock();
+    }
+    UnlockedWithin(const UnlockedWithin &) = delete;
+    UnlockedWithin &operator=(const UnlockedWithin &) = delete;
+    ~UnlockedWithin() {
+        if (!keeps_) api_mutex().lock();
+    }
+
+private:
+    const bool keeps_ = calls_are_followed;
 };
 
 }  // namespace cldist::cluster

@@ -17,7 +17,8 @@ namespace cldist::cluster {
 
 /// A range of a memory object that the program has mapped.
 struct Mapped {
-    void *memory = nullptr;    ///< where the program has it in this process
+    std::uint64_t number = 0;  ///< as objects have
+    void *memory = nullptr;    ///< where the program has it in this process; null where there is no program
     Device device_memory = 0;  ///< of the device that mapped it
     std::size_t begin = 0;     ///< bytes of the object
     std::size_t end = 0;
@@ -126,6 +127,12 @@ public:
     /// Where the program's own memory has these bytes, for CL_MEM_USE_HOST_PTR.
     [[nodiscard]] std::byte *host_memory(std::size_t at) const {
         return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at : nullptr;
+    }
+    /// The mapping with that address, or that number; null if there is none.
+    [[nodiscard]] Mapped *mapping(const void *memory) {
+        const auto at =
+            std::find_if(mappings.begin(), mappings.end(), [memory](const Mapped &m) { return m.memory == memory; });
+        return memory != nullptr && at != mappings.end() ? &*at : nullptr;
     }
 
     const Ref<ContextObject> context;

@@ -73,6 +73,9 @@ inline ObjectCount &count_of(Kind kind) {
     return object_counts[static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(Kind::platform)];
 }
 
+/// Where this process follows another one's calls (central host): the objects by their numbers; else null. Under the lock.
+inline std::unordered_map<std::uint64_t, void *> *objects_by_number = nullptr;
+
 /// Has an object that nobody holds end under the lock, when the call that has it ends, or else on the thread of callbacks. Any
 /// thread.
 void end_later(void *object, void (*end)(void *));
@@ -115,15 +118,21 @@ public:
     }
 
     /// The same in all processes: objects are numbered in the order of their creation, from 1.
-    std::uint64_t number = 0;
+    [[nodiscard]] std::uint64_t number() const { return number_; }
+    void set_number(std::uint64_t number) {
+        number_ = number;
+        if (objects_by_number != nullptr) objects_by_number->emplace(number, handle());
+    }
 
 protected:
     ~Object() {
         this->kind = Kind::none;
+        if (objects_by_number != nullptr) objects_by_number->erase(number_);
         --count_of(kind_of_object).living;
     }
 
 private:
+    std::uint64_t number_ = 0;
     std::atomic<cl_uint> references_ = 1;
     std::atomic<std::uint32_t> holders_ = 1;  // the program, while it has references, counts as one
 };

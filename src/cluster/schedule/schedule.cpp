@@ -30,10 +30,11 @@ void clear(Decisions &decisions) {
 
 }  // namespace
 
-Schedule::Schedule(Topology topology, Process self, std::uint32_t attach_after)
+Schedule::Schedule(Topology topology, Process self, std::uint32_t attach_after, Hosts hosts)
     : topology_(std::move(topology)),
       self_(self),
       attach_after_(attach_after),
+      hosts_(hosts),
       sent_(topology_.processes()),
       received_(topology_.processes()) {}
 
@@ -49,6 +50,11 @@ BufferId Schedule::create_buffer(std::size_t size, Contents contents, bool attac
     released_.pop_back();
     buffers_[id] = std::move(buffer);
     return id;
+}
+
+void Schedule::give_contents(BufferId buffer, Device device) {
+    Residency &residency = buffers_[buffer].residency;
+    residency.write(topology_, device, 0, residency.holders().size());
 }
 
 void Schedule::release_buffer(BufferId buffer) {
@@ -68,7 +74,8 @@ const Decisions &Schedule::decide(const Command &command) {
     clear(decisions_);
     decisions_.event.command = ++last_;
     decisions_.event.process = owner;
-    decisions_.event.told_all = command.result_to_all;
+    decisions_.event.told.clear();
+    decisions_.event.told_all = command.result_to_hosts && hosts_ == Hosts::all;
     decisions_.actual = owner == self_;
     if (attach_after_ != 0)
         for (const Access &access : command.accesses) note_use(access.buffer, command.device);
@@ -115,7 +122,10 @@ const Decisions &Schedule::decide(const Command &command) {
         sort_unique(decisions_.after);
     }
     if (writes_elsewhere) write_back(command);
-    if (command.result_to_all) decisions_.result = relay(owner);
+    if (command.result_to_hosts) {
+        decisions_.result = relay(owner);
+        if (hosts_ == Hosts::first) note_told(decisions_.event, 0);
+    }
     return decisions_;
 }
 
@@ -164,15 +174,21 @@ void Schedule::note_use(BufferId id, Device device) {
 
 /// Tells the process of the command that waits, once.
 void Schedule::wait_for(Event &event, Process waiting) {
-    if (event.process == waiting || event.told_all || (self_ != event.process && self_ != waiting)) return;
-    const auto at = std::lower_bound(event.told.begin(), event.told.end(), waiting);
-    if (at != event.told.end() && *at == waiting) return;
-    event.told.insert(at, waiting);
+    if (!note_told(event, waiting)) return;
     if (self_ == event.process) {
         decisions_.completions_sent.push_back({event.command, message_to(waiting)});
     } else {
         decisions_.completions_awaited.push_back({event.command, message_from(event.process)});
     }
+}
+
+/// Whether one of the two is this process, and the other one did not know of the event's end so far.
+bool Schedule::note_told(Event &event, Process waiting) const {
+    if (event.process == waiting || event.told_all || (self_ != event.process && self_ != waiting)) return false;
+    const auto at = std::lower_bound(event.told.begin(), event.told.end(), waiting);
+    if (at != event.told.end() && *at == waiting) return false;
+    event.told.insert(at, waiting);
+    return true;
 }
 
 /// Like transfers of a command behind it.
@@ -216,8 +232,24 @@ Relay Schedule::tell_all(Event &event) {
     return relay(event.process);
 }
 
+std::optional<Message> Schedule::tell_first(Event &event) {
+    if (!note_told(event, 0)) return {};
+    return self_ == 0 ? message_from(event.process) : message_to(0);
+}
+
+std::optional<Message> Schedule::message_from_first(Process to) {
+    if (self_ == 0) return message_to(to);
+    if (self_ == to) return message_from(0);
+    return {};
+}
+
 Relay Schedule::relay(Process root) {
     Relay relay;
+    if (hosts_ == Hosts::first) {
+        if (root != 0 && self_ == 0) relay.from = message_from(root);
+        if (root != 0 && self_ == root) relay.to.push_back(message_to(0));
+        return relay;
+    }
     const Topology::Branch branch = topology_.branch(root, self_);
     if (branch.parent) relay.from = message_from(*branch.parent);
     for (const Process child : branch.children) {

@@ -49,7 +49,13 @@ struct Command {
     QueueId queue = unordered;          ///< its queue if that is in-order: one device's, and no other queue's number
     std::span<const Access> accesses;   ///< ranges may overlap
     std::span<Event *const> wait_list;  ///< without user events, which every process has itself
-    bool result_to_all = false;         ///< what it reads goes to the host memory of every process: reads and maps
+    bool result_to_hosts = false;       ///< what it reads goes to the memory of the program: reads and maps
+};
+
+/// Where the program runs, and what it reads goes.
+enum class Hosts : std::uint8_t {
+    all,    ///< in every process
+    first,  ///< in process 0 alone
 };
 
 /// Names a message: the `number`th from one process to the other, counted alike at both ends. It has nothing to do with
@@ -85,7 +91,7 @@ struct Completion {
     Message message;
 };
 
-/// What all processes get to know, along a tree: first the message comes in, then it goes out to others. At the root
+/// What all hosts get to know, along a tree: first the message comes in, then it goes out to others. At the root
 /// it goes out when the command has ended.
 struct Relay {
     std::optional<Message> from;  ///< not at the root
@@ -100,7 +106,7 @@ struct Decisions {
     std::vector<Completion> completions_sent;     ///< by this process, each when the command it names has ended
     std::vector<Completion> completions_awaited;  ///< by the command's own process
     std::vector<Transfer> transfers;              ///< parts 1, 2, …
-    Relay result;                                 ///< of a command with `result_to_all`
+    Relay result;                                 ///< of a command with `result_to_hosts`
     /// Behind the command: what it writes of buffers that are attached to other devices. Their steps have a number of
     /// their own, the next one.
     std::vector<Transfer> write_backs;
@@ -122,10 +128,12 @@ public:
     /// A buffer is attached by itself to a device whose commands alone have used it `attach_after` times and which alone has its
     /// bytes, all of them; it is taken back when a command of another device uses it. So the same bytes move with it and without:
     /// until then that device stays the only one that has them. 0 attaches none.
-    Schedule(Topology topology, Process self, std::uint32_t attach_after = 0);
+    Schedule(Topology topology, Process self, std::uint32_t attach_after = 0, Hosts hosts = Hosts::all);
 
     /// `size` in bytes. Never attached by itself unless `attachable`.
     BufferId create_buffer(std::size_t size, Contents contents, bool attachable = false);
+    /// A new buffer's contents are the device's alone.
+    void give_contents(BufferId buffer, Device device);
     /// No later command may name it. Its memory must outlive the steps that use it.
     void release_buffer(BufferId buffer);
 
@@ -151,11 +159,17 @@ public:
     /// The host program waits for the event, or asks for its status or its profiling information: all processes do, so
     /// all get to know its end. Empty if they do already.
     Relay tell_all(Event &event);
+    /// The same where process 0 alone has the program, which waits or asks: the message that this process sends it, or, as
+    /// process 0, gets. Nothing if it knows already, or the two are others.
+    std::optional<Message> tell_first(Event &event);
+    /// A message from process 0, which has the program's memory, to another one; nothing in others. Not of a process to itself.
+    std::optional<Message> message_from_first(Process to);
 
     /// All of this process's steps for commands before `command` have ended: nobody needs to wait for them any more.
     void over(CommandId command);
 
     [[nodiscard]] const Topology &topology() const { return topology_; }
+    [[nodiscard]] Hosts hosts() const { return hosts_; }
     [[nodiscard]] const Residency &residency(BufferId buffer) const { return buffers_[buffer].residency; }
     /// What is kept of a buffer in this process.
     [[nodiscard]] std::size_t bytes(BufferId buffer) const;
@@ -174,6 +188,7 @@ private:
 
     void note_use(BufferId buffer, Device device);
     void wait_for(Event &event, Process waiting);
+    bool note_told(Event &event, Process waiting) const;
     void move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers);
     void write_back(const Command &command);
     Hazards &hazards(BufferId buffer, Device device);
@@ -184,6 +199,7 @@ private:
     Topology topology_;
     Process self_;
     std::uint32_t attach_after_;
+    Hosts hosts_;
     CommandId last_ = 0;
     CommandId over_ = 1;  // commands before it
     std::vector<Buffer> buffers_;

@@ -32,6 +32,13 @@ Blob Agreement::from(const CallHash &call, Process root, Blob said) const {
     return said;
 }
 
+Blob Agreement::from_to(const CallHash &call, Process root, Process to, Blob said) const {
+    if (root == to) return said;
+    if (self_ == root) tell(call, {&to, 1}, said);
+    if (self_ == to) said = hear(call, root, std::move(said));
+    return said;
+}
+
 std::vector<Blob> Agreement::of(const CallHash &call, std::span<const Process> some, std::vector<Blob> said) const {
     const bool is_first = some.front() == self_;
     Packer all;

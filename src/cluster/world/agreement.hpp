@@ -32,6 +32,8 @@ public:
 
     /// What `root` has, which is `said` in a process that speaks for it. N - 1 messages.
     Blob from(const CallHash &call, Process root, Blob said) const;
+    /// What `root` has, in `to`, which the others don't get to know. One message.
+    Blob from_to(const CallHash &call, Process root, Process to, Blob said) const;
     /// What each of `some` has, in their order; `said` has that of those that this process speaks for. The first one tells all:
     /// less than 2 N messages.
     std::vector<Blob> of(const CallHash &call, std::span<const Process> some, std::vector<Blob> said) const;

@@ -5,13 +5,13 @@
 
 namespace cldist::cluster {
 
-/// How one call asks other processes: as Agreement says, without the lock meanwhile. What the call still needs must be held.
+/// How one call asks other processes: as Agreement says, without the lock meanwhile (UnlockedWithin). What the call still needs must be held.
 /// To be made before the call leaves the lock for the first time.
 class Exchange {
 public:
     Blob from(Process root, Blob said) const {
         if (agreement_.alone()) return said;
-        const Unlocked unlocked;
+        const UnlockedWithin unlocked;
         return agreement_.from(call_, root, std::move(said));
     }
     /// `say` gives what a process says, for those that this one speaks for.
@@ -21,17 +21,18 @@ public:
         for (std::size_t i = 0; i < some.size(); ++i)
             if (agreement_.speaks_for(some[i])) said[i] = say(some[i]);
         if (agreement_.alone()) return said;
-        const Unlocked unlocked;
+        const UnlockedWithin unlocked;
         return agreement_.of(call_, some, std::move(said));
     }
     [[nodiscard]] int least(int mine) const {
         if (agreement_.alone()) return mine;
-        const Unlocked unlocked;
+        const UnlockedWithin unlocked;
         return agreement_.least(call_, mine);
     }
     /// `work` has the lock.
     [[nodiscard]] int in_turn(std::span<const Process> some, int begin,
                               const std::function<int(int before)> &work) const {
+        if (calls_are_followed) return agreement_.in_turn(call_, some, begin, work);
         const auto locked = [&](int before) {
             const std::lock_guard lock(api_mutex());
             return work(before);

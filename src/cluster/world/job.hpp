@@ -6,6 +6,7 @@
 #include "cluster/calls/call_log.hpp"
 #include "cluster/execution/transport.hpp"
 #include "cluster/world/agreement.hpp"
+#include "cluster/world/call_stream.hpp"
 
 namespace cldist::cluster {
 
@@ -29,6 +30,10 @@ public:
     /// Of a process that this one speaks for (see Agreement).
     [[nodiscard]] virtual Place place_of(Process process) const = 0;
 
+    /// Of a central host's calls. Collective at the first call. Throws an Error.
+    virtual CallStream &call_stream() {
+        throw Error(CL_INVALID_OPERATION, "CLDIST_HOST_MODE=central is for processes that MPI has started");
+    }
     /// There are several processes: from now on their calls are compared.
     virtual void compare(CallLog &calls) = 0;
     /// The program has ended, and its log says so. Returns when that holds for all processes.

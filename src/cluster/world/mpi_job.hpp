@@ -7,6 +7,7 @@
 #include "cluster/world/divergence_watch.hpp"
 #include "cluster/world/job.hpp"
 #include "cluster/world/mpi_agreement.hpp"
+#include "cluster/world/mpi_call_stream.hpp"
 #include "cluster/world/mpi_transport.hpp"
 
 namespace cldist::cluster {
@@ -20,6 +21,10 @@ public:
     Agreement &agreement() override { return agreement_; }
     Transport &transport() override { return transport_; }
     [[nodiscard]] Place place_of(Process process) const override;
+    CallStream &call_stream() override {
+        if (stream_ == nullptr) stream_ = std::make_unique<MpiCallStream>(comm_);
+        return *stream_;
+    }
     void compare(CallLog &calls) override { watch_ = std::make_unique<DivergenceWatch>(comm_, calls); }
     void finish_comparison() override { watch_->finish(); }
     /// Finalises MPI, unless the program has.
@@ -30,6 +35,7 @@ private:
     const MPI_Comm comm_;  // of messages
     MpiTransport transport_;
     std::unique_ptr<DivergenceWatch> watch_;
+    std::unique_ptr<MpiCallStream> stream_;
 };
 
 }  // namespace cldist::cluster

@@ -108,9 +108,15 @@ World::World(Job &job)
     : job_(job),
       agreement_(job_.agreement()),
       counters_(is_counted() ? std::make_unique<Counters>(job_) : nullptr),
+      central_(begin_central()),
       found_(find_devices(job_)),
-      schedule_(Topology(found_.hosts, found_.processes), self(), found_.attaches ? attach_after : 0),
-      executor_(schedule_, self(), counters_ != nullptr ? counters_->transport : job_.transport(), found_.memories) {
+      // With a central host no process leaves commands out: it would gain nothing.
+      schedule_(Topology(found_.hosts, found_.processes), self(),
+                found_.attaches && central_ == nullptr ? attach_after : 0,
+                central_ != nullptr ? Hosts::first : Hosts::all),
+      executor_(schedule_, self(), counters_ != nullptr ? counters_->transport : job_.transport(), found_.memories,
+                central_.get()) {
+    last_number_ = found_.devices.size();
     if (counters_ != nullptr) {
         executor_.count_memory();
         calls_.count_asides();
@@ -119,6 +125,19 @@ World::World(Job &job)
     std::atexit([] {
         if (!in_forked_child()) World::get().end();
     });
+}
+
+std::unique_ptr<World::Central> World::begin_central() {
+    if (config().host_mode != HostMode::central || alone()) return nullptr;
+    CallStream &stream = job_.call_stream();
+    if (counters_ != nullptr) stream.count(counters_->traffic);
+    auto central = std::make_unique<Central>(stream);
+    if (self() == 0)
+        central->stream.begin(central->recorder);
+    else
+        objects_by_number = &central->numbers;
+    calls_are_followed = true;
+    return central;
 }
 
 // An absent process has the same devices as this one, which answer for them.
@@ -162,7 +181,7 @@ World::Found World::find_devices(Job &job) {
             for (std::size_t d = 0; d < size; ++d) {
                 const cl_device_id native = answers ? platforms[p][d] : nullptr;
                 auto *const device = new DeviceObject(process, memory, {native, unpack_device_infos(theirs)}, {}, like);
-                device->number = found.devices.size() + 1;
+                device->set_number(found.devices.size() + 1);
                 found.devices.emplace_back(device);
             }
             const bool host_memory = theirs.get<bool>();
@@ -179,16 +198,73 @@ World::Found World::find_devices(Job &job) {
 // What others still need of this process is done before MPI ends.
 void World::end() {
     const std::uint64_t calls = calls_.last().number;
-    if (!alone()) {
+    if (is_central()) {
+        end_calls();
+    } else if (!alone()) {
         calls_.record<program_end>();
-        job_.finish_comparison();
     }
+    if (!alone()) job_.finish_comparison();
     // What waits for a user event that the program has not set would never end.
     stop_callbacks();
     if (found_.memories.size() > 1) abandon_user_events();
     executor_.finish_all();
     if (counters_ != nullptr) write_account(calls);
     job_.end();
+}
+
+// Other threads of the program may be calling.
+void World::end_calls() {
+    {
+        const Locked lock;
+        calls_.record<program_end>();
+        if (is_host()) {
+            RecordWriter end;
+            end.number(end_of_calls);
+            append(end.record());
+            central_->ended_by = std::this_thread::get_id();
+            central_->recorder.close();
+        }
+    }
+    central_->stream.finish();
+}
+
+void World::append(std::span<const std::byte> record) { central_->recorder.append(record); }
+
+bool World::has_ended() {
+    if (!central_->ended_by) return false;
+    if (*central_->ended_by == std::this_thread::get_id()) return true;
+    const Unlocked unlocked;
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+// ---- A central host's calls -----------------------------------------------------------------------------------------
+
+namespace {
+
+// So far a host runs ahead of the others.
+constexpr std::size_t most_recorded = std::size_t{1} << 20U;
+
+}  // namespace
+
+World::Central::Central(CallStream &the_stream) : recorder(most_recorded), stream(the_stream) {}
+
+void World::Central::give(unsigned kind, std::span<const std::byte> bytes) {
+    writer_.clear();
+    writer_.number(kind);
+    writer_.number(bytes.size());
+    writer_.bytes(bytes.data(), bytes.size());
+    recorder.append(writer_.record());
+}
+
+HostLink::Given World::Central::take() {
+    RecordReader &from = records();
+    const auto kind = static_cast<unsigned>(from.number());
+    return {kind, from.bytes(from.number())};
+}
+
+RecordReader &World::Central::records() {
+    if (reader_.empty()) reader_ = RecordReader(stream.next());
+    return reader_;
 }
 
 void World::write_account(std::uint64_t calls) const {

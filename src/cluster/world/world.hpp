@@ -3,12 +3,17 @@
 #include <atomic>
 #include <ctime>
 #include <memory>
+#include <optional>
+#include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "cluster/calls/call_log.hpp"
+#include "cluster/calls/recorder.hpp"
 #include "cluster/execution/counted_transport.hpp"
 #include "cluster/execution/executor.hpp"
+#include "cluster/execution/host_link.hpp"
 #include "cluster/objects/device.hpp"
 #include "cluster/schedule/schedule.hpp"
 #include "cluster/world/job.hpp"
@@ -39,6 +44,22 @@ public:
     [[nodiscard]] CallLog &calls() { return calls_; }
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
+
+    /// Whether the program runs in process 0 alone, which is the host; the others follow its calls (docs/decisions/0035). Never of
+    /// a process alone.
+    [[nodiscard]] bool is_central() const { return central_ != nullptr; }
+    [[nodiscard]] bool is_host() const { return central_ != nullptr && self() == 0; }
+    [[nodiscard]] bool follows() const { return central_ != nullptr && self() != 0; }
+    /// In the host: puts a call's record behind those before. Waits while the others are slower. Under the lock.
+    void append(std::span<const std::byte> record);
+    /// In the host, under the lock: whether the program has ended. Then the thread that ends it calls this process alone, and calls
+    /// of others don't return: leaves the lock.
+    [[nodiscard]] bool has_ended();
+    /// In the others: where the next record, or the rest of the current one, is. Waits for it.
+    RecordReader &records() { return central_->records(); }
+    /// The record of the program's end.
+    static constexpr std::uint64_t end_of_calls = 0;
+
     [[nodiscard]] QueueId next_queue() { return next_queue_++; }
 
 private:
@@ -58,11 +79,31 @@ private:
         CountedTransport transport;
     };
 
+    /// The calls' way between the host and the others.
+    class Central final : public HostLink {
+    public:
+        explicit Central(CallStream &stream);
+        void give(unsigned kind, std::span<const std::byte> bytes) override;
+        Given take() override;
+        RecordReader &records();
+
+        Recorder recorder;
+        CallStream &stream;
+        std::unordered_map<std::uint64_t, void *> numbers;
+        std::optional<std::thread::id> ended_by;
+
+    private:
+        RecordReader reader_;
+        RecordWriter writer_;
+    };
+
     explicit World(Job &job);
     static World &join();
     void write_account(std::uint64_t calls) const;
     static Found find_devices(Job &job);
+    [[nodiscard]] std::unique_ptr<Central> begin_central();
     void end();
+    void end_calls();
 
     static inline std::atomic<World *> world_ = nullptr;
 
@@ -71,6 +112,7 @@ private:
     Job &job_;
     const Agreement &agreement_;
     const std::unique_ptr<Counters> counters_;  // null: nobody counts
+    const std::unique_ptr<Central> central_;    // null: every process runs the program
     Found found_;
     Schedule schedule_;
     Executor executor_;

@@ -1,0 +1,101 @@
+/// What a host costs: calls each second, made and done everywhere, the time of a call that waits for nothing, on the last
+/// device, and a kernel on all devices from a thread for each. Run it natively and with hosts of each kind (bench/hosts.py).
+#include <thread>
+
+#include "common.hpp"
+
+using namespace cluster;
+
+namespace {
+
+constexpr char source[] = R"CL(
+kernel void nothing(global int *a, int value) {}
+kernel void work(global float *a, int rounds) {
+    float x = get_global_id(0);
+    for (int i = 0; i < rounds; ++i) x = x * 0.999f + 0.5f;
+    a[get_global_id(0)] = x;
+}
+)CL";
+
+double seconds_of(const std::function<void()> &work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void print(const Devices &devices, const char *what, double value) {
+    fmt::print("{{\"bench\": \"cluster_hosts\", \"devices\": {}, \"what\": \"{}\", \"value\": {:.6g}}}\n",
+               devices.count(), what, value);
+}
+
+void measure(const Options &options) {
+    const Devices devices(options.devices, std::size_t(-1));
+    const int calls = options.iterations;
+    const cl_command_queue queue = devices.queue(devices.count() - 1);
+    const Program program = devices.build(source);
+    const Kernel nothing = make_kernel(program, "nothing");
+    const Buffer buffer = devices.buffer(4096);
+    fill(queue, buffer, 0.0f, 0, 1024);
+    set_arguments(nothing, buffer, cl_int(0));
+    const auto argument = [&](cl_int value) {
+        check(clSetKernelArg(nothing.get(), 1, sizeof value, &value), "clSetKernelArg");
+    };
+    launch(queue, nothing, {1}, {1});
+    devices.finish();
+
+    std::vector<double> arguments, launches, finishes, threads;
+    for (int round = 0; round < options.repeat; ++round) {
+        arguments.push_back(calls / seconds_of([&] {
+                                for (int i = 0; i < calls; ++i) argument(i);
+                                launch(queue, nothing, {1}, {1});
+                                devices.finish();
+                            }));
+        const int commands = calls / 10;
+        launches.push_back(commands / seconds_of([&] {
+                               for (int i = 0; i < commands; ++i) launch(queue, nothing, {1}, {1});
+                               devices.finish();
+                           }));
+        // A command, or there would be nothing to be waited for.
+        constexpr int finished = 200;
+        finishes.push_back(seconds_of([&] {
+                               for (int i = 0; i < finished; ++i) {
+                                   check(clEnqueueMarkerWithWaitList(queue, 0, nullptr, nullptr), "clEnqueueMarker");
+                                   check(clFinish(queue), "clFinish");
+                               }
+                           }) /
+                           finished * 1e6);
+    }
+    print(devices, "calls of clSetKernelArg a second", median(arguments));
+    print(devices, "launches a second", median(launches));
+    print(devices, "us of a marker and clFinish", median(finishes));
+    if (!options.check) return;
+    for (int round = 0; round < options.repeat; ++round)
+        threads.push_back(seconds_of([&] {
+            std::vector<std::thread> all;
+            for (int d = 0; d < devices.count(); ++d)
+                all.emplace_back([&devices, &program, d] {
+                    const Kernel work = make_kernel(program, "work");
+                    const Buffer mine = devices.buffer(65536 * sizeof(float));
+                    set_arguments(work, mine, cl_int(2000));
+                    for (int i = 0; i < 20; ++i) {
+                        launch(devices.queue(d), work, {65536}, {64});
+                        check(clFinish(devices.queue(d)), "clFinish");
+                    }
+                });
+            for (std::thread &thread : all) thread.join();
+        }));
+    print(devices, "s of a thread for each device", median(threads));
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    return run_program(
+        {"cluster_hosts",
+         "Measures calls and waits of the program's host on the last device, and, unless --no-check is given, a "
+         "thread for each device, which a replicated host can't have.",
+         nullptr,
+         "calls",
+         {.iterations = 100'000, .repeat = 5}},
+        argc, argv, measure);
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Who runs the program: natively on as many devices, every process (replicated), or rank 0 alone (central).
+
+Programs of examples/cluster, copies between devices, calls each second and what they weigh on the network, the time of a call that
+waits for nothing, and a program with a thread for each device. All runs take turns; medians.
+
+Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/hosts.json.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path(os.environ["BUILD_DIR"])
+PROGRAMS = {
+    "nbody": ["--iterations", "40"],
+    "matrix_multiplication": ["--size", "512"],
+    "conjugate_gradient": ["--size", "256", "--iterations", "200"],
+    "himeno_devices": ["--iterations", "100"],
+    "kmeans": ["--size", "300000"],
+}
+LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.+)$", re.MULTILINE)
+HOSTS = ["native", "replicated", "central"]
+
+
+def run(host, processes, command, **settings):
+    """Standard output of a program on that many devices."""
+    environment = {"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ, **settings}
+    if host == "native":
+        environment["POCL_DEVICES"] = " ".join(["pthread"] * processes)
+    else:
+        tool = str(BUILD / "tools/cldist/cldist")
+        command = [tool, "run", "--host-mode", host, "-n", str(processes), "--", *command]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
+    if done.returncode != 0:
+        sys.exit(f"hosts: {shlex.join(command)} failed with status {done.returncode}")
+    return done.stdout
+
+
+def measure(names, counts, rounds, take):
+    """`take(name, host, count)` gives a dict of numbers; their medians, by name, count and host."""
+    results = {}
+    for _ in range(rounds):
+        for name in names:
+            for count in counts:
+                for host in HOSTS:
+                    for key, value in take(name, host, count).items():
+                        results.setdefault((key, count), {}).setdefault(host, []).append(value)
+    return {what: {host: statistics.median(values) for host, values in of.items()} for what, of in results.items()}
+
+
+def print_table(title, results):
+    print(f"\n{title}\n\n| | devices | {' | '.join(HOSTS)} |\n|---|---|{'---|' * len(HOSTS)}")
+    for (key, count), of in results.items():
+        print(f"| {key} | {count} | " + " | ".join(f"{of[host]:.6g}" if host in of else "–" for host in HOSTS) + " |")
+
+
+def program(name, host, count):
+    found = LINE.search(run(host, count, [str(BUILD / "examples/cluster" / name), *PROGRAMS[name]]))
+    return {f"{name}, s": float(found[4])}
+
+
+def calls(_, host, count):
+    """The numbers of cluster_hosts, and what a call of the central host weighs on the way to a process."""
+    with tempfile.TemporaryDirectory() as folder:
+        counts = pathlib.Path(folder) / "counts"
+        command = [str(BUILD / "bench/cluster_hosts"), *(["--no-check"] if host == "replicated" else [])]
+        text = run(host, count, command, **({"CLDIST_COUNTS": str(counts)} if host == "central" else {}))
+        numbers = {line["what"]: line["value"] for line in map(json.loads, text.splitlines())}
+        if host == "central":
+            worker = counts.read_text().split("cldist: rank 1 of")[1].split("cldist: rank")[0]
+            made = int(re.search(r"(\d+) OpenCL calls", worker)[1])
+            messages, size = map(int, re.search(r"calls +received +(\d+) +(\d+)", worker).groups())
+            numbers["bytes of a call to a process"] = size / made
+            numbers["calls in a message"] = made / messages
+    return numbers
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--processes", type=int, nargs="+", default=[2, 4, 8])
+    parser.add_argument("--only", choices=["programs", "copies", "calls"], nargs="+", default=["programs", "copies", "calls"])
+    arguments = parser.parse_args()
+    results = {}
+    if "calls" in arguments.only:
+        results["calls"] = measure([""], arguments.processes, arguments.rounds, calls)
+        print_table("Calls", results["calls"])
+    if "copies" in arguments.only:
+        def copies(_, host, count):
+            found = json.loads(run(host, count, [str(BUILD / "bench/cluster_copies"), "--iterations", "20"]))
+            return {f"us of a copy of {found['bytes']} bytes": found["us_per_command"]}
+        results["copies"] = measure([""], arguments.processes, arguments.rounds, copies)
+        print_table("Copies between devices", results["copies"])
+    if "programs" in arguments.only:
+        results["programs"] = measure(PROGRAMS, arguments.processes, arguments.rounds, program)
+        print_table("Programs", results["programs"])
+    folder = BUILD / "bench-results"
+    folder.mkdir(exist_ok=True)
+    (folder / "hosts.json").write_text(json.dumps(
+        {table: {f"{key}, {count}": of for (key, count), of in of_table.items()} for table, of_table in results.items()},
+        indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+// What a process does that has no program: it makes the calls of a central host.
+#include "cluster/api/following.hpp"
+
+#include <array>
+
+#include "cluster/api/entry_points.hpp"
+#include "cluster/api/guard.hpp"
+#include "cluster/api/recording.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+/// Makes a call as the host did; how it ends is the host's affair.
+template <const Call &call, auto body>
+struct Followed;
+template <const Call &call, typename Result, typename... Arguments, Result (*body)(Arguments...)>
+struct Followed<call, body> {
+    static void make(RecordReader &reader) {
+        {
+            const Locked lock;
+            ArgumentMemory memory;
+            const auto arguments = take_call<call, Arguments...>(reader, memory);
+            std::apply([](const auto &...each) { record<call>(each...); }, arguments);
+            try {
+                std::apply(body, arguments);
+            } catch (...) {
+                static_cast<void>(code_of_exception(call.function));
+            }
+        }
+        run_callbacks();
+    }
+};
+
+constexpr std::array calls_by_number{
+#define CLDIST_CALL(function, entry, ...) &Followed<calls::function, &entry>::make,
+#define CLDIST_PLAIN(function, ...)
+#define CLDIST_EXTENSION CLDIST_CALL
+#define CLDIST_ABSENT(function)
+#include "cluster/calls/calls.def"
+};
+
+}  // namespace
+
+cl_int CL_API_CALL follow_host() {
+    try {
+        {
+            const Locked lock;
+            if (!World::get().follows()) return CL_INVALID_OPERATION;
+        }
+        World &world = World::get();
+        for (;;) {
+            RecordReader &reader = world.records();
+            const std::uint64_t number = reader.number();
+            if (number == World::end_of_calls) return CL_SUCCESS;
+            calls_by_number.at(number - 1)(reader);
+        }
+    } catch (const std::exception &error) {
+        log_error("the host's calls can't be followed: {}", error.what());
+        return CL_OUT_OF_RESOURCES;
+    }
+}
+
+}  // namespace cldist::cluster

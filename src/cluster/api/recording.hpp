@@ -1,0 +1,367 @@
+/// A central host's calls as records: made from calls.def, put by the host, taken by the processes that follow. Objects go by
+/// their numbers; of the program's functions, addresses and places for results whether there are any. The program's memory that
+/// commands read goes by the executor.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <memory_resource>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include "cluster/api/record.hpp"
+#include "cluster/calls/recorder.hpp"
+
+namespace cldist::cluster {
+
+/// The number that stands for a function in a record; from 1.
+template <const Call &call>
+consteval unsigned number_of_call() {
+    constexpr std::array all{
+#define CLDIST_CALL(function, ...) calls::function.hash,
+#define CLDIST_PLAIN(function, ...)
+#define CLDIST_EXTENSION CLDIST_CALL
+#define CLDIST_ABSENT(function)
+#include "cluster/calls/calls.def"
+    };
+    unsigned number = 0;
+    while (all.at(number) != call.hash) ++number;
+    return number + 1;
+}
+
+/// Whether the others have to know of such calls: what is compared in a replicated host, and what an object's life depends on.
+template <const Call &call>
+inline constexpr bool is_followed =
+    call.comparison != Comparison::never ||
+    call.function.starts_with("clRetain") || call.function.starts_with("clRelease") || call.function == "clFlush";
+
+/// In the host: whether this one call concerns another process. Waiting and asking for what is known here does not.
+template <const Call &call, typename... Arguments>
+bool concerns_others(const Arguments &...arguments) {
+    if constexpr (call.function == "clFinish") {
+        const QueueObject *const queue = QueueObject::from(arguments...);
+        return queue != nullptr && !queue->is_native() && queue->used.load(std::memory_order_relaxed);
+    } else if constexpr (call.function == "clGetEventInfo" || call.function == "clGetEventProfilingInfo") {
+        const auto all = std::tie(arguments...);
+        const EventObject *const event = EventObject::from(std::get<0>(all));
+        const bool asks = call.function == "clGetEventProfilingInfo" ||
+                          std::get<1>(all) == cl_uint{CL_EVENT_COMMAND_EXECUTION_STATUS};
+        return event != nullptr && asks && must_ask(*event);
+    } else if constexpr (call.function == "clWaitForEvents") {
+        const auto [count, list] = std::tie(arguments...);
+        for (cl_uint i = 0; list != nullptr && i < count; ++i)
+            if (const EventObject *const event = EventObject::from(list[i]); event != nullptr && !event->known_here())
+                return true;
+        return false;
+    }
+    return true;
+}
+
+inline bool is_platform(std::uint64_t property) {
+    const auto *const platform = reinterpret_cast<cl_platform_id>(property);
+    return platform != nullptr && platform->kind == Kind::platform;
+}
+/// Where the platform is asked for nothing but whether it is one.
+inline cl_platform_id some_platform() {
+    static _cl_platform_id platform{{&dispatch_table, Kind::platform}};
+    return &platform;
+}
+
+// ---- One argument ----------------------------------------------------------------------------------------------------
+
+template <typename T>
+inline constexpr bool is_signed_number = std::is_integral_v<T> &&std::is_signed_v<T>;
+
+/// How many elements `lengths` has: as many as the texts or blobs that name it.
+template <const Call &call, std::size_t at>
+consteval std::string_view count_of_lengths() {
+    for (std::size_t i = 0; i < call.count; ++i)
+        if (call.arguments[i].lengths == call.arguments[at].name && !call.arguments[at].name.empty())
+            return call.arguments[i].of;
+    return {};
+}
+
+template <typename T>
+void put_numbers(RecordWriter &writer, const T *values, std::size_t count) {
+    writer.number(values == nullptr ? 0 : count + 1);
+    for (std::size_t i = 0; values != nullptr && i < count; ++i) writer.number(static_cast<std::uint64_t>(values[i]));
+}
+
+inline void put_bytes(RecordWriter &writer, const void *bytes, std::size_t size) {
+    writer.number(bytes == nullptr ? 0 : size + 1);
+    if (bytes != nullptr) writer.bytes(bytes, size);
+}
+
+/// A pattern that is none is refused whatever it says.
+constexpr std::size_t largest_pattern = 128;
+
+/// Up to what there may be in an array of sizes for each dimension.
+inline std::size_t dimensions_of(std::uint64_t work_dim) { return work_dim <= 3 ? work_dim : 0; }
+
+template <const Call &call, std::size_t at, typename Arguments>
+void put(RecordWriter &writer, const Arguments &arguments) {
+    using Kind = Argument::Kind;
+    constexpr Argument argument = call.arguments[at];
+    const auto value = std::get<at>(arguments);
+    [[maybe_unused]] const auto of = [&] {
+        if constexpr (argument.of.empty())
+            return 0;
+        else
+            return std::get<call.place(argument.of)>(arguments);
+    }();
+    if constexpr (argument.kind == Kind::scalar || argument.kind == Kind::status || argument.kind == Kind::count) {
+        using T = std::remove_const_t<decltype(value)>;
+        const auto number = static_cast<std::uint64_t>(value);
+        if constexpr (is_signed_number<T>)
+            writer.number(number << 1U ^ (value < 0 ? ~std::uint64_t{0} : 0));
+        else
+            writer.number(number);
+    } else if constexpr (argument.kind == Kind::object) {
+        writer.number(number_of(value));
+    } else if constexpr (argument.kind == Kind::objects || argument.kind == Kind::wait_list) {
+        writer.number(value == nullptr ? 0 : std::size_t{of} + 1);
+        for (cl_uint i = 0; value != nullptr && i < of; ++i) writer.number(number_of(value[i]));
+    } else if constexpr (argument.kind == Kind::lengths) {
+        put_numbers(writer, value, std::get<call.place(count_of_lengths<call, at>())>(arguments));
+    } else if constexpr (argument.kind == Kind::range) {
+        put_numbers(writer, value, dimensions_of(of));
+    } else if constexpr (argument.kind == Kind::triple) {
+        put_numbers(writer, value, 3);
+    } else if constexpr (argument.kind == Kind::text) {
+        put_bytes(writer, value, value != nullptr ? std::strlen(value) : 0);
+    } else if constexpr (argument.kind == Kind::texts || argument.kind == Kind::blobs) {
+        const std::size_t *lengths = nullptr;
+        if constexpr (!argument.lengths.empty()) lengths = std::get<call.place(argument.lengths)>(arguments);
+        writer.number(value == nullptr ? 0 : std::size_t{of} + 1);
+        for (cl_uint i = 0; value != nullptr && i < of; ++i) {
+            const auto *const bytes = reinterpret_cast<const char *>(value[i]);
+            std::size_t size = lengths != nullptr ? lengths[i] : 0;
+            if (argument.kind == Kind::texts && size == 0 && bytes != nullptr) size = std::strlen(bytes);
+            put_bytes(writer, bytes, size);
+        }
+    } else if constexpr (argument.kind == Kind::pairs) {
+        std::size_t count = 0;
+        while (value != nullptr && value[count] != 0) count += 2;
+        writer.number(value == nullptr ? 0 : count + 1);
+        for (std::size_t i = 0; i < count; ++i) {
+            const bool is_address = i % 2 == 1 && static_cast<std::uint64_t>(value[i - 1]) == CL_CONTEXT_PLATFORM;
+            const auto number = static_cast<std::uint64_t>(value[i]);
+            writer.number(is_address ? std::uint64_t{is_platform(number)} : number);
+        }
+    } else if constexpr (argument.kind == Kind::list) {
+        std::size_t count = 0;
+        while (value != nullptr && value[count] != 0) ++count;
+        put_numbers(writer, value, count);
+    } else if constexpr (argument.kind == Kind::first) {
+        put_numbers(writer, value, 1);
+    } else if constexpr (argument.kind == Kind::region) {
+        const bool known = value != nullptr && of == CL_BUFFER_CREATE_TYPE_REGION;
+        put_bytes(writer, value, known ? sizeof(cl_buffer_region) : 0);
+    } else if constexpr (argument.kind == Kind::image_format) {
+        put_bytes(writer, value, sizeof(cl_image_format));
+    } else if constexpr (argument.kind == Kind::image_desc) {
+        put_bytes(writer, value, sizeof(cl_image_desc));
+        if (value != nullptr) writer.number(number_of(value->buffer));
+    } else if constexpr (argument.kind == Kind::kernel_argument) {
+        const RecordedValue recorded = recorded_value(std::get<0>(arguments), std::get<1>(arguments), of, value);
+        writer.number(static_cast<std::uint64_t>(recorded.form));
+        if (recorded.form == RecordedValue::Form::object) writer.number(recorded.number);
+        if (recorded.form == RecordedValue::Form::bytes) writer.bytes(value, of);
+    } else if constexpr (argument.kind == Kind::mapping) {
+        writer.number(compared<call, at>(arguments));
+    } else if constexpr (argument.kind == Kind::color) {
+        put_bytes(writer, value, 4 * sizeof(cl_uint));
+    } else if constexpr (argument.kind == Kind::bytes && argument.name == "pattern") {
+        put_bytes(writer, value, of <= largest_pattern ? of : 0);
+    } else if constexpr (argument.kind != Kind::code) {
+        writer.number(value != nullptr);
+    }
+}
+
+/// A function of the program's where there is no program.
+template <typename Function>
+struct NoFunction;
+template <typename Result, typename... Arguments>
+struct NoFunction<Result(CL_CALLBACK *)(Arguments...)> {
+    static Result CL_CALLBACK call(Arguments...) {}
+};
+
+/// What arguments point to while a call is made.
+class ArgumentMemory {
+public:
+    ArgumentMemory() : resource_(first_.data(), first_.size()) {}
+
+    template <typename T>
+    T *make(std::size_t count) {
+        return static_cast<T *>(resource_.allocate(std::max<std::size_t>(count, 1) * sizeof(T), alignof(T)));
+    }
+    /// Where what is written is nobody's, up to so many bytes.
+    static constexpr std::size_t nowhere_size = std::size_t{1} << 20U;
+    [[nodiscard]] static std::byte *nowhere() {
+        alignas(16) static std::array<std::byte, nowhere_size> bytes;
+        return bytes.data();
+    }
+    /// The same, where nobody writes: zeros.
+    [[nodiscard]] static std::byte *zeros() {
+        alignas(16) static std::array<std::byte, nowhere_size> bytes;
+        return bytes.data();
+    }
+
+private:
+    alignas(16) std::array<std::byte, 4096> first_;
+    std::pmr::monotonic_buffer_resource resource_;
+};
+
+template <typename Handle>
+Handle object_with(std::uint64_t number) {
+    const auto at = objects_by_number->find(number);
+    return at != objects_by_number->end() ? static_cast<Handle>(at->second) : nullptr;
+}
+
+template <typename T>
+T *take_numbers(RecordReader &reader, ArgumentMemory &memory, std::size_t zeros_behind = 0) {
+    const std::uint64_t count = reader.number();
+    if (count == 0) return nullptr;
+    T *const values = memory.make<T>(std::max<std::size_t>(count - 1 + zeros_behind, 3));
+    for (std::size_t i = 0; i + 1 < count; ++i) values[i] = static_cast<T>(reader.number());
+    for (std::size_t i = 0; i < zeros_behind; ++i) values[count - 1 + i] = T{};
+    return values;
+}
+
+/// With a 0 behind them.
+inline char *take_bytes(RecordReader &reader, ArgumentMemory &memory) {
+    const std::uint64_t size = reader.number();
+    if (size == 0) return nullptr;
+    auto *const bytes = reinterpret_cast<char *>(memory.make<std::max_align_t>(size / sizeof(std::max_align_t) + 1));
+    const auto taken = reader.bytes(size - 1);
+    if (!taken.empty()) std::memcpy(bytes, taken.data(), taken.size());
+    bytes[size - 1] = '\0';
+    return bytes;
+}
+
+template <const Call &call, std::size_t at, typename T>
+T take(RecordReader &reader, ArgumentMemory &memory) {
+    using Kind = Argument::Kind;
+    constexpr Argument argument = call.arguments[at];
+    if constexpr (argument.kind == Kind::scalar || argument.kind == Kind::status || argument.kind == Kind::count) {
+        const std::uint64_t number = reader.number();
+        if constexpr (is_signed_number<T>)
+            return static_cast<T>(number >> 1U ^ (~(number & 1U) + 1));
+        else
+            return static_cast<T>(number);
+    } else if constexpr (argument.kind == Kind::object) {
+        return object_with<T>(reader.number());
+    } else if constexpr (argument.kind == Kind::objects || argument.kind == Kind::wait_list) {
+        using Handle = std::remove_const_t<std::remove_pointer_t<T>>;
+        const std::uint64_t count = reader.number();
+        if (count == 0) return nullptr;
+        Handle *const handles = memory.make<Handle>(count - 1);
+        for (std::size_t i = 0; i + 1 < count; ++i) handles[i] = object_with<Handle>(reader.number());
+        return handles;
+    } else if constexpr (argument.kind == Kind::lengths || argument.kind == Kind::range ||
+                         argument.kind == Kind::triple) {
+        return take_numbers<std::size_t>(reader, memory);
+    } else if constexpr (argument.kind == Kind::text) {
+        return take_bytes(reader, memory);
+    } else if constexpr (argument.kind == Kind::texts || argument.kind == Kind::blobs) {
+        using Element = std::remove_pointer_t<T>;
+        const std::uint64_t count = reader.number();
+        if (count == 0) return nullptr;
+        Element *const elements = memory.make<Element>(count - 1);
+        for (std::size_t i = 0; i + 1 < count; ++i) elements[i] = reinterpret_cast<Element>(take_bytes(reader, memory));
+        return elements;
+    } else if constexpr (argument.kind == Kind::pairs) {
+        using Value = std::remove_const_t<std::remove_pointer_t<T>>;
+        Value *const values = take_numbers<Value>(reader, memory, 1);
+        for (std::size_t i = 0; values != nullptr && values[i] != 0; i += 2)
+            if (static_cast<std::uint64_t>(values[i]) == CL_CONTEXT_PLATFORM && values[i + 1] != 0)
+                values[i + 1] = reinterpret_cast<Value>(some_platform());
+        return values;
+    } else if constexpr (argument.kind == Kind::list || argument.kind == Kind::first) {
+        return take_numbers<std::remove_const_t<std::remove_pointer_t<T>>>(reader, memory, 1);
+    } else if constexpr (argument.kind == Kind::region || argument.kind == Kind::image_format ||
+                         argument.kind == Kind::color || (argument.kind == Kind::bytes && argument.name == "pattern")) {
+        return reinterpret_cast<T>(take_bytes(reader, memory));
+    } else if constexpr (argument.kind == Kind::image_desc) {
+        auto *const desc = reinterpret_cast<cl_image_desc *>(take_bytes(reader, memory));
+        if (desc != nullptr) desc->buffer = object_with<cl_mem>(reader.number());
+        return desc;
+    } else if constexpr (argument.kind == Kind::kernel_argument) {
+        constexpr std::size_t size_at = call.place(argument.of);
+        static_assert(size_at + 1 == at, "the value's size has just been taken");
+        return nullptr;  // see take_all()
+    } else if constexpr (argument.kind == Kind::mapping) {
+        return reinterpret_cast<T>(reader.number());
+    } else if constexpr (argument.kind == Kind::code) {
+        return reinterpret_cast<T>(ArgumentMemory::nowhere());
+    } else {
+        if (reader.number() == 0) return nullptr;
+        if constexpr (argument.kind == Kind::callback)
+            return &NoFunction<T>::call;
+        else if constexpr (argument.name == "param_value")
+            return reinterpret_cast<T>(ArgumentMemory::zeros());
+        else
+            return reinterpret_cast<T>(ArgumentMemory::nowhere());
+    }
+}
+
+inline const void *take_value(RecordReader &reader, ArgumentMemory &memory, std::size_t size) {
+    switch (static_cast<RecordedValue::Form>(reader.number())) {
+        case RecordedValue::Form::null: return nullptr;
+        case RecordedValue::Form::bytes: {
+            auto *const bytes = memory.make<std::byte>(size);
+            std::memcpy(bytes, reader.bytes(size).data(), size);
+            return bytes;
+        }
+        case RecordedValue::Form::object: {
+            void **const handle = memory.make<void *>(1);
+            const auto at = objects_by_number->find(reader.number());
+            *handle = at != objects_by_number->end() ? at->second : nullptr;
+            return handle;
+        }
+        default: return ArgumentMemory::nowhere();
+    }
+}
+
+// ---- Whole calls -----------------------------------------------------------------------------------------------------
+
+template <const Call &call, typename... Arguments>
+void put_call(RecordWriter &writer, const Arguments &...arguments) {
+    const auto all = std::tie(arguments...);
+    writer.number(number_of_call<call>());
+    [&]<std::size_t... i>(std::index_sequence<i...>) { (put<call, i>(writer, all), ...); }
+    (std::make_index_sequence<call.count>());
+}
+
+template <const Call &call, typename... Arguments>
+std::tuple<Arguments...> take_call(RecordReader &reader, ArgumentMemory &memory) {
+    auto all = [&]<std::size_t... i>(std::index_sequence<i...>) {
+        return std::tuple<Arguments...>{take<call, i, Arguments>(reader, memory)...};
+    }
+    (std::make_index_sequence<call.count>());
+    constexpr Argument last = call.arguments[call.count - 1];
+    if constexpr (last.kind == Argument::Kind::kernel_argument)
+        std::get<call.count - 1>(all) = take_value(reader, memory, std::get<call.place(last.of)>(all));
+    return all;
+}
+
+/// A call of the program's, under the lock: for the comparison with other processes' calls, or, of a central host, for the
+/// processes that follow.
+template <const Call &call, typename... Arguments>
+[[gnu::always_inline]] inline void note(const Arguments &...arguments) {
+    if constexpr (is_followed<call>) {
+        if (calls_are_followed || call.comparison != Comparison::never) {
+            World &world = World::get();
+            if (!world.is_central()) return record<call>(arguments...);
+            if (world.has_ended() || !concerns_others<call>(arguments...)) return;
+            record<call>(arguments...);
+            static RecordWriter writer;
+            writer.clear();
+            put_call<call>(writer, arguments...);
+            world.append(writer.record());
+        }
+    }
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,132 @@
+/// What a central host tells the processes that follow its calls: records, bytes behind each other. Pure.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace cldist::cluster {
+
+/// Makes a record: small numbers take a byte.
+class RecordWriter {
+public:
+    void number(std::uint64_t value) {
+        for (; value >= 0x80; value >>= 7U) put(static_cast<std::byte>(value | 0x80U));
+        put(static_cast<std::byte>(value));
+    }
+    void bytes(const void *data, std::size_t size) {
+        const auto *const first = static_cast<const std::byte *>(data);
+        record_.insert(record_.end(), first, first + size);
+    }
+    void clear() { record_.clear(); }
+    [[nodiscard]] std::span<const std::byte> record() const { return record_; }
+
+private:
+    void put(std::byte byte) { record_.push_back(byte); }
+    std::vector<std::byte> record_;
+};
+
+/// Takes the same from records. Throws std::out_of_range if there is less.
+class RecordReader {
+public:
+    RecordReader() = default;
+    explicit RecordReader(std::span<const std::byte> records) : rest_(records) {}
+
+    std::uint64_t number() {
+        std::uint64_t value = 0;
+        for (unsigned shift = 0; shift < 64; shift += 7) {
+            const auto byte = std::to_integer<std::uint64_t>(bytes(1).front());
+            value |= (byte & 0x7fU) << shift;
+            if (byte < 0x80) return value;
+        }
+        throw std::out_of_range("a number in a record has more than 64 bits");
+    }
+    std::span<const std::byte> bytes(std::size_t size) {
+        if (size > rest_.size()) throw std::out_of_range("a record is shorter than it says");
+        const auto taken = rest_.first(size);
+        rest_ = rest_.subspan(size);
+        return taken;
+    }
+    [[nodiscard]] bool empty() const { return rest_.empty(); }
+
+private:
+    std::span<const std::byte> rest_;
+};
+
+/// Records on their way out: one thread at a time puts them in order, another one takes all that there are.
+class Recorder {
+public:
+    /// Keeps so many bytes, or one record.
+    explicit Recorder(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+    /// Waits while there is no room: the other processes are slower.
+    void append(std::span<const std::byte> record) {
+        std::unique_lock lock(mutex_);
+        taken_.wait(lock, [&] { return records_.empty() || records_.size() + record.size() <= most_bytes_; });
+        records_.insert(records_.end(), record.begin(), record.end());
+        ++count_;
+        if (!waits_) return;
+        lock.unlock();
+        appended_.notify_one();
+    }
+    /// No more come.
+    void close() {
+        {
+            const std::lock_guard lock(mutex_);
+            closed_ = true;
+        }
+        appended_.notify_one();
+    }
+
+    /// Puts all that there is in place of what is in `records`, which may be nothing. Returns whether more may come.
+    bool take(std::vector<std::byte> &records) {
+        bool more = false;
+        {
+            const std::lock_guard lock(mutex_);
+            more = take_here(records);
+        }
+        taken_.notify_one();
+        return more;
+    }
+    /// The same, once there is something, or the end.
+    bool wait_and_take(std::vector<std::byte> &records) {
+        bool more = false;
+        {
+            std::unique_lock lock(mutex_);
+            waits_ = true;
+            appended_.wait(lock, [&] { return closed_ || !records_.empty(); });
+            waits_ = false;
+            more = take_here(records);
+        }
+        taken_.notify_one();
+        return more;
+    }
+
+    /// How many records there were.
+    [[nodiscard]] std::uint64_t count() const {
+        const std::lock_guard lock(mutex_);
+        return count_;
+    }
+
+private:
+    bool take_here(std::vector<std::byte> &records) {
+        records.clear();
+        records.swap(records_);
+        return !closed_;
+    }
+
+    const std::size_t most_bytes_;
+    mutable std::mutex mutex_;
+    std::condition_variable appended_;
+    std::condition_variable taken_;
+    std::vector<std::byte> records_;
+    std::uint64_t count_ = 0;
+    bool waits_ = false;
+    bool closed_ = false;
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "cluster/calls/recorder.hpp"
+#include "cluster/execution/traffic.hpp"
+
+namespace cldist::cluster {
+
+/// Carries the records of a central host's calls from process 0 to all others, in order.
+class CallStream {
+public:
+    CallStream() = default;
+    CallStream(const CallStream &) = delete;
+    CallStream &operator=(const CallStream &) = delete;
+    virtual ~CallStream() = default;
+
+    /// Counts from now on.
+    void count(Traffic &traffic) { traffic_ = &traffic; }
+    /// In process 0: sends what is recorded, on a thread of its own, until the recorder is closed.
+    virtual void begin(Recorder &recorder) = 0;
+    /// Returns when the recorder is closed and all has been received.
+    virtual void finish() = 0;
+    /// In the others: waits for the next records, whole ones, and passes them on. They are there until the next call. Throws an
+    /// Error.
+    virtual std::span<const std::byte> next() = 0;
+
+protected:
+    Traffic *traffic_ = nullptr;  ///< null: nobody counts
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <mpi.h>
+
+#include "cluster/world/call_stream.hpp"
+
+namespace cldist::cluster {
+
+/// By MPI, down a binomial tree. A process takes the next message when it has done what the last one says, and passes it on
+/// at once; the sender of a message knows when it was taken, and has a few on their way: nobody keeps more than these.
+class MpiCallStream final : public CallStream {
+public:
+    /// Duplicates the communicator; collective.
+    explicit MpiCallStream(MPI_Comm comm);
+
+    void begin(Recorder &recorder) override;
+    void finish() override;
+    std::span<const std::byte> next() override;
+
+private:
+    using Records = std::vector<std::byte>;
+    struct Sending {
+        std::shared_ptr<const Records> records;
+        std::vector<MPI_Request> requests;
+    };
+
+    void run(Recorder &recorder);
+    void send(std::shared_ptr<const Records> records);
+    /// Waits until at most so many messages are on their way.
+    void wait_for(std::size_t most);
+    bool first_was_taken();
+
+    const MPI_Comm comm_;
+    int rank_ = 0;
+    int parent_ = 0;
+    std::vector<int> children_;
+    std::deque<Sending> sendings_;
+    std::shared_ptr<const Records> last_;
+    std::thread thread_;
+};
+
+}  // namespace cldist::cluster

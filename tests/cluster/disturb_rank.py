@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Starts a job that runs on without end, and kills or stops one of its processes.
+
+    disturb_rank.py kill|stop RANK -- MPIRUN...
+
+After "runs" on standard error: kill: at a random moment SIGKILL; the job must end within seconds, not with 0, and leave no
+process behind. stop: that rank sleeps for a second; rank 0's memory must not grow meanwhile by more than 64 MiB; then the job is
+killed as above.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+SECONDS = 20
+MIB_MORE = 64
+
+
+def processes_of(session):
+    """The processes of the session, by their MPI rank; None for those without."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+            if int(fields[3]) != session or fields[0] == "Z":
+                continue
+            with open(f"/proc/{name}/environ", "rb") as file:
+                variables = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
+        except (OSError, IndexError):
+            continue
+        rank = variables.get(b"OMPI_COMM_WORLD_RANK")
+        found.setdefault(int(rank) if rank else None, []).append(int(name))
+    return found
+
+
+def resident_mib(process):
+    with open(f"/proc/{process}/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
+
+
+def fail(job, text):
+    os.killpg(job.pid, signal.SIGKILL)
+    for processes in processes_of(job.pid).values():
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
+    sys.exit(text)
+
+
+def main():
+    what, rank = sys.argv[1], int(sys.argv[2])
+    with subprocess.Popen(sys.argv[sys.argv.index("--") + 1:], start_new_session=True, stdin=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as job:
+        lines = []
+        for line in job.stderr:
+            lines.append(line)
+            if line.startswith("runs"):
+                break
+        else:
+            sys.exit("the job ended before it ran: " + "".join(lines))
+        # Of the programs that are one rank, the last that was started.
+        ranks = {of: max(processes) for of, processes in processes_of(job.pid).items() if of is not None}
+        if rank not in ranks:
+            fail(job, f"there is no rank {rank} among {ranks}")
+        time.sleep(random.uniform(0, 0.5))
+        if what == "stop":
+            os.kill(ranks[rank], signal.SIGSTOP)
+            time.sleep(0.2)  # what may be on its way
+            before = resident_mib(ranks[0])
+            time.sleep(1)
+            after = resident_mib(ranks[0])
+            if after > before + MIB_MORE:
+                fail(job, f"rank 0 grew from {before:.0f} to {after:.0f} MiB while rank {rank} was stopped")
+            os.kill(ranks[rank], signal.SIGCONT)
+        os.kill(ranks[rank], signal.SIGKILL)
+        try:
+            job.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            fail(job, f"the job runs on {SECONDS} s after rank {rank} was killed")
+        if job.returncode == 0:
+            sys.exit(f"the job ended well although rank {rank} was killed")
+        until = time.monotonic() + SECONDS
+        while processes_of(job.pid) and time.monotonic() < until:
+            time.sleep(0.05)
+        if processes_of(job.pid):
+            fail(job, f"processes were left behind: {processes_of(job.pid)}")
+
+
+if __name__ == "__main__":
+    main()

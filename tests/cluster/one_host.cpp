@@ -1,0 +1,310 @@
+// Programs that only one process of a job can run: with several threads, and calls that chance decides. The first argument says
+// which. Plain OpenCL: natively they do the same.
+#include <CL/cl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+void check(cl_int code, const char *call) {
+    if (code == CL_SUCCESS) return;
+    std::fprintf(stderr, "UNEXPECTED: %s returned %d\n", call, code);
+    std::_Exit(9);
+}
+#define CHECKED(call) check(call, #call)
+
+void require(bool right, const char *what) {
+    if (right) return;
+    std::fprintf(stderr, "WRONG: %s\n", what);
+    std::_Exit(9);
+}
+
+const char *const source = R"(
+kernel void add(global uint *data, uint value) { data[get_global_id(0)] += value; }
+kernel void sum(global const uint *data, global ulong *result, uint count) {
+    ulong all = 0;
+    for (uint i = 0; i < count; ++i) all += data[i] * (ulong)(i + 1);
+    *result = all;
+}
+)";
+
+struct Platform {
+    std::vector<cl_device_id> devices;
+    cl_context context = nullptr;
+    cl_program program = nullptr;
+
+    Platform() {
+        cl_platform_id platform = nullptr;
+        CHECKED(clGetPlatformIDs(1, &platform, nullptr));
+        cl_uint count = 0;
+        CHECKED(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count));
+        devices.resize(count);
+        CHECKED(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr));
+        cl_int code = CL_SUCCESS;
+        context = clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
+        check(code, "clCreateContext");
+        const char *text = source;
+        program = clCreateProgramWithSource(context, 1, &text, nullptr, &code);
+        check(code, "clCreateProgramWithSource");
+        CHECKED(clBuildProgram(program, 0, nullptr, "", nullptr, nullptr));
+    }
+    ~Platform() {
+        clReleaseProgram(program);
+        clReleaseContext(context);
+    }
+    [[nodiscard]] cl_command_queue queue(std::size_t device, cl_command_queue_properties properties = 0) const {
+        cl_int code = CL_SUCCESS;
+        const cl_command_queue made =
+            clCreateCommandQueue(context, devices[device % devices.size()], properties, &code);
+        check(code, "clCreateCommandQueue");
+        return made;
+    }
+    [[nodiscard]] cl_mem buffer(std::size_t size, void *contents = nullptr) const {
+        cl_int code = CL_SUCCESS;
+        const cl_mem made = clCreateBuffer(context, contents != nullptr ? CL_MEM_COPY_HOST_PTR : CL_MEM_READ_WRITE,
+                                           size, contents, &code);
+        check(code, "clCreateBuffer");
+        return made;
+    }
+    [[nodiscard]] cl_kernel kernel(const char *name) const {
+        cl_int code = CL_SUCCESS;
+        const cl_kernel made = clCreateKernel(program, name, &code);
+        check(code, "clCreateKernel");
+        return made;
+    }
+};
+
+cl_int status_of(cl_event event) {
+    cl_int status = CL_QUEUED;
+    CHECKED(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr));
+    return status;
+}
+
+void CL_CALLBACK note(cl_event, cl_int, void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; }
+
+/// A buffer, what it must hold, and random commands on it, of any device; each ends before the next but for what queues order.
+class Worker {
+public:
+    Worker(const Platform &platform, unsigned seed) : platform_(platform), random_(seed), wanted_(count) {
+        std::iota(wanted_.begin(), wanted_.end(), seed);
+        buffer_ = platform.buffer(bytes, wanted_.data());
+        kernel_ = platform.kernel("add");
+    }
+    ~Worker() {
+        clReleaseKernel(kernel_);
+        clReleaseMemObject(buffer_);
+    }
+
+    void run(int rounds) {
+        for (int round = 0; round < rounds; ++round) {
+            const cl_command_queue queue = platform_.queue(random_(), CL_QUEUE_PROFILING_ENABLE);
+            const unsigned commands = random_() % 6;
+            for (unsigned i = 0; i <= commands; ++i) command(queue);
+            wait(queue);
+            expect(queue);
+            clReleaseCommandQueue(queue);
+        }
+    }
+
+private:
+    static constexpr std::size_t count = 3000;
+    static constexpr std::size_t bytes = count * sizeof(cl_uint);
+
+    void command(cl_command_queue queue) {
+        const std::size_t at = random_() % count;
+        const std::size_t some = 1 + random_() % (count - at);
+        const auto value = static_cast<cl_uint>(random_());
+        switch (random_() % 6) {
+            case 0: {
+                const std::vector<cl_uint> values(some, value);
+                CHECKED(clEnqueueWriteBuffer(queue, buffer_, CL_TRUE, at * 4, some * 4, values.data(), 0, nullptr,
+                                             nullptr));
+                std::copy(values.begin(), values.end(), wanted_.begin() + static_cast<std::ptrdiff_t>(at));
+                return;
+            }
+            case 1: {
+                CHECKED(clEnqueueFillBuffer(queue, buffer_, &value, 4, at * 4, some * 4, 0, nullptr, nullptr));
+                std::fill_n(wanted_.begin() + static_cast<std::ptrdiff_t>(at), some, value);
+                return;
+            }
+            case 2: {
+                cl_int code = CL_SUCCESS;
+                auto *const mapped = static_cast<cl_uint *>(clEnqueueMapBuffer(
+                    queue, buffer_, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, at * 4, some * 4, 0, nullptr, nullptr, &code));
+                check(code, "clEnqueueMapBuffer");
+                require(std::equal(mapped, mapped + some, wanted_.begin() + static_cast<std::ptrdiff_t>(at)),
+                        "what is mapped");
+                mapped[0] = wanted_[at] = value;
+                CHECKED(clEnqueueUnmapMemObject(queue, buffer_, mapped, 0, nullptr, nullptr));
+                return;
+            }
+            case 3: {  // behind a user event that another thread sets
+                cl_int code = CL_SUCCESS;
+                const cl_event gate = clCreateUserEvent(platform_.context, &code);
+                check(code, "clCreateUserEvent");
+                add(queue, value, {gate});
+                CHECKED(clFlush(queue));
+                std::thread setter([gate] { CHECKED(clSetUserEventStatus(gate, CL_COMPLETE)); });
+                CHECKED(clFinish(queue));
+                setter.join();
+                clReleaseEvent(gate);
+                return;
+            }
+            default: add(queue, value, {}); return;
+        }
+    }
+    void add(cl_command_queue queue, cl_uint value, const std::vector<cl_event> &waits) {
+        CHECKED(clSetKernelArg(kernel_, 0, sizeof buffer_, &buffer_));
+        CHECKED(clSetKernelArg(kernel_, 1, sizeof value, &value));
+        CHECKED(clEnqueueNDRangeKernel(queue, kernel_, 1, nullptr, &count, nullptr, static_cast<cl_uint>(waits.size()),
+                                       waits.empty() ? nullptr : waits.data(), nullptr));
+        for (cl_uint &each : wanted_) each += value;
+    }
+    void wait(cl_command_queue queue) {
+        cl_event event = nullptr;
+        switch (random_() % 4) {
+            case 0: CHECKED(clFinish(queue)); return;
+            case 1: {
+                CHECKED(clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event));
+                CHECKED(clWaitForEvents(1, &event));
+                require(status_of(event) == CL_COMPLETE, "an event that was waited for has ended");
+                cl_ulong end = 0;
+                CHECKED(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr));
+                break;
+            }
+            case 2:
+                CHECKED(clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event));
+                CHECKED(clFlush(queue));
+                while (status_of(event) > CL_COMPLETE) std::this_thread::yield();
+                break;
+            default: {
+                CHECKED(clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event));
+                std::atomic<bool> called = false;
+                CHECKED(clSetEventCallback(event, CL_COMPLETE, note, &called));
+                CHECKED(clFlush(queue));
+                while (!called) std::this_thread::yield();
+            }
+        }
+        clReleaseEvent(event);
+    }
+    void expect(cl_command_queue queue) {
+        std::vector<cl_uint> found(count);
+        CHECKED(clEnqueueReadBuffer(queue, buffer_, CL_TRUE, 0, bytes, found.data(), 0, nullptr, nullptr));
+        require(found == wanted_, "what is read");
+    }
+
+    const Platform &platform_;
+    std::minstd_rand random_;
+    std::vector<cl_uint> wanted_;
+    cl_mem buffer_;
+    cl_kernel kernel_;
+};
+
+int run_threads(int threads, int rounds) {
+    const Platform platform;
+    std::vector<std::thread> all;
+    const unsigned seed = std::random_device()();
+    for (int i = 0; i < threads; ++i)
+        all.emplace_back(
+            [&platform, seed, rounds, i] { Worker(platform, seed + static_cast<unsigned>(i)).run(rounds); });
+    for (std::thread &thread : all) thread.join();
+    std::puts("all threads found what they had written");
+    return 0;
+}
+
+/// Adds up parts of an array; which device adds up which part, in how many parts, and how often it is asked whether it has, chance
+/// and the clock decide.
+int run_by_chance() {
+    const Platform platform;
+    std::random_device chance;
+    std::vector<cl_uint> data(100'000);
+    std::iota(data.begin(), data.end(), 7U);
+    unsigned long long all = 0;
+    for (std::size_t begin = 0; begin < data.size();) {
+        const auto now = static_cast<std::size_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+        const std::size_t count = std::min(data.size() - begin, 1 + (chance() + now) % 40'000);
+        const cl_command_queue queue = platform.queue(chance());
+        const cl_mem part = platform.buffer(count * sizeof(cl_uint), data.data() + begin);
+        const cl_mem result = platform.buffer(sizeof(cl_ulong));
+        const cl_kernel kernel = platform.kernel("sum");
+        const auto size = static_cast<cl_uint>(count);
+        CHECKED(clSetKernelArg(kernel, 0, sizeof part, &part));
+        CHECKED(clSetKernelArg(kernel, 1, sizeof result, &result));
+        CHECKED(clSetKernelArg(kernel, 2, sizeof size, &size));
+        const std::size_t one = 1;
+        cl_event event = nullptr;
+        CHECKED(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, nullptr, 0, nullptr, &event));
+        CHECKED(clFlush(queue));
+        for (unsigned i = chance() % 100; i > 0 && status_of(event) > CL_COMPLETE;) --i;
+        cl_ulong sum = 0;
+        CHECKED(clEnqueueReadBuffer(queue, result, CL_TRUE, 0, sizeof sum, &sum, 1, &event, nullptr));
+        all += sum + begin * std::accumulate(data.begin() + static_cast<std::ptrdiff_t>(begin),
+                                             data.begin() + static_cast<std::ptrdiff_t>(begin + count), 0ULL);
+        clReleaseEvent(event);
+        clReleaseKernel(kernel);
+        clReleaseMemObject(result);
+        clReleaseMemObject(part);
+        clReleaseCommandQueue(queue);
+        begin += count;
+    }
+    std::fprintf(stderr, "the sum is %llu\n", all);
+    return 0;
+}
+
+/// Threads go on calling while the program ends, by returning from main or, by one of them, with exit().
+int run_ending(bool by_exit) {
+    auto *const platform = new Platform;
+    for (unsigned i = 0; i < 4; ++i) std::thread([platform, i] { Worker(*platform, i).run(1'000'000); }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::random_device()() % 300));
+    if (!by_exit) return 0;
+    cl_int code = CL_SUCCESS;
+    const cl_event never = clCreateUserEvent(platform->context, &code);
+    const cl_command_queue queue = platform->queue(platform->devices.size() - 1);
+    CHECKED(clEnqueueMarkerWithWaitList(queue, 1, &never, nullptr));
+    std::thread([] { std::exit(3); }).detach();
+    clFinish(queue);
+    for (;;) pause();
+}
+
+/// Makes calls without end.
+int run_on() {
+    const Platform platform;
+    const cl_command_queue queue = platform.queue(platform.devices.size() - 1);
+    const cl_mem buffer = platform.buffer(64);
+    const cl_uint zero = 0;
+    std::fprintf(stderr, "runs\n");
+    for (;;) {
+        for (int i = 0; i < 100; ++i)
+            CHECKED(clEnqueueFillBuffer(queue, buffer, &zero, sizeof zero, 0, 64, 0, nullptr, nullptr));
+        CHECKED(clFlush(queue));
+    }
+}
+
+}  // namespace
+
+int main(int, char **argv) {
+    const std::string what = argv[1] != nullptr ? argv[1] : "";
+    if (what == "threads") return run_threads(8, 12);
+    if (what == "chance") return run_by_chance();
+    if (what == "ends-calling") return run_ending(false);
+    if (what == "exits-waiting") return run_ending(true);
+    if (what == "runs-on") return run_on();
+    if (what == "leaves-at-once") {
+        const Platform platform;
+        _exit(0);
+    }
+    return 2;
+}
