@@ -199,8 +199,13 @@ public:
     [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
     void repeat() const {
         std::array<char, 4096> text{};
-        const ssize_t size = pread(file_, text.data(), text.size(), 0);
+        const ssize_t size = pread(file_, text.data(), text.size(), has_joined() ? 1 : 0);
         if (size > 0) std::fprintf(stderr, "cldist run: %.*s", static_cast<int>(size), text.data());
+    }
+    /// With a central host: whether the program has joined the other ranks, which then puts a 0 in front.
+    [[nodiscard]] bool has_joined() const {
+        char first = 'x';
+        return pread(file_, &first, 1, 0) == 1 && first == '\0';
     }
 
 private:
@@ -314,7 +319,9 @@ int run_rank(const RunOptions &options) {
         if (!share->processors.empty()) bind_to(share->processors);
     }
     Program program;
-    program.arguments = rank_program(options, environment, place.rank, fs::read_symlink("/proc/self/exe").string());
+    const std::string self = fs::read_symlink("/proc/self/exe").string();
+    program.arguments = rank_program(options, environment, place.rank, self);
+    const bool is_host = place.rank == 0 && rank_program(options, environment, 1, self) != program.arguments;
     program.environment = rank_environment(environment, vendors(), options.devices, share ? &*share : nullptr);
     const RankReport report;
     program.environment["CLDIST_REPORT"] = report.path();
@@ -329,6 +336,11 @@ int run_rank(const RunOptions &options) {
         const int status = say_not_started(program.arguments.front(), end.error);
         abort_job(environment, status);
         return status;
+    }
+    // The others wait for the program; a worker in its place joins them, and ends them.
+    if (is_host && exit_status(end.wait_status) == 0 && !report.has_joined()) {
+        program.arguments = {self, "worker"};
+        run_program(program);
     }
     // A rank that was told to stop has not failed.
     if (exit_status(end.wait_status) != 0 && end.stopped_by == 0) {

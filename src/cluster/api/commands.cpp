@@ -284,7 +284,11 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
         mapped.memory = mapped.own.get();
     }
     // Another device's queue may undo it, and must not before it is made.
-    if (map) mapped.landed = mapped.is_native && by_any_queue ? executor().ending_of(*map) : map->ending;
+    // So may that of another process, and the memory must last until the bytes have come.
+    const bool ends_natively = map && map->native && executor().is_host();
+    if (map)
+        mapped.landed = (mapped.is_native && by_any_queue) || ends_natively ? executor().ending_of(*map) : map->ending;
+    if (ends_natively && mapped.own != nullptr) mapped.landed->then([own = mapped.own](cl_int) {});
     give(map, event);
     const Ref<MemObject> held(&object);
     if (blocking) wait_for_result(*map, call);
@@ -343,25 +347,26 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     if (needs_contents)
         result = into_mapping(executor().result_in(plain_region(mapped.memory, size), queue), buffer, mapped);
     const CallHash call = World::get().calls().last();
-    const auto map = executor().run(
-        {queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
-        event != nullptr || blocking != CL_FALSE || (mapped.is_native && queue.context->spaces.size() > 1),
-        [&](Enqueued &command, const Waits &w) {
-            const cl_mem native = buffer.root().native(*queue.space);
-            const std::size_t at_root = buffer.origin + offset;
-            cl_int code = CL_SUCCESS;
-            if (mapped.is_native) {
-                mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root, size, w.count,
-                                                   w.events, w.event, &code);
-                command.result.data = at(mapped.memory, 0);
-            } else if (needs_contents) {
-                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, command.result.data,
-                                           w.count, w.events, w.event);
-            } else {
-                code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
-            }
-            return code;
-        });
+    const auto map =
+        executor().run({queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
+                       event != nullptr || blocking != CL_FALSE || executor().is_host() ||
+                           (mapped.is_native && queue.context->spaces.size() > 1),
+                       [&](Enqueued &command, const Waits &w) {
+                           const cl_mem native = buffer.root().native(*queue.space);
+                           const std::size_t at_root = buffer.origin + offset;
+                           cl_int code = CL_SUCCESS;
+                           if (mapped.is_native) {
+                               mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root,
+                                                                  size, w.count, w.events, w.event, &code);
+                               command.result.data = at(mapped.memory, 0);
+                           } else if (needs_contents) {
+                               code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size,
+                                                          command.result.data, w.count, w.events, w.event);
+                           } else {
+                               code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+                           }
+                           return code;
+                       });
     return keep_mapping(buffer, std::move(mapped), map, event, blocking != CL_FALSE, call);
 }
 

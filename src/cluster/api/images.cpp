@@ -556,13 +556,12 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
                               image, mapped);
     }
     const CallHash call = World::get().calls().last();
-    const auto map =
-        executor().run({queue, CL_COMMAND_MAP_IMAGE, accesses, waits, std::move(result), blocking != CL_FALSE},
-                       event != nullptr || blocking != CL_FALSE, [&](Enqueued &command, const Waits &w) {
-                           if (!needs_contents)
-                               return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
-                           return read_part(queue, image, part, mapped.pitches, mapped.memory, command.result, w);
-                       });
+    const auto map = executor().run(
+        {queue, CL_COMMAND_MAP_IMAGE, accesses, waits, std::move(result), blocking != CL_FALSE},
+        event != nullptr || blocking != CL_FALSE || executor().is_host(), [&](Enqueued &command, const Waits &w) {
+            if (!needs_contents) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+            return read_part(queue, image, part, mapped.pitches, mapped.memory, command.result, w);
+        });
     *row_pitch = mapped.pitches.row;
     if (slice_pitch != nullptr) *slice_pitch = has_slices(image.type) ? mapped.pitches.slice : 0;
     return keep_mapping(image, std::move(mapped), map, event, blocking != CL_FALSE, call);

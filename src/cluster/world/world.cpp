@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <optional>
 
@@ -128,14 +129,18 @@ World::World(Job &job)
 }
 
 std::unique_ptr<World::Central> World::begin_central() {
-    if (config().host_mode != HostMode::central || alone()) return nullptr;
+    if (config().host_mode != HostMode::central) return nullptr;
+    // `cldist run` then knows that the program has joined the others, and will tell them of its end.
+    if (self() == 0 && !config().report.empty()) std::ofstream(config().report, std::ios::app) << '\0';
+    if (alone()) return nullptr;
     CallStream &stream = job_.call_stream();
     if (counters_ != nullptr) stream.count(counters_->traffic);
     auto central = std::make_unique<Central>(stream);
-    if (self() == 0)
+    if (self() == 0) {
         central->stream.begin(central->recorder);
-    else
+    } else {
         objects_by_number = &central->numbers;
+    }
     calls_are_followed = true;
     return central;
 }
