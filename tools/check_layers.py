@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "hdf5": ["api", "stdio", *LOWER],  # a library of its own
     "cluster": ["mpi_interop", *LOWER],
     "collectives": LOWER[2:],  # a library of its own
+    "host": [],  # a library of its own, preloaded into programs
     "probe": ["ocl", "base"],  # a program of its own, run by events
 }
 # The rooms of src/cluster: icd -> api -> world -> execution -> objects -> calls, schedule.

@@ -228,6 +228,10 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
     run->add_option("--counts", options.counts,
                     "Append what each process sends and receives to this file (-: standard error); sets CLDIST_COUNTS")
         ->check(check_named);
+    run->add_option(
+           "--stage", options.stage,
+           "Files and folders, separated by colons, that other hosts read from rank 0's; sets CLDIST_HOST_STAGE")
+        ->check(check_named);
     // What mpirun starts.
     run->add_flag("--rank", rank)->group("");
     run->add_flag("--look", options.look)->group("");

@@ -29,6 +29,7 @@
 #include "base/status.hpp"
 #include "cluster/world/device_choice.hpp"
 #include "cluster_devices.hpp"
+#include "host_channel.hpp"
 #include "program.hpp"
 
 namespace cldist::tool {
@@ -260,6 +261,24 @@ int run_job(RunOptions options) {
     // On other hosts a rank looks.
     if (!on_other_hosts(options, environment))
         if (const int status = check_cluster("", {0, 0, options.ranks}, options.devices); status != 0) return status;
+    std::optional<HostChannel> channel;
+    std::optional<HostHub> hub;
+    if (const std::string wrap = host_wrap(environment);
+        wrap != "off" && options.ranks != 1 && !host_library().empty()) {
+        if (const std::string word = wrong_group(wrap); !word.empty()) {
+            std::fprintf(stderr, "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is none of %s, off\n", wrap.c_str(),
+                         word.c_str(), host_wrap({}).c_str());
+            return wrong_usage;
+        }
+        if (on_other_hosts(options, environment)) {
+            environment["CLDIST_HOST_HUB"] = hub.emplace().place();
+        } else if (static_cast<std::size_t>(options.ranks) <= host::Channel::most_readers) {
+            channel.emplace();
+            (*channel)->readers = (*channel)->barriers = static_cast<std::uint32_t>(options.ranks - 1);
+            environment["CLDIST_HOST_CHANNEL"] = channel->path();
+        }
+    }
+    if (!options.stage.empty()) environment["CLDIST_HOST_STAGE"] = options.stage;
     Program mpirun;
     mpirun.arguments =
         mpirun_command(options, open_mpi, CLDIST_MPIRUN, fs::read_symlink("/proc/self/exe").string(), environment);
@@ -325,12 +344,15 @@ int run_rank(const RunOptions &options) {
     program.environment = rank_environment(environment, vendors(), options.devices, share ? &*share : nullptr);
     const RankReport report;
     program.environment["CLDIST_REPORT"] = report.path();
+    std::optional<HostRank> answers(std::in_place, program.environment, place, ranks_of(environment),
+                                    options.all_output);
     program.parent_signals_group = true;
     program.death_signal = SIGKILL;
     // MPICH's leaves it open without an end.
     program.no_input = place.rank != 0 && environment.contains("MPI_LOCALRANKID");
     program.keep_output = place.rank != 0 && !options.all_output;
     const ProgramEnd end = run_program(program);
+    answers.reset();
     report.repeat();
     if (end.error != 0) {
         const int status = say_not_started(program.arguments.front(), end.error);

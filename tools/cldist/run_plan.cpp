@@ -15,6 +15,7 @@ namespace cldist::tool {
 namespace {
 
 constexpr const char *native_icds = "CLDIST_NATIVE_ICDS";
+constexpr const char *all_groups = "random,time,identity,output,files";
 constexpr const char *standard_vendors = "/etc/OpenCL/vendors";
 
 std::string value_of(const Environment &environment, const char *name) {
@@ -136,6 +137,28 @@ RankPlace place_of(const Environment &environment) {
         place.local_size = *size;
     }
     return place;
+}
+
+int ranks_of(const Environment &environment) {
+    for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
+        if (const auto ranks = number_of(environment, name)) return *ranks;
+    return 1;
+}
+
+std::string host_wrap(const Environment &environment) {
+    const auto entry = environment.find("CLDIST_HOST_WRAP");
+    return entry == environment.end() ? all_groups : entry->second;
+}
+
+std::string wrong_group(std::string_view groups) {
+    while (!groups.empty()) {
+        const std::string_view word = groups.substr(0, groups.find(','));
+        groups.remove_prefix(std::min(groups.size(), word.size() + 1));
+        if (std::ranges::none_of(std::array{"random", "time", "identity", "output", "files", "off"},
+                                 [&](const char *group) { return word == group; }))
+            return std::string(word);
+    }
+    return {};
 }
 
 int running_besides(const std::vector<std::string> &looks) {

@@ -21,6 +21,7 @@ struct RunOptions {
     std::string simulate;   ///< that of CLDIST_SIMULATE, or empty
     std::string counts;     ///< that of CLDIST_COUNTS, or empty
     std::string host_mode;  ///< that of CLDIST_HOST_MODE, or empty
+    std::string stage;      ///< that of CLDIST_HOST_STAGE, or empty
     bool all_output = false;
     bool no_bind = false;
     bool look = false;  ///< of a rank: it looks whether its host has what was asked for
@@ -52,6 +53,13 @@ struct RankPlace {
     bool operator==(const RankPlace &) const = default;
 };
 [[nodiscard]] RankPlace place_of(const Environment &environment);
+/// How many ranks the job has, 1 if that is not known.
+[[nodiscard]] int ranks_of(const Environment &environment);
+
+/// The value of CLDIST_HOST_WRAP.
+[[nodiscard]] std::string host_wrap(const Environment &environment);
+/// The first word of it that is none, or nothing.
+[[nodiscard]] std::string wrong_group(std::string_view groups);
 
 /// A hardware thread.
 struct Processor {

@@ -1,0 +1,120 @@
+#include "host/callers.hpp"
+
+#include <link.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace cldist::host {
+namespace {
+
+// What MPI, OpenCL's loader and drivers, and this project bring. Names begin so.
+constexpr std::array others{
+    "libcldist",  // this project
+    "libOpenCL",   "libpocl",       "libLLVM",          "libclang",    "libnvidia",     "libcuda",   "libnvcuvid",
+    "libamdocl",   "libamd_comgr",  "libhsa-",          "librocm",     "libigd",        "libigc",    "libze_",
+    "libintelocl", "libMesaOpenCL", "libRusticlOpenCL", "liboclgrind", "libcltune_icd", "libmpi",    "libmpich",
+    "libmpicxx",   "libopen-",      "libprrte",         "libpmi",      "libhwloc",      "libevent",  "libucp",
+    "libucs",      "libuct",        "libucm",           "libfabric",   "libibverbs",    "librdmacm", "libpsm",
+    "libmunge",    "libxnvctrl",    "libXNVCtrl",       "mca_",        "libasan",       "libtsan",   "libubsan",
+    "liblsan",
+};
+// What everybody calls others through.
+constexpr std::array callers{"libc.so", "libc-",    "ld-linux", "ld.so",      "ld-",      "libstdc++",
+                             "libc++",  "libgcc_s", "libm.so",  "libpthread", "libdl.so", "librt.so"};
+
+struct Range {
+    std::uintptr_t begin;
+    std::uintptr_t end;
+    Owner owner;
+};
+
+std::mutex mutex;
+// Of the modules that are loaded, by address. There before the first constructor and after the last destructor.
+std::vector<Range> &ranges() {
+    static auto &all = *new std::vector<Range>;
+    return all;
+}
+thread_local Range last{0, 0, Owner::program};
+
+int add_module(dl_phdr_info *info, std::size_t, void *to) {
+    Range range{UINTPTR_MAX, 0, Owner::program};
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr) &part = info->dlpi_phdr[i];
+        if (part.p_type != PT_LOAD) continue;
+        range.begin = std::min<std::uintptr_t>(range.begin, info->dlpi_addr + part.p_vaddr);
+        range.end = std::max<std::uintptr_t>(range.end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
+    }
+    const char *const slash = std::strrchr(info->dlpi_name, '/');
+    range.owner = owner_of(slash != nullptr ? slash + 1 : info->dlpi_name);
+    if (range.begin < range.end) static_cast<std::vector<Range> *>(to)->push_back(range);
+    return 0;
+}
+
+// In what no file holds, such as code made at run time, the program's, calls are the program's.
+Owner owner_at(std::uintptr_t address) {
+    if (last.begin <= address && address < last.end) return last.owner;
+    const auto find = [&] {
+        const auto after = std::upper_bound(ranges().begin(), ranges().end(), address,
+                                            [](std::uintptr_t a, const Range &range) { return a < range.begin; });
+        return after != ranges().begin() && address < (after - 1)->end ? &*(after - 1) : nullptr;
+    };
+    std::unique_lock lock(mutex);
+    const Range *found = find();
+    if (found == nullptr) {
+        // Another thread may load a library, with the loader's lock, and be here.
+        lock.unlock();
+        std::vector<Range> now;
+        dl_iterate_phdr(add_module, &now);
+        std::sort(now.begin(), now.end(), [](const Range &a, const Range &b) { return a.begin < b.begin; });
+        lock.lock();
+        ranges() = std::move(now);
+        found = find();
+    }
+    if (found == nullptr) return Owner::program;
+    last = *found;
+    return found->owner;
+}
+
+_Unwind_Reason_Code look_at_frame(_Unwind_Context *context, void *result) {
+    const auto address = static_cast<std::uintptr_t>(_Unwind_GetIP(context));
+    // This library's own frames lie between.
+    static const Range own = [] {
+        std::vector<Range> now;
+        dl_iterate_phdr(add_module, &now);
+        const auto here = reinterpret_cast<std::uintptr_t>(&look_at_frame);
+        for (const Range &range : now)
+            if (range.begin <= here && here < range.end) return range;
+        return Range{0, 0, Owner::others};
+    }();
+    if (own.begin <= address && address < own.end) return _URC_NO_REASON;
+    const Owner owner = owner_at(address);
+    if (owner == Owner::caller) return _URC_NO_REASON;
+    *static_cast<Owner *>(result) = owner;
+    return _URC_END_OF_STACK;
+}
+
+}  // namespace
+
+Owner owner_of(const char *file_name) {
+    const std::string_view name = file_name;
+    const auto begins = [&](const char *prefix) { return name.starts_with(prefix); };
+    if (std::any_of(callers.begin(), callers.end(), begins)) return Owner::caller;
+    return std::any_of(others.begin(), others.end(), begins) ? Owner::others : Owner::program;
+}
+
+bool from_program(const void *caller) {
+    Owner owner = owner_at(reinterpret_cast<std::uintptr_t>(caller));
+    if (owner != Owner::caller) return owner == Owner::program;
+    owner = Owner::others;
+    _Unwind_Backtrace(look_at_frame, &owner);
+    return owner == Owner::program;
+}
+
+}  // namespace cldist::host

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <sys/utsname.h>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace cldist::host {
+
+/// Memory that a host's processes share: what rank 0 answered to wrapped calls, in the order in which it did, for the others
+/// to read. Made by `cldist run`, named in the environment by CLDIST_HOST_CHANNEL. A ring of records at positions that only
+/// grow; the newest is not written before every reader has read what lies in its place.
+struct Channel {
+    static constexpr std::uint32_t magic_number = 0xC1D15708;
+    static constexpr std::size_t capacity = std::size_t{4} << 20U;
+    static constexpr std::size_t most_readers = 4096;
+    /// Where a reader has read that no longer reads.
+    static constexpr std::uint64_t gone = ~std::uint64_t{0};
+
+    /// What a reader lets rank 0 know.
+    struct alignas(64) Reader {
+        std::atomic<std::uint64_t> position{0};  ///< what is before it may be overwritten
+        std::atomic<std::uint64_t> barrier{0};   ///< the last that it has come to
+    };
+    /// Rank 0's constants.
+    struct Identity {
+        std::int32_t pid;
+        std::int32_t parent;
+        std::int32_t terminals;  ///< bit n: descriptor n is a terminal
+        std::uint32_t number;    ///< another one for each program that rank 0 runs
+        utsname system;
+    };
+
+    std::uint32_t magic = magic_number;
+    std::uint32_t readers = 0;   ///< of the ring: a relay to other hosts counts as one
+    std::uint32_t barriers = 0;  ///< readers that come to barriers, on any host
+    std::uint32_t far = 0;       ///< whether there are other hosts, which may not have rank 0's files
+    std::array<std::uint32_t, 8> seed{};
+    std::array<std::atomic<std::int32_t>, most_readers> holders{};  ///< of each rank: the process that is wrapped
+    std::atomic<std::uint64_t> written{0};
+    std::atomic<std::uint32_t> changes{0};  ///< a futex: of `written` and `closed`
+    std::atomic<std::uint32_t> waiting{0};  ///< who waits for that
+    std::atomic<std::uint32_t> moves{0};    ///< a futex: of readers
+    std::atomic<std::uint32_t> held_up{0};  ///< how many of rank 0's threads wait for that
+    std::atomic<std::uint32_t> closed{0};   ///< rank 0 has ended
+    std::array<Reader, most_readers> reader{};
+    std::array<std::byte, capacity> ring{};
+};
+
+/// In front of what a record holds.
+struct Record {
+    std::uint32_t size;    ///< bytes behind this
+    std::uint32_t kind;    ///< an Answer
+    std::uint32_t thread;  ///< whose call it was
+    std::uint32_t key;     ///< of its arguments
+};
+
+/// Waits up to `milliseconds` until `word` is no longer `seen`; may come back at any time.
+void sleep_on(std::atomic<std::uint32_t> &word, std::uint32_t seen, int milliseconds);
+void wake_all(std::atomic<std::uint32_t> &word);
+
+/// The ring's far end. One thread at a time.
+class ChannelWriter {
+public:
+    explicit ChannelWriter(Channel &channel) : channel_(channel) {}
+    /// Waits until there is room. At most a quarter of the ring.
+    void put(const Record &record, const void *payload);
+    /// The same for bytes that another writer has put elsewhere.
+    void copy(const void *bytes, std::size_t size);
+    /// Waits until all readers have come to a barrier; gives whether they have, or are gone.
+    void wait_for_barrier(std::uint64_t number);
+
+private:
+    void wait_for_room(std::uint64_t end);
+    std::uint64_t at(std::uint64_t position, const void *bytes, std::size_t size);
+    void publish(std::uint64_t end);
+
+    Channel &channel_;
+    std::uint64_t least_ = 0;  // all readers are past it
+};
+
+/// One reader. One thread at a time.
+class ChannelReader {
+public:
+    ChannelReader(Channel &channel, std::size_t number) : channel_(channel), me_(channel.reader.at(number)) {}
+    /// How many bytes are there.
+    [[nodiscard]] std::size_t there() const {
+        return static_cast<std::size_t>(channel_.written.load() - me_.position.load(std::memory_order_relaxed));
+    }
+    /// To be asked before looking whether there is what one waits for.
+    [[nodiscard]] std::uint32_t changes() const { return channel_.changes.load(); }
+    /// Waits up to `milliseconds` for a change since changes() was `seen`.
+    void wait(std::uint32_t seen, std::size_t there, int milliseconds);
+    /// Lets other threads of this process look again.
+    void wake_others();
+    [[nodiscard]] bool ended() const { return channel_.closed.load(std::memory_order_acquire) != 0; }
+    /// What is there, without taking it.
+    void look(void *bytes, std::size_t size, std::size_t behind = 0) const;
+    void take(std::size_t size);
+    void at_barrier(std::uint64_t number);
+    void leave();
+
+private:
+    void tell();
+
+    Channel &channel_;
+    Channel::Reader &me_;
+};
+
+}  // namespace cldist::host

@@ -1,0 +1,523 @@
+// Files: rank 0 writes; the others write to copies of their own, with rank 0's results, and read these again.
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "host/gate.hpp"
+#include "host/next.hpp"
+#include "host/places.hpp"
+#include "host/streams.hpp"
+
+// Under the C library's names for large files these are the same.
+#define CLDIST_ALIAS(result, name, parameters, of) \
+    extern "C" __attribute__((visibility("default"), alias(#of))) result name parameters
+
+namespace cldist::host {
+namespace {
+
+// A child of vfork shares this process's memory, but not its descriptors.
+bool is_own_process(const Session &session) { return syscall(SYS_getpid) == session.pid(); }
+
+Session *of_path(const void *caller, int folder, const char *path) {
+    Session *const session = wrapped(files, caller);
+    if (session == nullptr || path == nullptr || !is_own_process(*session)) return nullptr;
+    return is_systems(absolute(folder, path)) ? nullptr : session;
+}
+
+bool is_random_source(const char *path) {
+    return std::strcmp(path, "/dev/urandom") == 0 || std::strcmp(path, "/dev/random") == 0;
+}
+
+mode_t mode_in(int flags, va_list arguments) {
+    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+}
+
+bool needs_a_place(int flags) { return (flags & (O_PATH | O_DIRECTORY)) == 0; }
+
+int open_at(const void *caller, int folder, const char *path, int flags, mode_t mode) {
+    static auto *const next = next_function<int(int, const char *, int, ...)>("openat");
+    const auto natively = [&] {
+        const int file = next(folder, path, flags, mode);
+        if (Session::current() != nullptr && file >= 0 && kind_of(file) != Kind::none) set_kind(file, Kind::none);
+        return file;
+    };
+    if (Session::current() == nullptr || path == nullptr) return natively();
+    if (is_random_source(path) && wrapped(random_numbers, caller) != nullptr) {
+        const int file = natively();
+        set_kind(file, Kind::random);
+        return file;
+    }
+    Session *const session = needs_a_place(flags) ? of_path(caller, folder, path) : nullptr;
+    return session != nullptr ? open_file(*session, folder, path, flags, mode) : natively();
+}
+
+Session *of_written(int descriptor) {
+    if (kind_of(descriptor) != Kind::written) return nullptr;
+    Session *const session = Session::current();
+    const Thread &thread = this_thread;
+    return session == nullptr || thread.id == 0 || thread.inside || !is_own_process(*session) ? nullptr : session;
+}
+
+Session *of_random(int descriptor) {
+    if (kind_of(descriptor) != Kind::random) return nullptr;
+    return this_thread.id == 0 || this_thread.inside ? nullptr : Session::current();
+}
+
+// Changes of folders: rank 0's result, and there alone.
+struct Result {
+    int value;
+    int code;
+};
+template <typename Native>
+int change(Session &session, const std::string &what, const std::string &path, Native native) {
+    const Inside inside;
+    const auto result = session.answer<Result>(Answer::change, key_of(path), what.c_str(), [&] {
+        const int value = native();
+        return Result{value, errno};
+    });
+    if (result.value < 0) errno = result.code;
+    return result.value;
+}
+
+// Of what is there, which others may still have to read.
+template <typename Native, typename Others>
+int change_what_is_there(Session &session, const char *call, const std::string &path, Native native, Others others) {
+    const Inside inside;
+    const std::string what = std::string(call) + " " + path;
+    session.meet(key_of(path), what.c_str(), [] {});
+    const int result = change(session, what, path, native);
+    const SameErrno same;
+    if (result == 0 && !session.first()) others();
+    return result;
+}
+
+struct State {
+    int value;
+    int code;
+    struct stat state;
+};
+template <typename Native>
+int answer_state(Session &session, const std::string &path, struct stat *to, Native native) {
+    const Inside inside;
+    const std::string what = "stat " + path;
+    const auto result = session.answer<State>(Answer::state, key_of(path), what.c_str(), [&] {
+        State mine{};
+        mine.value = native(&mine.state);
+        mine.code = errno;
+        return mine;
+    });
+    if (result.value == 0) *to = result.state;
+    if (result.value < 0) errno = result.code;
+    return result.value;
+}
+
+}  // namespace
+}  // namespace cldist::host
+
+using namespace cldist::host;
+
+// ---- Opening --------------------------------------------------------------------------------------------------------------
+
+CLDIST_IN_FRONT int open(const char *path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = mode_in(flags, arguments);
+    va_end(arguments);
+    return open_at(__builtin_return_address(0), AT_FDCWD, path, flags, mode);
+}
+CLDIST_ALIAS(int, open64, (const char *path, int flags, ...), open);
+
+CLDIST_IN_FRONT int openat(int folder, const char *path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = mode_in(flags, arguments);
+    va_end(arguments);
+    return open_at(__builtin_return_address(0), folder, path, flags, mode);
+}
+CLDIST_ALIAS(int, openat64, (int folder, const char *path, int flags, ...), openat);
+
+extern "C" int __open_2(const char *path, int flags);
+CLDIST_IN_FRONT int __open_2(const char *path, int flags) {
+    return open_at(__builtin_return_address(0), AT_FDCWD, path, flags, 0);
+}
+CLDIST_ALIAS(int, __open64_2, (const char *path, int flags), __open_2);
+
+CLDIST_IN_FRONT int creat(const char *path, mode_t mode) {
+    return open_at(__builtin_return_address(0), AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+CLDIST_ALIAS(int, creat64, (const char *path, mode_t mode), creat);
+
+CLDIST_IN_FRONT std::FILE *fopen(const char *path, const char *mode) {
+    CLDIST_NEXT(fopen);
+    if (Session::current() == nullptr || path == nullptr || mode == nullptr) return next(path, mode);
+    const bool random = is_random_source(path);
+    const void *const caller = __builtin_return_address(0);
+    if (!random && of_path(caller, AT_FDCWD, path) == nullptr) return next(path, mode);
+    const int flags = flags_of(mode);
+    const int file = open_at(caller, AT_FDCWD, path, flags, 0666);
+    if (file < 0) return nullptr;
+    return stream_on(file, mode);
+}
+CLDIST_ALIAS(std::FILE *, fopen64, (const char *path, const char *mode), fopen);
+
+CLDIST_IN_FRONT std::FILE *fdopen(int descriptor, const char *mode) noexcept {
+    static auto *const next = next_function<std::FILE *(int, const char *)>("fdopen");
+    return Session::current() == nullptr || kind_of(descriptor) == Kind::none ? next(descriptor, mode)
+                                                                              : stream_on(descriptor, mode);
+}
+
+CLDIST_IN_FRONT std::FILE *freopen(const char *path, const char *mode, std::FILE *stream) {
+    CLDIST_NEXT(freopen);
+    Session *const session = path != nullptr ? of_path(__builtin_return_address(0), AT_FDCWD, path) : nullptr;
+    if (session == nullptr) return next(path, mode, stream);
+    const int file = open_file(*session, AT_FDCWD, path, flags_of(mode), 0666);
+    if (file < 0) {
+        const SameErrno same;
+        std::fclose(stream);
+        return nullptr;
+    }
+    std::FILE *const opened = next(("/proc/self/fd/" + std::to_string(file)).c_str(), mode, stream);
+    close(file);
+    return opened;
+}
+CLDIST_ALIAS(std::FILE *, freopen64, (const char *path, const char *mode, std::FILE *stream), freopen);
+
+// ---- Reading and writing --------------------------------------------------------------------------------------------------
+
+CLDIST_IN_FRONT ssize_t read(int descriptor, void *bytes, std::size_t size) {
+    const Session *const session = of_random(descriptor);
+    if (session == nullptr) return next_read(descriptor, bytes, size);
+    draw(*session, bytes, size);
+    return static_cast<ssize_t>(size);
+}
+
+extern "C" ssize_t __read_chk(int descriptor, void *bytes, std::size_t size, std::size_t room);
+CLDIST_IN_FRONT ssize_t __read_chk(int descriptor, void *bytes, std::size_t size, std::size_t room) {
+    static auto *const next = next_function<ssize_t(int, void *, std::size_t, std::size_t)>("__read_chk");
+    const Session *const session = size <= room ? of_random(descriptor) : nullptr;
+    if (session == nullptr) return next(descriptor, bytes, size, room);
+    draw(*session, bytes, size);
+    return static_cast<ssize_t>(size);
+}
+
+CLDIST_IN_FRONT ssize_t write(int descriptor, const void *bytes, std::size_t size) {
+    if (Session *const session = of_written(descriptor); session != nullptr)
+        return write_file(*session, size, [&](std::size_t part) { return next_write(descriptor, bytes, part); });
+    return next_write(
+        descriptor == STDERR_FILENO && goes_to_own_output(__builtin_return_address(0)) ? STDOUT_FILENO : descriptor,
+        bytes, size);
+}
+
+CLDIST_IN_FRONT ssize_t pwrite(int descriptor, const void *bytes, std::size_t size, off_t at) {
+    static auto *const next = next_function<ssize_t(int, const void *, std::size_t, off_t)>("pwrite");
+    Session *const session = of_written(descriptor);
+    if (session == nullptr) return next(descriptor, bytes, size, at);
+    return write_file(*session, size, [&](std::size_t part) { return next(descriptor, bytes, part, at); });
+}
+CLDIST_ALIAS(ssize_t, pwrite64, (int descriptor, const void *bytes, std::size_t size, off_t at), pwrite);
+
+CLDIST_IN_FRONT ssize_t writev(int descriptor, const iovec *parts, int count) {
+    static auto *const next = next_function<ssize_t(int, const iovec *, int)>("writev");
+    Session *const session = of_written(descriptor);
+    if (session == nullptr)
+        return next(
+            descriptor == STDERR_FILENO && goes_to_own_output(__builtin_return_address(0)) ? STDOUT_FILENO : descriptor,
+            parts, count);
+    std::size_t size = 0;
+    for (int i = 0; i < count; ++i) size += parts[i].iov_len;
+    return write_file(*session, size, [&](std::size_t part) {
+        if (part == size) return next(descriptor, parts, count);
+        std::vector<iovec> some(parts, parts + count);
+        for (iovec &one : some) {
+            one.iov_len = std::min(one.iov_len, part);
+            part -= one.iov_len;
+        }
+        return next(descriptor, some.data(), count);
+    });
+}
+
+CLDIST_IN_FRONT int close(int descriptor) {
+    if (kind_of(descriptor) != Kind::none) {
+        const Session *const session = Session::current();
+        if (session == nullptr || is_own_process(*session)) set_kind(descriptor, Kind::none);
+    }
+    return next_close(descriptor);
+}
+
+CLDIST_IN_FRONT int dup2(int from, int to) noexcept {
+    static auto *const next = next_function<int(int, int)>("dup2");
+    const int result = next(from, to);
+    const Session *const session = Session::current();
+    if (session != nullptr && result >= 0 && from != to && kind_of(from) != kind_of(to) && is_own_process(*session))
+        set_kind(to, kind_of(from));
+    return result;
+}
+
+// ---- Locks: rank 0's. Nobody else wants the others' copies. ---------------------------------------------------------------------
+
+CLDIST_IN_FRONT int flock(int descriptor, int operation) noexcept {
+    static auto *const next = next_function<int(int, int)>("flock");
+    Session *const session = wrapped(files, __builtin_return_address(0));
+    if (session == nullptr) return next(descriptor, operation);
+    return change(*session, "flock", std::to_string(operation), [&] { return next(descriptor, operation); });
+}
+
+CLDIST_IN_FRONT int lockf(int descriptor, int operation, off_t size) {
+    static auto *const next = next_function<int(int, int, off_t)>("lockf");
+    Session *const session = wrapped(files, __builtin_return_address(0));
+    if (session == nullptr) return next(descriptor, operation, size);
+    return change(*session, "lockf", std::to_string(operation), [&] { return next(descriptor, operation, size); });
+}
+CLDIST_ALIAS(int, lockf64, (int descriptor, int operation, off_t size), lockf);
+
+CLDIST_IN_FRONT int fcntl(int descriptor, int command, ...) {
+    static auto *const next = next_function<int(int, int, ...)>("fcntl64");
+    va_list arguments;
+    va_start(arguments, command);
+    void *const argument = va_arg(arguments, void *);
+    va_end(arguments);
+    const bool locks = command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+    Session *const session = locks ? wrapped(files, __builtin_return_address(0)) : nullptr;
+    if (session != nullptr)
+        return change(*session, "fcntl", std::to_string(command), [&] { return next(descriptor, command, argument); });
+    const int result = next(descriptor, command, argument);
+    if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && result >= 0 && kind_of(descriptor) != kind_of(result))
+        set_kind(result, kind_of(descriptor));
+    return result;
+}
+CLDIST_ALIAS(int, fcntl64, (int descriptor, int command, ...), fcntl);
+
+// ---- States ---------------------------------------------------------------------------------------------------------------
+
+CLDIST_IN_FRONT int fstatat(int folder, const char *path, struct stat *state, int flags) noexcept {
+    static auto *const next = next_function<int(int, const char *, struct stat *, int)>("fstatat");
+    Session *const session =
+        path != nullptr && *path != 0 ? of_path(__builtin_return_address(0), folder, path) : nullptr;
+    if (session == nullptr) return next(folder, path, state, flags);
+    return answer_state(*session, absolute(folder, path), state,
+                        [&](struct stat *mine) { return next(folder, path, mine, flags); });
+}
+CLDIST_ALIAS(int, fstatat64, (int folder, const char *path, struct stat64 *state, int flags) noexcept, fstatat);
+
+CLDIST_IN_FRONT int stat(const char *path, struct stat *state) noexcept {
+    static auto *const next = next_function<int(const char *, struct stat *)>("stat");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path, state);
+    return answer_state(*session, absolute(AT_FDCWD, path), state, [&](struct stat *mine) { return next(path, mine); });
+}
+CLDIST_ALIAS(int, stat64, (const char *path, struct stat64 *state) noexcept, stat);
+
+CLDIST_IN_FRONT int lstat(const char *path, struct stat *state) noexcept {
+    static auto *const next = next_function<int(const char *, struct stat *)>("lstat");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path, state);
+    return answer_state(*session, absolute(AT_FDCWD, path), state, [&](struct stat *mine) { return next(path, mine); });
+}
+CLDIST_ALIAS(int, lstat64, (const char *path, struct stat64 *state) noexcept, lstat);
+
+CLDIST_IN_FRONT int access(const char *path, int mode) noexcept {
+    static auto *const next = next_function<int(const char *, int)>("access");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path, mode);
+    const std::string name = absolute(AT_FDCWD, path);
+    return change(*session, "access " + name, name, [&] { return next(path, mode); });
+}
+
+CLDIST_IN_FRONT int faccessat(int folder, const char *path, int mode, int flags) noexcept {
+    static auto *const next = next_function<int(int, const char *, int, int)>("faccessat");
+    Session *const session = of_path(__builtin_return_address(0), folder, path);
+    if (session == nullptr) return next(folder, path, mode, flags);
+    const std::string name = absolute(folder, path);
+    return change(*session, "faccessat " + name, name, [&] { return next(folder, path, mode, flags); });
+}
+
+// ---- Changes of folders ----------------------------------------------------------------------------------------------------
+
+CLDIST_IN_FRONT int unlinkat(int folder, const char *path, int flags) noexcept {
+    static auto *const next = next_function<int(int, const char *, int)>("unlinkat");
+    Session *const session = of_path(__builtin_return_address(0), folder, path);
+    if (session == nullptr) return next(folder, path, flags);
+    const std::string name = absolute(folder, path);
+    return change_what_is_there(
+        *session, "unlinkat", name, [&] { return next(folder, path, flags); }, [&] { forget(name); });
+}
+
+CLDIST_IN_FRONT int unlink(const char *path) noexcept {
+    static auto *const next = next_function<int(const char *)>("unlink");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path);
+    const std::string name = absolute(AT_FDCWD, path);
+    return change_what_is_there(
+        *session, "unlink", name, [&] { return next(path); }, [&] { forget(name); });
+}
+
+CLDIST_IN_FRONT int remove(const char *path) noexcept {
+    static auto *const next = next_function<int(const char *)>("remove");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path);
+    const std::string name = absolute(AT_FDCWD, path);
+    return change_what_is_there(
+        *session, "remove", name, [&] { return next(path); }, [&] { forget(name); });
+}
+
+CLDIST_IN_FRONT int rmdir(const char *path) noexcept {
+    static auto *const next = next_function<int(const char *)>("rmdir");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path);
+    return change_what_is_there(
+        *session, "rmdir", absolute(AT_FDCWD, path), [&] { return next(path); }, [] {});
+}
+
+CLDIST_IN_FRONT int renameat(int from_folder, const char *from, int to_folder, const char *to) noexcept {
+    static auto *const next = next_function<int(int, const char *, int, const char *)>("renameat");
+    Session *const session = to != nullptr ? of_path(__builtin_return_address(0), from_folder, from) : nullptr;
+    if (session == nullptr) return next(from_folder, from, to_folder, to);
+    const std::string name = absolute(from_folder, from);
+    return change_what_is_there(
+        *session, "renameat", name, [&] { return next(from_folder, from, to_folder, to); },
+        [&] { move_place(name, absolute(to_folder, to)); });
+}
+
+CLDIST_IN_FRONT int rename(const char *from, const char *to) noexcept {
+    static auto *const next = next_function<int(const char *, const char *)>("rename");
+    Session *const session = to != nullptr ? of_path(__builtin_return_address(0), AT_FDCWD, from) : nullptr;
+    if (session == nullptr) return next(from, to);
+    const std::string name = absolute(AT_FDCWD, from);
+    return change_what_is_there(
+        *session, "rename", name, [&] { return next(from, to); }, [&] { move_place(name, absolute(AT_FDCWD, to)); });
+}
+
+CLDIST_IN_FRONT int truncate(const char *path, off_t size) noexcept {
+    static auto *const next = next_function<int(const char *, off_t)>("truncate");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path, size);
+    const std::string name = absolute(AT_FDCWD, path);
+    const Inside inside;
+    const std::string what = "truncate " + name;
+    session->meet(key_of(name), what.c_str(), [&] { make_place(*session, name, true); });
+    const int result = change(*session, what, name, [&] { return next(path, size); });
+    if (result == 0 && !session->first())
+        if (const std::string place = place_of(name); !place.empty()) (void)!next(place.c_str(), size);
+    return result;
+}
+CLDIST_ALIAS(int, truncate64, (const char *path, off_t size) noexcept, truncate);
+
+CLDIST_IN_FRONT int mkdir(const char *path, mode_t mode) noexcept {
+    static auto *const next = next_function<int(const char *, mode_t)>("mkdir");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path, mode);
+    const std::string name = absolute(AT_FDCWD, path);
+    return change(*session, "mkdir " + name, name, [&] { return next(path, mode); });
+}
+
+CLDIST_IN_FRONT int symlink(const char *to, const char *path) noexcept {
+    static auto *const next = next_function<int(const char *, const char *)>("symlink");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(to, path);
+    const std::string name = absolute(AT_FDCWD, path);
+    return change(*session, "symlink " + name, name, [&] { return next(to, path); });
+}
+
+CLDIST_IN_FRONT int link(const char *from, const char *path) noexcept {
+    static auto *const next = next_function<int(const char *, const char *)>("link");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(from, path);
+    const std::string name = absolute(AT_FDCWD, path);
+    return change(*session, "link " + name, name, [&] { return next(from, path); });
+}
+
+CLDIST_IN_FRONT int chmod(const char *path, mode_t mode) noexcept {
+    static auto *const next = next_function<int(const char *, mode_t)>("chmod");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path, mode);
+    const std::string name = absolute(AT_FDCWD, path);
+    return change(*session, "chmod " + name, name, [&] { return next(path, mode); });
+}
+
+// ---- Temporary files -------------------------------------------------------------------------------------------------------
+
+namespace cldist::host {
+namespace {
+
+struct Name {
+    int value;
+    int code;
+    std::array<char, PATH_MAX> path;
+};
+
+// `make` makes a name of a template. Gives rank 0's result.
+template <typename Make>
+int make_name(Session &session, const char *what, char *path, Make make) {
+    const auto name = session.answer<Name>(Answer::name, 0, what, [&] {
+        Name mine{};
+        mine.value = make();
+        mine.code = errno;
+        std::strncpy(mine.path.data(), path, mine.path.size() - 1);
+        return mine;
+    });
+    if (name.value < 0)
+        errno = name.code;
+    else if (!session.first() && std::strlen(name.path.data()) == std::strlen(path))
+        std::strcpy(path, name.path.data());
+    return name.value;
+}
+
+int make_file(const void *caller, char *path, int suffix, int flags) {
+    static auto *const next = next_function<int(char *, int, int)>("mkostemps");
+    Session *const session = path != nullptr ? of_path(caller, AT_FDCWD, path) : nullptr;
+    if (session == nullptr) return next(path, suffix, flags);
+    const Inside inside;
+    int file = make_name(*session, "mkstemp", path, [&] { return next(path, suffix, flags); });
+    if (file >= 0 && !session->first() && Session::current() == session)
+        file = next_open(make_place(*session, absolute(AT_FDCWD, path), false).c_str(),
+                         O_RDWR | O_CREAT | O_TRUNC | (flags & ~O_ACCMODE), 0600);
+    set_kind(file, Kind::written);
+    return file;
+}
+
+}  // namespace
+}  // namespace cldist::host
+
+CLDIST_IN_FRONT int mkstemp(char *path) { return make_file(__builtin_return_address(0), path, 0, 0); }
+CLDIST_ALIAS(int, mkstemp64, (char *path), mkstemp);
+CLDIST_IN_FRONT int mkostemp(char *path, int flags) { return make_file(__builtin_return_address(0), path, 0, flags); }
+CLDIST_ALIAS(int, mkostemp64, (char *path, int flags), mkostemp);
+CLDIST_IN_FRONT int mkstemps(char *path, int suffix) { return make_file(__builtin_return_address(0), path, suffix, 0); }
+CLDIST_ALIAS(int, mkstemps64, (char *path, int suffix), mkstemps);
+CLDIST_IN_FRONT int mkostemps(char *path, int suffix, int flags) {
+    return make_file(__builtin_return_address(0), path, suffix, flags);
+}
+CLDIST_ALIAS(int, mkostemps64, (char *path, int suffix, int flags), mkostemps);
+
+CLDIST_IN_FRONT char *mkdtemp(char *path) noexcept {
+    static auto *const next = next_function<char *(char *)>("mkdtemp");
+    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
+    if (session == nullptr) return next(path);
+    const Inside inside;
+    return make_name(*session, "mkdtemp", path, [&] { return next(path) != nullptr ? 0 : -1; }) == 0 ? path : nullptr;
+}
+
+// ---- Children: rank 0's alone ---------------------------------------------------------------------------------------------------
+
+CLDIST_IN_FRONT int system(const char *command) {
+    static auto *const next = next_function<int(const char *)>("system");
+    Session *const session = command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
+    if (session == nullptr) return next(command);
+    session->meet(key_of(command), command, [] {});
+    const int status = change(*session, command, command, [&] { return next(command); });
+    if (!session->first() && !session->far()) forget_all();
+    return status;
+}

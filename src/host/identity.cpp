@@ -1,0 +1,107 @@
+// Who a process is, and its threads.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+
+#include "host/gate.hpp"
+#include "host/next.hpp"
+#include "host/streams.hpp"
+
+namespace cldist::host {
+
+int next_isatty(int descriptor) {
+    static auto *const next = next_function<int(int)>("isatty");
+    return next(descriptor);
+}
+
+int next_uname(utsname *name) {
+    static auto *const next = next_function<int(utsname *)>("uname");
+    return next(name);
+}
+
+namespace {
+
+struct Start {
+    void *(*function)(void *);
+    void *argument;
+    std::uint32_t id;
+};
+
+void *start_thread(void *what) {
+    const std::unique_ptr<Start> start(static_cast<Start *>(what));
+    this_thread.id = start->id;
+    return start->function(start->argument);
+}
+
+// The same in all processes, whatever the order in which several threads start others.
+std::uint32_t next_thread(Thread &parent) {
+    std::uint32_t id = (parent.id * 0x9E3779B1U) ^ (++parent.started * 0x85EBCA6BU);
+    id ^= id >> 15U;
+    return id < 2 ? id + 2 : id;
+}
+
+// At the program's start, and in forked children, which have no part.
+__attribute__((constructor)) void begin() {
+    pthread_atfork(nullptr, nullptr, [] { Session::leave_to_parent(); });
+    Session::begin();
+    replace_standard_error();
+}
+
+}  // namespace
+}  // namespace cldist::host
+
+using namespace cldist::host;
+
+CLDIST_IN_FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                                   void *argument) noexcept {
+    static auto *const next =
+        next_function<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>("pthread_create");
+    if (Session::current() == nullptr || this_thread.id == 0 || !from_program(__builtin_return_address(0)))
+        return next(thread, attributes, function, argument);
+    auto start = std::make_unique<Start>(Start{function, argument, next_thread(this_thread)});
+    const int error = next(thread, attributes, start_thread, start.get());
+    if (error == 0) (void)start.release();
+    return error;
+}
+
+CLDIST_IN_FRONT pid_t getpid() noexcept {
+    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    return session != nullptr ? session->identity_of_first().pid : static_cast<pid_t>(syscall(SYS_getpid));
+}
+
+CLDIST_IN_FRONT pid_t getppid() noexcept {
+    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    return session != nullptr ? session->identity_of_first().parent : static_cast<pid_t>(syscall(SYS_getppid));
+}
+
+// A program that sends itself a signal means itself.
+CLDIST_IN_FRONT int kill(pid_t pid, int number) noexcept {
+    static auto *const next = next_function<int(pid_t, int)>("kill");
+    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    return next(session != nullptr && pid == session->identity_of_first().pid ? session->pid() : pid, number);
+}
+
+CLDIST_IN_FRONT int gethostname(char *name, std::size_t size) noexcept {
+    static auto *const next = next_function<int(char *, std::size_t)>("gethostname");
+    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    if (session == nullptr) return next(name, size);
+    const char *const answer = session->identity_of_first().system.nodename;
+    if (std::strlen(answer) >= size) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    std::strcpy(name, answer);
+    return 0;
+}
+
+CLDIST_IN_FRONT int uname(utsname *name) noexcept {
+    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    if (session == nullptr) return next_uname(name);
+    *name = session->identity_of_first().system;
+    return 0;
+}

@@ -1,0 +1,234 @@
+// Streams: the C library's own calls on descriptors can't be wrapped, so these streams have other functions below them.
+#include "host/streams.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <ext/stdio_sync_filebuf.h>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "host/gate.hpp"
+#include "host/next.hpp"
+#include "host/places.hpp"
+
+namespace cldist::host {
+namespace {
+
+std::mutex mutex;
+// There before the first constructor and after the last destructor: streams are flushed at the very end.
+using Descriptors = std::map<const std::FILE *, int>;
+using Children = std::map<const std::FILE *, std::FILE *>;
+Descriptors &descriptors() {  // of this library's streams
+    static auto &all = *new Descriptors;
+    return all;
+}
+Children &child_streams() {  // popen's: rank 0's own, elsewhere none
+    static auto &all = *new Children;
+    return all;
+}
+
+struct Below {
+    int descriptor;
+    std::FILE *stream;
+};
+
+Below &below(void *cookie) { return *static_cast<Below *>(cookie); }
+
+// The program's calls on its stream come through the C library; whoever made the stream, they are its own.
+ssize_t read_below(void *cookie, char *bytes, std::size_t size) { return read(below(cookie).descriptor, bytes, size); }
+
+ssize_t write_below(void *cookie, const char *bytes, std::size_t size) {
+    std::size_t done = 0;
+    while (done < size) {
+        const ssize_t part = write(below(cookie).descriptor, bytes + done, size - done);
+        if (part <= 0) break;
+        done += static_cast<std::size_t>(part);
+    }
+    return static_cast<ssize_t>(done);
+}
+
+int seek_below(void *cookie, off64_t *at, int from) {
+    const off64_t position = lseek64(below(cookie).descriptor, *at, from);
+    if (position < 0) return -1;
+    *at = position;
+    return 0;
+}
+
+int close_below(void *cookie) {
+    const std::unique_ptr<Below> owned(static_cast<Below *>(cookie));
+    {
+        const std::lock_guard lock(mutex);
+        descriptors().erase(owned->stream);
+    }
+    return close(owned->descriptor);
+}
+
+// Standard error of another rank than 0.
+ssize_t write_error(void *, const char *bytes, std::size_t size) {
+    const int to = goes_to_own_output(__builtin_return_address(0)) ? STDOUT_FILENO : STDERR_FILENO;
+    const ssize_t written = next_write(to, bytes, size);
+    return written < 0 ? 0 : written;
+}
+
+// What rank 0's child writes, for all.
+ssize_t read_child(void *cookie, char *bytes, std::size_t size) {
+    Session *const session = Session::current();
+    auto *const stream = static_cast<std::FILE *>(cookie);
+    if (session == nullptr) return stream != nullptr ? next_read(fileno(stream), bytes, size) : 0;
+    const Inside inside;
+    if (!session->first()) {
+        const ssize_t got = session->take_any(Answer::read, 0, "read (popen)", bytes, 0, size);
+        return got < 0 ? 0 : got;
+    }
+    const ssize_t got = next_read(fileno(stream), bytes, size);
+    session->post(Answer::read, 0, bytes, static_cast<std::size_t>(got > 0 ? got : 0));
+    return got;
+}
+
+}  // namespace
+
+int flags_of(const char *mode) {
+    int flags = 0;
+    const bool both = std::strchr(mode, '+') != nullptr;
+    switch (*mode) {
+        case 'w': flags = O_CREAT | O_TRUNC | (both ? O_RDWR : O_WRONLY); break;
+        case 'a': flags = O_CREAT | O_APPEND | (both ? O_RDWR : O_WRONLY); break;
+        default: flags = both ? O_RDWR : O_RDONLY; break;
+    }
+    if (std::strchr(mode, 'x') != nullptr) flags |= O_EXCL;
+    if (std::strchr(mode, 'e') != nullptr) flags |= O_CLOEXEC;
+    return flags;
+}
+
+std::FILE *stream_on(int descriptor, const char *mode) {
+    static auto *const next = next_function<std::FILE *(int, const char *)>("fdopen");
+    std::FILE *stream = nullptr;
+    if (kind_of(descriptor) == Kind::none) {
+        stream = next(descriptor, mode);
+    } else {
+        auto state = std::make_unique<Below>(Below{descriptor, nullptr});
+        stream = fopencookie(state.get(), mode, {read_below, write_below, seek_below, close_below});
+        if (stream != nullptr) {
+            state->stream = stream;
+            (void)state.release();
+            const std::lock_guard lock(mutex);
+            descriptors()[stream] = descriptor;
+        }
+    }
+    if (stream == nullptr) {
+        const SameErrno same;
+        close(descriptor);
+    }
+    return stream;
+}
+
+// Other libraries write to it through the same stream.
+void replace_standard_error() {
+    const Session *const session = Session::current();
+    if (session == nullptr || session->first() || !session->wraps(output)) return;
+    static const std::ios_base::Init streams_are_there;
+    std::FILE *const error = fopencookie(nullptr, "w", {nullptr, write_error, nullptr, nullptr});
+    if (error == nullptr) return;
+    setvbuf(error, nullptr, _IONBF, 0);
+    {
+        const std::lock_guard lock(mutex);
+        descriptors()[error] = STDERR_FILENO;
+    }
+    stderr = error;
+    auto *const buffer = new __gnu_cxx::stdio_sync_filebuf<char>(error);
+    std::cerr.rdbuf(buffer);
+    std::clog.rdbuf(buffer);
+}
+
+bool goes_to_own_output(const void *caller) {
+    const Session *const session = wrapped(output, caller);
+    return session != nullptr && !session->first();
+}
+
+}  // namespace cldist::host
+
+using namespace cldist::host;
+
+CLDIST_IN_FRONT int fileno(std::FILE *stream) noexcept {
+    static auto *const next = next_function<int(std::FILE *)>("fileno");
+    if (Session::current() != nullptr) {
+        const std::lock_guard lock(mutex);
+        if (const auto found = descriptors().find(stream); found != descriptors().end()) return found->second;
+    }
+    return next(stream);
+}
+extern "C" __attribute__((visibility("default"), alias("fileno"))) int fileno_unlocked(std::FILE *stream) noexcept;
+
+CLDIST_IN_FRONT int isatty(int descriptor) noexcept {
+    const Session *const session =
+        descriptor >= 0 && descriptor < 3 ? wrapped(output, __builtin_return_address(0)) : nullptr;
+    if (session == nullptr) return next_isatty(descriptor);
+    if ((session->identity_of_first().terminals >> descriptor & 1) != 0) return 1;
+    errno = ENOTTY;
+    return 0;
+}
+
+CLDIST_IN_FRONT std::FILE *popen(const char *command, const char *mode) {
+    CLDIST_NEXT(popen);
+    Session *const session = command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
+    if (session == nullptr) return next(command, mode);
+    const Inside inside;
+    session->meet(key_of(command), command, [] {});
+    struct Result {
+        bool there;
+        int code;
+    };
+    std::FILE *own = nullptr;
+    const auto result = session->answer<Result>(Answer::child, key_of(command), command, [&] {
+        own = next(command, mode);
+        return Result{own != nullptr, errno};
+    });
+    if (!result.there) {
+        errno = result.code;
+        return nullptr;
+    }
+    std::FILE *stream = own;
+    if (*mode == 'r')
+        stream = fopencookie(own, "r", {read_child, nullptr, nullptr, nullptr});
+    else if (own == nullptr)
+        stream = next_function<decltype(::fopen)>("fopen")("/dev/null", "w");
+    const int descriptor = own != nullptr ? fileno(own) : -1;
+    const std::lock_guard lock(mutex);
+    child_streams()[stream] = own;
+    if (stream != own && own != nullptr) descriptors()[stream] = descriptor;
+    return stream;
+}
+
+CLDIST_IN_FRONT int pclose(std::FILE *stream) {
+    CLDIST_NEXT(pclose);
+    std::FILE *own = nullptr;
+    {
+        const std::lock_guard lock(mutex);
+        const auto found = child_streams().find(stream);
+        if (found == child_streams().end()) return next(stream);
+        own = found->second;
+        child_streams().erase(found);
+        descriptors().erase(stream);
+    }
+    if (stream != own) std::fclose(stream);
+    Session *const session = Session::current();
+    struct Result {
+        int status;
+        int code;
+    };
+    const auto natively = [&] {
+        const int status = own != nullptr ? next(own) : 0;
+        return Result{status, errno};
+    };
+    const Inside inside;
+    const Result result =
+        session != nullptr ? session->answer<Result>(Answer::child, 0, "pclose", natively) : natively();
+    if (session != nullptr && !session->first() && !session->far()) forget_all();
+    if (result.status < 0) errno = result.code;
+    return result.status;
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Runs a program that asks its system for all kinds of things with `cldist run`, and checks that all processes got the same.
+
+    check_hosts.py CLDIST FOLDER PROGRAM [OPTION]...
+
+The OPTIONs are for `cldist run`. FOLDER is made anew, for files.
+"""
+
+import collections
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CLDIST, FOLDER, PROGRAM, OPTIONS = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
+SECONDS = 100
+ALL = ["random", "time", "identity", "files", "places", "children", "threads", "signals", "full"]
+complaints = []
+
+
+def expect(holds, what, *details):
+    if not holds:
+        complaints.append(what)
+        print("FAILED:", what, *details, sep="\n  ")
+
+
+def run(ranks, program, *options, **variables):
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CLDIST_HOST_")}
+    environment.update(variables)
+    command = [CLDIST, "run", *OPTIONS, "-n", str(ranks), "--devices", "cpu", *options, "--", *map(str, program)]
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, text=True, capture_output=True, check=False,
+                          timeout=SECONDS)
+    print("$", *command, f"-> {done.returncode}", done.stdout, done.stderr, sep="\n", flush=True)
+    return done
+
+
+def differing(done, ranks):
+    """Lines that not every process has printed, or in another number."""
+    counts = collections.Counter(done.stdout.splitlines())
+    return sorted(line for line, count in counts.items() if count % ranks != 0)
+
+
+def check_same(ranks, program, what):
+    done = run(ranks, program, "--all-output")
+    expect(done.returncode == 0, f"{what}, {ranks} processes: the program ends well", done.stderr)
+    expect("end" in done.stdout.splitlines() and not differing(done, ranks),
+           f"{what}, {ranks} processes: all print the same", *differing(done, ranks))
+    expect("cldist run:" not in done.stderr, f"{what}, {ranks} processes: nothing is said of differences", done.stderr)
+    return done
+
+
+def check_program():
+    for ranks in 1, 2, 4:
+        done = check_same(ranks, [PROGRAM, FOLDER, *ALL], "all parts")
+        lines = done.stdout.splitlines()
+        for line in ("counted 20 ", "forked 5 ", "pclose 0 ", "kill 0 1 ", "fstream 0 ", "write -1 28 ", "fflush -1 28 1 "):
+            expect(line in lines, f"{ranks} processes: {line}")
+        left = sorted(path.name for path in FOLDER.iterdir())
+        expect(left == sorted(["by-children", "count", "full", *(f"thread{i}" for i in range(8))]),
+               f"{ranks} processes: the files are those of one process", left)
+        expect((FOLDER / "by-children").read_text() == "x\n" and (FOLDER / "count").read_text() == "20",
+               f"{ranks} processes: what is in them was written once")
+
+
+def check_output():
+    done = run(3, [PROGRAM, FOLDER, "identity"])
+    expect(done.returncode == 0 and done.stderr.count("to standard error") == 1 and done.stdout.count("end") == 1,
+           "what the program prints appears once", done.stderr)
+
+
+def check_choice():
+    done = run(2, [PROGRAM, FOLDER, "random", "identity"], "--all-output", CLDIST_HOST_WRAP="identity")
+    unlike = differing(done, 2)
+    expect(any(line.startswith("getrandom") for line in unlike) and not any(line.startswith("identity") for line in unlike),
+           "CLDIST_HOST_WRAP selects what is wrapped", *unlike)
+    done = run(2, [PROGRAM, FOLDER, "identity"], "--all-output", CLDIST_HOST_WRAP="off")
+    expect(any(line.startswith("identity") for line in differing(done, 2)), "off wraps nothing")
+    done = run(2, [PROGRAM, FOLDER, "identity"], CLDIST_HOST_WRAP="random,clock")
+    expect(done.returncode == 2 and '"clock" is none of' in done.stderr, "a group that is not there is named", done.stderr)
+
+
+def check_differing():
+    # Rank 1 opens another file than rank 0.
+    shell = 'exec cat "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" /dev/null'
+    done = run(2, ["sh", "-c", shell, FOLDER])
+    expect("rank 1 called open" in done.stderr and "with other arguments" in done.stderr and done.returncode != 0,
+           "calls that differ are named, and the program goes on", done.stderr)
+
+
+def check_python():
+    program = """
+import os, random, sys, tempfile, time, uuid
+print(random.random(), time.time(), uuid.uuid4(), uuid.uuid1(), os.getpid(), hash("text"))
+with tempfile.NamedTemporaryFile(dir=sys.argv[1]) as file:
+    file.write(b"x")
+    file.flush()
+    print(file.name, os.path.getsize(file.name))
+with open(sys.argv[1] + "/log", "a") as log:
+    print("once", file=log)
+print(open(sys.argv[1] + "/log").read())
+print("end")
+"""
+    check_same(2, [sys.executable, "-c", program, FOLDER], "Python")
+    expect((FOLDER / "log").read_text() == "once\n", "Python's file is written once")
+
+
+if OPTIONS:
+    check_same(2, [PROGRAM, FOLDER, *ALL], "several hosts")
+else:
+    check_program()
+    check_output()
+    check_choice()
+    check_differing()
+    check_python()
+sys.exit(1 if complaints else 0)

@@ -1,0 +1,225 @@
+// What a program asks its system for, and what it does with files: each line that it prints must be the same in all processes
+// under `cldist run`. Plain C and C++; it knows nothing of this project.
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::string folder;  // to write into
+
+// In one piece: other processes print, too.
+void print(const std::string &line) {
+    const std::string whole = line + "\n";
+    if (write(STDOUT_FILENO, whole.data(), whole.size()) < 0) std::abort();
+}
+
+// In braces, its arguments are evaluated in their order.
+struct Text {
+    template <typename... Parts>
+    explicit Text(Parts... parts) {
+        std::ostringstream out;
+        ((out << parts << ' '), ...);
+        line = out.str();
+    }
+    std::string line;
+};
+void print(const Text &text) { print(text.line); }
+
+std::string contents(const std::string &path) {
+    std::ifstream in(path);
+    std::ostringstream all;
+    all << in.rdbuf();
+    return all.str();
+}
+
+void draw() {
+    std::array<unsigned, 4> numbers{};
+    print(Text{"getrandom", getrandom(numbers.data(), sizeof numbers, 0), numbers[0], numbers[3]});
+    print(Text{"getentropy", getentropy(numbers.data(), sizeof numbers), numbers[1]});
+    std::random_device device;
+    print(Text{"random_device", device(), device()});
+    std::srand(static_cast<unsigned>(time(nullptr)) ^ static_cast<unsigned>(getpid()));
+    print(Text{"rand", std::rand()});
+    for (const char *source : {"/dev/urandom", "/dev/random"}) {
+        unsigned number = 0;
+        const int file = open(source, O_RDONLY);
+        print(Text{source, read(file, &number, sizeof number), number});
+        close(file);
+        std::FILE *stream = std::fopen(source, "r");
+        print(Text{"stream", std::fread(&number, 1, sizeof number, stream), number});
+        std::fclose(stream);
+        std::ifstream in(source, std::ios::binary);
+        in.read(reinterpret_cast<char *>(&number), sizeof number);
+        print(Text{"fstream", in.gcount(), number});
+    }
+}
+
+void clocks() {
+    timespec now{};
+    for (int i = 0; i < 1000; ++i) clock_gettime(CLOCK_MONOTONIC, &now);
+    print(Text{"clock_gettime", now.tv_sec, now.tv_nsec});
+    print(Text{"time", time(nullptr), "clock", clock()});
+    print(Text{"chrono", std::chrono::system_clock::now().time_since_epoch().count(),
+               std::chrono::steady_clock::now().time_since_epoch().count()});
+    // Who decides by the clock goes round as often everywhere.
+    int rounds = 0;
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+         std::chrono::steady_clock::now() < end;)
+        ++rounds;
+    print(Text{"rounds", rounds});
+}
+
+void identity() {
+    utsname system{};
+    std::array<char, 256> host{};
+    uname(&system);
+    gethostname(host.data(), host.size());
+    print(Text{"identity", getpid(), getppid(), host.data(), system.nodename, isatty(1), isatty(2)});
+    std::fprintf(stderr, "to standard error\n");
+}
+
+void files() {
+    const std::string path = folder + "/file";
+    {
+        std::ofstream out(path);
+        out << "by " << getpid() << " at " << time(nullptr) << "\n";
+    }
+    print(Text{"written", contents(path)});
+    std::FILE *stream = std::fopen(path.c_str(), "a+");
+    std::fprintf(stream, "appended %d\n", 42);
+    std::fflush(stream);
+    struct stat state {};
+    fstat(fileno(stream), &state);
+    print(Text{"appended", state.st_size});
+    std::fclose(stream);
+    print(Text{"read again", contents(path)});
+    // A counter that others may read before or after it has been raised.
+    for (int i = 0; i < 20; ++i) {
+        int count = 0;
+        std::ifstream(folder + "/count") >> count;
+        std::ofstream(folder + "/count") << count + 1;
+    }
+    print(Text{"counted", contents(folder + "/count")});
+    stat((folder + "/count").c_str(), &state);
+    print(Text{"state", state.st_size, state.st_mtim.tv_nsec, state.st_ino});
+    print(Text{"rename", std::rename(path.c_str(), (folder + "/renamed").c_str()), access(path.c_str(), F_OK),
+               contents(folder + "/renamed")});
+    print(Text{"no such file", open((folder + "/none/such").c_str(), O_RDONLY), errno});
+    print(
+        Text{"remove", std::remove((folder + "/renamed").c_str()), std::remove((folder + "/renamed").c_str()), errno});
+}
+
+void places() {
+    const std::string lock = folder + "/lock";
+    const int file = open(lock.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    print(Text{"made", file >= 0, open(lock.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600), errno});
+    struct flock all {};
+    all.l_type = F_WRLCK;
+    print(Text{"locked", flock(file, LOCK_EX | LOCK_NB), fcntl(file, F_SETLK, &all)});
+    std::string name = folder + "/temporary-XXXXXX";
+    const int temporary = mkstemp(name.data());
+    print(Text{"mkstemp", temporary >= 0, name, write(temporary, "abc", 3), contents(name)});
+    std::string place = folder + "/folder-XXXXXX";
+    print(Text{"mkdtemp", mkdtemp(place.data()) != nullptr, place});
+    close(temporary);
+    close(file);
+    print(Text{"gone", unlink(name.c_str()), unlink(lock.c_str()), rmdir(place.c_str())});
+}
+
+void children() {
+    std::FILE *child = popen("echo $$", "r");
+    std::array<char, 64> line{};
+    print(Text{"popen", std::fgets(line.data(), line.size(), child) != nullptr, line.data()});
+    print(Text{"pclose", pclose(child)});
+    print(Text{"system", system(("echo x >>" + folder + "/by-children; exit 3").c_str()),
+               contents(folder + "/by-children")});
+    const pid_t forked = fork();
+    if (forked == 0) {
+        const bool own = getpid() != getppid();
+        _exit(own ? 5 : 6);
+    }
+    int status = 0;
+    waitpid(forked, &status, 0);
+    print(Text{"forked", WEXITSTATUS(status)});
+}
+
+void threads() {
+    std::vector<std::thread> all;
+    std::vector<std::string> lines(8);
+    for (std::size_t i = 0; i < lines.size(); ++i)
+        all.emplace_back([i, &lines] {
+            unsigned number = 0;
+            timespec now{};
+            for (std::size_t k = 0; k < 200 * (i + 1); ++k) {
+                (void)!getrandom(&number, sizeof number, 0);
+                clock_gettime(CLOCK_REALTIME, &now);
+            }
+            const std::string path = folder + "/thread" + std::to_string(i);
+            std::ofstream(path) << number << now.tv_nsec;
+            lines[i] = Text{"thread", i, number, now.tv_nsec, contents(path)}.line;
+        });
+    for (std::thread &thread : all) thread.join();
+    for (const std::string &line : lines) print(line);
+}
+
+std::atomic<long> asked_by_handler = 0;
+
+// Signals come when they like: what a handler asks for is answered without the others, who need not get it.
+void signals() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { asked_by_handler = asked_by_handler + (getpid() != 0 ? 1 : 0); };
+    sigaction(SIGUSR1, &action, nullptr);
+    print(Text{"kill", kill(getpid(), SIGUSR1), asked_by_handler.load()});
+}
+
+void full_disk() {
+    // A device that has no room, by a link.
+    const std::string path = folder + "/full";
+    print(Text{"symlink", symlink("/dev/full", path.c_str())});
+    const int file = open(path.c_str(), O_WRONLY);
+    print(Text{"write", write(file, "x", 1), errno});
+    close(file);
+    std::FILE *stream = std::fopen(path.c_str(), "w");
+    std::fprintf(stream, "x");
+    print(Text{"fflush", std::fflush(stream), errno, std::ferror(stream) != 0});
+    std::fclose(stream);
+    std::ofstream out(path);
+    out << "x" << std::flush;
+    print(Text{"fstream", out.good()});
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    folder = argv[1];
+    const std::vector<std::pair<std::string, void (*)()>> parts{
+        {"random", draw},       {"time", clocks},     {"identity", identity}, {"files", files},   {"places", places},
+        {"children", children}, {"threads", threads}, {"signals", signals},   {"full", full_disk}};
+    for (int i = 2; i < argc; ++i)
+        for (const auto &[name, part] : parts)
+            if (name == argv[i]) part();
+    print("end");
+}

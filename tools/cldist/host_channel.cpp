@@ -1,0 +1,413 @@
+#include "host_channel.hpp"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace cldist::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using host::Channel;
+
+constexpr int connect_ms = 3000;
+constexpr int look_again_ms = 200;
+constexpr std::size_t piece = std::size_t{64} << 10U;
+
+struct Hello {
+    std::array<char, 32> secret;
+    std::uint32_t rank;
+    std::uint32_t ranks;
+};
+/// A rank has come to a barrier.
+struct AtBarrier {
+    std::uint64_t rank;
+    std::uint64_t number;
+};
+
+[[noreturn]] void fail(const char *what) { throw std::system_error(errno, std::generic_category(), what); }
+
+bool send_all(int socket, const void *bytes, std::size_t size) {
+    for (const auto *at = static_cast<const char *>(bytes); size != 0;) {
+        const ssize_t part = send(socket, at, size, MSG_NOSIGNAL);
+        if (part < 0 && errno == EINTR) continue;
+        if (part <= 0) return false;
+        at += part;
+        size -= static_cast<std::size_t>(part);
+    }
+    return true;
+}
+
+bool receive_all(int socket, void *bytes, std::size_t size) {
+    return recv(socket, bytes, size, MSG_WAITALL) == static_cast<ssize_t>(size);
+}
+
+// Threads of this tool leave signals to the one that waits for them.
+template <typename Body>
+std::thread quiet_thread(Body body) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread thread(body);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
+
+void no_delay(int socket) {
+    const int on = 1;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+std::vector<std::string> own_addresses() {
+    std::vector<std::string> addresses;
+    ifaddrs *all = nullptr;
+    if (getifaddrs(&all) != 0) return addresses;
+    for (const ifaddrs *one = all; one != nullptr; one = one->ifa_next) {
+        if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0)
+            continue;
+        const int family = one->ifa_addr->sa_family;
+        std::array<char, NI_MAXHOST> text{};
+        if (family == AF_INET &&
+            getnameinfo(one->ifa_addr, sizeof(sockaddr_in), text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
+            addresses.emplace_back(text.data());
+    }
+    freeifaddrs(all);
+    addresses.emplace_back("127.0.0.1");
+    return addresses;
+}
+
+int connect_to(const std::string &address, const std::string &port) {
+    addrinfo *found = nullptr;
+    addrinfo hints{};
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    hints.ai_socktype = SOCK_STREAM;
+    if (getaddrinfo(address.c_str(), port.c_str(), &hints, &found) != 0) return -1;
+    const int connection = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = connect(connection, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+    freeaddrinfo(found);
+    if (error == EINPROGRESS) {
+        pollfd ready{connection, POLLOUT, 0};
+        socklen_t size = sizeof error;
+        if (poll(&ready, 1, connect_ms) != 1 || getsockopt(connection, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+            error = ETIMEDOUT;
+    }
+    if (error != 0) {
+        close(connection);
+        return -1;
+    }
+    fcntl(connection, F_SETFL, 0);
+    no_delay(connection);
+    return connection;
+}
+
+std::vector<std::string> split(std::string_view text, char at) {
+    std::vector<std::string> parts;
+    while (!text.empty()) {
+        const std::string_view part = text.substr(0, text.find(at));
+        text.remove_prefix(std::min(text.size(), part.size() + 1));
+        parts.emplace_back(part);
+    }
+    return parts;
+}
+
+Channel *map_channel(int file) {
+    void *const memory = mmap(nullptr, sizeof(Channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<Channel *>(memory);
+}
+
+void close_channel(Channel &channel) {
+    channel.closed = 1;
+    host::wake_all(channel.changes);
+}
+
+}  // namespace
+
+std::string host_library() {
+    const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+    std::error_code ignored;
+    for (const char *relative : {"../../src/host/libcldist-host.so", CLDIST_HOST_LIBRARY})
+        if (fs::exists(folder / relative, ignored)) return fs::canonical(folder / relative, ignored);
+    return {};
+}
+
+// ---- Memory ---------------------------------------------------------------------------------------------------------------
+
+HostChannel::HostChannel() : file_(memfd_create("cldist-host", MFD_CLOEXEC)) {
+    if (file_ < 0 || ftruncate(file_, sizeof(Channel)) != 0 || (channel_ = map_channel(file_)) == nullptr)
+        fail("memory for the processes' answers");
+    // What a new file has are zeros, as what is not written here: its pages stay untouched.
+    channel_->magic = Channel::magic_number;
+    if (getrandom(channel_->seed.data(), sizeof channel_->seed, 0) < 0) fail("getrandom");
+}
+
+HostChannel::~HostChannel() {
+    if (channel_ != nullptr) munmap(channel_, sizeof(Channel));
+    if (file_ >= 0) close(file_);
+}
+
+std::string HostChannel::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
+
+// ---- The hub --------------------------------------------------------------------------------------------------------------
+
+HostHub::HostHub() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), stop_(eventfd(0, EFD_CLOEXEC)) {
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    socklen_t size = sizeof any;
+    if (listener_ < 0 || stop_ < 0 || bind(listener_, reinterpret_cast<sockaddr *>(&any), size) != 0 ||
+        listen(listener_, SOMAXCONN) != 0 || getsockname(listener_, reinterpret_cast<sockaddr *>(&any), &size) != 0)
+        fail("a port for the processes' answers");
+    std::array<unsigned char, 16> secret{};
+    if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) fail("getrandom");
+    for (const unsigned char byte : secret) place_ += fmt::format("{:02x}", byte);
+    place_ += fmt::format("@{}@{}", ntohs(any.sin_port), fmt::join(own_addresses(), ","));
+    thread_ = quiet_thread([this] { run(); });
+}
+
+HostHub::~HostHub() {
+    const std::uint64_t one = 1;
+    (void)!write(stop_, &one, sizeof one);
+    thread_.join();
+    close(listener_);
+    close(stop_);
+}
+
+void HostHub::run() {
+    struct Link {
+        int socket;
+        std::uint32_t rank;
+        bool gone;
+    };
+    std::vector<Link> links;
+    std::vector<char> early;  // rank 0's, for those that have yet to come
+    std::array<std::uint32_t, 8> seed{};
+    (void)!getrandom(seed.data(), sizeof seed, 0);
+    bool first_ended = false;
+    bool all_have_come = false;
+    const auto first = [&]() -> Link * {
+        const auto found = std::ranges::find_if(links, [](const Link &link) { return link.rank == 0; });
+        return found == links.end() ? nullptr : &*found;
+    };
+    std::vector<AtBarrier> before_first;  // for rank 0, which has yet to come
+    const auto tell_first = [&](const AtBarrier &at) {
+        if (Link *const link = first(); link != nullptr)
+            send_all(link->socket, &at, sizeof at);
+        else
+            before_first.push_back(at);
+    };
+    const auto accept_one = [&] {
+        const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+        if (socket < 0) return;
+        const timeval patience{connect_ms / 1000, 0};
+        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        Hello hello{};
+        if (!receive_all(socket, &hello, sizeof hello) || place_.compare(0, 32, hello.secret.data(), 32) != 0) {
+            close(socket);
+            return;
+        }
+        no_delay(socket);
+        links.push_back({socket, hello.rank, false});
+        send_all(socket, seed.data(), sizeof seed);
+        if (hello.rank == 0) {
+            for (const AtBarrier &at : before_first) send_all(socket, &at, sizeof at);
+        } else {
+            send_all(socket, early.data(), early.size());
+            if (first_ended) shutdown(socket, SHUT_WR);
+        }
+        if (all_have_come = links.size() == hello.ranks; all_have_come) early = {};
+    };
+    std::vector<char> bytes(piece);
+    for (;;) {
+        std::vector<pollfd> ready{{stop_, POLLIN, 0}, {listener_, POLLIN, 0}};
+        for (const Link &link : links) ready.push_back({link.gone ? -1 : link.socket, POLLIN, 0});
+        if (poll(ready.data(), ready.size(), -1) < 0) continue;
+        if (ready[0].revents != 0) break;
+        for (std::size_t i = 2; i < ready.size(); ++i) {
+            if (ready[i].revents == 0) continue;
+            Link &link = links[i - 2];
+            if (link.rank != 0) {
+                AtBarrier at{link.rank, Channel::gone};
+                if (!receive_all(link.socket, &at.number, sizeof at.number)) {
+                    link.gone = true;
+                    at.number = Channel::gone;
+                }
+                tell_first(at);
+                continue;
+            }
+            const ssize_t size = recv(link.socket, bytes.data(), bytes.size(), 0);
+            if (size <= 0) {
+                link.gone = first_ended = true;
+                for (const Link &other : links)
+                    if (other.rank != 0) shutdown(other.socket, SHUT_WR);
+                continue;
+            }
+            if (!all_have_come) early.insert(early.end(), bytes.begin(), bytes.begin() + size);
+            for (const Link &other : links)
+                if (other.rank != 0 && !other.gone)
+                    send_all(other.socket, bytes.data(), static_cast<std::size_t>(size));
+        }
+        if (ready[1].revents != 0) accept_one();
+    }
+    for (const Link &link : links) close(link.socket);
+}
+
+// ---- A rank ---------------------------------------------------------------------------------------------------------------
+
+HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output) : rank_(place.rank) {
+    const std::string channel = environment["CLDIST_HOST_CHANNEL"];
+    const std::string hub = environment["CLDIST_HOST_HUB"];
+    environment.erase("CLDIST_HOST_HUB");
+    const std::string library = host_library();
+    std::string groups = host_wrap(environment);
+    if (all_output)  // each process's own is wanted
+        if (const std::size_t at = groups.find("output"); at != std::string::npos)
+            groups.erase(at, std::strlen("output"));
+    const bool possible =
+        !library.empty() && groups != "off" && static_cast<std::size_t>(rank_) < Channel::most_readers;
+    if (!possible || (channel.empty() && hub.empty())) {
+        environment.erase("CLDIST_HOST_CHANNEL");
+        return;
+    }
+    if (!channel.empty()) {
+        const int file = open(channel.c_str(), O_RDWR | O_CLOEXEC);
+        channel_ = file < 0 ? nullptr : map_channel(file);
+        if (file >= 0) close(file);
+    } else if (ranks > 1 && join(hub, ranks)) {
+        environment["CLDIST_HOST_CHANNEL"] = own_->path();
+    }
+    if (channel_ == nullptr) {
+        environment.erase("CLDIST_HOST_CHANNEL");
+        std::fprintf(stderr, "cldist run: rank %d can't reach rank 0's answers; its program gets its own\n", rank_);
+        return;
+    }
+    std::error_code ignored;
+    fs::path temporary = fs::temp_directory_path(ignored);
+    if (ignored) temporary = "/tmp";
+    folder_ = temporary / fmt::format("cldist-host-{}-{}", rank_, getpid());
+    environment["CLDIST_HOST_RANK"] = std::to_string(rank_);
+    environment["CLDIST_HOST_WRAP"] = groups;
+    environment["CLDIST_HOST_FOLDER"] = folder_;
+    std::string &preloaded = environment["LD_PRELOAD"];
+    preloaded = preloaded.empty() ? library : library + ":" + preloaded;
+}
+
+bool HostRank::join(const std::string &place, int ranks) {
+    const std::vector<std::string> parts = split(place, '@');
+    if (parts.size() != 3 || parts[0].size() != 32) return false;
+    for (const std::string &address : split(parts[2], ','))
+        if (hub_ = connect_to(address, parts[1]); hub_ >= 0) break;
+    if (hub_ < 0) return false;
+    Hello hello{};
+    std::memcpy(hello.secret.data(), parts[0].data(), hello.secret.size());
+    hello.rank = static_cast<std::uint32_t>(rank_);
+    hello.ranks = static_cast<std::uint32_t>(ranks);
+    own_ = std::make_unique<HostChannel>();
+    HostChannel &own = *own_;
+    if (!send_all(hub_, &hello, sizeof hello) || !receive_all(hub_, own->seed.data(), sizeof own->seed)) return false;
+    own->readers = 1;
+    own->far = 1;
+    own->barriers = rank_ == 0 ? static_cast<std::uint32_t>(ranks - 1) : 0;
+    channel_ = &*own;
+    answers_ = quiet_thread([this] { rank_ == 0 ? send_answers() : receive_answers(); });
+    barriers_ = quiet_thread([this] { rank_ == 0 ? receive_barriers() : send_barriers(); });
+    return true;
+}
+
+void HostRank::send_answers() {
+    host::ChannelReader reader(*channel_, 0);
+    std::vector<char> bytes(piece);
+    for (;;) {
+        const bool ended = ended_;
+        const std::uint32_t seen = reader.changes();
+        const std::size_t there = std::min(reader.there(), bytes.size());
+        if (there == 0) {
+            if (ended) break;
+            reader.wait(seen, 0, look_again_ms);
+            continue;
+        }
+        reader.look(bytes.data(), there);
+        if (!send_all(hub_, bytes.data(), there)) break;
+        reader.take(there);
+    }
+    shutdown(hub_, SHUT_WR);
+    // The barriers of this one are its others'.
+    channel_->reader[0].position.store(Channel::gone);
+}
+
+void HostRank::receive_answers() {
+    host::ChannelWriter writer(*channel_);
+    std::vector<char> bytes(piece);
+    for (ssize_t size = 0; (size = recv(hub_, bytes.data(), bytes.size(), 0)) > 0;)
+        writer.copy(bytes.data(), static_cast<std::size_t>(size));
+    close_channel(*channel_);
+}
+
+void HostRank::send_barriers() {
+    std::uint64_t sent = 0;
+    while (sent != Channel::gone) {
+        const std::uint32_t seen = channel_->moves.load();
+        const std::uint64_t now = ended_ ? Channel::gone : channel_->reader[0].barrier.load();
+        if (now == sent) {
+            host::sleep_on(channel_->moves, seen, look_again_ms);
+            continue;
+        }
+        if (!send_all(hub_, &now, sizeof now)) return;
+        sent = now;
+    }
+}
+
+void HostRank::receive_barriers() {
+    for (AtBarrier at{}; receive_all(hub_, &at, sizeof at);) {
+        if (at.rank == 0 || at.rank >= Channel::most_readers) continue;
+        channel_->reader.at(at.rank - 1).barrier.store(at.number);
+        host::wake_all(channel_->moves);
+    }
+    for (std::size_t i = 0; i < channel_->barriers; ++i) channel_->reader.at(i).barrier.store(Channel::gone);
+    host::wake_all(channel_->moves);
+}
+
+HostRank::~HostRank() {
+    ended_ = true;
+    if (channel_ != nullptr) {
+        if (rank_ == 0)
+            close_channel(*channel_);
+        else
+            host::ChannelReader(*channel_, own_ != nullptr ? 0 : static_cast<std::size_t>(rank_ - 1)).leave();
+    }
+    if (hub_ >= 0) {
+        if (rank_ == 0 && answers_.joinable()) answers_.join();
+        if (rank_ != 0 && barriers_.joinable()) barriers_.join();
+        shutdown(hub_, SHUT_RDWR);
+        for (std::thread *const thread : {&answers_, &barriers_})
+            if (thread->joinable()) thread->join();
+        close(hub_);
+    }
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+    if (channel_ != nullptr && own_ == nullptr) munmap(channel_, sizeof(Channel));
+}
+
+}  // namespace cldist::tool

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "host/channel.hpp"
+#include "run_plan.hpp"
+
+namespace cldist::tool {
+
+/// The library that is preloaded into programs (libcldist-host), or nothing if it was not built.
+[[nodiscard]] std::string host_library();
+
+/// Memory for rank 0's answers, as long as this lives.
+class HostChannel {
+public:
+    HostChannel();
+    HostChannel(const HostChannel &) = delete;
+    HostChannel &operator=(const HostChannel &) = delete;
+    ~HostChannel();
+
+    /// How this host's processes open it.
+    [[nodiscard]] std::string path() const;
+    [[nodiscard]] host::Channel &operator*() const { return *channel_; }
+    [[nodiscard]] host::Channel *operator->() const { return channel_; }
+
+private:
+    int file_ = -1;
+    host::Channel *channel_ = nullptr;
+};
+
+/// In `cldist run` itself, where ranks are on several hosts: passes what rank 0 says on to the others.
+class HostHub {
+public:
+    HostHub();
+    HostHub(const HostHub &) = delete;
+    HostHub &operator=(const HostHub &) = delete;
+    ~HostHub();
+
+    /// How ranks find it: a secret, the port and this host's addresses.
+    [[nodiscard]] const std::string &place() const { return place_; }
+
+private:
+    void run();
+
+    int listener_ = -1;
+    int stop_ = -1;
+    std::string place_;
+    std::thread thread_;
+};
+
+/// A rank's part: makes ready for its program what `cldist run` began, and ends it behind the program.
+class HostRank {
+public:
+    /// Adds to `environment` what the program needs for it, if the job has it. Says on standard error why it can't be had.
+    HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output);
+    HostRank(const HostRank &) = delete;
+    HostRank &operator=(const HostRank &) = delete;
+    /// When the program has ended.
+    ~HostRank();
+
+private:
+    bool join(const std::string &place, int ranks);
+    void send_answers();
+    void receive_answers();
+    void send_barriers();
+    void receive_barriers();
+
+    const int rank_;
+    std::string folder_;
+    std::unique_ptr<HostChannel> own_;  // on several hosts
+    host::Channel *channel_ = nullptr;
+    int hub_ = -1;
+    std::atomic<bool> ended_ = false;
+    std::thread answers_;
+    std::thread barriers_;
+};
+
+}  // namespace cldist::tool
