@@ -263,8 +263,9 @@ int run_job(RunOptions options) {
         if (const int status = check_cluster("", {0, 0, options.ranks}, options.devices); status != 0) return status;
     std::optional<HostChannel> channel;
     std::optional<HostHub> hub;
+    // With a central host one process alone has the program.
     if (const std::string wrap = host_wrap(environment);
-        wrap != "off" && options.ranks != 1 && !host_library().empty()) {
+        wrap != "off" && options.ranks != 1 && !is_central(environment) && !host_library().empty()) {
         if (const std::string word = wrong_group(wrap); !word.empty()) {
             std::fprintf(stderr, "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is none of %s, off\n", wrap.c_str(),
                          word.c_str(), host_wrap({}).c_str());

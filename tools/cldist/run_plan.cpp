@@ -205,9 +205,11 @@ void take_host_mode(RunOptions &options) {
     options.hosts.clear();
 }
 
+bool is_central(const Environment &environment) { return value_of(environment, "CLDIST_HOST_MODE") == "central"; }
+
 std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment, int rank,
                                       const std::string &self) {
-    if (value_of(environment, "CLDIST_HOST_MODE") == "central" && rank != 0) return {self, "worker"};
+    if (is_central(environment) && rank != 0) return {self, "worker"};
     return options.program;
 }
 

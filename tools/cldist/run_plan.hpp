@@ -92,6 +92,9 @@ struct CoreShare {
 /// `--host central` and `--host replicated` say who runs the program; a machine of that name is `central:1`.
 void take_host_mode(RunOptions &options);
 
+/// Whether rank 0 alone runs the program (CLDIST_HOST_MODE).
+[[nodiscard]] bool is_central(const Environment &environment);
+
 /// What a rank runs: the program, or, where that runs on rank 0 alone, what follows its calls; `self` is the path of cldist.
 [[nodiscard]] std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment, int rank,
                                                     const std::string &self);
