@@ -356,11 +356,13 @@ template <const Call &call, typename... Arguments>
             if (!world.is_central()) return record<call>(arguments...);
             if (world.has_ended() || !concerns_others<call>(arguments...)) return;
             record<call>(arguments...);
-            static RecordWriter writer;
+            static auto &writer = *new RecordWriter;  // threads may call while the program ends
             writer.clear();
             put_call<call>(writer, arguments...);
             world.append(writer.record());
         }
+    } else if (calls_are_followed) {
+        static_cast<void>(World::get().has_ended());
     }
 }
 

@@ -59,13 +59,22 @@ public:
 /// decided in the order in which they took the lock. Set before there are objects.
 inline std::atomic<bool> calls_are_followed = false;
 
+/// How many calls have left the lock to wait. Changes under the lock.
+inline std::atomic<unsigned> waiting_calls = 0;
+
 /// Leaves the lock for as long as it lives: for waiting.
 class Unlocked {
 public:
-    Unlocked() { api_mutex().unlock(); }
+    Unlocked() {
+        ++waiting_calls;
+        api_mutex().unlock();
+    }
     Unlocked(const Unlocked &) = delete;
     Unlocked &operator=(const Unlocked &) = delete;
-    ~Unlocked() { api_mutex().lock(); }
+    ~Unlocked() {
+        api_mutex().lock();
+        if (--waiting_calls == 0) waiting_calls.notify_all();
+    }
 };
 
 /// The same, unless calls are followed: in the middle of what a call decides.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -80,6 +81,9 @@ std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
 
 // Of buffers that one device alone uses, after so many commands.
 constexpr std::uint32_t attach_after = 16;
+
+// The program has ended, and what it does at its end lasts so long: another of its threads is waited for, perhaps.
+constexpr std::chrono::seconds patience_with_end{5};
 
 bool is_simulated() { return config().simulate.processes != 0; }
 bool is_counted() { return is_simulated() || !config().counts.empty(); }
@@ -211,10 +215,12 @@ void World::end() {
     if (!alone()) job_.finish_comparison();
     // What waits for a user event that the program has not set would never end.
     stop_callbacks();
-    if (found_.memories.size() > 1) abandon_user_events();
+    if (found_.memories.size() > 1 || is_central()) abandon_user_events();
+    if (is_host()) wait_for_calls();
     executor_.finish_all();
     if (counters_ != nullptr) write_account(calls);
     job_.end();
+    if (is_host()) central_->is_over = true;
 }
 
 // Other threads of the program may be calling.
@@ -233,13 +239,29 @@ void World::end_calls() {
     central_->stream.finish();
 }
 
+// Of other threads, which wait in them: what they wait for may come by MPI.
+void World::wait_for_calls() {
+    for (;;) {
+        unsigned waiting = 0;
+        {
+            const Locked lock;
+            waiting = waiting_calls;
+        }
+        if (waiting == 0) return;
+        waiting_calls.wait(waiting);
+    }
+}
+
 void World::append(std::span<const std::byte> record) { central_->recorder.append(record); }
 
 bool World::has_ended() {
     if (!central_->ended_by) return false;
     if (*central_->ended_by == std::this_thread::get_id()) return true;
-    const Unlocked unlocked;
-    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    api_mutex().unlock();
+    while (!central_->is_over) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(patience_with_end);
+    api_mutex().lock();
+    throw Error(CL_OUT_OF_RESOURCES, "the program has ended: another thread has returned from main or called exit");
 }
 
 // ---- A central host's calls -----------------------------------------------------------------------------------------

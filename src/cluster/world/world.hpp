@@ -52,8 +52,8 @@ public:
     [[nodiscard]] bool follows() const { return central_ != nullptr && self() != 0; }
     /// In the host: puts a call's record behind those before. Waits while the others are slower. Under the lock.
     void append(std::span<const std::byte> record);
-    /// In the host, under the lock: whether the program has ended. Then the thread that ends it calls this process alone, and calls
-    /// of others don't return: leaves the lock.
+    /// In the host, under the lock: whether the program has ended. Then the thread that ends it calls this process alone. Calls of
+    /// others do not return, and leave the lock: the process is about to end. Where it does not, they throw an Error.
     [[nodiscard]] bool has_ended();
     /// In the others: where the next record, or the rest of the current one, is. Waits for it.
     RecordReader &records() { return central_->records(); }
@@ -90,7 +90,8 @@ private:
         Recorder recorder;
         CallStream &stream;
         std::unordered_map<std::uint64_t, void *> numbers;
-        std::optional<std::thread::id> ended_by;
+        std::optional<std::thread::id> ended_by;  // under the lock
+        std::atomic<bool> is_over = false;        // no other process is there any more
 
     private:
         RecordReader reader_;
@@ -104,6 +105,7 @@ private:
     [[nodiscard]] std::unique_ptr<Central> begin_central();
     void end();
     void end_calls();
+    static void wait_for_calls();
 
     static inline std::atomic<World *> world_ = nullptr;
 
