@@ -28,7 +28,7 @@ void print(const Devices &devices, const char *what, double value) {
                devices.count(), what, value);
 }
 
-void measure(const Options &options) {
+void measure_hosts(const Options &options) {
     const Devices devices(options.devices, std::size_t(-1));
     const int calls = options.iterations;
     const cl_command_queue queue = devices.queue(devices.count() - 1);
@@ -97,5 +97,5 @@ int main(int argc, char **argv) {
          nullptr,
          "calls",
          {.iterations = 100'000, .repeat = 5}},
-        argc, argv, measure);
+        argc, argv, measure_hosts);
 }

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 CLDIST, FOLDER, PROGRAM, OPTIONS = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
+OUTPUTS = FOLDER.with_name(FOLDER.name + "-outputs")
 SECONDS = 100
 ALL = ["random", "time", "identity", "files", "places", "children", "threads", "signals", "full"]
 complaints = []
@@ -37,6 +38,16 @@ def run(ranks, program, *options, **variables):
     return done
 
 
+def run_all(ranks, program, **variables):
+    """The same; standard output is that of all processes, each for itself: mpirun would mix their lines."""
+    OUTPUTS.mkdir(parents=True, exist_ok=True)
+    shell = 'exec "$@" > "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
+    done = run(ranks, ["sh", "-c", shell, OUTPUTS, *program], "--all-output", **variables)
+    done.stdout = "".join((OUTPUTS / str(rank)).read_text() for rank in range(ranks))
+    print(done.stdout)
+    return done
+
+
 def differing(done, ranks):
     """Lines that not every process has printed, or in another number."""
     counts = collections.Counter(done.stdout.splitlines())
@@ -44,7 +55,7 @@ def differing(done, ranks):
 
 
 def check_same(ranks, program, what):
-    done = run(ranks, program, "--all-output")
+    done = run_all(ranks, program)
     expect(done.returncode == 0, f"{what}, {ranks} processes: the program ends well", done.stderr)
     expect("end" in done.stdout.splitlines() and not differing(done, ranks),
            f"{what}, {ranks} processes: all print the same", *differing(done, ranks))
@@ -72,11 +83,11 @@ def check_output():
 
 
 def check_choice():
-    done = run(2, [PROGRAM, FOLDER, "random", "identity"], "--all-output", CLDIST_HOST_WRAP="identity")
+    done = run_all(2, [PROGRAM, FOLDER, "random", "identity"], CLDIST_HOST_WRAP="identity")
     unlike = differing(done, 2)
     expect(any(line.startswith("getrandom") for line in unlike) and not any(line.startswith("identity") for line in unlike),
            "CLDIST_HOST_WRAP selects what is wrapped", *unlike)
-    done = run(2, [PROGRAM, FOLDER, "identity"], "--all-output", CLDIST_HOST_WRAP="off")
+    done = run_all(2, [PROGRAM, FOLDER, "identity"], CLDIST_HOST_WRAP="off")
     expect(any(line.startswith("identity") for line in differing(done, 2)), "off wraps nothing")
     done = run(2, [PROGRAM, FOLDER, "identity"], CLDIST_HOST_WRAP="random,clock")
     expect(done.returncode == 2 and '"clock" is none of' in done.stderr, "a group that is not there is named", done.stderr)
