@@ -183,11 +183,14 @@ bool Session::wait_for(std::uint32_t thread, std::unique_lock<std::mutex> &lock,
     for (;;) {
         if (const auto kept = kept_.find(thread); kept != kept_.end() && !kept->second.empty()) return true;
         const std::uint32_t seen = reader_.changes();
+        const bool ended = reader_.ended();
         const std::size_t there = reader_.there();
         bool moved = false;
-        for (std::size_t left = there; left != 0;) {
+        // From another host a record may come in pieces.
+        for (std::size_t left = there; left >= sizeof(Record);) {
             Record record{};
             reader_.look(&record, sizeof record);
+            if (left < sizeof record + record.size) break;
             if (record.thread == thread) {
                 if (moved) reader_.wake_others();
                 return true;
@@ -203,7 +206,7 @@ bool Session::wait_for(std::uint32_t thread, std::unique_lock<std::mutex> &lock,
             reader_.wake_others();
             continue;
         }
-        if (reader_.ended() && reader_.there() == 0) return false;
+        if (ended) return false;
         timespec now{};
         next_clock_gettime(CLOCK_MONOTONIC, &now);
         if (begin.tv_sec == 0) begin = now;
@@ -212,7 +215,7 @@ bool Session::wait_for(std::uint32_t thread, std::unique_lock<std::mutex> &lock,
             say("rank %d has waited %.0f s for rank 0 to call %s", rank_, stall_seconds_, what);
         }
         lock.unlock();
-        reader_.wait(seen, 0, look_again_ms);
+        reader_.wait(seen, there, look_again_ms);
         lock.lock();
         if (current_.load() != this) return false;
     }
