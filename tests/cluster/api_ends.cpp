@@ -296,6 +296,35 @@ TEST_CASE("a command behind a failed one in its queue waits for whom that one wa
     check_equal(read(queue, a, 0, large), filled(large, 2));
 }
 
+// PoCL 3.1's markers wait for more than their wait lists.
+TEST_CASE("a marker fails if a command of its wait list does, and not with other commands of its queue") {
+    if (!has_several_processes()) return;
+    setup cl;
+    const queue_handle queue = cl.out_of_order(0);
+    const std::size_t n = cl.count();
+    std::vector<buffer_handle> sources;
+    for (std::size_t i = 0; i < n; ++i) {
+        sources.push_back(cl.buffer(64));
+        write(cl.queues[i], sources[i], 0, filled(64, 1));
+    }
+    const buffer_handle target = cl.buffer(64 * n);
+    for (int round = 0; round < 12; ++round) {
+        CAPTURE(round);
+        const bool fails = round % 2 == 0;
+        const event_handle gate = cl.user_event();
+        const cl_event wait = gate;
+        std::vector<event_handle> copies(n);
+        for (std::size_t i = 0; i < n; ++i)
+            CL_OK(clEnqueueCopyBuffer(queue, sources[i], target, 0, 64 * i, 64, fails ? 1 : 0, fails ? &wait : nullptr,
+                                      copies[i].out()));
+        const event_handle all = marker(queue, {copies.begin(), copies.end()});
+        CL_OK(clFlush(queue));
+        if (fails) CL_OK(clSetUserEventStatus(gate, -5));
+        const cl_event end = all;
+        CHECK(clWaitForEvents(1, &end) == (fails ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : CL_SUCCESS));
+    }
+}
+
 TEST_CASE("a command that uses the same memory as one that fails later, but does not wait for it, does not fail") {
     if (!is_cluster()) return;
     setup cl(0);

@@ -355,6 +355,14 @@ struct half {
     cl_ushort bits = 0;
 };
 
+/// Whether the devices are of several processes. PoCL dies of some events that fail.
+bool has_several_processes(const setup &cl) {
+    cl_device_id device = nullptr;
+    cl_uint rank = 0;
+    CL_OK(clGetCommandQueueInfo(cl.queues[0], CL_QUEUE_DEVICE, sizeof(device), &device, nullptr));
+    return clGetDeviceInfo(device, CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) == CL_SUCCESS;
+}
+
 }  // namespace
 
 TEST_CASE("collectives bring the bytes to their places, on all kinds of queues") {
@@ -718,5 +726,54 @@ TEST_CASE("wrong arguments of collectives are told by their codes") {
     CHECK(clEnqueueAlltoAllVBuffer(q, n, a, b, nullptr, nullptr, nullptr, 0, nullptr, nullptr) == CL_INVALID_VALUE);
     for (std::size_t i = 0; i < cl.count(); ++i) {
         out.expect(i, bytes(8 * cl.count(), 99));
+    }
+}
+
+TEST_CASE("a collective whose wait list fails ends with an error") {
+    for (int kind = 0; kind < 9; ++kind) {
+        CAPTURE(kind);
+        setup cl;
+        if (!has_several_processes(cl)) return;
+        const std::size_t n = cl.count();
+        const auto count = static_cast<cl_uint>(n);
+        std::vector<queue_handle> owned;
+        std::vector<cl_command_queue> queues;
+        for (std::size_t i = 0; i < n; ++i) {
+            owned.push_back(cl.out_of_order(i));
+            queues.push_back(owned.back());
+        }
+        const std::size_t size = 40;
+        const buffers in(
+            cl, 0, 0, [&](std::size_t) { return bytes(size * n, 1); }, n);
+        const buffers out(
+            cl, 0, 0, [&](std::size_t) { return bytes(size * n, 99); }, n);
+        const cl_mem *const a = in.list.data();
+        const cl_mem *const b = out.list.data();
+        const auto issue = [&](cl_uint number, const cl_event *list, cl_event *event) {
+            const cl_command_queue *const q = queues.data();
+            const cl_channel_type type = CL_UNSIGNED_INT8;
+            switch (kind) {
+                case 0: return clEnqueueBroadcastBuffer(q, a[0], count, b, 0, nullptr, size, number, list, event);
+                case 1: return clEnqueueScatterBuffer(q, a[0], count, b, 0, nullptr, size, number, list, event);
+                case 2: return clEnqueueGatherBuffer(q[0], count, a, b[0], nullptr, 0, size, number, list, event);
+                case 3: return clEnqueueAllGatherBuffer(q, count, a, b, nullptr, nullptr, size, number, list, event);
+                case 4: return clEnqueueAlltoAllBuffer(q, count, a, b, nullptr, nullptr, size, number, list, event);
+                case 5: return clEnqueueReduceBuffer(q[0], count, a, b[0], nullptr, 0, size, type, number, list, event);
+                case 6:
+                    return clEnqueueAllReduceBuffer(q, count, a, b, nullptr, nullptr, size, type, number, list, event);
+                case 7:
+                    return clEnqueueReduceScatterBuffer(q, count, a, b, nullptr, nullptr, size, type, number, list,
+                                                        event);
+                default: return clEnqueueScanBuffer(q, count, a, b, nullptr, nullptr, size, type, number, list, event);
+            }
+        };
+        const event_handle gate = cl.user_event();
+        const cl_event list[] = {gate};
+        event_handle failed;
+        CL_OK(issue(1, list, failed.out()));
+        CL_OK(clSetUserEventStatus(gate, -5));
+        const cl_event waits[] = {failed};
+        CHECK(clWaitForEvents(1, waits) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        CHECK(status_of(failed) < 0);
     }
 }

@@ -67,6 +67,8 @@ public:
     unsigned since_marker = 0;             ///< commands
     std::deque<cldist::Event> milestones;  ///< markers, each so many commands behind the one before
 
+    bool has_barrier = false;  ///< out of order, and had a barrier: later commands wait for more than their wait lists
+
     // Of an in-order queue of this process, for Steps:
     CommandId last = 0;                                       ///< enqueued
     CommandId bare = 0;                                       ///< the last one without an event
