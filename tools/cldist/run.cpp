@@ -234,6 +234,7 @@ int run_simulated(const RunOptions &options, const Environment &environment) {
 int run_job(const RunOptions &options) {
     Environment environment = this_environment();
     if (!options.counts.empty()) environment["CLDIST_COUNTS"] = options.counts;
+    if (!options.view.empty()) environment["CLDIST_VIEW"] = options.view;
     if (!options.simulate.empty()) {
         const int status = check_choice(environment, options.devices);
         return status != 0 ? status : run_simulated(options, environment);

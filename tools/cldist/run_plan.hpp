@@ -20,6 +20,7 @@ struct RunOptions {
     std::string devices;   ///< the value of CLDIST_DEVICES, or empty
     std::string simulate;  ///< that of CLDIST_SIMULATE, or empty
     std::string counts;    ///< that of CLDIST_COUNTS, or empty
+    std::string view;      ///< that of CLDIST_VIEW, or empty
     bool all_output = false;
     bool no_bind = false;
     bool look = false;  ///< of a rank: it looks whether its host has what was asked for

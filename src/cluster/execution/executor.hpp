@@ -32,6 +32,10 @@ struct Enqueued {
     bool in_blocks = false;
     /// What keeps the program's memory that it uses until it has ended; null if that is the program's affair.
     std::shared_ptr<const void> kept{};
+    /// One of the parts of a command on a lane of an aggregate queue, for whose bytes account has been kept: begin_parts() and others.
+    bool is_part = false;
+    /// The wait list of that command: `wait_list` has what it says of this lane.
+    std::span<EventObject *const> whole_wait_list{};
 };
 
 /// How many commands were enqueued.
@@ -85,6 +89,14 @@ public:
     /// The event, the program's, of a command of another process's device that this process leaves out.
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
+    /// Before the parts of a split launch are run, those of this process: Schedule::begin_parts().
+    void begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known);
+    [[nodiscard]] Schedule &schedule() { return schedule_; }
+    /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so; but
+    /// not those of the lanes of one queue.
+    [[nodiscard]] bool decides_nothing(const ContextObject &context) const {
+        return alone() && context.spaces.size() == 1 && (!context.aggregate || context.devices.size() == 1);
+    }
 
     /// Decides how the bytes of a read or a write of a range of a buffer go from or to the program's memory. Before run().
     void stage(Enqueued &command, const void *memory, std::size_t size);
@@ -117,6 +129,9 @@ public:
     /// Has all processes know the event's end. To be called by all.
     void tell_all(EventObject &event);
 
+    /// So many parts of a command are other processes'.
+    void count_others(std::size_t parts) { commands_.others += parts; }
+
     /// Counts from now on what is kept of memory objects.
     void count_memory() { counts_memory_ = true; }
 
@@ -128,11 +143,6 @@ public:
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
 
 private:
-    /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so.
-    [[nodiscard]] bool decides_nothing(const ContextObject &context) const {
-        return alone() && context.spaces.size() == 1;
-    }
-
     /// A user event that stands for what has no native event in a space.
     struct StandIn {
         std::shared_ptr<Ending> ending;
@@ -152,7 +162,8 @@ private:
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
     void start_message(const Transfer &transfer, MemObject &object);
-    void start_image_message(const Transfer &transfer, MemObject &image);
+    void start_packed_message(const Transfer &transfer, MemObject &object);
+    void tell_all_of_joint(EventObject &event);
     /// One end of a message, which waits for its start.
     struct ChannelEnd {
         DeviceRange range;
@@ -178,8 +189,8 @@ private:
     void submit(std::unique_ptr<Operation> operation, cl_event after);
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
-        const bool copied =
-            command.staging != nullptr || command.in_blocks || command.kept != nullptr || is_tracked(command);
+        const bool copied = command.staging != nullptr || command.in_blocks || command.kept != nullptr ||
+                            is_tracked(command) || is_read_here(command);
         return event_wanted || copied ||
                (decisions_ != nullptr &&
                 (!command.queue.in_order() || !decisions_->result.to.empty() || command.queue.context->is_careful()));
@@ -192,6 +203,10 @@ private:
     /// Its result is in the program's memory later than its native command has ended.
     [[nodiscard]] bool lands(const Enqueued &command) const {
         return native_ && command.result.size > 0 && (command.staging != nullptr || command.result.arrived != nullptr);
+    }
+    /// A process's own read of what all devices have: others' results may come to the same memory before or behind it.
+    [[nodiscard]] bool is_read_here(const Enqueued &command) const {
+        return !alone() && command.is_part && command.result.size > 0;
     }
     /// Whether ends may promise something.
     [[nodiscard]] bool promises() const { return copies_possible_ || !alone(); }
@@ -219,6 +234,7 @@ private:
     std::vector<cl_event> waits_;
     std::vector<StandIn> once_enqueued_;
     std::vector<cluster::Event *> scheduled_;
+    std::vector<Device> unready_;         // that lack what the next parts read
     std::vector<cldist::Event> passing_;  // that wait_natively() and wait_for_one() made
     std::vector<Promise> promised_;       // by the wait list
     std::shared_ptr<Ending> incoming_;    // what is promised before it to arrive in the program's memory

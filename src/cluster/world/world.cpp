@@ -173,6 +173,12 @@ World::Found World::find_devices(Job &job) {
     if (found.devices.empty() && agreement.self() == 0)
         log_warning("no process has a device of CLDIST_DEVICES={} from the drivers in {}; `cldist devices` tells more",
                     config().devices, config().native_icds);
+    if (config().view == View::aggregate && !found.devices.empty()) {
+        auto *const all = new DeviceObject(std::move(found.devices));
+        all->number = 1;
+        found.devices.clear();
+        found.devices.emplace_back(all);
+    }
     return found;
 }
 

@@ -37,6 +37,7 @@ public:
     [[nodiscard]] Schedule &schedule() { return schedule_; }
     [[nodiscard]] Executor &executor() { return executor_; }
     [[nodiscard]] CallLog &calls() { return calls_; }
+    /// That the program sees.
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
     [[nodiscard]] QueueId next_queue() { return next_queue_++; }
