@@ -68,10 +68,10 @@ double compute(const Options &options) {
         },
         [&] {
             for (int n = 0; n < options.iterations; ++n) {
-                launch(device.queue(), forward, {hidden, count}, {hidden, rows});
+                device.launch(forward, {hidden, count}, {hidden, rows});
                 wrong = deltas(device.get<float>(sums, groups * hidden));
                 device.put(delta, wrong);
-                launch(device.queue(), adjust, {hidden, count}, {hidden, rows});
+                device.launch(adjust, {hidden, count}, {hidden, rows});
                 check(clFinish(device.queue()), "clFinish");
             }
         });

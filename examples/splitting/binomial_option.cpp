@@ -35,8 +35,7 @@ static double compute(const Options &options) {
     const Buffer prices = device.room<float>(count);
     const auto nodes = std::size_t(steps) + 1;
     set_arguments(kernel, all, prices, cl_int(steps), Local{nodes * sizeof(float)});
-    const double seconds =
-        measure(device, options.repeat, [&] { launch(device.queue(), kernel, {count * nodes}, {nodes}); });
+    const double seconds = measure(device, options.repeat, [&] { device.launch(kernel, {count * nodes}, {nodes}); });
 
     if (options.check) {
         std::vector<double> expected;

@@ -26,7 +26,7 @@ static double sort(const Options &options) {
                     set_arguments(kernel, buffer, cl_uint(distance), cl_uint(length));
                     const std::size_t blocks = count / 2 / distance;
                     const std::size_t wide = std::min(distance, most);
-                    launch(device.queue(), kernel, {distance, blocks}, {wide, std::min(blocks, most / wide)});
+                    device.launch(kernel, {distance, blocks}, {wide, std::min(blocks, most / wide)});
                 }
         });
 

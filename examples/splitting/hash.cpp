@@ -61,7 +61,7 @@ double compute(const Options &options) {
     const Kernel kernel = make_kernel(program, "sha256");
     const Buffer digests = device.room<cl_uint>(8 * count);
     set_arguments(kernel, digests, first);
-    const double seconds = measure(device, options.repeat, [&] { launch(device.queue(), kernel, {count}); });
+    const double seconds = measure(device, options.repeat, [&] { device.launch(kernel, {count}); });
 
     if (options.check) {
         std::vector<cl_uint> expected;

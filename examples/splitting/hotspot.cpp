@@ -62,8 +62,8 @@ double compute(const Options &options) {
                 const std::size_t side = block + 2 * std::size_t(steps);
                 set_arguments(kernel, power, at[now], at[1 - now], width, height, steps, across, up, out, outside,
                               Local{3 * side * side * sizeof(float)});
-                launch(device.queue(), kernel,
-                       {round_up(std::size_t(width), block), round_up(std::size_t(height), block)}, {block, block});
+                device.launch(kernel, {round_up(std::size_t(width), block), round_up(std::size_t(height), block)},
+                              {block, block});
                 done += steps;
             }
         });

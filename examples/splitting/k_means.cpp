@@ -62,7 +62,7 @@ double compute(const Options &options) {
         now = first;
         for (int n = 0; n < options.iterations; ++n) {
             device.put(centres, now);
-            launch(device.queue(), kernel, {count});
+            device.launch(kernel, {count});
             now = moved(points, device.get<cl_int>(nearest, count));
         }
     });

@@ -36,15 +36,15 @@ static double compute(const Options &options) {
             for (std::size_t k = 0; k < size; k += block) {
                 const auto set = [&](const Kernel &kernel) { set_arguments(kernel, buffer, cl_int(size), cl_int(k)); };
                 set(diagonal);
-                launch(device.queue(), diagonal, {block}, {block});
+                device.launch(diagonal, {block}, {block});
                 const std::size_t rest = size - k - block;
                 if (rest == 0) break;
                 set(row);
-                launch(device.queue(), row, {rest}, {block});
+                device.launch(row, {rest}, {block});
                 set(column);
-                launch(device.queue(), column, {rest}, {block});
+                device.launch(column, {rest}, {block});
                 set(inner);
-                launch(device.queue(), inner, {rest, rest}, {block, block});
+                device.launch(inner, {rest, rest}, {block, block});
             }
         });
 

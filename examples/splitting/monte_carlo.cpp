@@ -44,7 +44,7 @@ static double compute(const Options &options) {
     const Buffer all = device.holding(sold);
     const Buffer prices = device.room<float>(count);
     set_arguments(kernel, all, prices, cl_int(options.iterations), cl_int(steps));
-    const double seconds = measure(device, options.repeat, [&] { launch(device.queue(), kernel, {count}); });
+    const double seconds = measure(device, options.repeat, [&] { device.launch(kernel, {count}); });
 
     if (options.check) {
         std::vector<double> expected;

@@ -61,7 +61,7 @@ static double compute(const Options &options) {
             for (int n = 0; n < options.iterations; ++n) {
                 const auto now = std::size_t(n % 2);
                 set_arguments(kernel, at[now], speed[now], at[1 - now], speed[1 - now], cl_int(count), step);
-                launch(device.queue(), kernel, {count});
+                device.launch(kernel, {count});
             }
         });
 

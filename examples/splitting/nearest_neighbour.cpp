@@ -33,7 +33,7 @@ static double find(const Options &options) {
     set_arguments(kernel, all, distances, x, y);
     std::vector<std::size_t> found;
     const double seconds = measure(device, options.repeat, [&] {
-        launch(device.queue(), kernel, {count});
+        device.launch(kernel, {count});
         found = nearest(device.get<float>(distances, count), 5);
     });
 

@@ -19,6 +19,18 @@ public:
     using Devices::buffer;
     using Devices::queue;
     cl_command_queue queue() const { return Devices::queue(0); }
+    /// Enqueues a kernel, and notes how long that took.
+    void launch(const Kernel &kernel, std::initializer_list<std::size_t> global,
+                std::initializer_list<std::size_t> local = {}) const {
+        const double start = now();
+        cluster::launch(queue(), kernel, global, local);
+        enqueue_seconds().push_back(now() - start);
+    }
+    /// Of all launches of the process.
+    static std::vector<double> &enqueue_seconds() {
+        static std::vector<double> seconds;
+        return seconds;
+    }
     /// Room for so many elements.
     template <class T>
     Buffer room(std::size_t count) const {
@@ -60,8 +72,8 @@ inline void expect_close(const char *what, const std::vector<float> &got, const 
 inline int run(const About &about, int argc, char **argv, const std::function<double(const Options &)> &body) {
     return run_program(about, argc, argv, [&](const Options &options) {
         const double seconds = body(options);
-        fmt::print("{} {}: {:.6f} s, {}\n", about.name, options.size, seconds,
-                   options.check ? "correct" : "not checked");
+        fmt::print("{} {}: {:.6f} s, {:.1f} us to enqueue a launch, {}\n", about.name, options.size, seconds,
+                   median(Device::enqueue_seconds()) * 1e6, options.check ? "correct" : "not checked");
     });
 }
 

@@ -1,5 +1,5 @@
 /// Kernels that are split over all devices of a cluster: what their parts read and write, after DistCL (Diop, Gurfinkel, Anderson,
-/// Enright Jerger, CAAD/PACT 2013).
+/// Enright Jerger, MASCOTS 2013).
 ///
 /// With `cldist run --view aggregate` a program sees one device in front of those of all processes. A kernel enqueued on it is cut
 /// into parts, never through a work-group, and each part runs on another device. The platform has to know which bytes of each
