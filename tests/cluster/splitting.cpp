@@ -521,6 +521,25 @@ TEST_CASE("what can't be split runs whole") {
     check_same(cl.read(count, 1), {105});
 }
 
+// Of one device's queue the platform would take the buffer for that device's alone (CLDIST_ATTACH).
+TEST_CASE("a buffer that one device has used alone for long is split like others") {
+    const fixture cl;
+    const kernel_handle unknown = cl.kernel("unknown");
+    const kernel_handle add_one = cl.kernel("add_one");
+    const buffer_handle data = cl.filled(ints(100, 5));
+    set_args(unknown, data.get());
+    set_args(add_one, data.get());
+    ints wanted(100);
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<cl_int>(i + i / 10);
+    for (int round = 0; round < 40; ++round) cl.launch(unknown, {100}, {10});
+    cl.launch(add_one, {100});
+    cl.launch(unknown, {100}, {10});
+    check_same(cl.read(data, 100), wanted);
+    for (cl_int &each : wanted) ++each;
+    cl.launch(add_one, {100});
+    check_same(cl.read(data, 100), wanted);
+}
+
 TEST_CASE("events of split launches order and tell") {
     const fixture cl(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
     const kernel_handle kernel = cl.kernel("add_one");
