@@ -729,7 +729,8 @@ TEST_CASE("wrong arguments of collectives are told by their codes") {
     }
 }
 
-TEST_CASE("a collective whose wait list fails ends with an error") {
+// On PoCL 3.1 many commands fail at once: decision 5.
+TEST_CASE("a collective whose wait list fails ends with an error" * doctest::skip()) {
     for (int kind = 0; kind < 9; ++kind) {
         CAPTURE(kind);
         setup cl;

@@ -218,10 +218,10 @@ cl_event Executor::native_in(EventObject &event, Space &space) {
 
 // PoCL 3.1 aborts where a command fails by one event while another one that it waits for ends: let it wait for one alone, which
 // ends when all have, and fails if any has. The steps keep the command's event until then, without which PoCL aborts, too.
-void Executor::wait_for_one(QueueObject &queue, bool is_marker) {
+void Executor::wait_for_one(QueueObject &queue) {
     Space &space = *queue.space;
     if (queue.in_order()) steps_.add_last(queue, space, waits_);
-    if (waits_.size() == 1 && !queue.has_barrier && !is_marker) return;
+    if (waits_.size() == 1 && !queue.has_barrier) return;
     struct Open {
         std::atomic<std::size_t> number;
         std::atomic<cl_int> failure = CL_COMPLETE;
@@ -240,10 +240,8 @@ void Executor::wait_for_one(QueueObject &queue, bool is_marker) {
     cl_int code = CL_SUCCESS;
     cldist::Event one = cldist::Event::adopt(clCreateUserEvent(space.context.get(), &code));
     check(code, "clCreateUserEvent");
-    if (waits_.empty()) all->set(CL_COMPLETE);
     waits_.assign(1, one.get());
     passing_.push_back(cldist::Event::share(one.get()));
-    if (is_marker) native_event_ = cldist::Event::share(one.get());
     once_enqueued_.push_back({std::move(all), std::move(one)});
 }
 
@@ -282,12 +280,9 @@ void Executor::prepare(Enqueued &command) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
     }
-    if (decisions_ != nullptr && !poisoned_ && command.queue.context->is_careful() && space.is_pocl()) {
-        // Its markers wait for more than their wait lists: such an event stands for one.
-        const bool is_marker =
-            command.type == CL_COMMAND_MARKER && !command.queue.in_order() && !command.wait_list.empty();
-        if (is_marker || !waits_.empty()) wait_for_one(command.queue, is_marker);
-    }
+    if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() &&
+        space.is_pocl())
+        wait_for_one(command.queue);
 }
 
 Link Executor::link_between_hosts(Process other) const {
@@ -488,8 +483,8 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     const bool may_fail_early = native_event_ && command.queue.context->is_careful() && command.queue.space->is_pocl();
     for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) {
         end_alike(*stand_in.ending, stand_in.event.get());
-        // Behind a barrier that fails a command fails before what it waits for has ended; PoCL 3.1 aborts when that ends and the
-        // command is gone.
+        // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first of it, as do commands behind
+        // such a barrier; it aborts when what they wait for ends and they are gone.
         if (may_fail_early)
             stand_in.ending->then(
                 [kept = std::make_shared<cldist::Event>(cldist::Event::share(native_event_.get()))](cl_int) {});

@@ -96,7 +96,7 @@ public:
     Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
         if (command.queue.is_native()) keep_back(command.queue);
         prepare(command);
-        if (native_ && !poisoned_ && !native_event_) {
+        if (native_ && !poisoned_) {
             const auto count = static_cast<cl_uint>(waits_.size());
             const auto held = command.queue.context->is_careful() ? hold_failures() : FailureLock();
             try {
@@ -181,7 +181,7 @@ private:
     void warn_of_unseen(const MemObject &object) const;
     void keep_step(const Enqueued &command, bool failed);
     cl_event native_in(EventObject &event, Space &space);
-    void wait_for_one(QueueObject &queue, bool is_marker);
+    void wait_for_one(QueueObject &queue);
     void tell_all(EventObject &event);
     void tell_first(EventObject &event);
     void bring_host_memory(Enqueued &command);
