@@ -75,6 +75,9 @@ cl_int clDistUnlockHDF5(void);
  *
  * Lifetime. Ids may be closed once the call has returned. A dataset and its file that are closed while the command is in
  * flight are closed when it ends, before its event says so.
+ * A file that several processes opened together (H5Pset_fapl_mpio) is to be closed when its commands have ended in this
+ * process: closing it is collective, and a command's end is not at the same place among the collective calls of all
+ * processes. Closed sooner, one may wait in the file's closing while another waits in the next command, for ever.
  *
  * Waiting. The call itself uses HDF5. With a library that is not thread-safe it waits until others, a running command for
  * example, don't; with a collective command in flight until all processes take part in that.

@@ -241,7 +241,7 @@ MPI_CASE("a process whose wait list failed takes part with nothing, and the othe
     mpi.barrier();
 }
 
-MPI_CASE("many collective commands on two files, which are closed at once, are all done", 2) {
+MPI_CASE("many collective commands on two files, whose datasets are closed at once, are all done", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const common_file one(mpi);
@@ -251,8 +251,8 @@ MPI_CASE("many collective commands on two files, which are closed at once, are a
     constexpr std::uint64_t rounds = 10;
     std::vector<buffer_handle> buffers;
     std::vector<event_handle> events;
+    std::vector<hid> files; // closing them is collective: a process waits for its commands first
     {
-        std::vector<hid> files;
         std::vector<hid> datasets;
         for (const common_file *common : {&one, &two}) {
             files.push_back(common->create());
@@ -270,13 +270,12 @@ MPI_CASE("many collective commands on two files, which are closed at once, are a
             }
         }
         const hdf5_lock lock;
-        for (std::vector<hid> *ids : {&datasets, &files}) {
-            ids->clear();
-        }
+        datasets.clear();
     }
     for (const event_handle &event : events) {
         expect_complete(event);
     }
+    files.clear();
     for (std::uint64_t i = 0; i < 2; ++i) {
         const hid file = (i == 0 ? one : two).open();
         for (std::uint64_t n = 0; n < rounds; ++n) {
