@@ -15,16 +15,20 @@ using namespace cldist_test;
 namespace {
 
 constexpr std::size_t size = 4096;
-constexpr int contexts = 20;
+int contexts = 20;
 
 std::atomic<int> alive = 0;
 
 /// Without the library's part a context would be gone at once; with it, far sooner than the ten seconds after which what
-/// nobody uses goes.
+/// nobody uses goes. NVIDIA's driver takes a second to release one with its queues, so the limit is that of the next one.
 void expect_none_alive(const char *what, std::atomic<int> &counted = alive) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
-    while (counted != 0 && std::chrono::steady_clock::now() < deadline) {
+    auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+    for (int last = counted; counted != 0 && std::chrono::steady_clock::now() < deadline;) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (const int now = counted; now < last) {
+            last = now;
+            deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+        }
     }
     expect((std::string("the number of contexts left, ") + what).c_str(), counted, 0);
     counted = 0;
@@ -195,6 +199,7 @@ void sub_devices(cl_device_id device) {
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     const bare_device d(size);
+    if (!d.is_processor()) contexts = 4;
     const std::pair<const char *, void (*)(const objects &)> uses[] = {
         {"after a blocking message", blocking_message},
         {"after a message whose event was released first", message_with_event},

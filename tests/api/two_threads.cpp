@@ -105,8 +105,9 @@ void plain_calls_between(const bare_device &d, int zero) {
 
 int main() {
     ::alarm(30);
-    constexpr int commands = 2000;
     const bare_device d(2 * size);
+    // What a command costs NVIDIA's driver grows with those before it in the queue.
+    const int commands = d.is_processor() ? 2000 : 200;
     const int zero = ::open("/dev/zero", O_RDONLY);
     const auto read = [&](cl_bool blocking) {
         return clEnqueueWriteBufferFromFile(d.queue, d.buffer, blocking, 0, size, zero, 0, 0, nullptr, nullptr);
@@ -122,10 +123,8 @@ int main() {
     }
     yields = false;
     expect("clFinish", clFinish(d.queue), CL_SUCCESS);
-    cl_device_type type = 0;
-    clGetDeviceInfo(d.id, CL_DEVICE_TYPE, sizeof type, &type, nullptr);
     // Elsewhere the second part may be a copy.
-    if ((type & CL_DEVICE_TYPE_CPU) != 0) plain_calls_between(d, zero);
+    if (d.is_processor()) plain_calls_between(d, zero);
     ::close(zero);
     d.release();
     return failures == 0 ? 0 : 1;

@@ -51,6 +51,12 @@ struct bare_device {
         clReleaseContext(context);
     }
 
+    bool is_processor() const {
+        cl_device_type type = 0;
+        clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, nullptr);
+        return (type & CL_DEVICE_TYPE_CPU) != 0;
+    }
+
     cl_device_id id = nullptr;
     cl_context context = nullptr;
     cl_command_queue queue = nullptr;
