@@ -51,7 +51,8 @@ bool may_copy(const Call &call, const Part &part) {
     const DeviceResources &resources = *call.resources;
     if (part.peer.rank == MPI_PROC_NULL || range.strided) return false;
     const bool same_host = part.peer.rank >= 0 && call.comm->same_host(part.peer.rank);
-    const bool ring = same_host && call.comm->links().reach(call.comm->world_rank(part.peer.rank));
+    const bool ring = same_host && call.comm->wire() == Wire::cldist &&
+                      call.comm->links().reach(call.comm->world_rank(part.peer.rank));
     if (!plan_copying(resources.host_memory(), same_host, ring, range.size, resources.advice(message_route(same_host)),
                       config()))
         return false;
