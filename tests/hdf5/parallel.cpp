@@ -251,7 +251,7 @@ MPI_CASE("many collective commands on two files, whose datasets are closed at on
     constexpr std::uint64_t rounds = 10;
     std::vector<buffer_handle> buffers;
     std::vector<event_handle> events;
-    std::vector<hid> files; // closing them is collective: a process waits for its commands first
+    std::vector<hid> files;  // closing them is collective: a process waits for its commands first
     {
         std::vector<hid> datasets;
         for (const common_file *common : {&one, &two}) {
