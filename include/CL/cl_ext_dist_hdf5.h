@@ -77,7 +77,7 @@ cl_int clDistUnlockHDF5(void);
  * flight are closed when it ends, before its event says so.
  * A file that several processes opened together (H5Pset_fapl_mpio) is to be closed when its commands have ended in this
  * process: closing it is collective, and a command's end is not at the same place among the collective calls of all
- * processes. Closed sooner, one may wait in the file's closing while another waits in the next command, for ever.
+ * processes. If it is closed sooner, one process may wait in the closing while another waits in the next command, for ever.
  *
  * Waiting. The call itself uses HDF5. With a library that is not thread-safe it waits until others, a running command for
  * example, don't; with a collective command in flight until all processes take part in that.

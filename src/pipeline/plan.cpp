@@ -182,7 +182,7 @@ void fit_ring(Plan &plan, std::size_t size) {
 }
 
 Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole) {
-    // A block costs some 10 us beside the copy itself, of which 32 MiB take 90 us between two devices.
+    // A block costs some 10 us beside its copy, which takes 90 us for 32 MiB between two devices. Two are to be in flight.
     const std::size_t block =
         std::min(size, whole ? max_block : std::min(8 * through_ring.block, landing_capacity / 2));
     const std::size_t blocks = (size + block - 1) / block;
