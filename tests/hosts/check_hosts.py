@@ -94,10 +94,13 @@ def check_choice():
 
 
 def check_differing():
-    # Rank 1 opens another file than rank 0.
-    shell = 'exec cat "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" /dev/null'
-    done = run(2, ["sh", "-c", shell, FOLDER])
-    expect("rank 1 called open" in done.stderr and "with other arguments" in done.stderr and done.returncode != 0,
+    # Rank 1 opens another file than rank 0. Both are there: a process that failed would end the other before it says so.
+    OUTPUTS.mkdir(parents=True, exist_ok=True)
+    for rank in range(2):
+        (OUTPUTS / str(rank)).write_text(f"{rank}\n")
+    shell = 'exec cat "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
+    done = run(2, ["sh", "-c", shell, OUTPUTS])
+    expect("rank 1 called open" in done.stderr and "with other arguments" in done.stderr and done.returncode == 0,
            "calls that differ are named, and the program goes on", done.stderr)
 
 
