@@ -19,19 +19,22 @@ MAY_INCLUDE = {
     "stdio": LOWER,
     "api": ["mpi_interop", "stdio", *LOWER],
     "hdf5": ["api", "stdio", *LOWER],  # a library of its own
-    "cluster": ["mpi_interop", *LOWER],
+    "splitting": ["base"],  # pure
+    "analysis": ["splitting", "base"],  # a library of its own, loaded by splitting
+    "cluster": ["mpi_interop", "splitting", *LOWER],
     "collectives": LOWER[2:],  # a library of its own
     "host": [],  # a library of its own, preloaded into programs
     "probe": ["ocl", "base"],  # a program of its own, run by events
 }
-# The rooms of src/cluster: icd -> api -> world -> execution -> objects -> calls, schedule.
-ROOMS_BELOW = ["api", "world", "execution", "objects", "calls", "schedule"]
+# The rooms of src/cluster: icd -> api -> world -> split -> execution -> objects -> calls, schedule.
+ROOMS_BELOW = ["api", "world", "split", "execution", "objects", "calls", "schedule"]
 CLUSTER_MAY_INCLUDE = {
     "icd": ROOMS_BELOW,
     "api": ROOMS_BELOW[1:],
     "world": ROOMS_BELOW[2:],
-    "execution": ROOMS_BELOW[3:],
-    "objects": ROOMS_BELOW[4:],
+    "split": ROOMS_BELOW[3:],
+    "execution": ROOMS_BELOW[4:],
+    "objects": ROOMS_BELOW[5:],
     "calls": [],
     "schedule": [],
 }

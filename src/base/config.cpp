@@ -49,6 +49,8 @@ constexpr std::array<std::pair<const char *, RemoteType>, 4> remote_type_names{
      {"accelerator", RemoteType::accelerator}}};
 constexpr std::array<std::pair<const char *, HostMode>, 2> host_mode_names{
     {{"replicated", HostMode::replicated}, {"central", HostMode::central}}};
+constexpr std::array<std::pair<const char *, View>, 2> view_names{
+    {{"devices", View::devices}, {"aggregate", View::aggregate}}};
 constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{
     {{"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}}};
 
@@ -76,7 +78,10 @@ std::optional<Number> parse_number(std::string_view text) {
 // Each `parse` returns what it expected if it could not read the text, else nothing.
 std::string parse(std::string_view text, Path &value) { return parse_name<Path>(text, value, path_names); }
 std::string parse(std::string_view text, OnError &value) { return parse_name<OnError>(text, value, on_error_names); }
-std::string parse(std::string_view text, Switch &value) { return parse_name<Switch>(text, value, switch_names); }
+std::string parse(std::string_view text, Switch &value) {
+    if (text == "1" || text == "0") text = text == "1" ? "on" : "off";
+    return parse_name<Switch>(text, value, switch_names);
+}
 std::string parse(std::string_view text, Attach &value) { return parse_name<Attach>(text, value, attach_names); }
 std::string parse(std::string_view text, DeviceMemories &value) {
     return parse_name<DeviceMemories>(text, value, device_memories_names);
@@ -88,6 +93,7 @@ std::string parse(std::string_view text, RemoteType &value) {
     return parse_name<RemoteType>(text, value, remote_type_names);
 }
 std::string parse(std::string_view text, HostMode &value) { return parse_name<HostMode>(text, value, host_mode_names); }
+std::string parse(std::string_view text, View &value) { return parse_name<View>(text, value, view_names); }
 std::string parse(std::string_view text, LogLevel &value) { return parse_name<LogLevel>(text, value, log_names); }
 
 std::string parse(std::string_view text, std::string &value) {
@@ -138,6 +144,7 @@ std::string text_of(DeviceMemories value) { return text_of<DeviceMemories>(value
 std::string text_of(HostCopies value) { return text_of<HostCopies>(value, host_copies_names); }
 std::string text_of(RemoteType value) { return text_of<RemoteType>(value, remote_type_names); }
 std::string text_of(HostMode value) { return text_of<HostMode>(value, host_mode_names); }
+std::string text_of(View value) { return text_of<View>(value, view_names); }
 std::string text_of(OnError value) { return text_of<OnError>(value, on_error_names); }
 std::string text_of(Switch value) { return text_of<Switch>(value, switch_names); }
 std::string text_of(LogLevel value) { return text_of<LogLevel>(value, log_names); }

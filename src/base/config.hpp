@@ -14,6 +14,7 @@ enum class Switch { off, on };
 enum class HostCopies { automatic, native, staged };
 enum class DeviceMemories { automatic, together, apart };
 enum class Attach { automatic, program };
+enum class View { devices, aggregate };
 enum class RemoteType { own, cpu, gpu, accelerator };
 enum class HostMode { replicated, central };
 enum class LogLevel { error, warning, info, debug };

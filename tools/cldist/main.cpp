@@ -21,6 +21,7 @@
 #include "cluster_devices.hpp"
 #include "device_end.hpp"
 #include "doctor.hpp"
+#include "explain.hpp"
 #include "probes.hpp"
 #include "run.hpp"
 #include "settings.hpp"
@@ -95,6 +96,17 @@ options as `cldist run`, without a program, on the same hosts, with the same env
 
 Exit status: 0, 1 if the platform does not load, 2 if nothing is there of what was asked for, and for
 wrong usage.)";
+
+constexpr const char *explain_help = R"(
+Prints for each kernel of an OpenCL program whether its launches can be split, and which bytes of
+each buffer a work-item reads and writes, as far as that follows from the source; or why it does not.
+k0, k1 ... count the rounds of loops, from 0. PROGRAM is compiled by the system's clang, with the
+options that the program gives to clBuildProgram:
+
+  cldist explain kernels.cl
+  cldist explain kernels.cl -DTILE=16 -cl-std=CL2.0
+
+Exit status: 0, 1 if PROGRAM can't be read or compiled, or LLVM is not there, 2 for wrong usage.)";
 
 constexpr const char *config_help = R"(
 Prints each setting with its value in this environment, and whether that comes from the
@@ -225,6 +237,10 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
            "follow; --host central says the same; sets CLDIST_HOST_MODE")
         ->check(CLI::IsMember({"replicated", "central"}))
         ->excludes(simulate);
+    run->add_option("--view", options.view,
+                    "What the program finds: devices, those of all processes, or aggregate, one device in front of all "
+                    "of them; sets CLDIST_VIEW")
+        ->check(CLI::IsMember({"devices", "aggregate"}));
     run->add_option("--counts", options.counts,
                     "Append what each process sends and receives to this file (-: standard error); sets CLDIST_COUNTS")
         ->check(check_named);
@@ -363,6 +379,13 @@ int run_command(int argc, char **argv) {
     set_usage(devices, "");
     add_job_options(devices, devices_options);
 
+    std::vector<std::string> explained;  // a program and its build options
+    CLI::App *const explain =
+        app.add_subcommand("explain", "Prints which bytes of their arguments a program's kernels access");
+    explain->footer(explain_help);
+    set_usage(explain, "PROGRAM [BUILD OPTIONS]");
+    explain->prefix_command();
+
     CLI::App *const settings =
         app.add_subcommand("config", "Prints all settings, their values and where these come from");
     settings->footer(config_help);
@@ -389,6 +412,7 @@ int run_command(int argc, char **argv) {
         if (!arguments.empty() && complain_of_command(app, arguments.front())) return wrong_usage;
         app.parse(std::vector<std::string>{arguments.rbegin(), arguments.rend()});  // as CLI11 wants them
         if (run->parsed()) run_options.program = program_of(run->remaining(), marked);
+        if (explain->parsed()) explained = program_of(explain->remaining(), marked);
     } catch (const CLI::ParseError &error) {
         if (error.get_exit_code() != 0 && complain_of_option(app, arguments)) return wrong_usage;
         return app.exit(error) == 0 ? 0 : wrong_usage;
@@ -402,6 +426,7 @@ int run_command(int argc, char **argv) {
         if (worker->parsed()) return run_worker();
         if (settings->parsed()) return print_settings(environment_entries());
         if (devices->parsed()) return run_devices(devices_options);
+        if (explain->parsed()) return run_explain(explained.front(), {explained.begin() + 1, explained.end()});
         if (tune->parsed()) return run_tune(tune_options);
         if (run->parsed()) return is_rank ? run_rank(run_options) : run_job(run_options);
         return doctor->parsed() ? run_doctor(json) : run_trace(options);

@@ -243,6 +243,7 @@ int run_job(RunOptions options) {
     Environment environment = this_environment();
     if (!options.host_mode.empty()) environment["CLDIST_HOST_MODE"] = options.host_mode;
     if (!options.counts.empty()) environment["CLDIST_COUNTS"] = options.counts;
+    if (!options.view.empty()) environment["CLDIST_VIEW"] = options.view;
     if (!options.simulate.empty()) {
         const int status = check_choice(environment, options.devices);
         return status != 0 ? status : run_simulated(options, environment);

@@ -22,6 +22,7 @@ struct RunOptions {
     std::string counts;     ///< that of CLDIST_COUNTS, or empty
     std::string host_mode;  ///< that of CLDIST_HOST_MODE, or empty
     std::string stage;      ///< that of CLDIST_HOST_STAGE, or empty
+    std::string view;       ///< that of CLDIST_VIEW, or empty
     bool all_output = false;
     bool no_bind = false;
     bool look = false;  ///< of a rank: it looks whether its host has what was asked for

@@ -141,6 +141,7 @@ void attach_buffer_to_device(cl_mem memory, cl_device_id device_handle) {
     MemObject &buffer = whole_buffer_of(memory);
     const DeviceObject &device = device_of(device_handle);
     require(buffer.context->has(device), CL_INVALID_DEVICE, "the device is not one of the buffer's context");
+    if (device.is_aggregate()) return;  // there is no other
     executor().attach(buffer, device.memory);
     // Who warns of such memory has to know of all that uses it.
     const bool is_own_affair = (buffer.flags & CL_MEM_USE_HOST_PTR) != 0 || device.process == World::get().self();

@@ -51,6 +51,104 @@ void check_box(const MemObject &buffer, const Box &box) {
         fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {}", box.end(), buffer.size);
 }
 
+// ---- On an aggregate device ----------------------------------------------------------------------------------------
+
+// Of more pieces a command is one device's.
+constexpr std::size_t most_pieces = 64;
+
+/// Each process reads what all devices have from its own; what others have they read, and tell all.
+void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *to, bool blocking,
+                std::span<EventObject *const> waits, cl_event *event) {
+    MemObject &root = buffer.root();
+    const std::size_t begin = buffer.origin + range.begin;
+    struct Part {
+        std::size_t begin;
+        std::size_t end;
+        QueueObject *lane;  // null: everywhere
+    };
+    std::vector<Part> parts;
+    QueueObject *before = nullptr;
+    for (const HeldPiece &piece : pieces_of(queue, root, begin, buffer.origin + range.end)) {
+        // Rather the lane that has the piece before.
+        QueueObject *lane = nullptr;
+        if (!piece.everywhere)
+            lane = before != nullptr && piece.holders.count() > 0 &&
+                           piece.holders.contains(executor().schedule().topology().place_of(before->device->memory))
+                       ? before
+                       : &lane_of(queue, piece.holders);
+        if (!parts.empty() && parts.back().lane == lane)
+            parts.back().end = piece.end;
+        else
+            parts.push_back({piece.begin, piece.end, lane});
+        before = lane;
+    }
+    if (parts.size() > most_pieces)
+        parts = {{begin, buffer.origin + range.end, &lane_for(queue, buffer, range.begin, range.end)}};
+    Joint joint(queue, CL_COMMAND_READ_BUFFER, waits, event != nullptr || blocking);
+    const CallHash call = World::get().calls().last();
+    bool told_all = true;
+    for (const Part &part : parts) {
+        const std::array accesses{Access{root.id, part.begin, part.end, AccessMode::read}};
+        const std::size_t size = part.end - part.begin;
+        std::byte *const memory = to + (part.begin - begin);
+        QueueObject &lane = part.lane != nullptr ? *part.lane : *queue.own_lanes.front();
+        Enqueued command = with_host_memory(
+            memory, {lane, CL_COMMAND_READ_BUFFER, accesses, {}, {memory, size, {}}, blocking && parts.size() == 1});
+        command.is_part = part.lane == nullptr;
+        told_all = told_all && !command.is_part;
+        executor().stage(command, memory, size);
+        joint.run(std::move(command), [&](Enqueued &enqueued, const Waits &w) {
+            return executor().read(enqueued, {root.native(*lane.space), part.begin, size}, memory, w);
+        });
+    }
+    conclude(joint.end(told_all), event, blocking, call);
+}
+
+/// `begin(lane, command)` gives what enqueues it natively.
+template <typename Begin>
+void write_everywhere(QueueObject &queue, Joint &joint, const Access &access, bool from_host, Begin &&begin,
+                      bool blocking = false) {
+    if (!executor().decides_nothing(*queue.context)) executor().schedule().write_everywhere(access);
+    for_each_memory_here(queue, [&](QueueObject &lane) {
+        const std::array accesses{access};
+        const cl_command_type type = from_host ? CL_COMMAND_WRITE_BUFFER : CL_COMMAND_FILL_BUFFER;
+        Enqueued command{lane, type, accesses, {}, {}, blocking};
+        command.reads_host_memory = from_host;
+        command.is_part = true;
+        const auto native = begin(lane, command);
+        joint.run(std::move(command), native);
+    });
+}
+
+/// Each device copies what it has. Returns false, and does nothing, if that are too many pieces.
+bool copy_in_place(QueueObject &queue, MemObject &source, const Access &from, MemObject &target, const Access &to,
+                   std::span<EventObject *const> waits, cl_event *event) {
+    const auto pieces = pieces_of(queue, source.root(), from.begin, from.end);
+    if (pieces.size() > most_pieces || executor().decides_nothing(*queue.context)) return false;
+    Schedule &schedule = executor().schedule();
+    schedule.copy_in_place(from, to);
+    Joint joint(queue, CL_COMMAND_COPY_BUFFER, waits, event != nullptr);
+    for_each_memory_here(queue, [&](QueueObject &lane) {
+        const std::uint32_t place = schedule.topology().place_of(lane.device->memory);
+        for (const HeldPiece &piece : pieces) {
+            if (piece.holders.count() == 0 || !piece.holders.contains(place)) continue;
+            const std::size_t size = piece.end - piece.begin;
+            const std::size_t at = piece.begin - from.begin + to.begin;
+            const std::array accesses{Access{from.buffer, piece.begin, piece.end, AccessMode::read},
+                                      Access{to.buffer, at, at + size, AccessMode::write}};
+            Enqueued command{lane, CL_COMMAND_COPY_BUFFER, accesses, {}};
+            command.is_part = true;
+            joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
+                return clEnqueueCopyBuffer(lane.native.get(), source.root().native(*lane.space),
+                                           target.root().native(*lane.space), piece.begin, at, size, w.count, w.events,
+                                           w.event);
+            });
+        }
+    });
+    give(joint.end(), event);
+    return true;
+}
+
 AccessMode written(const Box &box) { return box.is_whole() ? AccessMode::write : AccessMode::read_write; }
 
 }  // namespace
@@ -89,6 +187,8 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_alignment(queue, buffer);
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
+    if (queue.is_aggregate())
+        return read_parts(queue, buffer, {offset, offset + size}, at(ptr, 0), blocking != CL_FALSE, waits, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
     Enqueued command =
         with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER, accesses, waits,
@@ -113,6 +213,22 @@ void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, c
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
     if (is_left_out()) return leave_out(queue, CL_COMMAND_WRITE_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
+    if (queue.is_aggregate()) {
+        Joint joint(queue, CL_COMMAND_WRITE_BUFFER, waits, event != nullptr || blocking != CL_FALSE);
+        const CallHash call = World::get().calls().last();
+        write_everywhere(
+            queue, joint, accesses.front(), true,
+            [&](QueueObject &lane, Enqueued &command) {
+                command.kept = mapped_memory().keeper_of(ptr);
+                executor().stage(command, ptr, size);
+                return [&](Enqueued &enqueued, const Waits &w) {
+                    const NativeRange range{buffer.root().native(*lane.space), buffer.origin + offset, size};
+                    return executor().write(enqueued, range, static_cast<const std::byte *>(ptr), w);
+                };
+            },
+            blocking != CL_FALSE);
+        return conclude(joint.end(), event, blocking != CL_FALSE, call);
+    }
     // Only the device's process needs the program's memory.
     Enqueued command =
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true});
@@ -130,8 +246,9 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
                               size_t buffer_row_pitch, size_t buffer_slice_pitch, size_t host_row_pitch,
                               size_t host_slice_pitch, void *ptr, cl_uint num_events, const cl_event *wait_list,
                               cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
+    QueueObject &queue = lane_for(whole, buffer);
     check_context(queue, buffer);
     const Box source = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
     const Box target = Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
@@ -160,8 +277,9 @@ void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_hand
                                size_t buffer_row_pitch, size_t buffer_slice_pitch, size_t host_row_pitch,
                                size_t host_slice_pitch, const void *ptr, cl_uint num_events, const cl_event *wait_list,
                                cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
+    QueueObject &queue = lane_for(whole, buffer);
     check_context(queue, buffer);
     const Box target = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
     const Box source = Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
@@ -204,6 +322,16 @@ void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, co
     check_alignment(queue, buffer);
     if (is_left_out()) return leave_out(queue, CL_COMMAND_FILL_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
+    if (queue.is_aggregate()) {
+        Joint joint(queue, CL_COMMAND_FILL_BUFFER, waits, event != nullptr);
+        write_everywhere(queue, joint, accesses.front(), false, [&](QueueObject &lane, Enqueued &) {
+            return [&](Enqueued &, const Waits &w) {
+                return clEnqueueFillBuffer(lane.native.get(), buffer.root().native(*lane.space), pattern, pattern_size,
+                                           buffer.origin + offset, size, w.count, w.events, w.event);
+            };
+        });
+        return give(joint.end(), event);
+    }
     enqueue({queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return clEnqueueFillBuffer(queue.native.get(), buffer.root().native(*queue.space), pattern, pattern_size,
                                    buffer.origin + offset, size, w.count, w.events, w.event);
@@ -228,12 +356,14 @@ void enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl
     require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin, CL_MEM_COPY_OVERLAP,
             "the ranges overlap");
     if (is_left_out()) return leave_out(queue, CL_COMMAND_COPY_BUFFER, event);
+    if (queue.is_aggregate() && copy_in_place(queue, source, read, target, write, waits, event)) return;
+    QueueObject &lane = lane_for(queue, source, source_offset, source_offset + size);
     const std::array accesses{read, write};
-    enqueue({queue, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+    enqueue({lane, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         // PoCL 3.1 refuses that, which OpenCL has allowed since 2.1.
-        if (size == 0) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
-        return clEnqueueCopyBuffer(queue.native.get(), source.root().native(*queue.space),
-                                   target.root().native(*queue.space), source.origin + source_offset,
+        if (size == 0) return clEnqueueMarkerWithWaitList(lane.native.get(), w.count, w.events, w.event);
+        return clEnqueueCopyBuffer(lane.native.get(), source.root().native(*lane.space),
+                                   target.root().native(*lane.space), source.origin + source_offset,
                                    target.origin + target_offset, size, w.count, w.events, w.event);
     });
 }
@@ -243,9 +373,10 @@ void enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_mem source_handl
                               size_t source_row_pitch, size_t source_slice_pitch, size_t target_row_pitch,
                               size_t target_slice_pitch, cl_uint num_events, const cl_event *wait_list,
                               cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
+    QueueObject &queue = lane_for(whole, target);
     check_context(queue, source);
     check_context(queue, target);
     const Box from = Box::checked(source_origin, region, source_row_pitch, source_slice_pitch);
@@ -271,8 +402,8 @@ void enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_mem source_handl
 
 // ---- Mapping -------------------------------------------------------------------------------------------------------
 
-void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, cl_event *event, bool blocking,
-                   const CallHash &call) {
+void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, const Ref<EventObject> &part,
+                   cl_event *event, bool blocking, const CallHash &call) {
     const bool by_any_queue = object.context->spaces.size() > 1;
     mapped.number = World::get().next_number();
     // Where there is no program the number stands for its memory.
@@ -285,9 +416,9 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     }
     // Another device's queue may undo it, and must not before it is made.
     // So may that of another process, and the memory must last until the bytes have come.
-    const bool ends_natively = map && map->native && executor().is_host();
-    if (map)
-        mapped.landed = (mapped.is_native && by_any_queue) || ends_natively ? executor().ending_of(*map) : map->ending;
+    const bool ends_natively = part && part->native && executor().is_host();
+    if (part)
+        mapped.landed = (mapped.is_native && by_any_queue) || ends_natively ? executor().ending_of(*part) : part->ending;
     if (ends_natively && mapped.own != nullptr) mapped.landed->then([own = mapped.own](cl_int) {});
     give(map, event);
     const Ref<MemObject> held(&object);
@@ -313,8 +444,9 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
 void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, cl_map_flags flags,
                          size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list, cl_event *event,
                          cl_int *) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
+    QueueObject &queue = lane_for(whole, buffer);
     check_context(queue, buffer);
     check_range(buffer, offset, size);
     require(size != 0, CL_INVALID_VALUE, "size is 0");
@@ -347,35 +479,39 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     if (needs_contents)
         result = into_mapping(executor().result_in(plain_region(mapped.memory, size), queue), buffer, mapped);
     const CallHash call = World::get().calls().last();
-    const auto map =
-        executor().run({queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
-                       event != nullptr || blocking != CL_FALSE || executor().is_host() ||
-                           (mapped.is_native && queue.context->spaces.size() > 1),
-                       [&](Enqueued &command, const Waits &w) {
-                           const cl_mem native = buffer.root().native(*queue.space);
-                           const std::size_t at_root = buffer.origin + offset;
-                           cl_int code = CL_SUCCESS;
-                           if (mapped.is_native) {
-                               mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root,
-                                                                  size, w.count, w.events, w.event, &code);
-                               command.result.data = at(mapped.memory, 0);
-                           } else if (needs_contents) {
-                               code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size,
-                                                          command.result.data, w.count, w.events, w.event);
-                           } else {
-                               code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
-                           }
-                           return code;
-                       });
-    return keep_mapping(buffer, std::move(mapped), map, event, blocking != CL_FALSE, call);
+    Ref<EventObject> part;
+    const auto map = run_whole(
+        {queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
+        event != nullptr || blocking != CL_FALSE || executor().is_host() || (mapped.is_native && queue.context->spaces.size() > 1),
+        [&](Enqueued &command, const Waits &w) {
+            const cl_mem native = buffer.root().native(*queue.space);
+            const std::size_t at_root = buffer.origin + offset;
+            cl_int code = CL_SUCCESS;
+            if (mapped.is_native) {
+                mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root, size, w.count,
+                                                   w.events, w.event, &code);
+                command.result.data = at(mapped.memory, 0);
+            } else if (needs_contents) {
+                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, command.result.data, w.count,
+                                           w.events, w.event);
+            } else {
+                code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+            }
+            return code;
+        },
+        &part);
+    return keep_mapping(buffer, std::move(mapped), map, part, event, blocking != CL_FALSE, call);
 }
 
 void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handle, void *pointer, cl_uint num_events,
                               const cl_event *wait_list, cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &object = memory_of(memory_handle);
     Mapped *const at = object.mapping(pointer);
     require(at != nullptr, CL_INVALID_VALUE, "mapped_ptr is not mapped");
+    const auto by_same_memory = [&](const auto &lane) { return lane->device->memory == at->device_memory; };
+    QueueObject &queue =
+        whole.is_aggregate() ? **std::find_if(whole.lanes.begin(), whole.lanes.end(), by_same_memory) : whole;
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_context(queue, object);
     const Mapped mapped = std::move(*at);
@@ -440,6 +576,8 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
         (flags & ~cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED}) == 0,
         CL_INVALID_VALUE, "flags has bits that mean nothing");
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
+    if (queue.is_aggregate())  // what is where is the platform's affair
+        return give(Joint(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, event != nullptr).end(), event);
     enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         // Where migrations waited for transfers, also those of commands before them in the queue, NVIDIA's driver (580)
         // crashed in a thread of its own.

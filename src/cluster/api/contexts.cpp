@@ -43,8 +43,16 @@ std::vector<cl_context_properties> checked_properties(const cl_context_propertie
 }
 
 cl_context make_context(DeviceList devices, std::vector<cl_context_properties> properties) {
+    Ref<DeviceObject> aggregate;
+    if (devices.front()->is_aggregate()) {
+        aggregate = devices.front();
+        devices = {};
+        for (const auto &member : aggregate->members) devices.add(*member);
+    }
     std::unique_ptr<ContextObject> context;
-    in_all([&] { context = std::make_unique<ContextObject>(std::move(devices), std::move(properties)); });
+    in_all([&] {
+        context = std::make_unique<ContextObject>(std::move(devices), std::move(properties), std::move(aggregate));
+    });
     context->keeper = &executor();
     context->set_number(World::get().next_number());
     return context.release()->handle();
@@ -75,6 +83,11 @@ Queue make_native_queue(const QueueObject &queue) {
     return native;
 }
 
+void flush_natively(const QueueObject &queue) {
+    if (queue.is_native()) clFlush(queue.native.get());
+    for (const QueueObject *const lane : queue.own_lanes) clFlush(lane->native.get());
+}
+
 cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, cl_command_queue_properties properties,
                             std::vector<cl_queue_properties> list) {
     DeviceObject &device = device_of(device_handle);
@@ -86,11 +99,28 @@ cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, 
     const auto supported = device.info<cl_command_queue_properties>(CL_DEVICE_QUEUE_ON_HOST_PROPERTIES);
     require((properties & ~supported) == 0, CL_INVALID_QUEUE_PROPERTIES, "the device has no such queues");
     auto queue = std::make_unique<QueueObject>(context, device, properties);
-    in_all([&] { queue->native = make_native_queue(*queue); });
-    if (queue->is_native()) queue->keeper = &executor();
+    for (const auto &member : device.members) {
+        queue->lanes.emplace_back(new QueueObject(context, *member, properties));
+        QueueObject &lane = *queue->lanes.back();
+        lane.release();
+        lane.whole = queue.get();
+        lane.lane = queue->lanes.size() - 1;
+    }
+    in_all([&] {
+        queue->native = make_native_queue(*queue);
+        for (const auto &lane : queue->lanes) lane->native = make_native_queue(*lane);
+    });
+    const auto begin = [](QueueObject &each) {
+        if (each.is_native()) each.keeper = &executor();
+        if (each.in_order()) each.id = World::get().next_queue();
+    };
+    for (const auto &lane : queue->lanes) {
+        begin(*lane);
+        if (lane->is_native()) queue->own_lanes.push_back(lane.get());
+    }
+    if (!queue->is_aggregate()) begin(*queue);
     queue->property_list = std::move(list);
     queue->set_number(World::get().next_number());
-    if (queue->in_order()) queue->id = World::get().next_queue();
     return queue.release()->handle();
 }
 
@@ -131,12 +161,8 @@ void get_context_info(cl_context context, cl_context_info param, size_t size, vo
     const Answer answer{size, value, size_ret};
     switch (param) {
         case CL_CONTEXT_REFERENCE_COUNT: return answer.give(object.references());
-        case CL_CONTEXT_NUM_DEVICES: return answer.give(static_cast<cl_uint>(object.devices.size()));
-        case CL_CONTEXT_DEVICES: {
-            std::vector<cl_device_id> devices;
-            for (const auto &device : object.devices) devices.push_back(device->handle());
-            return answer.list(devices);
-        }
+        case CL_CONTEXT_NUM_DEVICES: return answer.give(static_cast<cl_uint>(object.shown_devices().size()));
+        case CL_CONTEXT_DEVICES: return answer.list(object.shown_devices());
         case CL_CONTEXT_PROPERTIES: return answer.list(object.properties);
         default: no_such_param(param);
     }
@@ -218,7 +244,7 @@ void retain_command_queue(cl_command_queue queue) { queue_of(queue).retain(); }
 
 void release_command_queue(cl_command_queue queue) {
     QueueObject &object = queue_of(queue);
-    if (object.is_native()) clFlush(object.native.get());
+    flush_natively(object);
     object.release();
 }
 
@@ -252,9 +278,7 @@ void set_default_device_command_queue(cl_context context, cl_device_id device, c
     fail(CL_INVALID_OPERATION, "the device has no queues of its own");
 }
 
-void flush(cl_command_queue queue) {
-    if (const QueueObject &object = queue_of(queue); object.is_native()) clFlush(object.native.get());
-}
+void flush(cl_command_queue queue) { flush_natively(queue_of(queue)); }
 
 namespace {
 
@@ -303,15 +327,24 @@ void finish(cl_command_queue queue) {
     const auto finished = held->finished = std::make_shared<Ending>();
     const auto landed = held->promises.all.landed;
     const CommandId last = held->last;
+    std::vector<CommandId> last_of_lanes;
+    for (const QueueObject *const lane : held->own_lanes) last_of_lanes.push_back(lane->last);
     const CallHash call = World::get().calls().last();
     {
         const Unlocked unlocked;
         if (held->is_native()) clFinish(held->native.get());
-        World::get().agreement().from(call, held->device->process, {});
+        for (const QueueObject *const lane : held->own_lanes) clFinish(lane->native.get());
+        if (held->is_aggregate())
+            World::get().agreement().least(call, CL_SUCCESS);
+        else
+            World::get().agreement().from(call, held->device->process, {});
         if (landed != nullptr) landed->wait();
         finished->set(CL_COMPLETE);
     }
-    if (!held->context->failed) held->ended = std::max(held->ended, last);
+    if (held->context->failed) return;
+    held->ended = std::max(held->ended, last);
+    for (std::size_t i = 0; i < last_of_lanes.size(); ++i)
+        held->own_lanes[i]->ended = std::max(held->own_lanes[i]->ended, last_of_lanes[i]);
 }
 
 }  // namespace cldist::cluster

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cluster/api/joint.hpp"
 #include "cluster/objects/lock.hpp"
 #include "cluster/world/world.hpp"
 
@@ -33,10 +34,10 @@ inline void give(const Ref<EventObject> &object, cl_event *event) {
 /// Waits until this process knows of the command's end, outside of the lock. Throws an Error if it failed.
 void wait_for_result(EventObject &event, const CallHash &call);
 
-/// Ends a map's entry point: gives the program its event and, if the call is blocking, waits for the contents. Returns
+/// Ends a map's entry point, where `part` is the event of the device that maps, and `map` that of the command: gives the program its event and, if the call is blocking, waits for the contents. Returns
 /// where the program has them. Throws an Error if they did not come.
-void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, cl_event *event, bool blocking,
-                   const CallHash &call);
+void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, const Ref<EventObject> &part,
+                   cl_event *event, bool blocking, const CallHash &call);
 
 inline Executor &executor() { return World::get().executor(); }
 
@@ -58,16 +59,36 @@ inline void leave_out(QueueObject &queue, cl_command_type type, cl_event *event)
     *event = object->handle();
 }
 
+/// Gives the program its event and, if the command is blocking, waits for its result, as wait_for_result().
+inline void conclude(const Ref<EventObject> &enqueued, cl_event *event, bool blocking, const CallHash &call) {
+    give(enqueued, event);
+    if (blocking) wait_for_result(*enqueued, call);
+}
+
+/// Enqueues a checked command, on a lane if its queue is one, and returns its event, null if nobody wants it. `part` gets that of the
+/// lane. `native` as in Executor::run(). Throws an Error as that does.
+template <typename Native>
+Ref<EventObject> run_whole(Enqueued &&command, bool event_wanted, Native &&native, Ref<EventObject> *part = nullptr) {
+    if (command.queue.whole == nullptr) {
+        auto event = executor().run(std::move(command), event_wanted, std::forward<Native>(native));
+        if (part != nullptr) *part = event;
+        return event;
+    }
+    Joint joint(*command.queue.whole, command.type, command.wait_list, event_wanted);
+    const bool has_result = command.result.size > 0;
+    const Ref<EventObject> on_lane = joint.run(std::move(command), std::forward<Native>(native));
+    if (part != nullptr) *part = on_lane;
+    return joint.end(has_result);
+}
+
 /// Enqueues a checked command, gives the program its event and, if it is blocking, waits for its result. `native` as in
 /// Executor::run(). Throws an Error as that does, or as wait_for_result().
 template <typename Native>
 void enqueue(Enqueued &&command, cl_event *event, Native &&native) {
     const bool blocking = command.blocking;
     const CallHash call = blocking ? World::get().calls().last() : CallHash{};
-    const Ref<EventObject> enqueued =
-        executor().run(std::move(command), event != nullptr || blocking, std::forward<Native>(native));
-    give(enqueued, event);
-    if (blocking) wait_for_result(*enqueued, call);
+    conclude(run_whole(std::move(command), event != nullptr || blocking, std::forward<Native>(native)), event, blocking,
+             call);
 }
 
 }  // namespace cldist::cluster

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <CL/cl_ext_attach.h>
+#include <CL/cl_ext_split.h>
 #include <CL/cl_icd.h>
 
 namespace cldist::cluster {

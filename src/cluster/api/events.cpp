@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "base/clock.hpp"
 #include "base/status_text.hpp"
@@ -28,6 +29,12 @@ template <typename T>
 T told_by_owner(const EventObject &event, T mine) {
     const Blob told = Exchange().from(owner_of(event), Packer().put(mine).take());
     return Unpacker(told).get<T>();
+}
+
+void flush_queue_of(const EventObject &event) {
+    if (event.native) clFlush(event.queue->native.get());
+    for (const auto &[lane, part] : event.parts)
+        if (part->native) clFlush(lane->native.get());
 }
 
 /// Of an event that ended so: the program may use the memory as soon as it sees that. Who failed promises nothing. Not under the
@@ -81,11 +88,15 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
     if (World::get().is_central()) return wait_in_host(events);
     const Agreement &agreement = World::get().agreement();
     std::map<Process, std::vector<EventObject *>> open;  // by owner
+    std::vector<EventObject *> joint;
     for (const auto &event : events) {
-        if (event->native) clFlush(event->queue->native.get());
+        flush_queue_of(*event);
         if (event->is_user() || event->agreed || event->agreeing != nullptr) continue;
         event->agreeing = std::make_shared<Ending>();
-        open[owner_of(*event)].push_back(event.get());
+        if (event->is_joint)
+            joint.push_back(event.get());
+        else
+            open[owner_of(*event)].push_back(event.get());
     }
     {
         const Unlocked unlocked;
@@ -99,6 +110,10 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
             Unpacker unpacker(told);
             for (EventObject *const event : theirs) event->agreeing->set(unpacker.get<cl_int>());
         }
+        for (EventObject *const event : joint) {
+            const cl_int here = event->status_here();
+            event->agreeing->set(event->scheduled.told_all || agreement.alone() ? here : agreement.least(call, here));
+        }
         for (const auto &event : events) {
             if (event->agreeing != nullptr) event->agreeing->wait();
             wait_for_promise(*event, event->agreeing != nullptr ? event->agreeing->status() : CL_COMPLETE);
@@ -106,6 +121,30 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
     }
     for (const auto &event : events)
         if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
+}
+
+/// Of those of all processes the one that is furthest from its end; if all have ended, how.
+cl_int status_of_parts(const EventObject &event) {
+    // As one number, of which the least counts.
+    constexpr cl_int open = -(1 << 30);
+    const cl_int here = event.status_here();
+    const cl_int least = Exchange().least(here > CL_COMPLETE ? open - here : here);
+    return least < open ? open - least : least;
+}
+
+/// The longest part's of all processes.
+Times times_of_parts(const EventObject &event, const Times &here) {
+    std::vector<Process> processes(World::get().agreement().processes());
+    std::iota(processes.begin(), processes.end(), Process{0});
+    const Blob mine = Packer().put(event.status_here() == CL_COMPLETE).put(here).take();
+    Times longest{};
+    bool all = true;
+    for (const Blob &blob : Exchange().of(processes, [&](Process) { return mine; })) {
+        Unpacker unpacker(blob);
+        all = unpacker.get<bool>() && all;
+        longest = longer(longest, unpacker.get<Times>());
+    }
+    return all ? longest : Times{};
 }
 
 /// The status now, the same in all processes. A thread may have set a user event here, but not yet elsewhere: then it is open.
@@ -121,7 +160,8 @@ cl_int agree_on_status(EventObject &event) {
         if (latest <= CL_COMPLETE) event.agreed = latest;
         return latest;
     }
-    const auto status = told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
+    const auto status = event.is_joint ? status_of_parts(event)
+                                       : told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
     if (status == CL_COMPLETE) {
         const Unlocked unlocked;
         wait_for_promise(event, status);
@@ -134,6 +174,14 @@ void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const Wai
                   cl_int(CL_API_CALL *native)(cl_command_queue, cl_uint, const cl_event *, cl_event *)) {
     QueueObject &queue = queue_of(queue_handle);
     const auto waits = wait_list_of(list, *queue.context);
+    if (queue.is_aggregate()) {
+        Joint joint(queue, type, waits, list.event != nullptr);
+        for (QueueObject *const lane : queue.own_lanes)
+            joint.run(
+                {.queue = *lane, .type = type, .accesses = {}, .wait_list = {}, .is_part = true},
+                [&](Enqueued &, const Waits &w) { return native(lane->native.get(), w.count, w.events, w.event); });
+        return give(joint.end(), list.event);
+    }
     enqueue({queue, type, {}, waits}, list.event,
             [&](Enqueued &, const Waits &w) { return native(queue.native.get(), w.count, w.events, w.event); });
 }
@@ -177,20 +225,31 @@ void wait_for_result(EventObject &event, const CallHash &call) {
     const World &world = World::get();
     const bool has_result = event.scheduled.told_all || world.alone() || (world.is_host() && event.known_here());
     if (world.follows()) return wait_in_host(std::array{Ref<EventObject>(&event)});
-    if (event.native) clFlush(event.queue->native.get());
+    flush_queue_of(event);
     cl_int status = CL_COMPLETE;
     if (has_result) {
         const Unlocked unlocked;
         if (event.result) drive_result(event);
+        for (const auto &[lane, part] : event.parts)
+            if (part->result) drive_result(*part);
         status = event.wait_here();
         wait_for_promise(event, status);
     } else {
         const Ref<EventObject> held(&event);
+        {
+            const Unlocked unlocked;
+            for (const auto &[lane, part] : event.parts)
+                if (part->result) drive_result(*part);
+        }
         agree_on_ends(call, {&held, 1});
         status = world.is_central() ? event.status_here() : *event.agreed;
     }
-    if (event.native && event.queue->in_order() && !event.context->failed)
-        event.queue->ended = std::max(event.queue->ended, event.scheduled.command);
+    const auto has_ended = [](const EventObject &ended) {
+        if (ended.native && ended.queue->in_order() && !ended.context->failed)
+            ended.queue->ended = std::max(ended.queue->ended, ended.scheduled.command);
+    };
+    has_ended(event);
+    for (const auto &[lane, part] : event.parts) has_ended(*part);
     if (status < 0)
         fail(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
              "the command, or one that it waited for, failed with status {}", status_text(status));
@@ -258,8 +317,12 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
         if (World::get().is_central()) ask_if_needed(*object);
         if (object->known_here() && object->status_here() == CL_COMPLETE) times = object->times_here();
         if (!in_callback() && !World::get().is_central()) {
-            if (!is_mine(*object)) times.fill(now_ns());
-            times = told_by_owner(*object, times);
+            if (object->is_joint) {
+                times = times_of_parts(*object, times);
+            } else {
+                if (!is_mine(*object)) times.fill(now_ns());
+                times = told_by_owner(*object, times);
+            }
             if (times.back() != 0) object->times = times;
         }
     }

@@ -389,8 +389,9 @@ void get_image_info(cl_mem memory, cl_image_info param, size_t size, void *value
 void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking, const size_t *origin,
                         const size_t *region, size_t row_pitch, size_t slice_pitch, void *ptr, cl_uint num_events,
                         const cl_event *wait_list, cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &image = memory_of(image_handle);
+    QueueObject &queue = lane_for(whole, image);
     check_image(queue, image);
     const Part part = checked_part(image, origin, region);
     const Pitches pitches = checked_host_pitches(image, part, row_pitch, slice_pitch);
@@ -410,8 +411,9 @@ void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
 void enqueue_write_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking, const size_t *origin,
                          const size_t *region, size_t row_pitch, size_t slice_pitch, const void *ptr,
                          cl_uint num_events, const cl_event *wait_list, cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &image = memory_of(image_handle);
+    QueueObject &queue = lane_for(whole, image);
     check_image(queue, image);
     const Part part = checked_part(image, origin, region);
     const Pitches pitches = checked_host_pitches(image, part, row_pitch, slice_pitch);
@@ -437,8 +439,9 @@ void enqueue_write_image(cl_command_queue queue_handle, cl_mem image_handle, cl_
 
 void enqueue_fill_image(cl_command_queue queue_handle, cl_mem image_handle, const void *color, const size_t *origin,
                         const size_t *region, cl_uint num_events, const cl_event *wait_list, cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &image = memory_of(image_handle);
+    QueueObject &queue = lane_for(whole, image);
     check_image(queue, image);
     require(color != nullptr, CL_INVALID_VALUE, "fill_color is NULL");
     const Part part = checked_part(image, origin, region);
@@ -454,9 +457,10 @@ void enqueue_fill_image(cl_command_queue queue_handle, cl_mem image_handle, cons
 void enqueue_copy_image(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
                         const size_t *source_origin, const size_t *target_origin, const size_t *region,
                         cl_uint num_events, const cl_event *wait_list, cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
+    QueueObject &queue = lane_for(whole, target);
     check_image(queue, source);
     check_image(queue, target);
     require(source.format == target.format, CL_IMAGE_FORMAT_MISMATCH, "the images' formats differ");
@@ -477,9 +481,10 @@ void enqueue_copy_image(cl_command_queue queue_handle, cl_mem source_handle, cl_
 void enqueue_copy_image_to_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
                                   const size_t *origin, const size_t *region, size_t offset, cl_uint num_events,
                                   const cl_event *wait_list, cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
+    QueueObject &queue = lane_for(whole, target);
     check_image(queue, source);
     check_context(queue, target);
     const Part part = checked_part(source, origin, region);
@@ -497,9 +502,10 @@ void enqueue_copy_image_to_buffer(cl_command_queue queue_handle, cl_mem source_h
 void enqueue_copy_buffer_to_image(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
                                   size_t offset, const size_t *origin, const size_t *region, cl_uint num_events,
                                   const cl_event *wait_list, cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
+    QueueObject &queue = lane_for(whole, target);
     check_context(queue, source);
     check_image(queue, target);
     const Part part = checked_part(target, origin, region);
@@ -520,8 +526,9 @@ void enqueue_copy_buffer_to_image(cl_command_queue queue_handle, cl_mem source_h
 void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking, cl_map_flags flags,
                         const size_t *origin, const size_t *region, size_t *row_pitch, size_t *slice_pitch,
                         cl_uint num_events, const cl_event *wait_list, cl_event *event, cl_int *) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &image = memory_of(image_handle);
+    QueueObject &queue = lane_for(whole, image);
     check_image(queue, image);
     const Part part = checked_part(image, origin, region);
     check_map_flags(image, flags);
@@ -556,15 +563,18 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
                               image, mapped);
     }
     const CallHash call = World::get().calls().last();
-    const auto map = executor().run(
+    Ref<EventObject> mapped_part;
+    const auto map = run_whole(
         {queue, CL_COMMAND_MAP_IMAGE, accesses, waits, std::move(result), blocking != CL_FALSE},
-        event != nullptr || blocking != CL_FALSE || executor().is_host(), [&](Enqueued &command, const Waits &w) {
+        event != nullptr || blocking != CL_FALSE || executor().is_host(),
+        [&](Enqueued &command, const Waits &w) {
             if (!needs_contents) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
             return read_part(queue, image, part, mapped.pitches, mapped.memory, command.result, w);
-        });
+        },
+        &mapped_part);
     *row_pitch = mapped.pitches.row;
     if (slice_pitch != nullptr) *slice_pitch = has_slices(image.type) ? mapped.pitches.slice : 0;
-    return keep_mapping(image, std::move(mapped), map, event, blocking != CL_FALSE, call);
+    return keep_mapping(image, std::move(mapped), map, mapped_part, event, blocking != CL_FALSE, call);
 }
 
 }  // namespace cldist::cluster

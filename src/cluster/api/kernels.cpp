@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/config.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
@@ -11,7 +12,12 @@
 #include "cluster/api/handles.hpp"
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
+#include "cluster/split/check_access.hpp"
+#include "cluster/split/splitting.hpp"
 #include "ocl/query.hpp"
+#include "splitting/description.hpp"
+#include "splitting/functions.hpp"
+#include "splitting/library.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -136,6 +142,11 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, cons
         info->count = count;
         info->attributes = attributes;
         info->arguments = std::move(arguments);
+        if (program.is_adapted && !info->arguments.empty() && info->arguments.back().name == whole_launch_name) {
+            info->gets_launch = true;
+            info->arguments.pop_back();
+            --info->count;
+        }
     }
     check(code, "clCreateKernel");
     require(known, CL_INVALID_PROGRAM_EXECUTABLE, "the program is built for no device");
@@ -144,12 +155,106 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, cons
     return info;
 }
 
-KernelObject *make_kernel(const Exchange &exchange, ProgramObject &program, const char *name) {
-    const Ref<ProgramObject> held(&program);
-    return make<KernelObject>(program, agree_on_kernel(exchange, program, name));
+/// Why parts of a kernel's launches can't be run, whatever they read and write; nothing if they can.
+std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
+    if (program.context->devices.size() == 1) return "there is one device";
+    if (program.facts == nullptr) return "its program was not built from source by clBuildProgram";
+    if (program.facts->asks_for_launch && !info.gets_launch)
+        return "the program asks for group numbers or the launch's sizes, and can't be adapted: a macro may define a "
+               "function that does, or the kernel";
+    return {};
 }
 
-const OnDevice &of_device(const KernelObject &kernel, const DeviceObject &device) {
+/// Why meta-functions don't suffice to run them.
+std::string why_not_by_functions(const SourceFacts &facts, const std::string &kernel) {
+    const auto found = facts.kernels.find(kernel);
+    return found != facts.kernels.end() ? found->second
+                                        : "it is not found in the program's text: a macro may define it";
+}
+
+/// Rank 0 derives it, for all of the program's kernels: others may lack what it takes.
+const splitting::Descriptions &derived_of(const Exchange &exchange, const ProgramObject &program) {
+    SourceFacts &facts = *program.facts;
+    if (facts.derived) return *facts.derived;
+    Packer mine;
+    if (World::get().agreement().speaks_for(0)) {
+        try {
+            const std::string &options = program.build_options.begin()->second;
+            mine.put(true).put_text(text_of(splitting::derive(*program.source, options)));
+        } catch (const std::exception &error) {
+            mine = Packer();
+            mine.put(false).put_text(error.what());
+        }
+    }
+    const Blob told = exchange.from(0, mine.take());
+    Unpacker unpacker(told);
+    const bool derived = unpacker.get<bool>();
+    const std::string text = unpacker.get_text();
+    if (!derived) facts.why_not_derived = text;
+    facts.derived = derived ? splitting::parse_descriptions(text) : splitting::Descriptions();
+    return *facts.derived;
+}
+
+/// Null unless the program's device is an aggregate.
+std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const ProgramObject &program,
+                                              const KernelInfo &info) {
+    if (!program.context->aggregate) return nullptr;
+    if (const auto known = program.answers.splittings.find(info.name); known != program.answers.splittings.end())
+        return known->second;
+    const bool speaks = World::get().self() == 0 && program.context->devices.size() > 1;
+    std::string why = why_no_parts(program, info);
+    std::shared_ptr<const splitting::AccessModel> model;
+    if (why.empty()) {
+        model = find_functions(info.name);
+        // A process without them would decide otherwise.
+        if (exchange.least(model != nullptr ? 1 : 0) == 0) model = nullptr;
+        if (model != nullptr) {
+            why = why_not_by_functions(*program.facts, info.name);
+        } else {
+            const splitting::Descriptions &derived = derived_of(exchange, program);
+            const auto found = derived.find(info.name);
+            if (found != derived.end()) {
+                model = splitting::model_from_description(found->second);
+                if (speaks && config().explain == Switch::on) std::fputs(readable(found->second).c_str(), stderr);
+            } else {
+                why = "nothing says what its parts read and write";
+                if (!program.facts->why_not_derived.empty()) why += ": " + program.facts->why_not_derived;
+            }
+        }
+    }
+    const bool asks_for_groups = program.facts == nullptr || !program.facts->asks_for_groups.contains(info.name) ||
+                                 program.facts->asks_for_groups.at(info.name);
+    auto splitting = std::make_shared<Splitting>(info.name, std::move(model), std::move(why), asks_for_groups, speaks);
+    program.answers.splittings[info.name] = splitting;
+    return splitting;
+}
+
+KernelObject *make_kernel(const Exchange &exchange, ProgramObject &program, const char *name) {
+    const Ref<ProgramObject> held(&program);
+    auto info = agree_on_kernel(exchange, program, name);
+    auto splitting = agree_on_splitting(exchange, program, *info);
+    auto *const kernel = make<KernelObject>(program, std::move(info));
+    kernel->splitting = std::move(splitting);
+    return kernel;
+}
+
+/// What all members of an aggregate device can.
+OnDevice of_all(const KernelInfo &info) {
+    OnDevice least = info.devices.front();
+    for (const OnDevice &on : info.devices) {
+        least.work_group_size = std::min(least.work_group_size, on.work_group_size);
+        least.local_size = std::max(least.local_size, on.local_size);
+        least.private_size = std::max(least.private_size, on.private_size);
+    }
+    return least;
+}
+
+OnDevice of_device(const KernelObject &kernel, const DeviceObject &device) {
+    if (device.is_aggregate()) {
+        require(kernel.program->context->has(device), CL_INVALID_DEVICE,
+                "the device is not one of the kernel's program");
+        return of_all(*kernel.info);
+    }
     const std::size_t position = kernel.program->devices.position(device);
     require(position != DeviceList::nowhere, CL_INVALID_DEVICE, "the device is not one of the kernel's program");
     const OnDevice &on = kernel.info->devices[position];
@@ -273,7 +378,7 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
         fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}", dimensions);
     for (cl_uint i = 0; offset != nullptr && i < dimensions; ++i)
         require(offset[i] <= ~std::size_t{0} - global[i], CL_INVALID_GLOBAL_OFFSET, "the offset is too large");
-    const OnDevice &on = of_device(kernel, device);
+    const OnDevice on = of_device(kernel, device);
     require(on.work_group_size != 0, CL_INVALID_PROGRAM_EXECUTABLE, "the program was not built for the queue's device");
     const auto &required = on.compile_work_group_size;
     if (local == nullptr) {
@@ -305,6 +410,112 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
             "local_work_size does not divide global_work_size");
 }
 
+// ---- Launches on an aggregate device -----------------------------------------------------------------------------------
+
+splitting::Launch launch_of(const QueueObject &queue, const KernelObject &kernel, cl_uint dimensions,
+                            const size_t *offset, const size_t *global, const size_t *local) {
+    splitting::Launch launch;
+    launch.dimensions = dimensions;
+    for (cl_uint i = 0; i < dimensions; ++i) {
+        launch.offset.at(i) = offset != nullptr ? offset[i] : 0;
+        launch.global.at(i) = global[i];
+        if (local != nullptr) launch.local.at(i) = local[i];
+    }
+    if (local != nullptr) return launch;
+    const std::size_t most = of_device(kernel, *queue.device).work_group_size;
+    return kernel.splitting->with_local(launch, most);
+}
+
+/// Enqueues natively what a lane has of a launch.
+cl_int launch_natively(QueueObject &lane, KernelObject &kernel, const SplitLaunch &split,
+                       const splitting::SubRange &range, bool with_local, const Waits &waits) {
+    const splitting::Launch &launch = split.launch;
+    const cl_kernel native = kernel.native(*lane.space);
+    std::array<std::size_t, most_dimensions> offset{};
+    std::array<std::size_t, most_dimensions> size{};
+    for (unsigned i = 0; i < launch.dimensions; ++i) {
+        offset.at(i) = launch.offset.at(i) + range.begin.at(i);
+        size.at(i) = range.end.at(i) - range.begin.at(i);
+    }
+    if (kernel.info->gets_launch) {
+        const WholeLaunch whole = split.whole(range);
+        check(clSetKernelArg(native, kernel.info->count, sizeof whole, &whole), "clSetKernelArg");
+    }
+    return clEnqueueNDRangeKernel(lane.native.get(), native, launch.dimensions, offset.data(), size.data(),
+                                  with_local ? launch.local.data() : nullptr, waits.count, waits.events, waits.event);
+}
+
+/// Once what the part reads is there.
+void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
+              const SplitLaunch::PartOfLaunch &part) {
+    std::vector<Access> reads;
+    for (const Access &access : part.accesses)
+        if (access.mode != AccessMode::write)
+            reads.push_back({access.buffer, access.begin, access.end, AccessMode::read});
+    Enqueued command{lane, CL_COMMAND_MARKER, reads, {}};
+    command.is_part = true;
+    cldist::Event ready;
+    joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
+        const cl_int code = clEnqueueMarkerWithWaitList(lane.native.get(), w.count, w.events, ready.out());
+        if (code == CL_SUCCESS && w.event != nullptr) *w.event = cldist::Event::share(ready.get()).give();
+        return code;
+    });
+    if (ready) {
+        const Unlocked unlocked;
+        wait_for(ready.get());
+    }
+    check_part(lane, kernel, split, part);
+}
+
+/// `whole` is the command as it would be on one device, which it is where it can't be split.
+void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Launch &launch, bool has_local,
+                   cl_event *event) {
+    QueueObject &queue = whole.queue;
+    const CallHash call{};
+    SplitLaunch &split = kernel.splitting->split(kernel, launch);
+    const bool with_local = has_local || kernel.splitting->asks_for_groups();
+    if (split.parts.empty()) {
+        QueueObject &lane = *queue.lanes.front();
+        Enqueued command{lane, whole.type, whole.accesses, whole.wait_list};
+        return conclude(run_whole(std::move(command), event != nullptr,
+                                  [&](Enqueued &, const Waits &w) {
+                                      return launch_natively(lane, kernel, split, splitting::whole(launch), with_local,
+                                                             w);
+                                  }),
+                        event, false, call);
+    }
+    Joint joint(queue, whole.type, whole.wait_list, event != nullptr);
+    const auto part_of = [&](const QueueObject &lane) -> const SplitLaunch::PartOfLaunch * {
+        const auto part = std::lower_bound(split.parts.begin(), split.parts.end(), lane.lane,
+                                           [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
+        return part != split.parts.end() && part->lane == lane.lane ? &*part : nullptr;
+    };
+    // Not behind an event that the program has yet to set: it waits for what the parts read.
+    const bool checks = config().check_access == Switch::on && queue.context->open_user_events == 0 &&
+                        !std::exchange(split.checked, true);
+    if (checks)
+        for (const QueueObject *const lane : queue.own_lanes)
+            if (const auto *const part = part_of(*lane); part != nullptr)
+                check_contents(kernel, split, *part, executor().schedule());
+    executor().begin_parts(split.all, split.buffers, split.known);
+    if (checks)
+        for (QueueObject *const lane : queue.own_lanes)
+            if (const auto *const part = part_of(*lane); part != nullptr) try_part(joint, *lane, kernel, split, *part);
+    std::size_t own = 0;
+    for (QueueObject *const lane : queue.own_lanes) {
+        const auto *const part = part_of(*lane);
+        if (part == nullptr) continue;
+        ++own;
+        Enqueued command{*lane, whole.type, part->accesses, {}};
+        command.is_part = true;
+        joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
+            return launch_natively(*lane, kernel, split, part->range, with_local, w);
+        });
+    }
+    executor().count_others(split.parts.size() - own);
+    conclude(joint.end(), event, false, call);
+}
+
 void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_command_type type, cl_uint dimensions,
                     const size_t *offset, const size_t *global, const size_t *local, const WaitList &list) {
     QueueObject &queue = queue_of(queue_handle);
@@ -334,6 +545,9 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
     check_range(kernel, *queue.device, dimensions, offset, global, local);
     const auto waits = wait_list_of(list, *queue.context);
     require(of_one_context, CL_INVALID_CONTEXT, "an argument is of another context");
+    if (queue.is_aggregate())
+        return enqueue_parts({queue, type, accesses, waits}, kernel,
+                             launch_of(queue, kernel, dimensions, offset, global, local), local != nullptr, list.event);
     enqueue({queue, type, accesses, waits}, list.event, [&](Enqueued &, const Waits &w) {
         return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
                                       local, w.count, w.events, w.event);
@@ -406,6 +620,7 @@ cl_kernel clone_kernel(cl_kernel source, cl_int *) {
     const KernelObject &kernel = kernel_of(source);
     KernelObject *const clone = make<KernelObject>(*kernel.program, kernel.info);
     clone->arguments = kernel.arguments;
+    clone->splitting = kernel.splitting;
     return clone->handle();
 }
 
@@ -419,6 +634,16 @@ void set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *va
         fail(CL_INVALID_ARG_INDEX, "arg_index is {}, but {} has {} arguments", index, object.info->name,
              object.arguments.size());
     object.set_argument(index, checked_argument(object, index, size, value));
+}
+
+void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read, cl_access_function is_written) {
+    KernelObject &object = kernel_of(kernel);
+    require((is_read == nullptr) == (is_written == nullptr), CL_INVALID_VALUE,
+            "one of the functions is NULL, and the other is not");
+    if (object.splitting == nullptr) return;
+    object.splitting = is_read == nullptr
+                           ? object.program->answers.splittings.at(object.info->name)
+                           : object.splitting->with_model(splitting::model_from_functions(is_read, is_written));
 }
 
 void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *value, size_t *size_ret) {
@@ -456,9 +681,10 @@ void get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info par
 void get_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info param, size_t size,
                                 void *value, size_t *size_ret) {
     const KernelObject &object = kernel_of(kernel);
-    require(device != nullptr || object.program->devices.size() == 1, CL_INVALID_DEVICE,
+    require(device != nullptr || object.program->shown_devices().size() == 1, CL_INVALID_DEVICE,
             "device is NULL, but the program has several");
-    const OnDevice &on = of_device(object, device != nullptr ? device_of(device) : *object.program->devices.front());
+    const cl_device_id of = device != nullptr ? device : object.program->shown_devices().front();
+    const OnDevice on = of_device(object, device_of(of));
     const Answer answer{size, value, size_ret};
     switch (param) {
         case CL_KERNEL_WORK_GROUP_SIZE: return answer.give(on.work_group_size);

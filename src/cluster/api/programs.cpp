@@ -1,7 +1,9 @@
 // Programs. Each process builds for its own devices; all learn alike whether all went well.
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 
 #include "cluster/api/answers.hpp"
@@ -11,6 +13,7 @@
 #include "cluster/api/handles.hpp"
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
+#include "cluster/split/adapted_source.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
@@ -22,10 +25,14 @@ DeviceList checked_devices(const DeviceList &all, cl_uint count, const cl_device
     require((count == 0) == (devices == nullptr), CL_INVALID_VALUE, "num_devices and device_list don't go together");
     if (count == 0) return all;
     DeviceList list;
-    for (cl_uint i = 0; i < count; ++i) {
-        DeviceObject &device = device_of(devices[i]);
+    const auto add = [&](DeviceObject &device) {
         require(all.contains(device), CL_INVALID_DEVICE, "a device is not one of the context or the program");
         list.add(device);
+    };
+    for (cl_uint i = 0; i < count; ++i) {
+        DeviceObject &device = device_of(devices[i]);
+        if (!device.is_aggregate()) add(device);
+        for (const auto &member : device.members) add(*member);
     }
     return list;
 }
@@ -93,9 +100,35 @@ ProgramObject *make_program(ContextObject &context, DeviceList devices) {
     return make<ProgramObject>(context, std::move(devices));
 }
 
-void add_native(ProgramObject &program, Space &space, cl_program native, cl_int code, const char *call) {
-    check(code, call);
-    program.natives.emplace_back(&space, Program::adopt(native));
+Program program_of_source(const Space &space, const std::string &source) {
+    const char *text = source.c_str();
+    const std::size_t length = source.size();
+    cl_int code = CL_SUCCESS;
+    Program native = Program::adopt(clCreateProgramWithSource(space.context.get(), 1, &text, &length, &code));
+    check(code, "clCreateProgramWithSource");
+    return native;
+}
+
+/// The program's source with all that it includes.
+std::string whole_source(const ProgramObject &program, const std::string &options) {
+    const auto folders = include_folders(options);
+    return with_includes(*program.source, [&](const std::string &name) -> std::optional<std::string> {
+        for (const std::string &folder : folders) {
+            std::ifstream file(folder + "/" + name);
+            if (!file) file.open(name);
+            if (file) return std::string(std::istreambuf_iterator<char>(file), {});
+        }
+        return std::nullopt;
+    });
+}
+
+/// The source in which kernels that run parts of launches see the whole, if that is another one; else nothing.
+std::string adapted_source_of(ProgramObject &program, const std::string &options) {
+    program.is_adapted = false;
+    if (!program.context->aggregate || program.context->devices.size() == 1 || !program.source) return {};
+    const std::string source = whole_source(program, options);
+    program.facts = std::make_shared<SourceFacts>(facts_of(source));
+    return program.facts->asks_for_launch ? adapted_source(source) : std::string();
 }
 
 template <typename T>
@@ -236,14 +269,8 @@ cl_program create_program_with_source(cl_context context, cl_uint count, const c
     }
     ProgramObject *const program = make_program(object, object.devices);
     program->source = std::move(source);
-    const char *const text = program->source->c_str();
-    const std::size_t length = program->source->size();
-    for (const auto &space : object.spaces) {
-        cl_int code = CL_SUCCESS;
-        const cl_program native =
-            clCreateProgramWithSource(space->context.get(), 1, const_cast<const char **>(&text), &length, &code);
-        add_native(*program, *space, native, code, "clCreateProgramWithSource");
-    }
+    for (const auto &space : object.spaces)
+        program->natives.emplace_back(space.get(), program_of_source(*space, *program->source));
     return program->handle();
 }
 
@@ -256,26 +283,29 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
     auto devices = checked_devices(object.devices, num_devices, device_list);
     for (cl_uint i = 0; i < num_devices; ++i)
         require(lengths[i] != 0 && binaries[i] != nullptr, CL_INVALID_VALUE, "a binary is empty");
+    // All members of an aggregate device get the one binary.
+    const auto given = [&](std::size_t i) { return object.aggregate ? 0 : i; };
     std::unique_ptr<ProgramObject, void (*)(ProgramObject *)> program(make_program(object, devices),
                                                                       [](ProgramObject *p) { p->release(); });
-    for (cl_uint i = 0; i < num_devices; ++i)
-        program->made_of[devices[i].get()] = hash_of({reinterpret_cast<const char *>(binaries[i]), lengths[i]});
+    for (std::size_t i = 0; i < devices.size(); ++i)
+        program->made_of[devices[i].get()] =
+            hash_of({reinterpret_cast<const char *>(binaries[given(i)]), lengths[given(i)]});
     const Exchange exchange;
-    std::vector<cl_int> statuses(num_devices, CL_SUCCESS);
+    std::vector<cl_int> statuses(devices.size(), CL_SUCCESS);
     cl_int result = CL_SUCCESS;
     for (const auto &space : object.spaces) {
-        std::vector<cl_uint> places;
+        std::vector<std::size_t> places;
         std::vector<cl_device_id> natives;
         std::vector<std::size_t> native_lengths;
         std::vector<const unsigned char *> native_binaries;
-        for (cl_uint i = 0; i < num_devices; ++i) {
+        for (std::size_t i = 0; i < devices.size(); ++i) {
             if (devices[i]->answering == nullptr || devices[i]->answering_memory != space->memory) continue;
             const auto count = natives.size();
             add_once(natives, devices[i]->answering);
             if (natives.size() == count) continue;
             places.push_back(i);
-            native_lengths.push_back(lengths[i]);
-            native_binaries.push_back(binaries[i]);
+            native_lengths.push_back(lengths[given(i)]);
+            native_binaries.push_back(binaries[given(i)]);
         }
         if (natives.empty()) continue;
         std::vector<cl_int> native_statuses(natives.size(), CL_SUCCESS);
@@ -301,6 +331,7 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
             told_place(statuses, place) = unpacker.get<cl_int>();
         }
     }
+    if (object.aggregate) statuses = {*std::min_element(statuses.begin(), statuses.end())};
     if (binary_status != nullptr) std::copy(statuses.begin(), statuses.end(), binary_status);
     check(result, "clCreateProgramWithBinary");
     program->compiled = true;
@@ -333,18 +364,36 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
     const std::string given = options != nullptr ? options : "";
     const Exchange exchange;
     const Ref<ProgramObject> held(&object);
-    const cl_int code = made_by_all(exchange, devices, [&] {
-        cl_int code = CL_SUCCESS;
-        for (const auto &[space, native] : object.natives) {
-            const auto natives = natives_in(*space, devices);
-            if (natives.empty()) continue;
-            cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
-            if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
-                native_code = build_native(native.get(), natives, given);
-            code = std::min(code, native_code);
-        }
-        return code;
-    });
+    cl_int code = CL_BUILD_PROGRAM_FAILURE;
+    const std::string adapted = adapted_source_of(object, given);
+    if (!adapted.empty()) {
+        code = made_by_all(exchange, devices, [&] {
+            cl_int code = CL_SUCCESS;
+            for (auto &[space, native] : object.natives) {
+                native = program_of_source(*space, adapted);
+                const auto natives = natives_in(*space, devices);
+                if (!natives.empty())
+                    code = std::min(code, build_native(native.get(), natives, asking_for_arguments(given)));
+            }
+            return code;
+        });
+        object.is_adapted = code == CL_SUCCESS;
+        if (!object.is_adapted)
+            for (auto &[space, native] : object.natives) native = program_of_source(*space, *object.source);
+    }
+    if (!object.is_adapted)
+        code = made_by_all(exchange, devices, [&] {
+            cl_int code = CL_SUCCESS;
+            for (const auto &[space, native] : object.natives) {
+                const auto natives = natives_in(*space, devices);
+                if (natives.empty()) continue;
+                cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
+                if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
+                    native_code = build_native(native.get(), natives, given);
+                code = std::min(code, native_code);
+            }
+            return code;
+        });
     for (const auto &device : devices) object.build_options[device.get()] = given;
     object.built_for(devices, code == CL_SUCCESS, hash_of_making(options));
     object.tells_of_arguments = object.source && asks_for_arguments(given);
@@ -442,25 +491,26 @@ void get_program_info(cl_program program, cl_program_info param, size_t size, vo
     switch (param) {
         case CL_PROGRAM_REFERENCE_COUNT: return answer.give(object.references());
         case CL_PROGRAM_CONTEXT: return answer.give(object.context->handle());
-        case CL_PROGRAM_NUM_DEVICES: return answer.give(static_cast<cl_uint>(object.devices.size()));
-        case CL_PROGRAM_DEVICES: {
-            std::vector<cl_device_id> devices;
-            for (const auto &device : object.devices) devices.push_back(device->handle());
-            return answer.list(devices);
-        }
+        case CL_PROGRAM_NUM_DEVICES: return answer.give(static_cast<cl_uint>(object.shown_devices().size()));
+        case CL_PROGRAM_DEVICES: return answer.list(object.shown_devices());
         case CL_PROGRAM_SOURCE: return answer.text(object.source.value_or(""));
         case CL_PROGRAM_IL: return answer.bytes(nullptr, 0);
         case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
         case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT: return answer.give(cl_bool{CL_FALSE});
-        case CL_PROGRAM_BINARY_SIZES: return answer.list(binary_sizes_of(exchange, object));
+        case CL_PROGRAM_BINARY_SIZES: {
+            std::vector<std::size_t> sizes = binary_sizes_of(exchange, object);
+            sizes.resize(object.shown_devices().size());  // an aggregate device's is that of its first member
+            return answer.list(sizes);
+        }
         case CL_PROGRAM_BINARIES: {
-            const std::size_t bytes = object.devices.size() * sizeof(unsigned char *);
+            const std::size_t shown = object.shown_devices().size();
+            const std::size_t bytes = shown * sizeof(unsigned char *);
             require(value == nullptr || size >= bytes, CL_INVALID_VALUE, "param_value_size is too small");
             if (size_ret != nullptr) *size_ret = bytes;
             if (value == nullptr) return;
             const auto binaries = binaries_of(exchange, object);
             auto *const pointers = static_cast<unsigned char **>(value);
-            for (std::size_t i = 0; i < binaries.size(); ++i) {
+            for (std::size_t i = 0; i < shown; ++i) {
                 const Blob &binary = binaries[object.alike()[i]];
                 if (pointers[i] != nullptr && !binary.empty()) std::memcpy(pointers[i], binary.data(), binary.size());
             }
@@ -485,18 +535,20 @@ void get_program_build_info(cl_program program, cl_device_id device, cl_program_
     require(object.has(of), CL_INVALID_DEVICE, "the device is not one of the program");
     const Answer answer{size, value, size_ret};
     if (param == CL_PROGRAM_BUILD_OPTIONS) {
-        const auto options = object.build_options.find(&of);
+        const auto options = object.build_options.find(of.is_aggregate() ? of.members.front().get() : &of);
         return answer.text(options != object.build_options.end() ? options->second : "");
     }
     constexpr std::array known = {CL_PROGRAM_BUILD_STATUS, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_BINARY_TYPE,
                                   CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE};
     if (std::find(known.begin(), known.end(), static_cast<int>(param)) == known.end()) no_such_param(param);
-    const Blob &told = build_info_of(exchange, object, object.devices.position(of), param);
+    const std::size_t position = of.is_aggregate() ? 0 : object.devices.position(of);
+    const Blob &told = build_info_of(exchange, object, position, param);
     if (!told.empty()) return answer.bytes(told.data(), told.size());
     // The driver made no program for the device, or, as PoCL before the first build, has no log.
     switch (param) {
         case CL_PROGRAM_BUILD_STATUS:
-            return answer.give(cl_build_status{object.build_options.contains(&of) ? CL_BUILD_ERROR : CL_BUILD_NONE});
+            return answer.give(cl_build_status{
+                object.build_options.contains(object.devices[position].get()) ? CL_BUILD_ERROR : CL_BUILD_NONE});
         case CL_PROGRAM_BUILD_LOG: return answer.text("");
         case CL_PROGRAM_BINARY_TYPE: return answer.give(cl_program_binary_type{CL_PROGRAM_BINARY_TYPE_NONE});
         default: return answer.give(std::size_t{0});

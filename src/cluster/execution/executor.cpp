@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "base/error_code.hpp"
@@ -131,8 +132,10 @@ const DeviceObject *Executor::first_holder(const ContextObject &context) const {
 
 void Executor::know(MemObject &object, Contents contents) {
     const DeviceObject *const holder = contents == Contents::everywhere ? first_holder(*object.context) : nullptr;
-    // Who warns of the program's memory has to know of all that uses it.
-    const bool attachable = !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0;
+    // Who warns of the program's memory has to know of all that uses it. Of an aggregate device's queue no command is left out, and
+    // parts of launches bring with them who has which bytes.
+    const bool attachable =
+        !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0 && !object.context->aggregate;
     object.id = schedule_.create_buffer(object.size, holder != nullptr ? Contents::undefined : contents, attachable);
     if (holder != nullptr) schedule_.give_contents(object.id, holder->memory);
     if (object.id >= objects_.size()) objects_.resize(object.id + 1);
@@ -245,12 +248,25 @@ void Executor::wait_for_one(QueueObject &queue) {
     once_enqueued_.push_back({std::move(all), std::move(one)});
 }
 
+void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known) {
+    if (since_forgetting_++ >= forget_every) {
+        since_forgetting_ = 0;
+        schedule_.over(steps_.forget_ended());
+    }
+    unready_.clear();
+    for (const Transfer &transfer : schedule_.begin_parts(parts, buffers, known)) {
+        poisoned_ = false;
+        start(transfer);
+        if (poisoned_) unready_.push_back(transfer.target);
+    }
+}
+
 void Executor::prepare(Enqueued &command) {
     code_ = CL_SUCCESS;
     waits_.clear();
     passing_.clear();
     promised_.clear();
-    for (const EventObject *const event : command.wait_list)
+    for (const EventObject *const event : command.whole_wait_list.empty() ? command.wait_list : command.whole_wait_list)
         if (is_open(event->promise.landed) || is_open(event->promise.incoming)) promised_.push_back(event->promise);
     incoming_ = nullptr;
     source_sent_ = nullptr;
@@ -260,6 +276,7 @@ void Executor::prepare(Enqueued &command) {
     if (command.type == CL_COMMAND_BARRIER && !command.queue.in_order()) command.queue.has_barrier = true;
     poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
                             [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
+    if (command.is_part && std::erase(unready_, command.queue.device->memory) != 0) poisoned_ = true;
     if (decides_nothing(*command.queue.context)) {
         decisions_ = nullptr;
         native_ = true;
@@ -275,7 +292,7 @@ void Executor::prepare(Enqueued &command) {
     wait_natively(command.behind, space);
     // What came before to the same memory must not come later.
     const bool uses_host_memory = command.reads_host_memory || (copies_possible_ && command.result.size > 0) ||
-                                  is_expected(command.result.memory());
+                                  is_expected(command.result.memory()) || is_read_here(command);
     if (uses_host_memory && promises()) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
@@ -361,7 +378,7 @@ namespace {
 
 Place place_of(const Enqueued &command) {
     if (command.queue.in_order()) return Place::in_order;
-    const bool behind_all = command.wait_list.empty();
+    const bool behind_all = command.wait_list.empty() && command.whole_wait_list.empty();
     if (command.type == CL_COMMAND_BARRIER) return behind_all ? Place::barrier_behind_all : Place::barrier;
     return command.type == CL_COMMAND_MARKER && behind_all ? Place::behind_all : Place::unordered;
 }
@@ -376,13 +393,13 @@ constexpr auto join = [](const Promise &a, const Promise &b) {
 
 // What the ends before the command promise.
 Promise Executor::promised_before(const Enqueued &command) const {
-    QueuePromises<Promise> queue = command.queue.promises;
+    QueuePromises<Promise> queue = command.queue.promised();
     return promise_of_next(queue, place_of(command), {command.behind, {}}, std::span(promised_), join);
 }
 
 // What the command's end promises; `own` is its result.
 Promise Executor::promise(const Enqueued &command, Promise own) {
-    QueuePromises<Promise> &queue = command.queue.promises;
+    QueuePromises<Promise> &queue = command.queue.promised();
     if (adds_nothing(command) && is_nothing(own) && is_nothing(queue.all) && is_nothing(queue.before)) return {};
     if (command.behind != nullptr) promised_.push_back({command.behind, {}});
     return promise_of_next(queue, place_of(command), std::move(own), std::span<const Promise>(promised_), join);
@@ -436,7 +453,7 @@ void Executor::warn_of_unseen(const MemObject &object) const {
 
 void Executor::decide(const Enqueued &command) {
     if (!alone()) note_host_memory(command);
-    if (since_forgetting_++ == forget_every) {
+    if (since_forgetting_++ >= forget_every) {
         since_forgetting_ = 0;
         schedule_.over(steps_.forget_ended());
     }
@@ -445,7 +462,7 @@ void Executor::decide(const Enqueued &command) {
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
     const Command wanted{command.queue.device->memory, command.queue.id, command.accesses, scheduled_,
                          command.result.size > 0};  // for the program
-    decisions_ = &schedule_.decide(wanted);
+    decisions_ = &(command.is_part ? schedule_.decide_part(wanted) : schedule_.decide(wanted));
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {
         const auto home = schedule_.home(id);
@@ -517,6 +534,11 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     if (native_ && failed == nullptr && is_tracked(command)) {
         own.incoming = std::make_shared<Ending>();
         end_with(native_event_.get(), own.incoming);
+    }
+    if (native_ && failed == nullptr && !lands(command) && is_read_here(command)) {
+        own.landed = own.incoming = std::make_shared<Ending>();
+        keep_open(command.result.memory(), own.landed);
+        end_with(native_event_.get(), own.landed);
     }
     if (!event_wanted && !passes_result) {
         if (promises() && !(adds_nothing(command) && is_nothing(own))) promise(command, std::move(own));
@@ -740,7 +762,61 @@ void Executor::tell_first(EventObject &event) {
     if (!event.known_here()) event.ending = std::move(told);
 }
 
+// Up a tree comes how the parts ended, and down it how the command did, with the times of the longest part. What an ending
+// calls holds it: it may be called behind others, when nobody else does.
+void Executor::tell_all_of_joint(EventObject &event) {
+    struct Sum {
+        std::mutex mutex;
+        std::size_t open;
+        cl_int code = CL_COMPLETE;
+        Times times{};
+    };
+    // What all know of each part comes with its result.
+    const Relay gather = event.scheduled.told_all ? Relay{} : schedule_.gather(event.scheduled.process);
+    const Relay relay = schedule_.tell_all(event.scheduled);
+    auto all = std::make_shared<Ending>();
+    auto sum = std::make_shared<Sum>();
+    sum->open = 1 + event.parts.size() + gather.to.size();
+    const auto count = [all, sum](cl_int status, const Times &times) {
+        {
+            const std::lock_guard lock(sum->mutex);
+            sum->code = std::min(sum->code, status);
+            sum->times = longer(sum->times, times);
+            if (--sum->open != 0) return;
+        }
+        all->set(sum->code, sum->times);
+    };
+    const bool is_timed = (event.queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+    for (const auto &[lane, part] : event.parts)
+        ending_of(*part)->then([count, is_timed = is_timed && event.is_work(*part), part = part](cl_int status) {
+            count(status, is_timed && status == CL_COMPLETE ? part->times_here() : Times{});
+        });
+    for (const Message &message : gather.to) {
+        auto told = std::make_shared<Ending>();
+        told->then([count, ending = told](cl_int status) { count(status, ending->times()); });
+        submit_now(transport_.receive_status(message, told), CL_COMPLETE);
+    }
+    const auto send = [this](const Message &message, cl_int status, const Times &times) {
+        submit_now(transport_.send_status(message, [times] { return times; }), status);
+    };
+    auto told = std::make_shared<Ending>();
+    event.ending = told;
+    if (relay.from) {
+        all->then([send, up = *gather.from, all](cl_int status) { send(up, status, all->times()); });
+        submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
+    } else {
+        all->then([told, all](cl_int status) { told->set(status, all->times()); });
+    }
+    for (const Message &message : relay.to)
+        told->then([send, message, told](cl_int status) { send(message, status, told->times()); });
+    count(CL_COMPLETE, {});
+}
+
 void Executor::tell_all(EventObject &event) {
+    if (event.is_joint) {
+        if (event.ending == nullptr) tell_all_of_joint(event);
+        return;
+    }
     if (alone()) return;
     if (event.agreed) {
         if (event.known_here()) return;
@@ -757,7 +833,7 @@ void Executor::tell_all(EventObject &event) {
     submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
     if (!event.known_here()) event.ending = told;
     for (const Message &message : relay.to)
-        told->then([this, told = told.get(), message](cl_int status) {
+        told->then([this, told, message](cl_int status) {
             const TimesOfCommand times = [times = told->times()] { return times; };
             submit_now(transport_.send_status(message, times), status);
         });
@@ -798,8 +874,8 @@ void Executor::start(const Transfer &transfer) {
     try {
         if (transfer.kind == Transfer::Kind::copy)
             start_copy(transfer, object);
-        else if (object.is_image())
-            start_image_message(transfer, object);
+        else if (object.is_image() || !transfer.pieces.empty())
+            start_packed_message(transfer, object);
         else
             start_message(transfer, object);
     } catch (const Error &error) {
@@ -848,38 +924,94 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     start_channel(std::move(end), direction, transfer.message, link(transfer, direction));
 }
 
-// An image travels as the bytes of host memory: NVIDIA's driver has no copies between buffers and arrays of 1D images.
-void Executor::start_image_message(const Transfer &transfer, MemObject &image) {
+namespace {
+
+// Enqueues the copies between pieces of a buffer and host memory, where they stand side by side; rows of a box as one. Gives an
+// event for all.
+cldist::Event copy_pieces(cl_command_queue queue, cl_mem buffer, std::span<const Piece> pieces, std::byte *memory,
+                          bool reads, std::span<const cl_event> waits) {
+    std::vector<cldist::Event> copied;
+    const auto count = static_cast<cl_uint>(waits.size());
+    const cl_event *const before = waits.empty() ? nullptr : waits.data();
+    const auto next = [&] {
+        copied.emplace_back();
+        return copied.back().out();
+    };
+    for (std::size_t i = 0; i < pieces.size();) {
+        const std::size_t begin = pieces[i].begin;
+        const std::size_t length = pieces[i].end - begin;
+        const std::size_t pitch = i + 1 < pieces.size() ? pieces[i + 1].begin - begin : 0;
+        std::size_t rows = 1;
+        while (i + rows < pieces.size() && pieces[i + rows].begin == begin + rows * pitch &&
+               pieces[i + rows].end == pieces[i + rows].begin + length)
+            ++rows;
+        const std::array<std::size_t, 3> origin{pitch != 0 ? begin % pitch : 0, pitch != 0 ? begin / pitch : 0, 0};
+        if (rows > 1 && origin[0] + length <= pitch) {
+            const std::array<std::size_t, 3> region{length, rows, 1};
+            check(reads ? clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(),
+                                                  region.data(), pitch, 0, length, 0, memory, count, before, next())
+                        : clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(),
+                                                   region.data(), pitch, 0, length, 0, memory, count, before, next()),
+                  "copying rows");
+        } else {
+            rows = 1;
+            check(reads ? clEnqueueReadBuffer(queue, buffer, CL_FALSE, begin, length, memory, count, before, next())
+                        : clEnqueueWriteBuffer(queue, buffer, CL_FALSE, begin, length, memory, count, before, next()),
+                  "copying pieces");
+        }
+        memory += rows * length;
+        i += rows;
+    }
+    if (copied.size() == 1) return std::move(copied.front());
+    std::vector<cl_event> all;
+    for (const cldist::Event &each : copied) all.push_back(each.get());
+    cldist::Event together;
+    check(clEnqueueMarkerWithWaitList(queue, static_cast<cl_uint>(all.size()), all.data(), together.out()),
+          "clEnqueueMarkerWithWaitList");
+    return together;
+}
+
+}  // namespace
+
+// Through host memory. An image travels as its bytes there: NVIDIA's driver has no copies between buffers and arrays of 1D
+// images. Pieces of a buffer stand side by side there.
+void Executor::start_packed_message(const Transfer &transfer, MemObject &object) {
     const bool sends = transfer.kind == Transfer::Kind::send;
-    Space &space = *image.context->space(sends ? transfer.source : transfer.target);
-    const std::size_t size = transfer.end - transfer.begin;
+    Space &space = *object.context->space(sends ? transfer.source : transfer.target);
+    std::size_t size = object.is_image() ? transfer.end - transfer.begin : 0;
+    for (const Piece &piece : transfer.pieces) size += piece.end - piece.begin;
     const QueueInfo &queue = space.transfer_queue();
-    const auto extent = extents(image.desc);
     const std::shared_ptr<std::byte[]> memory = own_memory(size);
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
 
-    cldist::Event copied;
     std::unique_ptr<Bridge> bridge;
-    if (sends) {
-        check(clEnqueueReadImage(queue.queue, image.native(space), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
-                                 memory.get(), static_cast<cl_uint>(waits.size()),
-                                 waits.empty() ? nullptr : waits.data(), copied.out()),
-              "clEnqueueReadImage");
-        const cl_event after = copied.get();
-        bridge = std::make_unique<Bridge>(queue.context, start_behind(queue, {&after, 1}));
-        steps_.add(transfer.step, space, std::move(copied), {transfer.after});
-    } else {
+    if (!sends) {
         bridge = std::make_unique<Bridge>(queue.context);
         waits.push_back(bridge->user_visible_event());
-        check(clEnqueueWriteImage(queue.queue, image.native(space), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
-                                  memory.get(), static_cast<cl_uint>(waits.size()), waits.data(), copied.out()),
-              "clEnqueueWriteImage");
+    }
+    cldist::Event copied;
+    if (object.is_image()) {
+        const auto extent = extents(object.desc);
+        const auto count = static_cast<cl_uint>(waits.size());
+        const cl_event *const before = waits.empty() ? nullptr : waits.data();
+        check(sends ? clEnqueueReadImage(queue.queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
+                                         0, 0, memory.get(), count, before, copied.out())
+                    : clEnqueueWriteImage(queue.queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
+                                          0, 0, memory.get(), count, before, copied.out()),
+              "copying an image");
+    } else {
+        copied = copy_pieces(queue.queue, object.native(space), transfer.pieces, memory.get(), sends, waits);
+    }
+    if (sends) {
+        const cl_event after = copied.get();
+        bridge = std::make_unique<Bridge>(queue.context, start_behind(queue, {&after, 1}));
+    } else {
         keep_until(copied.get(), memory);
         clFlush(queue.queue);
-        steps_.add(transfer.step, space, std::move(copied), {transfer.after});
     }
-    // Also where the image's command has failed before the message has come.
+    steps_.add(transfer.step, space, std::move(copied), {transfer.after});
+    // Also where the copy has failed before the message has come.
     keep_until(bridge->user_visible_event(), memory);
     const Direction direction = sends ? Direction::send : Direction::recv;
     start_channel({{nullptr, {}, 0, size, memory.get(), {}},

@@ -57,6 +57,10 @@ struct Enqueued {
     bool in_blocks = false;
     /// What keeps the program's memory that it uses until it has ended; null if that is the program's affair.
     std::shared_ptr<const void> kept{};
+    /// One of the parts of a command on a lane of an aggregate queue, for whose bytes account has been kept: begin_parts() and others.
+    bool is_part = false;
+    /// The wait list of that command: `wait_list` has what it says of this lane.
+    std::span<EventObject *const> whole_wait_list{};
 };
 
 /// How many commands were enqueued.
@@ -112,6 +116,14 @@ public:
     /// The event, the program's, of a command of another process's device that this process leaves out.
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
+    /// Before the parts of a split launch are run, those of this process: Schedule::begin_parts().
+    void begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known);
+    [[nodiscard]] Schedule &schedule() { return schedule_; }
+    /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so; but
+    /// not those of the lanes of one queue.
+    [[nodiscard]] bool decides_nothing(const ContextObject &context) const {
+        return alone() && context.spaces.size() == 1 && (!context.aggregate || context.devices.size() == 1);
+    }
 
     /// What a command of the queue reads into the program's memory, which has gaps or not: where it comes to first, in this process.
     [[nodiscard]] Result result_in(const HostRegion &host, const QueueObject &queue) const;
@@ -146,6 +158,9 @@ public:
     /// Has all processes in which the program runs know the event's end. To be called by all.
     void tell_hosts(EventObject &event);
 
+    /// So many parts of a command are other processes'.
+    void count_others(std::size_t parts) { commands_.others += parts; }
+
     /// Counts from now on what is kept of memory objects.
     void count_memory() { counts_memory_ = true; }
 
@@ -163,11 +178,6 @@ public:
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
 
 private:
-    /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so.
-    [[nodiscard]] bool decides_nothing(const ContextObject &context) const {
-        return alone() && context.spaces.size() == 1;
-    }
-
     /// A user event that stands for what has no native event in a space.
     struct StandIn {
         std::shared_ptr<Ending> ending;
@@ -193,7 +203,8 @@ private:
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
     void start_message(const Transfer &transfer, MemObject &object);
-    void start_image_message(const Transfer &transfer, MemObject &image);
+    void start_packed_message(const Transfer &transfer, MemObject &object);
+    void tell_all_of_joint(EventObject &event);
     /// One end of a message, which waits for its start.
     struct ChannelEnd {
         DeviceRange range;
@@ -220,7 +231,7 @@ private:
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
     [[nodiscard]] bool needs_event(const Enqueued &command, bool event_wanted) const {
         const bool copied = command.staging != nullptr || command.in_blocks || command.brought != nullptr ||
-                            command.kept != nullptr || is_tracked(command);
+                            command.kept != nullptr || is_tracked(command) || is_read_here(command);
         return event_wanted || copied ||
                (decisions_ != nullptr &&
                 (!command.queue.in_order() || !decisions_->result.to.empty() || command.queue.context->is_careful()));
@@ -234,6 +245,10 @@ private:
     /// Its result is in the program's memory later than its native command has ended.
     [[nodiscard]] bool lands(const Enqueued &command) const {
         return native_ && command.result.size > 0 && (command.staging != nullptr || command.result.arrived != nullptr);
+    }
+    /// A process's own read of what all devices have: others' results may come to the same memory before or behind it.
+    [[nodiscard]] bool is_read_here(const Enqueued &command) const {
+        return !alone() && command.is_part && command.result.size > 0;
     }
     /// Whether ends may promise something.
     [[nodiscard]] bool promises() const { return copies_possible_ || !alone(); }
@@ -262,6 +277,7 @@ private:
     std::vector<cl_event> waits_;
     std::vector<StandIn> once_enqueued_;
     std::vector<cluster::Event *> scheduled_;
+    std::vector<Device> unready_;          // that lack what the next parts read
     std::vector<cldist::Event> passing_;   // that wait_natively() and wait_for_one() made
     std::vector<Promise> promised_;        // by the wait list
     std::shared_ptr<Ending> incoming_;     // what is promised before it to arrive in the program's memory

@@ -161,6 +161,7 @@ void create_sub_devices(cl_device_id in_device, const cl_device_partition_proper
                         cl_device_id *out_devices, cl_uint *num_devices) {
     const Ref<DeviceObject> parent(&device_of(in_device));
     require(properties != nullptr, CL_INVALID_VALUE, "properties is NULL");
+    require(!parent->is_aggregate(), CL_INVALID_VALUE, "an aggregate device can't be partitioned");
     const std::vector<DevicePart> &parts = parts_of(*parent, properties);
     if (out_devices != nullptr && num_entries < parts.size())
         fail(CL_INVALID_VALUE, "num_entries is {}, but the partition gives {} devices", num_entries, parts.size());

@@ -85,8 +85,10 @@ bool Space::always_tells_of_arguments() {
     return *tells_;
 }
 
-ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in)
+ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in,
+                             Ref<DeviceObject> aggregate_in)
     : devices(std::move(devices_in)),
+      aggregate(std::move(aggregate_in)),
       largest_allocation(largest(devices)),
       sub_buffer_alignments(alignments(devices)),
       has_one_memory(share_memory(devices)),
@@ -104,7 +106,16 @@ ContextObject::~ContextObject() {
     count_of(Kind::context).more_bytes += devices.bytes();
 }
 
-bool ContextObject::has(const DeviceObject &device) const { return devices.contains(device); }
+bool ContextObject::has(const DeviceObject &device) const {
+    return aggregate ? aggregate.get() == &device : devices.contains(device);
+}
+
+std::vector<cl_device_id> ContextObject::shown(const DeviceList &of) const {
+    if (aggregate && !of.empty()) return {aggregate->handle()};
+    std::vector<cl_device_id> handles;
+    for (const auto &device : of) handles.push_back(device->handle());
+    return handles;
+}
 
 Space *ContextObject::space(Device memory) const {
     for (const auto &space : spaces)

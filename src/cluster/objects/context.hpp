@@ -62,14 +62,21 @@ protected:
 class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
 public:
     /// Throws an Error.
-    ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in);
+    ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in,
+                  Ref<DeviceObject> aggregate_in = {});
     ~ContextObject();
 
     [[nodiscard]] bool has(const DeviceObject &device) const;
+    /// The devices that the program gave.
+    [[nodiscard]] std::vector<cl_device_id> shown_devices() const { return shown(devices); }
+    /// Those among `of` that the program knows of.
+    [[nodiscard]] std::vector<cl_device_id> shown(const DeviceList &of) const;
     /// Null if the memory is not this process's.
     [[nodiscard]] Space *space(Device memory) const;
 
     const DeviceList devices;
+    /// That the program sees in front of `devices`, its members; null: it sees them themselves.
+    const Ref<DeviceObject> aggregate;
     /// What any of them can allocate at most, in bytes.
     const cl_ulong largest_allocation;
     /// What the origins of sub-buffers must be multiples of, each device's: every value once.

@@ -185,6 +185,73 @@ Serials &serials() {
     return all;
 }
 
+std::string text_of(const DeviceInfos &infos, cl_device_info param) {
+    const auto at = infos.find(param);
+    if (at == infos.end() || at->second.empty()) return {};
+    return {reinterpret_cast<const char *>(at->second.data()), at->second.size() - 1};
+}
+
+template <typename T, typename Join>
+void join_info(DeviceInfos &all, const DeviceInfos &one, cl_device_info param, Join &&join) {
+    const auto at = all.find(param);
+    const auto other = one.find(param);
+    if (at == all.end() || other == one.end() || at->second.size() != other->second.size()) return;
+    for (std::size_t i = 0; i + sizeof(T) <= at->second.size(); i += sizeof(T)) {
+        T a{};
+        T b{};
+        std::memcpy(&a, at->second.data() + i, sizeof a);
+        std::memcpy(&b, other->second.data() + i, sizeof b);
+        a = static_cast<T>(join(a, b));
+        std::memcpy(at->second.data() + i, &a, sizeof a);
+    }
+}
+
+// What all can; compute units are added up. Each has a whole buffer of its own, so memory is not.
+DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
+    DeviceInfos all = members.front()->infos;
+    const auto least = [](auto a, auto b) { return std::min(a, b); };
+    const auto most = [](auto a, auto b) { return std::max(a, b); };
+    const auto sum = [](auto a, auto b) { return a + b; };
+    const auto common = [](auto a, auto b) { return a & b; };
+    bool alike = true;
+    for (std::size_t i = 1; i < members.size(); ++i) {
+        const DeviceInfos &one = members[i]->infos;
+        join_info<cl_uint>(all, one, CL_DEVICE_MAX_COMPUTE_UNITS, sum);
+        if (members[i]->type == members.front()->type) continue;
+        alike = false;
+        for (const cl_device_info param :
+             {CL_DEVICE_MAX_WORK_ITEM_SIZES, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_IMAGE2D_MAX_WIDTH,
+              CL_DEVICE_IMAGE2D_MAX_HEIGHT, CL_DEVICE_IMAGE3D_MAX_WIDTH, CL_DEVICE_IMAGE3D_MAX_HEIGHT,
+              CL_DEVICE_IMAGE3D_MAX_DEPTH, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, CL_DEVICE_IMAGE_MAX_ARRAY_SIZE,
+              CL_DEVICE_MAX_PARAMETER_SIZE, CL_DEVICE_PRINTF_BUFFER_SIZE})
+            join_info<std::size_t>(all, one, param, least);
+        for (const cl_device_info param :
+             {CL_DEVICE_MAX_MEM_ALLOC_SIZE, CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_LOCAL_MEM_SIZE,
+              CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE})
+            join_info<cl_ulong>(all, one, param, least);
+        for (const cl_device_info param :
+             {CL_DEVICE_MAX_CONSTANT_ARGS, CL_DEVICE_MAX_READ_IMAGE_ARGS, CL_DEVICE_MAX_WRITE_IMAGE_ARGS,
+              CL_DEVICE_MAX_SAMPLERS, CL_DEVICE_IMAGE_SUPPORT, CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT})
+            join_info<cl_uint>(all, one, param, least);
+        join_info<cl_uint>(all, one, CL_DEVICE_MEM_BASE_ADDR_ALIGN, most);
+        for (const cl_device_info param : {CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, CL_DEVICE_SINGLE_FP_CONFIG,
+                                           CL_DEVICE_DOUBLE_FP_CONFIG, CL_DEVICE_HALF_FP_CONFIG})
+            join_info<cl_bitfield>(all, one, param, common);
+        std::istringstream names(text_of(all, CL_DEVICE_EXTENSIONS));
+        const std::string theirs = " " + text_of(one, CL_DEVICE_EXTENSIONS) + " ";
+        std::string kept;
+        for (std::string name; names >> name;)
+            if (theirs.find(" " + name + " ") != std::string::npos) kept += (kept.empty() ? "" : " ") + name;
+        all[CL_DEVICE_EXTENSIONS] = blob_of(kept);
+    }
+    all[CL_DEVICE_NAME] = blob_of(std::to_string(members.size()) + (alike ? " x " : " devices, the first: ") +
+                                  text_of(members.front()->infos, CL_DEVICE_NAME));
+    all[CL_DEVICE_PARTITION_MAX_SUB_DEVICES] = blob_of(cl_uint{1});
+    all[CL_DEVICE_PARTITION_PROPERTIES] = blob_of(cl_device_partition_property{0});
+    all[CL_DEVICE_PARTITION_AFFINITY_DOMAIN] = blob_of(cl_device_affinity_domain{0});
+    return all;
+}
+
 }  // namespace
 
 DeviceObject::DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in,
@@ -203,6 +270,25 @@ DeviceObject::DeviceObject(Process process_in, Device memory_in, DevicePart as, 
       non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE),
       enforces_limits(info<cl_uint>(CL_DEVICE_VENDOR_ID) != nvidia),
       sub_buffer_alignment(enforces_limits ? std::max(info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1U) : 1) {}
+
+DeviceObject::DeviceObject(std::vector<Ref<DeviceObject>> members_in)
+    : members(std::move(members_in)),
+      process(0),
+      memory(0),
+      native(nullptr),
+      answering(nullptr),
+      answering_memory(0),
+      infos(type_of(infos_of_all(members)).first),
+      parts(std::make_shared<DeviceParts>()),
+      type(type_of(infos).second),
+      serial(serials().take()),
+      work_item_sizes(list_of_sizes(infos, CL_DEVICE_MAX_WORK_ITEM_SIZES)),
+      non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE),
+      enforces_limits(
+          std::all_of(members.begin(), members.end(), [](const auto &member) { return member->enforces_limits; })),
+      sub_buffer_alignment((*std::max_element(members.begin(), members.end(), [](const auto &a, const auto &b) {
+                               return a->sub_buffer_alignment < b->sub_buffer_alignment;
+                           }))->sub_buffer_alignment) {}
 
 DeviceObject::~DeviceObject() { serials().give_back(serial); }
 

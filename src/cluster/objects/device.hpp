@@ -33,7 +33,11 @@ public:
     /// `like`: the memory of this process's device that answers for it, if it is another's.
     DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in = {},
                  std::optional<Device> like = {});
+    /// One in front of devices, at least one, which it holds (CLDIST_VIEW=aggregate).
+    explicit DeviceObject(std::vector<Ref<DeviceObject>> members_in);
     ~DeviceObject();
+
+    [[nodiscard]] bool is_aggregate() const { return !members.empty(); }
 
     /// A value of fixed size; zero if the device has none.
     template <typename T>
@@ -44,6 +48,8 @@ public:
         return value;
     }
 
+    const std::vector<Ref<DeviceObject>>
+        members;  ///< of an aggregate device; else none. It has no process, memory or native device.
     const Process process;
     const Device memory;        ///< its number for the schedule
     const cl_device_id native;  ///< null in other processes

@@ -1,5 +1,6 @@
 #include "cluster/objects/event.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include <CL/cl_ext_dist.h>
@@ -24,6 +25,10 @@ Times times_of(cl_event event, cl_event began) {
     if (began == nullptr) return times;
     const Times before = times_of(began, nullptr);
     return {before[0], before[1], before[3], times[3]};
+}
+
+Times longer(const Times &a, const Times &b) {
+    return std::pair(a[3] - a[2], a[3]) < std::pair(b[3] - b[2], b[3]) ? b : a;
 }
 
 void end_alike(Ending &ending, cl_event user_event) {
@@ -78,6 +83,17 @@ void abandon_user_events() {
 
 cl_int EventObject::status_here() const {
     if (agreed) return *agreed;
+    if (is_joint) {
+        if (ending != nullptr && ending->over()) return ending->status();
+        cl_int open = CL_COMPLETE;
+        cl_int failed = CL_COMPLETE;
+        for (const auto &[lane, part] : parts) {
+            const cl_int status = part->status_here();
+            open = std::max(open, status);
+            failed = std::min(failed, status);
+        }
+        return open != CL_COMPLETE ? open : failed;
+    }
     if (ending != nullptr && (!native || ending->over())) return ending->status();
     if (!native) return CL_SUBMITTED;
     const cl_int status = execution_status(native.get());
@@ -90,12 +106,25 @@ cl_int EventObject::visible_status() const {
     return status == CL_COMPLETE && promise.landed != nullptr && !promise.landed->over() ? CL_RUNNING : status;
 }
 
+// Of the part that took longest.
 Times EventObject::times_here() const {
+    if (is_joint) {
+        if (ending != nullptr && ending->over()) return ending->times();
+        Times longest{};
+        for (const auto &[lane, part] : parts)
+            if (is_work(*part)) longest = longer(longest, part->times_here());
+        return longest;
+    }
     if (ending != nullptr && (!native || ending->times().back() != 0)) return ending->times();
     return native ? times_of(native.get(), began.get()) : Times{};
 }
 
 cl_int EventObject::wait_here() const {
+    if (is_joint) {
+        cl_int failed = CL_COMPLETE;
+        for (const auto &[lane, part] : parts) failed = std::min(failed, part->wait_here());
+        return failed;
+    }
     if (ending != nullptr) return ending->wait();
     return wait_for(native.get());
 }

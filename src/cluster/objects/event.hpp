@@ -19,6 +19,9 @@ cl_int wait_for(cl_event event);
 /// Of a native event that has ended; `began` as in EventObject, or null.
 Times times_of(cl_event event, cl_event began);
 
+/// Of two parts of a command those of the one that took longer; of two alike those of the later one.
+Times longer(const Times &a, const Times &b);
+
 /// Has a user event end as `ending` does.
 void end_alike(Ending &ending, cl_event user_event);
 
@@ -42,7 +45,7 @@ public:
 
     [[nodiscard]] bool is_user() const { return type == CL_COMMAND_USER; }
     /// Whether this process can tell its end: its own command, a user event, or one whose result comes here.
-    [[nodiscard]] bool known_here() const { return native || ending != nullptr; }
+    [[nodiscard]] bool known_here() const { return native || ending != nullptr || is_joint; }
     /// CL_COMPLETE, a negative code or how far the command is, as this process knows; CL_SUBMITTED if it doesn't.
     [[nodiscard]] cl_int status_here() const;
     /// The same for the program: a command that has ended well is still running until what it promises is here.
@@ -70,6 +73,14 @@ public:
     std::optional<cl_int> agreed;
     std::optional<Times> times;        ///< of a command that has ended, once all processes know them
     std::shared_ptr<Ending> agreeing;  ///< the same, while a thread waits for that; set once, under the lock
+    /// A command of an aggregate queue: it ends when its parts have, of all processes.
+    bool is_joint = false;
+    /// Its parts that this process knows of, each with its lane.
+    std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts;
+    /// Whether a part is more than what stands for the order of its lane.
+    [[nodiscard]] bool is_work(const EventObject &part) const {
+        return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER || type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
+    }
     std::vector<std::pair<Space *, cldist::Event>> stand_ins;  ///< for it in spaces where it has no native event
 
 private:

@@ -24,9 +24,14 @@ cl_program ProgramObject::native(const Space &space) const {
     return nullptr;
 }
 
-bool ProgramObject::has(const DeviceObject &device) const { return devices.contains(device); }
+bool ProgramObject::has(const DeviceObject &device) const {
+    return device.is_aggregate() ? context->has(device) : devices.contains(device);
+}
 
 bool ProgramObject::has_executable_for(const DeviceObject &device) const {
+    if (device.is_aggregate())
+        return context->has(device) && std::all_of(device.members.begin(), device.members.end(),
+                                                   [&](const auto &member) { return executables.contains(*member); });
     return executables.contains(device) || (device.parent && has_executable_for(*device.parent));
 }
 

@@ -31,6 +31,9 @@ struct OnDevice {
     cl_ulong private_size = 0;
 };
 
+class Splitting;
+struct SourceFacts;
+
 /// The same in all processes.
 struct KernelInfo {
     std::string name;
@@ -38,6 +41,8 @@ struct KernelInfo {
     cl_uint count = 0;                    ///< of arguments
     std::vector<ArgumentInfo> arguments;  ///< empty if the platform doesn't tell
     std::vector<OnDevice> devices;        ///< in the order of the program's devices
+    /// Behind the program's arguments, which `count` says, it gets the whole launch's sizes.
+    bool gets_launch = false;
 };
 
 class ProgramObject final : public Object<ProgramObject, cl_program, Kind::program> {
@@ -49,6 +54,8 @@ public:
 
     /// The native program of a space; null if it has none there.
     [[nodiscard]] cl_program native(const Space &space) const;
+    /// The devices that the program knows that it is for.
+    [[nodiscard]] std::vector<cl_device_id> shown_devices() const { return context->shown(devices); }
     /// Whether it is for this device.
     [[nodiscard]] bool has(const DeviceObject &device) const;
     /// A sub-device has its parent's, too.
@@ -71,12 +78,15 @@ public:
     DeviceList executables;                                     ///< the devices that have one, in the order built
     std::map<const DeviceObject *, std::uint64_t> made_of;      ///< what stands for how it was made for a device
     bool compiled = false;                                      ///< there is something to link
-    bool tells_of_arguments = false;                            ///< with clGetKernelArgInfo: it was built to
-    unsigned kernels = 0;                                       ///< attached to it
+    std::shared_ptr<SourceFacts> facts;  ///< of an aggregate device, once it has been built from source
+    bool is_adapted = false;             ///< built from a source in which parts of launches see the whole (decision 32)
+    bool tells_of_arguments = false;     ///< with clGetKernelArgInfo: it was built to
+    unsigned kernels = 0;                ///< attached to it
 
     /// What the processes have told each other since it was built last.
     struct Answers {
         std::map<std::string, std::shared_ptr<const KernelInfo>> kernels;
+        std::map<std::string, std::shared_ptr<Splitting>> splittings;  ///< of these, on an aggregate device
         std::map<cl_program_info, Blob> infos;
         std::map<std::pair<std::size_t, cl_program_build_info>, Blob> build_infos;  ///< by place and parameter
         std::vector<std::size_t> binary_sizes;  ///< by device; empty if not told yet
@@ -107,6 +117,7 @@ public:
 
     /// The native kernel with all arguments set. Throws an Error if the native platform refuses one.
     cl_kernel native(Space &space);
+    [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
     /// What the kernel does with the memory object that is its argument.
     [[nodiscard]] Access access(cl_uint index, MemObject &memory) const;
     /// Of its arguments' memory; none unless all arguments are set and there. Any thread.
@@ -122,6 +133,7 @@ public:
     const Ref<ProgramObject> program;
     const std::shared_ptr<const KernelInfo> info;
     std::vector<Argument> arguments;
+    std::shared_ptr<Splitting> splitting;  ///< how it is split; null unless its device is an aggregate
 
 private:
     struct Native {
@@ -130,7 +142,6 @@ private:
         std::vector<std::uint64_t> versions;  ///< of the arguments that it has
     };
 
-    [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
     [[nodiscard]] Homes find_homes();
     Native &native_entry(Space &space);
     void set_native(Native &native, cl_uint index);

@@ -36,7 +36,7 @@ public:
     QueueObject(ContextObject &context_in, DeviceObject &device_in, cl_command_queue_properties properties_in)
         : context(&context_in),
           device(&device_in),
-          space(context_in.space(device_in.memory)),
+          space(device_in.is_aggregate() ? nullptr : context_in.space(device_in.memory)),
           properties(properties_in) {}
     ~QueueObject() {
         if (keeper != nullptr) keeper->forget(*this);
@@ -49,6 +49,8 @@ public:
         if (resources_ == nullptr) resources_ = space->resources_of(device->native);
         return resources_;
     }
+    /// Of the program's; a lane is none.
+    [[nodiscard]] bool is_aggregate() const { return !lanes.empty(); }
     [[nodiscard]] bool in_order() const { return (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0; }
 
     const Ref<ContextObject> context;
@@ -58,10 +60,16 @@ public:
     std::vector<cl_queue_properties> property_list;  ///< as it was given
     Queue native;
     QueueId id = unordered;
-    QueueKeeper *keeper = nullptr;     ///< of a queue of this process
-    std::atomic<bool> used = false;    ///< since the last clFinish began; commands without the lock set it, too
-    std::shared_ptr<Ending> finished;  ///< when that ends
-    QueuePromises<Promise> promises;
+    /// Of an aggregate device's queue: a queue of each member, in their order, of which the program does not know (decision 32).
+    std::vector<Ref<QueueObject>> lanes;
+    std::vector<QueueObject *> own_lanes;  ///< those of this process
+    QueueObject *whole = nullptr;          ///< of a lane: the queue that it is one of,
+    std::size_t lane = 0;                  ///< and its place there
+    QueueKeeper *keeper = nullptr;         ///< of a queue of this process
+    std::atomic<bool> used = false;        ///< since the last clFinish began; commands without the lock set it, too
+    std::shared_ptr<Ending> finished;      ///< when that ends
+    QueuePromises<Promise> promises;       ///< of a lane those of `whole` count
+    [[nodiscard]] QueuePromises<Promise> &promised() { return whole != nullptr ? whole->promises : promises; }
 
     // Of a queue of this process, for Executor::keep_back():
     unsigned since_marker = 0;             ///< commands

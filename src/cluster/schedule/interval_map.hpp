@@ -21,6 +21,14 @@ public:
         if (size > 0) recent_ = pieces_.emplace(0, std::move(value)).first;
     }
 
+    IntervalMap(const IntervalMap &other) : size_(other.size_), pieces_(other.pieces_), recent_(pieces_.begin()) {}
+    IntervalMap(IntervalMap &&) = default;
+    IntervalMap &operator=(const IntervalMap &) = delete;
+    IntervalMap &operator=(IntervalMap &&) = default;
+    ~IntervalMap() = default;
+
+    bool operator==(const IntervalMap &other) const { return size_ == other.size_ && pieces_ == other.pieces_; }
+
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::size_t pieces() const { return pieces_.size(); }
     /// What it has allocated, without what values have of their own: a node has four words besides its piece.

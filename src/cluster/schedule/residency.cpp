@@ -172,6 +172,42 @@ void Residency::write(const Topology &topology, Device writer, std::size_t begin
         [place](Holders &holders) { holders.set_only(place); });
 }
 
+bool Residency::has(const Topology &topology, Device reader, std::size_t begin, std::size_t end) const {
+    const std::uint32_t place = topology.place_of(reader);
+    bool has = true;
+    holders_.visit(begin, end, [&](std::size_t, std::size_t, const Holders &holders) {
+        has = has && (holders.count() == 0 || holders.contains(place));
+    });
+    return has;
+}
+
+bool Residency::is_only(const Topology &topology, Device writer, std::size_t begin, std::size_t end) const {
+    const std::uint32_t place = topology.place_of(writer);
+    bool is_only = true;
+    holders_.visit(begin, end, [&](std::size_t, std::size_t, const Holders &holders) {
+        is_only = is_only && holders.is_only(place);
+    });
+    return is_only;
+}
+
+void Residency::write_everywhere(const Topology &topology, std::size_t begin, std::size_t end) {
+    const Holders all(topology.devices());
+    holders_.overwrite(
+        begin, end, [&](const Holders &holders) { return holders == all; }, [&](Holders &holders) { holders = all; });
+}
+
+void Residency::copy(const Residency &from, std::size_t from_begin, std::size_t from_end, std::size_t begin) {
+    std::vector<std::pair<std::size_t, Holders>> pieces;
+    from.holders_.visit(from_begin, from_end, [&](std::size_t, std::size_t piece_end, const Holders &of) {
+        pieces.emplace_back(piece_end - from_begin + begin, of);
+    });
+    for (const auto &[end, of] : pieces) {
+        holders_.overwrite(
+            begin, end, [&](const Holders &holders) { return holders == of; }, [&](Holders &holders) { holders = of; });
+        begin = end;
+    }
+}
+
 std::size_t Residency::bytes() const {
     std::size_t bytes = holders_.bytes();
     holders_.visit(0, holders_.size(), [&](std::size_t, std::size_t, const Holders &of) { bytes += of.bytes(); });

@@ -105,6 +105,19 @@ public:
     /// A command on `writer` writes every byte of the range, or has read it before: it is the only holder.
     void write(const Topology &topology, Device writer, std::size_t begin, std::size_t end);
 
+    /// Whether that would change nothing.
+    [[nodiscard]] bool has(const Topology &topology, Device reader, std::size_t begin, std::size_t end) const;
+    [[nodiscard]] bool is_only(const Topology &topology, Device writer, std::size_t begin, std::size_t end) const;
+
+    /// All devices write the same bytes.
+    void write_everywhere(const Topology &topology, std::size_t begin, std::size_t end);
+
+    /// Each device that has bytes [from_begin, from_end) of `from`, which may be this one, copies what it has to `begin` on. The
+    /// ranges don't overlap.
+    void copy(const Residency &from, std::size_t from_begin, std::size_t from_end, std::size_t begin);
+
+    bool operator==(const Residency &) const = default;
+
     [[nodiscard]] const IntervalMap<Holders> &holders() const { return holders_; }
     /// What it has allocated.
     [[nodiscard]] std::size_t bytes() const;

@@ -39,7 +39,7 @@ Schedule::Schedule(Topology topology, Process self, std::uint32_t attach_after, 
       received_(topology_.processes()) {}
 
 BufferId Schedule::create_buffer(std::size_t size, Contents contents, bool attachable) {
-    Buffer buffer{Residency(topology_, size, contents), {}};
+    Buffer buffer{std::make_shared<Residency>(topology_, size, contents), {}};
     buffer.attachable = attachable && attach_after_ != 0;
     buffer.wanted = attach_after_;
     if (released_.empty()) {
@@ -53,18 +53,18 @@ BufferId Schedule::create_buffer(std::size_t size, Contents contents, bool attac
 }
 
 void Schedule::give_contents(BufferId buffer, Device device) {
-    Residency &residency = buffers_[buffer].residency;
+    Residency &residency = changed(buffer);
     residency.write(topology_, device, 0, residency.holders().size());
 }
 
 void Schedule::release_buffer(BufferId buffer) {
-    buffers_[buffer] = {Residency(topology_, 0, Contents::undefined), {}};
+    buffers_[buffer] = {std::make_shared<Residency>(topology_, 0, Contents::undefined), {}};
     released_.push_back(buffer);
 }
 
 std::size_t Schedule::bytes(BufferId buffer) const {
     const Buffer &entry = buffers_[buffer];
-    std::size_t bytes = sizeof entry + entry.residency.bytes() + entry.hazards.capacity() * sizeof(Hazards);
+    std::size_t bytes = sizeof entry + entry.residency->bytes() + entry.hazards.capacity() * sizeof(Hazards);
     for (const Hazards &hazards : entry.hazards) bytes += hazards.bytes();
     return bytes;
 }
@@ -85,15 +85,14 @@ const Decisions &Schedule::decide(const Command &command) {
     }
     for (const Access &access : command.accesses) {
         if (!reads(access.mode)) continue;
-        Buffer &buffer = buffers_[access.buffer];
+        const Buffer &buffer = buffers_[access.buffer];
         if (buffer.home) {
             const Device home = buffer.home->device;
             if (home != command.device && access.begin < access.end)
                 move(access.buffer, {access.begin, access.end, home}, command.device, decisions_.transfers);
             continue;
         }
-        copies_.clear();
-        buffer.residency.read(topology_, command.device, access.begin, access.end, copies_);
+        read(access.buffer, command.device, access.begin, access.end);
         for (const Copy &copy : copies_) {
             move(access.buffer, copy, command.device, decisions_.transfers);
         }
@@ -102,25 +101,14 @@ const Decisions &Schedule::decide(const Command &command) {
     bool writes_elsewhere = false;
     for (const Access &access : command.accesses) {
         if (!writes(access.mode)) continue;
-        Buffer &buffer = buffers_[access.buffer];
+        const Buffer &buffer = buffers_[access.buffer];
         if (!buffer.home)
-            buffer.residency.write(topology_, command.device, access.begin, access.end);
+            write(access.buffer, command.device, access.begin, access.end);
         else
             writes_elsewhere = writes_elsewhere || buffer.home->device != command.device;
     }
 
-    if (decisions_.actual) {
-        const Step step{last_, 0};
-        for (const Access &access : command.accesses) {
-            Hazards &uses = hazards(access.buffer, command.device);
-            if (writes(access.mode)) {
-                uses.write(access.begin, access.end, step, command.queue, over_, decisions_.after);
-            } else {
-                uses.read(access.begin, access.end, step, command.queue, over_, decisions_.after);
-            }
-        }
-        sort_unique(decisions_.after);
-    }
+    if (decisions_.actual) find_conflicts(command);
     if (writes_elsewhere) write_back(command);
     if (command.result_to_hosts) {
         decisions_.result = relay(owner);
@@ -129,17 +117,162 @@ const Decisions &Schedule::decide(const Command &command) {
     return decisions_;
 }
 
+void Schedule::find_conflicts(const Command &command) {
+    const Step step{last_, 0};
+    for (const Access &access : command.accesses) {
+        Hazards &uses = hazards(access.buffer, command.device);
+        if (writes(access.mode)) {
+            uses.write(access.begin, access.end, step, command.queue, over_, decisions_.after);
+        } else {
+            uses.read(access.begin, access.end, step, command.queue, over_, decisions_.after);
+        }
+    }
+    sort_unique(decisions_.after);
+}
+
+// ---- Commands of several devices ---------------------------------------------------------------------------------------
+
+namespace {
+
+// So many states of a launch's buffers are known: programs that use two or three buffers in turn come back to the same ones.
+constexpr std::size_t most_known = 8;
+// Pieces that are shorter travel together.
+constexpr std::size_t travels_alone = std::size_t{256} << 10U;
+
+bool travel_together(std::span<const Piece> pieces) {
+    std::size_t bytes = 0;
+    for (const Piece &piece : pieces) bytes += piece.end - piece.begin;
+    return pieces.size() > 1 && bytes / pieces.size() < travels_alone;
+}
+
+}  // namespace
+
+/// Who else has it keeps what it was.
+Residency &Schedule::changed(BufferId buffer) {
+    std::shared_ptr<Residency> &residency = buffers_[buffer].residency;
+    if (residency.use_count() > 1) residency = std::make_shared<Residency>(*residency);
+    return *residency;
+}
+
+/// What the device must get is in `copies_` then.
+void Schedule::read(BufferId buffer, Device device, std::size_t begin, std::size_t end) {
+    copies_.clear();
+    const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
+    if (now.use_count() == 1 || !now->has(topology_, device, begin, end))
+        changed(buffer).read(topology_, device, begin, end, copies_);
+}
+
+void Schedule::write(BufferId buffer, Device device, std::size_t begin, std::size_t end) {
+    const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
+    if (now.use_count() == 1 || !now->is_only(topology_, device, begin, end))
+        changed(buffer).write(topology_, device, begin, end);
+}
+
+/// A state that has been there before is the same one.
+const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
+    auto &now = buffers_[buffer].residency;
+    auto &states = buffers_[buffer].states;
+    if (std::find(states.begin(), states.end(), now) != states.end()) return now;
+    const auto same = std::find_if(states.begin(), states.end(), [&](const auto &before) { return *before == *now; });
+    if (same != states.end()) return now = *same;
+    if (states.size() == most_known) states.erase(states.begin());
+    states.push_back(now);
+    return now;
+}
+
+/// Also leaves the buffers in the state in which they are then.
+KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers) {
+    KnownParts::Decided decided;
+    for (const BufferId buffer : buffers) decided.before.push_back(known_state(buffer));
+    for (const CommandPart &part : parts) {
+        const Process getter = topology_.process_of(part.device);
+        const std::size_t first = decided.moves.size();
+        for (const Access &access : part.accesses) {
+            if (!reads(access.mode)) continue;
+            read(access.buffer, part.device, access.begin, access.end);
+            for (const Copy &copy : copies_) {
+                if (getter != self_ && topology_.process_of(copy.source) != self_) continue;
+                const auto same = std::find_if(decided.moves.begin() + static_cast<std::ptrdiff_t>(first),
+                                               decided.moves.end(), [&](const KnownParts::Move &move) {
+                                                   return move.buffer == access.buffer && move.source == copy.source;
+                                               });
+                if (same == decided.moves.end())
+                    decided.moves.push_back({access.buffer, copy.source, part.device, {{copy.begin, copy.end}}});
+                else if (same->pieces.back().end == copy.begin)
+                    same->pieces.back().end = copy.end;
+                else
+                    same->pieces.push_back({copy.begin, copy.end});
+            }
+        }
+    }
+    for (const CommandPart &part : parts)
+        for (const Access &access : part.accesses)
+            if (writes(access.mode)) write(access.buffer, part.device, access.begin, access.end);
+    for (const BufferId buffer : buffers) decided.after.push_back(known_state(buffer));
+    return decided;
+}
+
+const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> parts,
+                                                   std::span<const BufferId> buffers, KnownParts &known) {
+    clear(decisions_);
+    ++last_;
+    for (const BufferId buffer : buffers) known_state(buffer);
+    const auto is_now = [&](const KnownParts::Decided &decided) {
+        for (std::size_t i = 0; i < buffers.size(); ++i)
+            if (decided.before[i] != buffers_[buffers[i]].residency) return false;
+        return true;
+    };
+    auto found = std::find_if(known.decided.begin(), known.decided.end(), is_now);
+    if (found == known.decided.end()) {
+        KnownParts::Decided decided = decide_parts(parts, buffers);
+        if (known.decided.size() == most_known) known.decided.erase(known.decided.begin());
+        known.decided.push_back(std::move(decided));
+        found = std::prev(known.decided.end());
+    } else {
+        for (std::size_t i = 0; i < buffers.size(); ++i) buffers_[buffers[i]].residency = found->after[i];
+    }
+    for (const KnownParts::Move &move : found->moves) {
+        const bool is_copy = topology_.process_of(move.source) == topology_.process_of(move.target);
+        if (!is_copy && travel_together(move.pieces)) {
+            this->move(move.buffer, move.pieces, move.source, move.target, decisions_.transfers);
+            continue;
+        }
+        for (const Piece &piece : move.pieces)
+            this->move(move.buffer, {&piece, 1}, move.source, move.target, decisions_.transfers);
+    }
+    return decisions_.transfers;
+}
+
+const Decisions &Schedule::decide_part(const Command &command) {
+    clear(decisions_);
+    decisions_.event.command = ++last_;
+    decisions_.event.process = self_;
+    decisions_.event.told_all = false;
+    decisions_.actual = true;
+    find_conflicts(command);
+    return decisions_;
+}
+
+void Schedule::write_everywhere(const Access &access) {
+    changed(access.buffer).write_everywhere(topology_, access.begin, access.end);
+}
+
+void Schedule::copy_in_place(const Access &from, const Access &to) {
+    Residency &target = changed(to.buffer);
+    target.copy(residency(from.buffer), from.begin, from.end, to.begin);
+}
+
 const Decisions &Schedule::attach(BufferId id, Device device) {
     clear(decisions_);
     ++last_;
     Buffer &buffer = buffers_[id];
-    const std::size_t size = buffer.residency.holders().size();
+    const std::size_t size = buffer.residency->holders().size();
     copies_.clear();
-    buffer.residency.read(topology_, device, 0, size, copies_);
+    changed(id).read(topology_, device, 0, size, copies_);
     for (const Copy &copy : copies_) {
         move(id, copy, device, decisions_.transfers);
     }
-    buffer.residency.write(topology_, device, 0, size);
+    changed(id).write(topology_, device, 0, size);
     buffer.home = Home{device, false};
     return decisions_;
 }
@@ -164,9 +297,9 @@ void Schedule::note_use(BufferId id, Device device) {
     }
     if (buffer.home || ++buffer.uses < buffer.wanted) return;
     buffer.uses = buffer.wanted;
-    const std::size_t size = buffer.residency.holders().size();
-    if (buffer.residency.holders().pieces() != 1) return;
-    buffer.residency.holders().visit(0, size, [&](std::size_t, std::size_t, const Holders &holders) {
+    const std::size_t size = buffer.residency->holders().size();
+    if (buffer.residency->holders().pieces() != 1) return;
+    buffer.residency->holders().visit(0, size, [&](std::size_t, std::size_t, const Holders &holders) {
         if (holders.is_only(topology_.place_of(device))) buffer.home = Home{device, true};
     });
     if (buffer.home) decisions_.homes_changed.push_back(id);
@@ -203,7 +336,13 @@ void Schedule::write_back(const Command &command) {
 
 /// This process's part in a copy for the command that is being decided.
 void Schedule::move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers) {
-    const Process giver = topology_.process_of(copy.source);
+    const Piece piece{copy.begin, copy.end};
+    move(buffer, {&piece, 1}, copy.source, target, transfers);
+}
+
+void Schedule::move(BufferId buffer, std::span<const Piece> pieces, Device source, Device target,
+                    std::vector<Transfer> &transfers) {
+    const Process giver = topology_.process_of(source);
     const Process getter = topology_.process_of(target);
     const bool gives = giver == self_;
     const bool gets = getter == self_;
@@ -212,16 +351,19 @@ void Schedule::move(BufferId buffer, const Copy &copy, Device target, std::vecto
     Transfer transfer{};
     transfer.kind = gives && gets ? Transfer::Kind::copy : gives ? Transfer::Kind::send : Transfer::Kind::receive;
     transfer.buffer = buffer;
-    transfer.begin = copy.begin;
-    transfer.end = copy.end;
-    transfer.source = copy.source;
+    transfer.begin = pieces.front().begin;
+    transfer.end = pieces.back().end;
+    if (pieces.size() > 1) transfer.pieces.assign(pieces.begin(), pieces.end());
+    transfer.source = source;
     transfer.target = target;
     if (giver != getter) transfer.message = gives ? message_to(getter) : message_from(giver);
     transfer.step = {last_, static_cast<std::uint32_t>(transfers.size() + 1)};
-    if (gives) {
-        hazards(buffer, copy.source).read(copy.begin, copy.end, transfer.step, unordered, over_, transfer.after);
+    for (const Piece &piece : pieces) {
+        if (gives)
+            hazards(buffer, source).read(piece.begin, piece.end, transfer.step, unordered, over_, transfer.after);
+        if (gets)
+            hazards(buffer, target).write(piece.begin, piece.end, transfer.step, unordered, over_, transfer.after);
     }
-    if (gets) hazards(buffer, target).write(copy.begin, copy.end, transfer.step, unordered, over_, transfer.after);
     sort_unique(transfer.after);
     transfers.push_back(std::move(transfer));
 }
@@ -258,6 +400,14 @@ Relay Schedule::relay(Process root) {
     return relay;
 }
 
+Relay Schedule::gather(Process root) {
+    Relay relay;
+    const Topology::Branch branch = topology_.branch(root, self_);
+    if (branch.parent) relay.from = message_to(*branch.parent);
+    for (const Process child : branch.children) relay.to.push_back(message_from(child));
+    return relay;
+}
+
 void Schedule::over(CommandId command) {
     assert(command <= last_ + 1);
     over_ = std::max(over_, command);
@@ -267,7 +417,7 @@ Hazards &Schedule::hazards(BufferId buffer, Device device) {
     Buffer &entry = buffers_[buffer];
     if (entry.hazards.empty()) {
         for (std::uint32_t i = 0; i < topology_.devices_in(self_); ++i) {
-            entry.hazards.emplace_back(entry.residency.holders().size());
+            entry.hazards.emplace_back(entry.residency->holders().size());
         }
     }
     return entry.hazards[topology_.local_number(device)];

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -67,6 +68,21 @@ struct Message {
     bool operator==(const Message &) const = default;
 };
 
+/// One of the commands of several devices that stand side by side: they all read what was there before any of them wrote, and
+/// no two write the same byte.
+struct CommandPart {
+    Device device;
+    std::span<const Access> accesses;
+};
+
+/// Bytes [begin, end).
+struct Piece {
+    std::size_t begin;
+    std::size_t end;
+
+    bool operator==(const Piece &) const = default;
+};
+
 /// Bytes that a device of this process gives or gets.
 struct Transfer {
     enum class Kind : std::uint8_t {
@@ -78,6 +94,8 @@ struct Transfer {
     BufferId buffer;
     std::size_t begin;
     std::size_t end;
+    std::vector<Piece>
+        pieces{};  ///< if it is of several, in order: then they travel together, and all between is not touched
     Device source;
     Device target;
     Message message;          ///< not for a copy
@@ -114,6 +132,22 @@ struct Decisions {
     std::vector<BufferId> homes_changed;
 };
 
+/// What was decided for parts that come again and again. Kept by who has the parts.
+struct KnownParts {
+    struct Move {
+        BufferId buffer;
+        Device source;
+        Device target;
+        std::vector<Piece> pieces;
+    };
+    struct Decided {
+        std::vector<std::shared_ptr<Residency>> before;  ///< of each buffer
+        std::vector<std::shared_ptr<Residency>> after;
+        std::vector<Move> moves;  ///< from or to this process
+    };
+    std::vector<Decided> decided;  ///< the oldest first
+};
+
 /// Not thread-safe. Every function but `over` and the queries has to be called by all processes, in one order; `decide` may be
 /// left out where nothing is to be decided: for a command without wait list and result, of another process's device, that uses buffers alone which are attached to other processes' devices; where one is so by itself, to the command's.
 ///
@@ -142,6 +176,20 @@ public:
 
     /// What to keep of the event of a command of the device that is left out, if the program wants one.
     [[nodiscard]] Event leave_out(Device device) { return {++last_, topology_.process_of(device), false, {}}; }
+    /// Brings to the devices of `parts` what they lack of the bytes that they read, and takes what they write for written: what is
+    /// common to them, whatever devices this process has. `buffers` are those that they use. What has been decided before for
+    /// the same buffers, with the same devices having the same bytes, is found in `known`, so that the cost grows with the
+    /// transfers of this process alone. The result, one number's steps, is valid until the next call; then comes decide_part()
+    /// for each part here.
+    const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
+                                             KnownParts &known);
+    /// Enqueues a part of a command, on a device of this process, of whose bytes account has been kept: its conflicts with
+    /// other steps here are all that is left. Not to be called by all processes.
+    const Decisions &decide_part(const Command &command);
+    /// All devices write the same bytes; then comes decide_part() for each here.
+    void write_everywhere(const Access &access);
+    /// Each device copies what it has of the bytes; then comes decide_part() for what those here have.
+    void copy_in_place(const Access &from, const Access &to);
 
     /// From now on the device has the buffer's newest bytes, and nobody keeps account of who else has them: a command of
     /// another device gets what it reads from there, each time, and brings back what it writes. Until detach(), or
@@ -165,20 +213,25 @@ public:
     /// A message from process 0, which has the program's memory, to another one; nothing in others. Not of a process to itself.
     std::optional<Message> message_from_first(Process to);
 
+    /// The other way, all processes tell `root` something: first it comes in from those in `to`, then it goes on to `from`. To be
+    /// called by all.
+    Relay gather(Process root);
+
     /// All of this process's steps for commands before `command` have ended: nobody needs to wait for them any more.
     void over(CommandId command);
 
     [[nodiscard]] const Topology &topology() const { return topology_; }
     [[nodiscard]] Hosts hosts() const { return hosts_; }
-    [[nodiscard]] const Residency &residency(BufferId buffer) const { return buffers_[buffer].residency; }
+    [[nodiscard]] const Residency &residency(BufferId buffer) const { return *buffers_[buffer].residency; }
     /// What is kept of a buffer in this process.
     [[nodiscard]] std::size_t bytes(BufferId buffer) const;
 
 private:
     struct Buffer {
-        Residency residency;
-        std::vector<Hazards> hazards;  // by local number of the device; empty until one is used
-        std::optional<Home> home{};    // the only holder in `residency`, which then stays as it is
+        std::shared_ptr<Residency> residency;              // others that have it think that it stays as it is
+        std::vector<Hazards> hazards;                      // by local number of the device; empty until one is used
+        std::vector<std::shared_ptr<Residency>> states{};  // in which begin_parts() left it, the oldest first
+        std::optional<Home> home{};                        // the only holder in `residency`, which then stays as it is
         // Of what may be attached by itself. A command that some processes leave out changes none of these.
         bool attachable = false;
         Device user = 0;           // whose commands used it last,
@@ -189,7 +242,15 @@ private:
     void note_use(BufferId buffer, Device device);
     void wait_for(Event &event, Process waiting);
     bool note_told(Event &event, Process waiting) const;
+    Residency &changed(BufferId buffer);
+    void read(BufferId buffer, Device device, std::size_t begin, std::size_t end);
+    void write(BufferId buffer, Device device, std::size_t begin, std::size_t end);
+    const std::shared_ptr<Residency> &known_state(BufferId buffer);
     void move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers);
+    void move(BufferId buffer, std::span<const Piece> pieces, Device source, Device target,
+              std::vector<Transfer> &transfers);
+    KnownParts::Decided decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers);
+    void find_conflicts(const Command &command);
     void write_back(const Command &command);
     Hazards &hazards(BufferId buffer, Device device);
     Relay relay(Process root);

@@ -42,6 +42,7 @@ public:
     [[nodiscard]] Schedule &schedule() { return schedule_; }
     [[nodiscard]] Executor &executor() { return executor_; }
     [[nodiscard]] CallLog &calls() { return calls_; }
+    /// That the program sees.
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
 

@@ -1,0 +1,167 @@
+// libcldist-analysis: from an OpenCL program's source to what its kernels access.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IRReader/IRReader.h>
+#include <llvm/Support/SourceMgr.h>
+
+#include "analysis/analysis.hpp"
+#include "base/child_process.hpp"
+
+namespace cldist::analysis {
+
+std::vector<std::string> options_of(const std::string &text) {
+    std::vector<std::string> options;
+    std::string option;
+    char quote = 0;
+    bool begun = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quote != 0 && c == quote) {
+            quote = 0;
+        } else if (quote == 0 && (c == '"' || c == '\'')) {
+            quote = c;
+            begun = true;
+        } else if (c == '\\' && i + 1 < text.size() && quote != '\'') {
+            option += text[++i];
+            begun = true;
+        } else if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+            if (begun) options.push_back(std::move(option));
+            option.clear();
+            begun = false;
+        } else {
+            option += c;
+            begun = true;
+        }
+    }
+    if (begun) options.push_back(std::move(option));
+    return options;
+}
+
+namespace {
+
+constexpr auto compile_limit = std::chrono::seconds(60);
+
+/// A folder that goes with this.
+class Folder {
+public:
+    Folder() {
+        std::string name = (std::filesystem::temp_directory_path() / "cldist-analysis-XXXXXX").string();
+        if (mkdtemp(name.data()) == nullptr)
+            throw std::runtime_error("can't make a folder " + name + ": " + std::strerror(errno));
+        path_ = name;
+    }
+    Folder(const Folder &) = delete;
+    Folder &operator=(const Folder &) = delete;
+    ~Folder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    [[nodiscard]] std::string file(const char *name) const { return (path_ / name).string(); }
+
+private:
+    std::filesystem::path path_;
+};
+
+std::string contents(const std::string &name) {
+    std::ifstream file(name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Leaves the program's LLVM IR in `output`.
+void compile(const std::string &source, const std::string &options, const Folder &folder, const std::string &output) {
+    const std::string input = folder.file("program.cl");
+    const std::string messages = folder.file("messages");
+    std::ofstream(input, std::ios::binary) << source;
+    // IR of the version that is read here, if that clang is there.
+    const std::string script =
+        "clang=$(command -v clang-" + std::to_string(LLVM_VERSION_MAJOR) +
+        " || command -v clang) || exit 127; messages=$1; shift; exec \"$clang\" \"$@\" 2>\"$messages\"";
+    std::vector<std::string> command{"/bin/sh",
+                                     "-c",
+                                     script,
+                                     "sh",
+                                     messages,
+                                     "-x",
+                                     "cl",
+                                     "-target",
+                                     "spir64",
+                                     "-O1",
+                                     "-Xclang",
+                                     "-disable-llvm-passes",
+                                     "-emit-llvm",
+                                     "-c",
+                                     "-gline-tables-only",
+                                     "-fno-discard-value-names",
+                                     "-Xclang",
+                                     "-finclude-default-header"};
+    bool version = false;
+    for (std::string &option : options_of(options)) {
+        if (option == "-cl-opt-disable" || option == "-O0" || option == "-g") continue;
+        version = version || option.rfind("-cl-std=", 0) == 0;
+        command.push_back(std::move(option));
+    }
+    if (!version) command.emplace_back("-cl-std=CL1.2");
+    for (const char *last : {"-o", output.c_str(), input.c_str()}) command.emplace_back(last);
+    const ChildEnd end = run_child(std::move(command), compile_limit);
+    if (end.well()) return;
+    if (end.status == 127) throw std::runtime_error("there is no clang in PATH (Debian's package clang)");
+    if (end.timed_out) throw std::runtime_error("clang did not end in a minute");
+    // The first of its messages; what follows mostly comes of that.
+    std::istringstream said(contents(messages));
+    for (std::string line; std::getline(said, line);) {
+        if (line.find("error: ") == std::string::npos) continue;
+        const auto at = line.rfind("program.cl:");
+        throw std::runtime_error("clang does not compile the program: " +
+                                 (at == std::string::npos ? line : line.substr(at)));
+    }
+    throw std::runtime_error("clang does not compile the program: it ended with status " + std::to_string(end.status));
+}
+
+std::string analysed(const std::string &source, const std::string &options) {
+    const Folder folder;
+    const std::string file = folder.file("program.bc");
+    compile(source, options, folder, file);
+    llvm::LLVMContext context;
+    llvm::SMDiagnostic error;
+    const std::unique_ptr<llvm::Module> module = llvm::parseIRFile(file, error, context);
+    if (module == nullptr) {
+        throw std::runtime_error("LLVM " + std::to_string(LLVM_VERSION_MAJOR) +
+                                 " does not read what clang made: " + error.getMessage().str());
+    }
+    return text_of(derive(*module));
+}
+
+}  // namespace
+
+}  // namespace cldist::analysis
+
+/// Derives what the kernels of a program access, given the options of clBuildProgram. Returns 0, and in `text` the descriptions
+/// (parse_descriptions() takes them); or another number, and in `text` why there are none. The caller frees `text`. Thread-safe.
+extern "C" __attribute__((visibility("default"))) int cldist_analyse(const char *source, const char *options,
+                                                                     char **text) {
+    int failed = 0;
+    std::string answer;
+    try {
+        answer = cldist::analysis::analysed(source, options == nullptr ? "" : options);
+    } catch (const std::exception &error) {
+        answer = error.what();
+        failed = 1;
+    }
+    *text = strdup(answer.c_str());
+    return failed;
+}

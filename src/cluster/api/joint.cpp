@@ -1,0 +1,93 @@
+#include "cluster/api/joint.hpp"
+
+#include <algorithm>
+
+#include "cluster/api/enqueueing.hpp"
+
+namespace cldist::cluster {
+
+// What other lanes have to do with an event is their processes' affair, and the data's.
+std::vector<EventObject *> Joint::waits_on(const QueueObject &lane) const {
+    std::vector<EventObject *> waits;
+    for (EventObject *const event : wait_list_) {
+        if (!event->is_joint) waits.push_back(event);
+        for (const auto &[of, part] : event->parts)
+            if (of->device.get() == lane.device.get()) waits.push_back(part.get());
+    }
+    return waits;
+}
+
+void Joint::add(QueueObject &lane, const Ref<EventObject> &part) {
+    used_.push_back(&lane);
+    if (part && part->known_here()) parts_.emplace_back(&lane, part);
+}
+
+Ref<EventObject> Joint::end(bool told_all) {
+    const bool in_order = queue_.in_order();
+    queue_.used.store(true, std::memory_order_relaxed);
+    for (QueueObject *const lane : queue_.own_lanes) {
+        if (std::find(used_.begin(), used_.end(), lane) != used_.end()) continue;
+        const bool waits = !waits_on(*lane).empty();
+        if (in_order ? event_wanted_ || waits : event_wanted_ && waits)
+            run({.queue = *lane, .type = CL_COMMAND_MARKER, .accesses = {}, .wait_list = {}, .is_part = true},
+                [lane](Enqueued &, const Waits &w) {
+                    return clEnqueueMarkerWithWaitList(lane->native.get(), w.count, w.events, w.event);
+                });
+    }
+    if (!event_wanted_) return {};
+    auto *const event = new EventObject(*queue_.context, &queue_, type_);
+    Ref<EventObject> held(event);
+    event->release();  // the program has it once it is given to it
+    event->is_joint = true;
+    event->scheduled.process = queue_.lanes.front()->device->process;
+    event->scheduled.told_all = told_all && wait_list_.empty();
+    const auto join = [](const Promise &a, const Promise &b) {
+        return Promise{both(a.landed, b.landed), both(a.incoming, b.incoming)};
+    };
+    for (const auto &[lane, part] : parts_) event->promise = join(event->promise, part->promise);
+    for (const auto &[lane, part] : parts_) part->promise = event->promise;
+    event->parts = std::move(parts_);
+    return held;
+}
+
+std::vector<HeldPiece> pieces_of(const QueueObject &queue, MemObject &root, std::size_t begin, std::size_t end) {
+    std::vector<HeldPiece> pieces;
+    if (executor().decides_nothing(*queue.context)) {
+        pieces.push_back({begin, end, true, {}});
+        return pieces;
+    }
+    Schedule &schedule = executor().schedule();
+    const std::uint32_t devices = schedule.topology().devices();
+    schedule.residency(root.id).holders().visit(
+        begin, end, [&](std::size_t first, std::size_t last, const Holders &holders) {
+            pieces.push_back({first, last, holders.count() == devices, holders});
+        });
+    return pieces;
+}
+
+QueueObject &lane_of(const QueueObject &queue, const Holders &holders) {
+    const Topology &topology = executor().schedule().topology();
+    if (holders.count() > 0)
+        for (const auto &lane : queue.lanes)
+            if (holders.contains(topology.place_of(lane->device->memory))) return *lane;
+    return *queue.lanes.front();
+}
+
+QueueObject &lane_for(QueueObject &queue, MemObject &memory, std::size_t begin, std::size_t end) {
+    if (!queue.is_aggregate()) return queue;
+    std::map<QueueObject *, std::size_t> bytes;
+    for (const HeldPiece &piece :
+         pieces_of(queue, memory.root(), memory.origin + begin, std::min(memory.origin + end, memory.root().size)))
+        bytes[&lane_of(queue, piece.holders)] += piece.end - piece.begin;
+    QueueObject *most = queue.lanes.front().get();
+    std::size_t best = 0;
+    for (const auto &lane : queue.lanes) {
+        const auto at = bytes.find(lane.get());
+        if (at == bytes.end() || at->second <= best) continue;
+        best = at->second;
+        most = lane.get();
+    }
+    return *most;
+}
+
+}  // namespace cldist::cluster

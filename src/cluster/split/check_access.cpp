@@ -1,0 +1,263 @@
+#include "cluster/split/check_access.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "base/log.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+using splitting::Interval;
+using splitting::Intervals;
+
+using Bytes = std::vector<std::byte>;
+
+// Small numbers either way, as integers of one byte and as floating-point numbers: 0, and 63 or 0.747.
+constexpr std::byte poison_a{0};
+constexpr std::byte poison_b{0x3f};
+// What is said to be written and not to be read has others: where these stay, nothing was written.
+constexpr std::byte before_a{0x55};
+constexpr std::byte before_b{0xaa};
+
+Intervals without(const Intervals &all, const Intervals &some) {
+    Intervals rest = all;
+    rest.subtract(some);
+    return rest;
+}
+
+/// A part on copies of its arguments.
+class Trial {
+public:
+    Trial(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
+          const SplitLaunch::PartOfLaunch &part)
+        : lane_(lane), kernel_(kernel), split_(split), part_(part), space_(*lane.space) {
+        cl_int code = CL_SUCCESS;
+        queue_ = Queue::adopt(clCreateCommandQueue(space_.context.get(), lane.device->native, 0, &code));
+        check(code, "clCreateCommandQueue");
+        native_ = Kernel::adopt(clCreateKernel(kernel.program->native(space_), kernel.info->name.c_str(), &code));
+        check(code, "clCreateKernel");
+        for (cl_uint i = 0; i < kernel.arguments.size(); ++i) set(i);
+        if (kernel.info->gets_launch) {
+            const WholeLaunch whole = split.whole(part.range);
+            check(clSetKernelArg(native_.get(), kernel.info->count, sizeof whole, &whole), "clSetKernelArg");
+        }
+    }
+
+    void examine() {
+        inputs_a_.resize(copies_.size());
+        for (std::size_t i = 0; i < copies_.size(); ++i) inputs_a_[i] = input(i, poison_a, before_a);
+        const auto out_a = run(inputs_a_);
+        std::vector<Bytes> inputs_b;
+        for (std::size_t i = 0; i < copies_.size(); ++i) inputs_b.push_back(input(i, poison_b, before_b));
+        const auto out_b = run(inputs_b);
+        for (std::size_t i = 0; i < copies_.size(); ++i) {
+            check_written(i, inputs_a_[i], out_a[i], inputs_b[i], out_b[i]);
+            check_left_alone(i, inputs_a_[i], out_a[i], inputs_b[i], out_b[i]);
+        }
+        if (depends(out_a, out_b, inputs_a_, inputs_b)) find_read(out_a);
+    }
+
+private:
+    struct Copy {
+        cl_uint argument;
+        Bytes contents;
+        Mem memory;
+    };
+
+    void set(cl_uint index) {
+        const KernelObject::Argument &argument = kernel_.arguments[index];
+        MemObject *const memory = argument.memory.get();
+        cl_int code = CL_SUCCESS;
+        if (memory != nullptr && !memory->is_image()) {
+            Copy copy{index, Bytes(memory->size), {}};
+            check(clEnqueueReadBuffer(queue_.get(), memory->root().native(space_), CL_TRUE, memory->origin,
+                                      memory->size, copy.contents.data(), 0, nullptr, nullptr),
+                  "clEnqueueReadBuffer");
+            copy.memory =
+                Mem::adopt(clCreateBuffer(space_.context.get(), CL_MEM_READ_WRITE, memory->size, nullptr, &code));
+            check(code, "clCreateBuffer");
+            const cl_mem native = copy.memory.get();
+            code = clSetKernelArg(native_.get(), index, sizeof native, &native);
+            copies_.push_back(std::move(copy));
+        } else if (argument.is_memory) {
+            const cl_mem native = memory != nullptr ? memory->native(space_) : nullptr;
+            code = clSetKernelArg(native_.get(), index, sizeof native, &native);
+        } else if (SamplerObject *const sampler = argument.sampler.get(); sampler != nullptr) {
+            const cl_sampler native = native_sampler(*sampler, space_);
+            code = clSetKernelArg(native_.get(), index, sizeof native, &native);
+        } else {
+            code = clSetKernelArg(native_.get(), index, argument.size,
+                                  argument.is_local ? nullptr : argument.value.data());
+        }
+        check(code, "clSetKernelArg");
+    }
+
+    [[nodiscard]] const splitting::ArgumentAccess &said(std::size_t copy) const {
+        return part_.arguments[copies_[copy].argument];
+    }
+    [[nodiscard]] Intervals undeclared(std::size_t copy) const {
+        return without(Intervals{{0, copies_[copy].contents.size()}}, said(copy).read);
+    }
+    static void fill(Bytes &bytes, const Intervals &where, std::byte with) {
+        for (const Interval &interval : where)
+            std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(interval.begin),
+                      bytes.begin() + static_cast<std::ptrdiff_t>(interval.end), with);
+    }
+    /// What is there but is not said to be read is `poison`, or `before` if it is said to be written.
+    [[nodiscard]] Bytes input(std::size_t copy, std::byte poison, std::byte before) const {
+        Bytes bytes = copies_[copy].contents;
+        fill(bytes, undeclared(copy), poison);
+        fill(bytes, without(said(copy).written, said(copy).read), before);
+        return bytes;
+    }
+
+    std::vector<Bytes> run(const std::vector<Bytes> &inputs) {
+        for (std::size_t i = 0; i < copies_.size(); ++i)
+            check(clEnqueueWriteBuffer(queue_.get(), copies_[i].memory.get(), CL_TRUE, 0, inputs[i].size(),
+                                       inputs[i].data(), 0, nullptr, nullptr),
+                  "clEnqueueWriteBuffer");
+        std::array<std::size_t, 3> offset{};
+        std::array<std::size_t, 3> size{};
+        for (unsigned i = 0; i < split_.launch.dimensions; ++i) {
+            offset.at(i) = split_.launch.offset.at(i) + part_.range.begin.at(i);
+            size.at(i) = part_.range.end.at(i) - part_.range.begin.at(i);
+        }
+        const std::size_t *const local = split_.passes_local ? split_.launch.local.data() : nullptr;
+        check(clEnqueueNDRangeKernel(queue_.get(), native_.get(), split_.launch.dimensions, offset.data(), size.data(),
+                                     local, 0, nullptr, nullptr),
+              "clEnqueueNDRangeKernel");
+        std::vector<Bytes> outputs;
+        for (const Copy &copy : copies_) {
+            outputs.emplace_back(copy.contents.size());
+            check(clEnqueueReadBuffer(queue_.get(), copy.memory.get(), CL_TRUE, 0, outputs.back().size(),
+                                      outputs.back().data(), 0, nullptr, nullptr),
+                  "clEnqueueReadBuffer");
+        }
+        return outputs;
+    }
+
+    void say(std::size_t copy, Interval bytes, const char *what) const {
+        log_error("kernel {}, argument {}, work-items {}: it {} bytes [{}, {})", kernel_.info->name,
+                  copies_[copy].argument, text_of(part_.range, split_.launch.dimensions), what, bytes.begin, bytes.end);
+    }
+
+    /// The first range in `where` of bytes for which `wrong` holds; an empty one if there is none.
+    template <typename Wrong>
+    static Interval first_of(const Intervals &where, Wrong &&wrong) {
+        for (const Interval &interval : where)
+            for (std::size_t at = interval.begin; at < interval.end; ++at) {
+                if (!wrong(at)) continue;
+                std::size_t end = at;
+                while (end < interval.end && wrong(end)) ++end;
+                return {at, end};
+            }
+        return {};
+    }
+
+    void check_written(std::size_t copy, const Bytes &in_a, const Bytes &out_a, const Bytes &in_b,
+                       const Bytes &out_b) const {
+        const Intervals others = without(Intervals{{0, in_a.size()}}, said(copy).written);
+        const Interval found =
+            first_of(others, [&](std::size_t at) { return out_a[at] != in_a[at] || out_b[at] != in_b[at]; });
+        if (found.end != 0) say(copy, found, "writes, and is not said to write,");
+    }
+
+    void check_left_alone(std::size_t copy, const Bytes &in_a, const Bytes &out_a, const Bytes &in_b,
+                          const Bytes &out_b) const {
+        const Intervals only_written = without(said(copy).written, said(copy).read);
+        const Interval found =
+            first_of(only_written, [&](std::size_t at) { return out_a[at] == in_a[at] && out_b[at] == in_b[at]; });
+        if (found.end != 0) say(copy, found, "leaves alone, and is said to write and not to read,");
+    }
+
+    /// Whether what it writes does.
+    [[nodiscard]] bool depends(const std::vector<Bytes> &out_a, const std::vector<Bytes> &out_b,
+                               const std::vector<Bytes> &in_a, const std::vector<Bytes> &in_b) const {
+        for (std::size_t i = 0; i < copies_.size(); ++i)
+            for (std::size_t at = 0; at < out_a[i].size(); ++at)
+                if (out_a[i][at] != out_b[i][at] && (out_a[i][at] != in_a[i][at] || out_b[i][at] != in_b[i][at]))
+                    return true;
+        return false;
+    }
+
+    /// Of bytes on which it depends: fewer and fewer of them differ.
+    void find_read(const std::vector<Bytes> &out_a) {
+        const auto differs = [&](std::size_t copy, Interval bytes) {
+            Intervals where = undeclared(copy);
+            where.intersect(Intervals{bytes});
+            std::vector<Bytes> inputs = inputs_a_;
+            fill(inputs[copy], where, poison_b);
+            return depends(out_a, run(inputs), inputs_a_, inputs);
+        };
+        for (std::size_t copy = 0; copy < copies_.size(); ++copy) {
+            Interval bytes{0, copies_[copy].contents.size()};
+            if (!differs(copy, bytes)) continue;
+            for (bool smaller = true; smaller && bytes.end - bytes.begin > 1;) {
+                const std::size_t middle = bytes.begin + (bytes.end - bytes.begin) / 2;
+                smaller = false;
+                for (const Interval half : {Interval{bytes.begin, middle}, Interval{middle, bytes.end}}) {
+                    if (!differs(copy, half)) continue;
+                    bytes = half;
+                    smaller = true;
+                    break;
+                }
+            }
+            say(copy, bytes, "reads, and is not said to read,");
+        }
+    }
+
+    const QueueObject &lane_;
+    const KernelObject &kernel_;
+    const SplitLaunch &split_;
+    const SplitLaunch::PartOfLaunch &part_;
+    Space &space_;
+    Queue queue_;
+    Kernel native_;
+    std::vector<Copy> copies_;
+    std::vector<Bytes> inputs_a_;
+};
+
+}  // namespace
+
+void check_contents(const KernelObject &kernel, const SplitLaunch &split, const SplitLaunch::PartOfLaunch &part,
+                    const Schedule &schedule) {
+    for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
+        MemObject *const memory = kernel.arguments[i].memory.get();
+        if (memory == nullptr || part.arguments[i].reads_whole) continue;
+        Interval found;
+        for (const Interval &interval : part.arguments[i].read)
+            schedule.residency(memory->root().id)
+                .holders()
+                .visit(interval.begin + memory->origin, interval.end + memory->origin,
+                       [&](std::size_t begin, std::size_t end, const Holders &holders) {
+                           if (holders.count() != 0 || found.end != 0) return;
+                           found = {begin - memory->origin, end - memory->origin};
+                       });
+        if (found.end != 0)
+            log_error(
+                "kernel {}, argument {}, work-items {}: it is said to read bytes [{}, {}), which nobody has written",
+                kernel.info->name, i, text_of(part.range, split.launch.dimensions), found.begin, found.end);
+    }
+}
+
+void check_part(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
+                const SplitLaunch::PartOfLaunch &part) {
+    std::vector<const MemObject *> roots;
+    for (const KernelObject::Argument &argument : kernel.arguments)
+        if (MemObject *const memory = argument.memory.get(); memory != nullptr) roots.push_back(&memory->root());
+    std::sort(roots.begin(), roots.end());
+    if (std::adjacent_find(roots.begin(), roots.end()) != roots.end()) {
+        log_warning("kernel {}: a launch in which two arguments are one buffer is not checked", kernel.info->name);
+        return;
+    }
+    try {
+        Trial(lane, kernel, split, part).examine();
+    } catch (const Error &error) {
+        log_error("kernel {} can't be checked: {}", kernel.info->name, error.status().message);
+    }
+}
+
+}  // namespace cldist::cluster

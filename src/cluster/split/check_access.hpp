@@ -1,0 +1,19 @@
+#pragma once
+
+#include "cluster/objects/queue.hpp"
+#include "cluster/split/splitting.hpp"
+
+namespace cldist::cluster {
+
+/// CLDIST_CHECK_ACCESS: names what is wrong in what a kernel's parts are said to read and write.
+///
+/// Before the launch: names the bytes that a part is said to read and nobody has written.
+void check_contents(const KernelObject &kernel, const SplitLaunch &split, const SplitLaunch::PartOfLaunch &part,
+                    const Schedule &schedule);
+/// Runs a part on copies of its memory, where what it is said to read is there. Names bytes that it reads and is not said to: what
+/// it writes then depends on them. And those that it writes and is not said to, or leaves alone though they are said to be
+/// written, and not to be read. The memory itself stays as it is. Waits for the device.
+void check_part(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
+                const SplitLaunch::PartOfLaunch &part);
+
+}  // namespace cldist::cluster

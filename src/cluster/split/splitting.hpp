@@ -1,0 +1,78 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/objects/program.hpp"
+#include "cluster/schedule/schedule.hpp"
+#include "cluster/split/adapted_source.hpp"
+#include "splitting/access.hpp"
+#include "splitting/launch.hpp"
+
+namespace cldist::cluster {
+
+/// How launches of one kind are shared out among the members of an aggregate device: the same in all processes.
+struct SplitLaunch {
+    struct PartOfLaunch {
+        std::size_t lane;  ///< the member's place
+        splitting::SubRange range;
+        std::vector<Access> accesses;  ///< by buffer and byte
+        /// For each argument what it was said to use; kept only for CLDIST_CHECK_ACCESS.
+        std::vector<splitting::ArgumentAccess> arguments;
+    };
+
+    splitting::Launch launch;
+    bool passes_local = true;         ///< natively, too: the kernel may ask for it
+    std::vector<PartOfLaunch> parts;  ///< none: it runs whole, on the first member
+    std::vector<CommandPart> all;     ///< the same for the schedule
+    std::vector<BufferId> buffers;    ///< that they use
+    KnownParts known;
+    bool checked = false;
+
+    [[nodiscard]] WholeLaunch whole(const splitting::SubRange &range) const;
+};
+
+/// How one kernel is split. Under the lock.
+class Splitting {
+public:
+    /// `why_not`: why launches run whole whatever the model says; or empty. Without a model they do, too.
+    Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model, std::string why_not,
+              bool asks_for_groups, bool speaks);
+
+    /// How a launch with the kernel's arguments, all of which are set, is split. Valid until the next call.
+    SplitLaunch &split(const KernelObject &kernel, const splitting::Launch &launch);
+
+    /// What launches without a local size get: a divisor of the global size, with at most `most` work-items; or any, if
+    /// the kernel can't ask for it.
+    [[nodiscard]] splitting::Launch with_local(splitting::Launch launch, std::size_t most) const;
+    [[nodiscard]] bool asks_for_groups() const { return asks_for_groups_; }
+    [[nodiscard]] const std::string &kernel() const { return kernel_; }
+    /// The same kernel, with other functions.
+    [[nodiscard]] std::shared_ptr<Splitting> with_model(std::shared_ptr<const splitting::AccessModel> model) const;
+
+private:
+    using Key = std::vector<std::uint64_t>;
+
+    void say_whole(const std::string &why);
+    std::string plan(const KernelObject &kernel, SplitLaunch &split) const;
+    void explain(const KernelObject &kernel, const SplitLaunch &split) const;
+
+    const std::string kernel_;
+    const std::shared_ptr<const splitting::AccessModel> model_;
+    const std::string why_not_;
+    const bool asks_for_groups_;
+    const bool speaks_;  ///< rank 0 does
+    std::vector<std::string> said_;
+    std::map<Key, std::unique_ptr<SplitLaunch>> launches_;
+    Key key_;
+};
+
+/// For people: "[0, 64) x [0, 8)".
+std::string text_of(const splitting::SubRange &range, unsigned dimensions);
+
+/// The meta-functions of a kernel: symbols of the program, or of the libraries that CLDIST_META names. Null: it has none.
+std::shared_ptr<const splitting::AccessModel> find_functions(const std::string &kernel);
+
+}  // namespace cldist::cluster

@@ -1,0 +1,236 @@
+#include "splitting/intervals.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+namespace cldist::splitting {
+
+namespace {
+
+/// Sorted by their begins; merges what touches, and leaves out what is empty.
+void merge(std::vector<Interval> &ranges) {
+    std::size_t kept = 0;
+    for (const Interval &range : ranges) {
+        if (range.begin >= range.end) continue;
+        if (kept > 0 && range.begin <= ranges[kept - 1].end) {
+            ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+        } else {
+            ranges[kept++] = range;
+        }
+    }
+    ranges.resize(kept);
+}
+
+bool begins_before(const Interval &a, const Interval &b) { return a.begin < b.begin; }
+
+}  // namespace
+
+Intervals::Intervals(std::vector<Interval> ranges) : ranges_(std::move(ranges)) {
+    if (!std::is_sorted(ranges_.begin(), ranges_.end(), begins_before)) {
+        std::sort(ranges_.begin(), ranges_.end(), begins_before);
+    }
+    merge(ranges_);
+}
+
+Intervals::Intervals(const Box &box) {
+    const Box least = normalised(box);
+    if (least.length == 0) return;
+    std::vector<Interval> ranges{{least.begin, least.begin + least.length}};
+    for (const auto &[stride, count] : least.steps) {
+        const std::size_t before = ranges.size();
+        ranges.reserve(before * count);
+        for (std::size_t i = 1; i < count; ++i) {
+            for (std::size_t k = 0; k < before; ++k) {
+                ranges.push_back({ranges[k].begin + i * stride, ranges[k].end + i * stride});
+            }
+        }
+    }
+    *this = Intervals(std::move(ranges));
+}
+
+std::size_t Intervals::bytes() const {
+    std::size_t sum = 0;
+    for (const Interval &range : ranges_) sum += range.end - range.begin;
+    return sum;
+}
+
+bool Intervals::contains(std::size_t begin, std::size_t end) const {
+    if (begin >= end) return true;
+    const auto next = std::upper_bound(ranges_.begin(), ranges_.end(), Interval{begin, end}, begins_before);
+    return next != ranges_.begin() && std::prev(next)->end >= end;
+}
+
+bool Intervals::contains(const Intervals &other) const {
+    auto at = ranges_.begin();
+    for (const Interval &range : other.ranges_) {
+        while (at != ranges_.end() && at->end < range.end) ++at;
+        if (at == ranges_.end() || at->begin > range.begin) return false;
+    }
+    return true;
+}
+
+bool Intervals::overlaps(const Intervals &other) const {
+    auto a = ranges_.begin();
+    auto b = other.ranges_.begin();
+    while (a != ranges_.end() && b != other.ranges_.end()) {
+        if (a->begin < b->end && b->begin < a->end) return true;
+        if (a->end < b->end) {
+            ++a;
+        } else {
+            ++b;
+        }
+    }
+    return false;
+}
+
+void Intervals::unite(std::size_t begin, std::size_t end) {
+    if (begin >= end) return;
+    if (ranges_.empty() || begin > ranges_.back().end) {
+        ranges_.push_back({begin, end});
+        return;
+    }
+    // Those that touch it become one.
+    const auto first = std::lower_bound(ranges_.begin(), ranges_.end(), begin,
+                                        [](const Interval &range, std::size_t byte) { return range.end < byte; });
+    auto last = first;
+    for (; last != ranges_.end() && last->begin <= end; ++last) {
+        begin = std::min(begin, last->begin);
+        end = std::max(end, last->end);
+    }
+    if (first == last) {
+        ranges_.insert(first, {begin, end});
+    } else {
+        *first = {begin, end};
+        ranges_.erase(std::next(first), last);
+    }
+}
+
+void Intervals::unite(const Intervals &other) {
+    if (other.empty()) return;
+    if (empty() || ranges_.back().end < other.ranges_.front().begin) {
+        ranges_.insert(ranges_.end(), other.ranges_.begin(), other.ranges_.end());
+        return;
+    }
+    std::vector<Interval> all;
+    all.reserve(ranges_.size() + other.ranges_.size());
+    std::merge(ranges_.begin(), ranges_.end(), other.ranges_.begin(), other.ranges_.end(), std::back_inserter(all),
+               begins_before);
+    merge(all);
+    ranges_ = std::move(all);
+}
+
+void Intervals::intersect(const Intervals &other) {
+    std::vector<Interval> both;
+    auto a = ranges_.begin();
+    auto b = other.ranges_.begin();
+    while (a != ranges_.end() && b != other.ranges_.end()) {
+        const Interval common{std::max(a->begin, b->begin), std::min(a->end, b->end)};
+        if (common.begin < common.end) both.push_back(common);
+        if (a->end < b->end) {
+            ++a;
+        } else {
+            ++b;
+        }
+    }
+    ranges_ = std::move(both);
+}
+
+void Intervals::subtract(const Intervals &other) {
+    std::vector<Interval> rest;
+    auto b = other.ranges_.begin();
+    for (Interval range : ranges_) {
+        while (b != other.ranges_.end() && b->end <= range.begin) ++b;
+        for (auto cut = b; cut != other.ranges_.end() && cut->begin < range.end; ++cut) {
+            if (range.begin < cut->begin) rest.push_back({range.begin, cut->begin});
+            range.begin = cut->end;
+        }
+        if (range.begin < range.end) rest.push_back(range);
+    }
+    ranges_ = std::move(rest);
+}
+
+void Intervals::coarsen(std::size_t most) {
+    if (ranges_.size() <= most) return;
+    // The widest gaps stay.
+    std::vector<std::size_t> gaps(ranges_.size() - 1);
+    for (std::size_t i = 0; i + 1 < ranges_.size(); ++i) gaps[i] = i;
+    const auto width = [&](std::size_t i) { return ranges_[i + 1].begin - ranges_[i].end; };
+    std::nth_element(gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(most - 1), gaps.end(),
+                     [&](std::size_t a, std::size_t b) { return width(a) != width(b) ? width(a) > width(b) : a < b; });
+    gaps.resize(most - 1);
+    std::sort(gaps.begin(), gaps.end());
+    std::vector<Interval> fewer;
+    std::size_t begin = ranges_.front().begin;
+    for (const std::size_t gap : gaps) {
+        fewer.push_back({begin, ranges_[gap].end});
+        begin = ranges_[gap + 1].begin;
+    }
+    fewer.push_back({begin, ranges_.back().end});
+    ranges_ = std::move(fewer);
+}
+
+Box normalised(const Box &box) {
+    Box least{box.begin, box.length, {}};
+    auto steps = box.steps;
+    std::sort(steps.begin(), steps.end());
+    for (const auto &[stride, count] : steps) {
+        if (count == 0) least.length = 0;
+        if (count <= 1 || stride == 0 || least.length == 0) continue;
+        if (least.steps.empty() && stride <= least.length) {
+            least.length += stride * (count - 1);  // one range
+        } else if (!least.steps.empty() && stride % least.steps.back().first == 0 &&
+                   stride / least.steps.back().first <= least.steps.back().second) {
+            least.steps.back().second += stride / least.steps.back().first * (count - 1);
+        } else {
+            least.steps.emplace_back(stride, count);
+        }
+    }
+    if (least.length == 0) least.steps.clear();
+    return least;
+}
+
+std::size_t ranges_of(const Box &box) {
+    const Box least = normalised(box);
+    std::size_t ranges = least.length == 0 ? 0 : 1;
+    for (const auto &step : least.steps) {
+        if (ranges > SIZE_MAX / step.second) return SIZE_MAX;
+        ranges *= step.second;
+    }
+    return ranges;
+}
+
+std::vector<Box> boxes(const Intervals &intervals) {
+    std::vector<Box> found;
+    for (const Interval &range : intervals) found.push_back({range.begin, range.end - range.begin, {}});
+    // Each round makes one step of boxes that are alike and at equal distances.
+    for (bool changed = true; changed;) {
+        changed = false;
+        std::vector<Box> rounded;
+        for (std::size_t i = 0; i < found.size();) {
+            std::size_t last = i;
+            const auto alike = [&](std::size_t k) {
+                return found[k].length == found[i].length && found[k].steps == found[i].steps;
+            };
+            if (i + 1 < found.size() && alike(i + 1)) {
+                const std::size_t stride = found[i + 1].begin - found[i].begin;
+                while (last + 1 < found.size() && alike(last + 1) &&
+                       found[last + 1].begin - found[last].begin == stride)
+                    ++last;
+                if (last > i) {
+                    Box box = found[i];
+                    box.steps.emplace_back(stride, last - i + 1);
+                    rounded.push_back(std::move(box));
+                    changed = true;
+                    i = last + 1;
+                    continue;
+                }
+            }
+            rounded.push_back(found[i++]);
+        }
+        found = std::move(rounded);
+    }
+    return found;
+}
+
+}  // namespace cldist::splitting

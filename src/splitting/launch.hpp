@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+
+namespace cldist::splitting {
+
+/// What clEnqueueNDRangeKernel is given, in work-items. Dimensions that are not used have offset 0, global size 1 and
+/// local size 1. The local size is never 0: the caller has resolved it. The global size need not be its multiple: the last
+/// group of a dimension may be smaller.
+struct Launch {
+    unsigned dimensions = 1;  ///< 1 to 3
+    std::array<std::size_t, 3> offset{0, 0, 0};
+    std::array<std::size_t, 3> global{1, 1, 1};
+    std::array<std::size_t, 3> local{1, 1, 1};
+
+    [[nodiscard]] std::size_t groups(unsigned dimension) const {
+        assert(local[dimension] != 0);
+        return global[dimension] / local[dimension] + (global[dimension] % local[dimension] != 0 ? 1 : 0);
+    }
+    bool operator==(const Launch &) const = default;
+};
+
+/// The work-items [begin, end) of a launch, counted from 0 whatever the launch's offset is. Each begin is that of a
+/// work-group, each end that of a work-group or of the launch.
+struct SubRange {
+    std::array<std::size_t, 3> begin{0, 0, 0};
+    std::array<std::size_t, 3> end{0, 0, 0};
+
+    [[nodiscard]] bool empty() const { return begin[0] >= end[0] || begin[1] >= end[1] || begin[2] >= end[2]; }
+    bool operator==(const SubRange &) const = default;
+};
+
+/// All of a launch's work-items.
+inline SubRange whole(const Launch &launch) { return {{0, 0, 0}, launch.global}; }
+
+}  // namespace cldist::splitting

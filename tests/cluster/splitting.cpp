@@ -1,0 +1,595 @@
+// Kernels on all devices of the context, or on one that stands for those of all processes (CLDIST_VIEW=aggregate): what they
+// compute is the same. Their meta-functions are the program's own.
+#include <CL/cl_ext_split.h>
+
+#include <array>
+#include <functional>
+#include <numeric>
+
+#include "fixture.hpp"
+
+using namespace cluster_test;
+
+namespace {
+
+using ints = std::vector<cl_int>;
+using sizes = std::array<std::size_t, 3>;
+
+const char *const source = R"(
+// One word for each function, for each work-item.
+#define WORD(at, value) out[index * 16 + (at)] = (ulong)(value)
+
+ulong twice_group(uint d) { return 2 * get_group_id(d); }
+ulong groups(void);
+ulong groups(void) { return get_num_groups(0) * get_num_groups(1) * get_num_groups(2); }
+#define MY_GROUPS groups()
+ulong both(uint d, ulong more) { return twice_group(d) + more; }
+
+kernel void all_functions(global ulong *out) {
+    const size_t index = (get_global_id(2) - get_global_offset(2)) * get_global_size(1) * get_global_size(0) +
+                         (get_global_id(1) - get_global_offset(1)) * get_global_size(0) +
+                         (get_global_id(0) - get_global_offset(0));
+    for (uint d = 0; d < 3; ++d) WORD(d, get_global_id(d) * 1000003 + get_group_id(d));
+    for (uint d = 0; d < 3; ++d) WORD(3 + d, get_global_size(d) * 1000003 + get_num_groups(d));
+    for (uint d = 0; d < 3; ++d) WORD(6 + d, get_global_offset(d) * 1000003 + get_local_size(d));
+    WORD(9, get_local_id(0) + 100 * get_local_id(1) + 10000 * get_local_id(2));
+    WORD(10, both(0, twice_group(1)));
+    WORD(11, MY_GROUPS);
+    WORD(12, get_work_dim());
+}
+
+kernel void add_one(global int *data) { data[get_global_id(0)] += 1; }
+
+// Called by another kernel, too.
+kernel void square(global int *to, const global int *from, int count) {
+    const size_t i = get_global_id(0);
+    if (i < count) to[i] = from[i] * from[i] + (int)get_group_id(0);
+}
+kernel void square_plus(global int *to, const global int *from, int count, int more) {
+    square(to, from, count);
+    if (get_global_id(0) < count) to[get_global_id(0)] += more;
+}
+
+kernel void stencil_1d(global int *to, const global int *from, int count) {
+    const int i = get_global_id(0);
+    if (i >= count) return;
+    to[i] = 2 * from[i] + (i > 0 ? from[i - 1] : 7) + (i + 1 < count ? 3 * from[i + 1] : 11);
+}
+
+kernel void stencil_2d(global int *to, const global int *from, int width, int height) {
+    const int x = get_global_id(0), y = get_global_id(1);
+    if (x >= width || y >= height) return;
+    int sum = 5 * from[y * width + x];
+    if (x > 0) sum += from[y * width + x - 1];
+    if (x + 1 < width) sum += 2 * from[y * width + x + 1];
+    if (y > 0) sum += 3 * from[(y - 1) * width + x];
+    if (y + 1 < height) sum += 4 * from[(y + 1) * width + x];
+    to[y * width + x] = sum;
+}
+
+kernel __attribute__((reqd_work_group_size(4, 2, 1))) void fill_3d(global int *to, int width, int height) {
+    const int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
+    to[(z * height + y) * width + x] = x + 100 * y + 10000 * z + (int)get_group_id(2) * 1000000;
+}
+
+// Each group adds up its part in local memory.
+kernel void sums(global int *to, const global int *from, local int *scratch) {
+    const int i = get_local_id(0);
+    scratch[i] = from[get_global_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int n = get_local_size(0) / 2; n > 0; n /= 2) {
+        if (i < n) scratch[i] += scratch[i + n];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (i == 0) to[get_group_id(0)] = scratch[0];
+}
+
+// Columns of a matrix: what a part writes are pieces of rows, with gaps.
+kernel void columns(global int *to, const global int *from, int width, int height) {
+    const int x = get_global_id(0);
+    for (int y = 0; y < height; ++y) to[y * width + x] = from[y * width + x] + from[y * width + (x + 1) % width];
+}
+
+kernel void unknown(global int *data) { data[get_global_id(0)] = (int)get_global_id(0) + (int)get_group_id(0); }
+
+kernel void counts(global int *count) { atomic_inc(count); }
+)";
+
+template <typename... Arguments>
+void set_args(cl_kernel kernel, const Arguments &...arguments) {
+    cl_uint index = 0;
+    for (const cl_int code : {clSetKernelArg(kernel, index++, sizeof arguments, &arguments)...}) CL_OK(code);
+}
+
+struct fixture : setup {
+    explicit fixture(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE)
+        : setup(properties), program(setup::program(source)) {}
+
+    kernel_handle kernel(const char *name) const { return setup::kernel(program, name); }
+    buffer_handle filled(const ints &data) const {
+        return buffer(data.size() * sizeof(cl_int), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                      const_cast<cl_int *>(data.data()));
+    }
+    void launch(cl_kernel kernel, std::initializer_list<std::size_t> global,
+                std::initializer_list<std::size_t> local = {}, std::initializer_list<std::size_t> offset = {}) const {
+        CL_OK(clEnqueueNDRangeKernel(queues[0], kernel, static_cast<cl_uint>(global.size()),
+                                     offset.size() != 0 ? offset.begin() : nullptr, global.begin(),
+                                     local.size() != 0 ? local.begin() : nullptr, 0, nullptr, nullptr));
+    }
+    ints read(cl_mem buffer, std::size_t count, std::size_t from = 0) const {
+        ints data(count);
+        CL_OK(clEnqueueReadBuffer(queues[0], buffer, CL_TRUE, from * sizeof(cl_int), count * sizeof(cl_int),
+                                  data.data(), 0, nullptr, nullptr));
+        return data;
+    }
+
+    program_handle program;
+};
+
+void check_same(const ints &found, const ints &wanted) {
+    REQUIRE(found.size() == wanted.size());
+    const auto [at, other] = std::mismatch(found.begin(), found.end(), wanted.begin());
+    if (at != found.end()) FAIL_CHECK("element " << at - found.begin() << " is " << *at << ", not " << *other);
+}
+
+ints numbers(std::size_t count, cl_int first = 1) {
+    ints data(count);
+    for (std::size_t i = 0; i < count; ++i) data[i] = first + static_cast<cl_int>(i * 7919 % 1009);
+    return data;
+}
+
+ints stencil_1d(const ints &from) {
+    ints to(from.size());
+    for (std::size_t i = 0; i < from.size(); ++i)
+        to[i] = 2 * from[i] + (i > 0 ? from[i - 1] : 7) + (i + 1 < from.size() ? 3 * from[i + 1] : 11);
+    return to;
+}
+
+ints stencil_2d(const ints &from, std::size_t width, std::size_t height) {
+    ints to(from.size());
+    for (std::size_t y = 0; y < height; ++y)
+        for (std::size_t x = 0; x < width; ++x) {
+            const std::size_t at = y * width + x;
+            cl_int sum = 5 * from[at];
+            if (x > 0) sum += from[at - 1];
+            if (x + 1 < width) sum += 2 * from[at + 1];
+            if (y > 0) sum += 3 * from[at - width];
+            if (y + 1 < height) sum += 4 * from[at + width];
+            to[at] = sum;
+        }
+    return to;
+}
+
+template <typename T>
+T value(const void **params, unsigned i) {
+    return *static_cast<const T *>(params[i]);
+}
+
+/// The elements [begin, end) of an array.
+int elements(std::size_t begin, std::size_t end, std::size_t element, std::size_t start, std::size_t *next_start) {
+    const std::size_t total = SIZE_MAX / element / 2;
+    const auto first = static_cast<std::ptrdiff_t>(begin);
+    const std::size_t count = end > begin ? end - begin : 0;
+    return require_region(1, &total, &first, &count, element, start, next_start);
+}
+
+int nothing(std::size_t *next_start) {
+    *next_start = SIZE_MAX;
+    return 0;
+}
+
+}  // namespace
+
+// ---- Meta-functions ----------------------------------------------------------------------------------------------------
+
+#define META(name)                                                                                     \
+    extern "C" int name(const void **params [[maybe_unused]], const size_t *global [[maybe_unused]],   \
+                        const size_t *subrange [[maybe_unused]], const size_t *local [[maybe_unused]], \
+                        const size_t *first [[maybe_unused]], unsigned int param [[maybe_unused]],     \
+                        size_t start [[maybe_unused]], size_t *next_start)
+
+static int words(const size_t *global, const size_t *first, const size_t *subrange, size_t start, size_t *next_start) {
+    const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(first[0]), static_cast<std::ptrdiff_t>(first[1]),
+                                    static_cast<std::ptrdiff_t>(first[2])};
+    return require_region(3, global, begin, subrange, 16 * sizeof(cl_ulong), start, next_start);
+}
+// It leaves some of them alone.
+META(is_buffer_range_read_all_functions) { return words(global, first, subrange, start, next_start); }
+META(is_buffer_range_written_all_functions) { return words(global, first, subrange, start, next_start); }
+
+META(is_buffer_range_read_add_one) { return elements(first[0], first[0] + subrange[0], 4, start, next_start); }
+META(is_buffer_range_written_add_one) { return elements(first[0], first[0] + subrange[0], 4, start, next_start); }
+
+static int square_reads(unsigned param, const size_t *first, const size_t *subrange, std::size_t count,
+                        std::size_t start, size_t *next_start) {
+    return param == 1 ? elements(first[0], std::min(first[0] + subrange[0], count), 4, start, next_start)
+                      : nothing(next_start);
+}
+static int square_writes(unsigned param, const size_t *first, const size_t *subrange, std::size_t count,
+                         std::size_t start, size_t *next_start) {
+    return param == 0 ? elements(first[0], std::min(first[0] + subrange[0], count), 4, start, next_start)
+                      : nothing(next_start);
+}
+META(is_buffer_range_read_square) {
+    return square_reads(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+}
+META(is_buffer_range_written_square) {
+    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+}
+META(is_buffer_range_read_square_plus) {
+    return square_reads(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+}
+META(is_buffer_range_written_square_plus) {
+    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+}
+
+META(is_buffer_range_read_stencil_1d) {
+    if (param != 1) return nothing(next_start);
+    const std::size_t begin = first[0] > 0 ? first[0] - 1 : 0;
+    const auto count = static_cast<std::size_t>(value<cl_int>(params, 2));
+    return elements(begin, std::min(first[0] + subrange[0] + 1, count), 4, start, next_start);
+}
+META(is_buffer_range_written_stencil_1d) {
+    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+}
+
+static int rows(const void **params, const size_t *first, const size_t *subrange, std::ptrdiff_t border, size_t start,
+                size_t *next_start) {
+    const std::size_t total[] = {static_cast<std::size_t>(value<cl_int>(params, 2)),
+                                 static_cast<std::size_t>(value<cl_int>(params, 3))};
+    const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(first[0]) - border,
+                                    static_cast<std::ptrdiff_t>(first[1]) - border};
+    const std::size_t size[] = {subrange[0] + 2 * static_cast<std::size_t>(border),
+                                subrange[1] + 2 * static_cast<std::size_t>(border)};
+    return require_region(2, total, begin, size, 4, start, next_start);
+}
+META(is_buffer_range_read_stencil_2d) {
+    return param == 1 ? rows(params, first, subrange, 1, start, next_start) : nothing(next_start);
+}
+META(is_buffer_range_written_stencil_2d) {
+    return param == 0 ? rows(params, first, subrange, 0, start, next_start) : nothing(next_start);
+}
+
+META(is_buffer_range_read_fill_3d) { return nothing(next_start); }
+META(is_buffer_range_written_fill_3d) {
+    const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(first[0]), static_cast<std::ptrdiff_t>(first[1]),
+                                    static_cast<std::ptrdiff_t>(first[2])};
+    return param == 0 ? require_region(3, global, begin, subrange, 4, start, next_start) : nothing(next_start);
+}
+
+META(is_buffer_range_read_sums) {
+    return param == 1 ? elements(first[0], first[0] + subrange[0], 4, start, next_start) : nothing(next_start);
+}
+META(is_buffer_range_written_sums) {
+    if (param != 0) return nothing(next_start);
+    return elements(first[0] / local[0], (first[0] + subrange[0]) / local[0], 4, start, next_start);
+}
+
+static int column_blocks(const void **params, std::size_t from, std::size_t count, size_t start, size_t *next_start) {
+    const std::size_t total[] = {static_cast<std::size_t>(value<cl_int>(params, 2)),
+                                 static_cast<std::size_t>(value<cl_int>(params, 3))};
+    const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(from), 0};
+    const std::size_t size[] = {count, total[1]};
+    return require_region(2, total, begin, size, 4, start, next_start);
+}
+META(is_buffer_range_read_columns) {
+    if (param != 1) return nothing(next_start);
+    const auto width = static_cast<std::size_t>(value<cl_int>(params, 2));
+    // The last one's right neighbour is the first column.
+    if (first[0] + subrange[0] < width || first[0] == 0)
+        return column_blocks(params, first[0], subrange[0] + 1, start, next_start);
+    size_t next = 0;
+    const int is_first = column_blocks(params, 0, 1, start, next_start);
+    const int is_own = column_blocks(params, first[0], subrange[0], start, &next);
+    *next_start = std::min(*next_start, next);
+    return is_first != 0 || is_own != 0 ? 1 : 0;
+}
+META(is_buffer_range_written_columns) {
+    return param == 0 ? column_blocks(params, first[0], subrange[0], start, next_start) : nothing(next_start);
+}
+
+META(is_buffer_range_read_counts) { return elements(0, 1, 4, start, next_start); }
+META(is_buffer_range_written_counts) { return elements(0, 1, 4, start, next_start); }
+
+// ---- Cases -------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("all work-item functions see the whole launch") {
+    const fixture cl;
+    const kernel_handle kernel = cl.kernel("all_functions");
+    struct shape {
+        unsigned dimensions;
+        sizes global, local, offset;
+    };
+    const shape shapes[] = {{1, {60, 1, 1}, {5, 1, 1}, {0, 0, 0}},   {1, {7, 1, 1}, {7, 1, 1}, {3, 0, 0}},
+                            {2, {6, 20, 1}, {3, 4, 1}, {0, 0, 0}},   {2, {40, 2, 1}, {4, 2, 1}, {1, 5, 0}},
+                            {3, {4, 6, 10}, {2, 3, 2}, {0, 0, 0}},   {3, {8, 6, 2}, {2, 1, 2}, {5, 6, 7}},
+                            {3, {2, 12, 4}, {1, 4, 4}, {9, 0, 100}}, {2, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}}};
+    for (const shape &is : shapes) {
+        CAPTURE(is.dimensions);
+        CAPTURE(is.global[0]);
+        const std::size_t items = is.global[0] * is.global[1] * is.global[2];
+        std::vector<cl_ulong> wanted;
+        sizes groups{};
+        for (std::size_t d = 0; d < 3; ++d) groups[d] = is.global[d] / is.local[d];
+        for (std::size_t z = 0; z < is.global[2]; ++z)
+            for (std::size_t y = 0; y < is.global[1]; ++y)
+                for (std::size_t x = 0; x < is.global[0]; ++x) {
+                    const sizes id{x, y, z};
+                    sizes group{};
+                    for (std::size_t d = 0; d < 3; ++d) group[d] = id[d] / is.local[d];
+                    for (std::size_t d = 0; d < 3; ++d) wanted.push_back((id[d] + is.offset[d]) * 1000003 + group[d]);
+                    for (std::size_t d = 0; d < 3; ++d) wanted.push_back(is.global[d] * 1000003 + groups[d]);
+                    for (std::size_t d = 0; d < 3; ++d) wanted.push_back(is.offset[d] * 1000003 + is.local[d]);
+                    wanted.push_back(x % is.local[0] + 100 * (y % is.local[1]) + 10000 * (z % is.local[2]));
+                    wanted.push_back(2 * group[0] + 2 * group[1]);
+                    wanted.push_back(groups[0] * groups[1] * groups[2]);
+                    wanted.push_back(is.dimensions);
+                    wanted.insert(wanted.end(), {0, 0, 0});
+                }
+        std::vector<cl_ulong> found(items * 16);
+        const buffer_handle out =
+            cl.buffer(found.size() * sizeof(cl_ulong), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, found.data());
+        set_args(kernel, out.get());
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, is.dimensions, is.offset.data(), is.global.data(),
+                                     is.local.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(cl.queues[0], out, CL_TRUE, 0, found.size() * sizeof(cl_ulong), found.data(), 0,
+                                  nullptr, nullptr));
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            if (found[i] == wanted[i] || i % 16 > 12) continue;
+            FAIL_CHECK("word " << i % 16 << " of work-item " << i / 16 << " is " << found[i] << ", not " << wanted[i]);
+            break;
+        }
+    }
+}
+
+TEST_CASE("a buffer is changed in place, again and again, with other commands between") {
+    const fixture cl;
+    const kernel_handle kernel = cl.kernel("add_one");
+    ints wanted = numbers(1001);
+    const buffer_handle data = cl.filled(wanted);
+    const buffer_handle other = cl.buffer(wanted.size() * sizeof(cl_int));
+    set_args(kernel, data.get());
+    for (int i = 0; i < 5; ++i) {
+        cl.launch(kernel, {wanted.size()});
+        for (cl_int &each : wanted) ++each;
+    }
+    check_same(cl.read(data, wanted.size()), wanted);
+    check_same(cl.read(data, 10, 500), ints(wanted.begin() + 500, wanted.begin() + 510));
+    // A copy, a write of a part, a fill of another.
+    CL_OK(clEnqueueCopyBuffer(cl.queues[0], data, other, 40, 80, 2000, 0, nullptr, nullptr));
+    check_same(cl.read(other, 500, 20), ints(wanted.begin() + 10, wanted.begin() + 510));
+    const ints part = numbers(300, 5);
+    CL_OK(clEnqueueWriteBuffer(cl.queues[0], data, CL_FALSE, 400, part.size() * sizeof(cl_int), part.data(), 0, nullptr,
+                               nullptr));
+    std::copy(part.begin(), part.end(), wanted.begin() + 100);
+    const cl_int pattern = 77;
+    CL_OK(clEnqueueFillBuffer(cl.queues[0], data, &pattern, sizeof pattern, 2400, 1200, 0, nullptr, nullptr));
+    std::fill(wanted.begin() + 600, wanted.begin() + 900, pattern);
+    cl.launch(kernel, {wanted.size()});
+    for (cl_int &each : wanted) ++each;
+    check_same(cl.read(data, wanted.size()), wanted);
+    // A mapping.
+    cl_int code = CL_SUCCESS;
+    auto *const mapped = static_cast<cl_int *>(clEnqueueMapBuffer(
+        cl.queues[0], data, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 800, 1600, 0, nullptr, nullptr, &code));
+    CL_OK(code);
+    check_same(ints(mapped, mapped + 400), ints(wanted.begin() + 200, wanted.begin() + 600));
+    for (int i = 0; i < 400; ++i) mapped[i] += 1000;
+    CL_OK(clEnqueueUnmapMemObject(cl.queues[0], data, mapped, 0, nullptr, nullptr));
+    for (int i = 200; i < 600; ++i) wanted[static_cast<std::size_t>(i)] += 1000;
+    cl.launch(kernel, {wanted.size()});
+    for (cl_int &each : wanted) ++each;
+    check_same(cl.read(data, wanted.size()), wanted);
+}
+
+TEST_CASE("kernels that call each other, with guards, on odd sizes") {
+    const fixture cl;
+    const kernel_handle square = cl.kernel("square");
+    const kernel_handle plus = cl.kernel("square_plus");
+    for (const std::size_t count : {1, 2, 3, 31, 100, 1000}) {
+        CAPTURE(count);
+        const ints from = numbers(count);
+        const std::size_t global = (count + 31) / 32 * 32;
+        const buffer_handle input = cl.filled(from);
+        const buffer_handle output = cl.filled(ints(count, -1));
+        set_args(square, output.get(), input.get(), static_cast<cl_int>(count));
+        cl.launch(square, {global}, {8});
+        ints wanted(count);
+        for (std::size_t i = 0; i < count; ++i) wanted[i] = from[i] * from[i] + static_cast<cl_int>(i / 8);
+        check_same(cl.read(output, count), wanted);
+        set_args(plus, output.get(), input.get(), static_cast<cl_int>(count), cl_int{1000});
+        cl.launch(plus, {global}, {8});
+        for (cl_int &each : wanted) each += 1000;
+        check_same(cl.read(output, count), wanted);
+    }
+}
+
+TEST_CASE("stencils exchange their halos") {
+    const fixture cl;
+    const kernel_handle one = cl.kernel("stencil_1d");
+    for (const std::size_t count : {3, 64, 257}) {
+        CAPTURE(count);
+        ints wanted = numbers(count);
+        const std::array buffers{cl.filled(wanted), cl.buffer(count * sizeof(cl_int))};
+        for (std::size_t i = 0; i < 6; ++i) {
+            set_args(one, buffers[1 - i % 2].get(), buffers[i % 2].get(), static_cast<cl_int>(count));
+            cl.launch(one, {count});
+            wanted = stencil_1d(wanted);
+        }
+        check_same(cl.read(buffers[0], count), wanted);
+    }
+    const kernel_handle two = cl.kernel("stencil_2d");
+    for (const auto &[width, height] : {std::pair<std::size_t, std::size_t>{17, 23}, {5, 64}, {64, 1}, {33, 2}}) {
+        CAPTURE(width);
+        CAPTURE(height);
+        const std::size_t count = width * height;
+        ints wanted = numbers(count);
+        const std::array buffers{cl.filled(wanted), cl.buffer(count * sizeof(cl_int))};
+        for (std::size_t i = 0; i < 6; ++i) {
+            set_args(two, buffers[1 - i % 2].get(), buffers[i % 2].get(), static_cast<cl_int>(width),
+                     static_cast<cl_int>(height));
+            if (i % 3 == 0)
+                cl.launch(two, {width, height});
+            else
+                cl.launch(two, {(width + 7) / 8 * 8, (height + 3) / 4 * 4}, {8, 4});
+            wanted = stencil_2d(wanted, width, height);
+        }
+        check_same(cl.read(buffers[0], count), wanted);
+    }
+}
+
+TEST_CASE("three dimensions, a required work-group size, and groups with local memory") {
+    const fixture cl;
+    const kernel_handle fill = cl.kernel("fill_3d");
+    const std::size_t width = 8;
+    const std::size_t height = 6;
+    const std::size_t depth = 5;
+    const buffer_handle to = cl.buffer(width * height * depth * sizeof(cl_int));
+    set_args(fill, to.get(), static_cast<cl_int>(width), static_cast<cl_int>(height));
+    cl.launch(fill, {width, height, depth}, {4, 2, 1});
+    ints wanted;
+    for (std::size_t i = 0; i < width * height * depth; ++i)
+        wanted.push_back(
+            static_cast<cl_int>(i % width + 100 * (i / width % height) + (10000 + 1000000) * (i / width / height)));
+    check_same(cl.read(to, wanted.size()), wanted);
+
+    const kernel_handle sums = cl.kernel("sums");
+    const ints from = numbers(16 * 27);
+    const buffer_handle input = cl.filled(from);
+    const buffer_handle output = cl.buffer(27 * sizeof(cl_int));
+    set_args(sums, output.get(), input.get());
+    CL_OK(clSetKernelArg(sums, 2, 16 * sizeof(cl_int), nullptr));
+    cl.launch(sums, {from.size()}, {16});
+    wanted.assign(27, 0);
+    for (std::size_t i = 0; i < from.size(); ++i) wanted[i / 16] += from[i];
+    check_same(cl.read(output, 27), wanted);
+}
+
+TEST_CASE("parts that use pieces of rows") {
+    const fixture cl;
+    const kernel_handle columns = cl.kernel("columns");
+    const std::size_t width = 37;
+    const std::size_t height = 50;
+    ints wanted = numbers(width * height);
+    const std::array buffers{cl.filled(wanted), cl.buffer(wanted.size() * sizeof(cl_int))};
+    for (std::size_t i = 0; i < 4; ++i) {
+        set_args(columns, buffers[1 - i % 2].get(), buffers[i % 2].get(), static_cast<cl_int>(width),
+                 static_cast<cl_int>(height));
+        cl.launch(columns, {width});
+        const ints from = wanted;
+        for (std::size_t at = 0; at < wanted.size(); ++at)
+            wanted[at] = from[at] + from[at / width * width + (at % width + 1) % width];
+    }
+    check_same(cl.read(buffers[0], wanted.size()), wanted);
+}
+
+TEST_CASE("meta-functions of a library, and functions in included files") {
+    const setup cl;
+    const program_handle program = cl.program(
+        "#include \"group_numbers.h\"\n"
+        "#include \"group_numbers.h\"\n"
+        "kernel void in_a_library(global int *data) { data[get_global_id(0)] += first_of_group(10); }\n",
+        "-I " INCLUDED);
+    const kernel_handle kernel = cl.kernel(program, "in_a_library");
+    ints wanted = numbers(120);
+    const buffer_handle data =
+        cl.buffer(wanted.size() * sizeof(cl_int), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, wanted.data());
+    set_args(kernel, data.get());
+    const std::size_t global = wanted.size();
+    const std::size_t local = 6;
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += static_cast<cl_int>(i / local * 10 + 1000 * 20);
+    ints found(wanted.size());
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_TRUE, 0, found.size() * sizeof(cl_int), found.data(), 0, nullptr,
+                              nullptr));
+    check_same(found, wanted);
+}
+
+TEST_CASE("what can't be split runs whole") {
+    const fixture cl;
+    const kernel_handle unknown = cl.kernel("unknown");
+    ints wanted(100);
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<cl_int>(i + i / 10);
+    const buffer_handle data = cl.filled(ints(100, 5));
+    set_args(unknown, data.get());
+    cl.launch(unknown, {100}, {10});
+    check_same(cl.read(data, 100), wanted);
+    const kernel_handle counts = cl.kernel("counts");
+    const buffer_handle count = cl.filled({5});
+    set_args(counts, count.get());
+    cl.launch(counts, {100});
+    check_same(cl.read(count, 1), {105});
+}
+
+// Of one device's queue the platform would take the buffer for that device's alone (CLDIST_ATTACH).
+TEST_CASE("a buffer that one device has used alone for long is split like others") {
+    const fixture cl;
+    const kernel_handle unknown = cl.kernel("unknown");
+    const kernel_handle add_one = cl.kernel("add_one");
+    const buffer_handle data = cl.filled(ints(100, 5));
+    set_args(unknown, data.get());
+    set_args(add_one, data.get());
+    ints wanted(100);
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<cl_int>(i + i / 10);
+    for (int round = 0; round < 40; ++round) cl.launch(unknown, {100}, {10});
+    cl.launch(add_one, {100});
+    cl.launch(unknown, {100}, {10});
+    check_same(cl.read(data, 100), wanted);
+    for (cl_int &each : wanted) ++each;
+    cl.launch(add_one, {100});
+    check_same(cl.read(data, 100), wanted);
+}
+
+TEST_CASE("events of split launches order and tell") {
+    const fixture cl(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
+    const kernel_handle kernel = cl.kernel("add_one");
+    ints wanted = numbers(5000);
+    const buffer_handle data = cl.filled(wanted);
+    set_args(kernel, data.get());
+    const event_handle begin = cl.user_event();
+    event_handle before;
+    const std::size_t items = wanted.size();
+    for (int i = 0; i < 4; ++i) {
+        event_handle event;
+        const cl_event wait = i == 0 ? begin.get() : before.get();
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &items, nullptr, 1, &wait, event.out()));
+        before = std::move(event);
+    }
+    for (cl_int &each : wanted) each += 4;
+    CHECK(status_of(before) > CL_COMPLETE);
+    CL_OK(clSetUserEventStatus(begin, CL_COMPLETE));
+    complete(before);
+    const auto start = info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_START, before.get());
+    CHECK(info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, before.get()) >= start);
+    ints found(items);
+    const cl_event wait = before.get();
+    event_handle done;
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_FALSE, 0, items * sizeof(cl_int), found.data(), 1, &wait,
+                              done.out()));
+    complete(done);
+    check_same(found, wanted);
+}
+
+TEST_CASE("a launch behind what failed fails") {
+    const fixture cl;
+    const kernel_handle kernel = cl.kernel("add_one");
+    const buffer_handle data = cl.filled(numbers(100));
+    set_args(kernel, data.get());
+    const event_handle begin = cl.user_event();
+    const std::size_t items = 100;
+    const cl_event wait = begin.get();
+    event_handle event;
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &items, nullptr, 1, &wait, event.out()));
+    CL_OK(clSetUserEventStatus(begin, -1));
+    const cl_event launched = event.get();
+    CHECK(clWaitForEvents(1, &launched) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    CHECK(status_of(event) < 0);
+}
+
+TEST_CASE("the program does not see the argument that its kernels get besides") {
+    const fixture cl;
+    const kernel_handle kernel = cl.kernel("square");
+    CHECK(info<cl_uint>(clGetKernelInfo, CL_KERNEL_NUM_ARGS, kernel.get()) == 3);
+    CL_FAILS(CL_INVALID_ARG_INDEX, clSetKernelArg(kernel, 3, 4, &kernel));
+    CHECK(info_text(clGetProgramInfo, CL_PROGRAM_SOURCE, cl.program.get()) == source);
+}

@@ -1,0 +1,57 @@
+// One kernel for each thing that is or is not understood; ROW is a build option.
+typedef struct {
+    uint first, count;
+} Part;
+
+int inside(int x, int y, int n) { return x > 0 && x < n - 1 && y > 0; }
+
+kernel void stencil(global const float *from, global float *to, int n)
+{
+    const int x = get_global_id(0), y = get_global_id(1);
+    if (inside(x, y, n)) to[y * ROW + x] = from[(y - 1) * ROW + x] + from[y * ROW + x + 1];
+}
+
+kernel void matrix_row(global const float *matrix, global const float *v, global float *out, uint n)
+{
+    const uint row = get_global_id(0);
+    float sum = 0;
+    for (uint k = 0; k < n; ++k) sum += matrix[row * n + k] * v[k];
+    out[row] = sum;
+}
+
+kernel void strided(global const float4 *in, global float *out, Part part)
+{
+    for (uint i = get_global_id(0); i < part.count; i += get_global_size(0)) vstore4(in[part.first + i], i, out);
+}
+
+kernel void looked_up(global const int *index, global const float *in, global float *out)
+{
+    out[get_global_id(0)] = in[index[get_global_id(0)]];
+}
+
+kernel void scattered(global const int *index, global float *out) { out[index[get_global_id(0)]] = 1; }
+
+kernel void counted(global int *counter, global int *out) { out[get_global_id(0)] = atomic_inc(counter); }
+
+kernel void chosen(global const int *a, global const int *b, global int *out)
+{
+    global const int *from = out[get_global_id(0)] > 0 ? a : b;
+    out[get_global_id(0)] = from[get_global_id(0)];
+}
+
+kernel void chosen_to(global int *a, global int *b)
+{
+    global int *to = a[get_global_id(0)] > 0 ? a : b;
+    to[get_global_id(0)] = 0;
+}
+
+kernel void printing(global int *a) { printf("%d", a[get_global_id(0)]); }
+
+kernel void picture(read_only image2d_t image, global float *out) { out[get_global_id(0)] = get_image_width(image); }
+
+kernel void in_groups(global const int *in, global int *out, local int *mine)
+{
+    mine[get_local_id(0)] = in[get_group_id(0) * get_local_size(0) + get_local_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0) out[get_group_id(0)] = mine[0];
+}

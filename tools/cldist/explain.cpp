@@ -1,0 +1,42 @@
+#include "explain.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "splitting/library.hpp"
+
+namespace cldist::tool {
+
+int run_explain(const std::string &program, const std::vector<std::string> &options) {
+    std::ifstream file(program, std::ios::binary);
+    const std::string source{std::istreambuf_iterator<char>(file), {}};
+    if (!file) {
+        fmt::print(stderr, "cldist explain: {}: can't be read\n", program);
+        return 1;
+    }
+    // As clBuildProgram takes them, in one text.
+    std::string all;
+    for (const std::string &option : options) {
+        all += '"';
+        for (const char c : option) {
+            if (c == '"' || c == '\\') all += '\\';
+            all += c;
+        }
+        all += "\" ";
+    }
+    try {
+        const auto kernels = splitting::derive(source, all);
+        if (kernels.empty()) fmt::print("{}: no kernels\n", program);
+        for (const auto &[name, kernel] : kernels) fmt::print("{}", readable(kernel));
+    } catch (const std::exception &error) {
+        fmt::print(stderr, "cldist explain: {}: {}\n", program, error.what());
+        return 1;
+    }
+    return 0;
+}
+
+}  // namespace cldist::tool
