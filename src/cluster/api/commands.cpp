@@ -418,7 +418,8 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     // So may that of another process, and the memory must last until the bytes have come.
     const bool ends_natively = part && part->native && executor().is_host();
     if (part)
-        mapped.landed = (mapped.is_native && by_any_queue) || ends_natively ? executor().ending_of(*part) : part->ending;
+        mapped.landed =
+            (mapped.is_native && by_any_queue) || ends_natively ? executor().ending_of(*part) : part->ending;
     if (ends_natively && mapped.own != nullptr) mapped.landed->then([own = mapped.own](cl_int) {});
     give(map, event);
     const Ref<MemObject> held(&object);
@@ -482,7 +483,8 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     Ref<EventObject> part;
     const auto map = run_whole(
         {queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
-        event != nullptr || blocking != CL_FALSE || executor().is_host() || (mapped.is_native && queue.context->spaces.size() > 1),
+        event != nullptr || blocking != CL_FALSE || executor().is_host() ||
+            (mapped.is_native && queue.context->spaces.size() > 1),
         [&](Enqueued &command, const Waits &w) {
             const cl_mem native = buffer.root().native(*queue.space);
             const std::size_t at_root = buffer.origin + offset;
@@ -492,8 +494,8 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
                                                    w.events, w.event, &code);
                 command.result.data = at(mapped.memory, 0);
             } else if (needs_contents) {
-                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, command.result.data, w.count,
-                                           w.events, w.event);
+                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, command.result.data,
+                                           w.count, w.events, w.event);
             } else {
                 code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
             }

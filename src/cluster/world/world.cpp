@@ -203,7 +203,9 @@ World::Found World::find_devices(Job &job) {
                     config().devices, config().native_icds);
     const bool aggregate = config().view == View::aggregate;
     if (aggregate && config().host_mode == HostMode::central && agreement.self() == 0)
-        log_warning("CLDIST_VIEW=aggregate needs the program in every process; with CLDIST_HOST_MODE=central all devices are shown");
+        log_warning(
+            "CLDIST_VIEW=aggregate needs the program in every process; with CLDIST_HOST_MODE=central all devices are "
+            "shown");
     if (aggregate && config().host_mode != HostMode::central && !found.devices.empty()) {
         auto *const all = new DeviceObject(std::move(found.devices));
         all->set_number(1);
