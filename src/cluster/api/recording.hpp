@@ -184,7 +184,7 @@ template <typename Function>
 struct NoFunction;
 template <typename Result, typename... Arguments>
 struct NoFunction<Result(CL_CALLBACK *)(Arguments...)> {
-    static Result CL_CALLBACK call(Arguments...) {}
+    static Result CL_CALLBACK call(Arguments...) { return Result(); }
 };
 
 /// What arguments point to while a call is made.
