@@ -236,7 +236,8 @@ void wait_for_result(EventObject &event, const CallHash &call) {
         wait_for_promise(event, status);
     } else {
         const Ref<EventObject> held(&event);
-        {
+        // Of a central host there are no parts: what it decides it decides without leaving the lock before.
+        if (!event.parts.empty()) {
             const Unlocked unlocked;
             for (const auto &[lane, part] : event.parts)
                 if (part->result) drive_result(*part);
