@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Each pair of ways in which the calls of two processes differ must be named.
 
-    check_pairs.py [--both-ways-round] PROGRAM WAY... -- MPIRUN ARGUMENT...
+    check_pairs.py [--neighbours] PROGRAM WAY... -- MPIRUN ARGUMENT...
 
-Rank 0 goes the first way of a pair, the others the second.
+Rank 0 goes the first way of a pair, the others the second. --neighbours: each way with the next alone, not with all others.
 """
 
 import concurrent.futures
@@ -15,8 +15,8 @@ import sys
 def main():
     split = sys.argv.index("--")
     arguments, mpirun = sys.argv[1:split], sys.argv[split + 1 :]
-    both = arguments[0] == "--both-ways-round"
-    program, *ways = arguments[1:] if both else arguments
+    neighbours = arguments[0] == "--neighbours"
+    program, *ways = arguments[1:] if neighbours else arguments
 
     def run(pair):
         try:
@@ -30,7 +30,7 @@ def main():
             return f"is not named\n{done.stderr}"
         return ""
 
-    pairs = list((itertools.permutations if both else itertools.combinations)(ways, 2))
+    pairs = list(zip(ways, ways[1:] + ways[:1]) if neighbours else itertools.permutations(ways, 2))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         wrong = [f"{pair[0]} and {pair[1]}: {what}" for pair, what in zip(pairs, pool.map(run, pairs)) if what]
     print(f"{len(pairs)} pairs", *wrong, sep="\n")
