@@ -2,7 +2,6 @@
 // same codes everywhere, whatever failed meanwhile.
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <future>
 #include <memory>
 #include <string>
@@ -29,11 +28,6 @@ event_handle marker(cl_command_queue queue, const std::vector<cl_event> &waits =
     CL_OK(clEnqueueMarkerWithWaitList(queue, static_cast<cl_uint>(waits.size()), waits.empty() ? nullptr : waits.data(),
                                       event.out()));
     return event;
-}
-
-bool has_several_processes() {
-    const char *const size = std::getenv("OMPI_COMM_WORLD_SIZE");
-    return is_cluster() && size != nullptr && std::string(size) != "1";
 }
 
 void CL_CALLBACK note_end(cl_event, cl_int status, void *data) {

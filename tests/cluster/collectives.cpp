@@ -355,14 +355,6 @@ struct half {
     cl_ushort bits = 0;
 };
 
-/// Whether the devices are of several processes. PoCL dies of some events that fail.
-bool has_several_processes(const setup &cl) {
-    cl_device_id device = nullptr;
-    cl_uint rank = 0;
-    CL_OK(clGetCommandQueueInfo(cl.queues[0], CL_QUEUE_DEVICE, sizeof(device), &device, nullptr));
-    return clGetDeviceInfo(device, CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) == CL_SUCCESS;
-}
-
 }  // namespace
 
 TEST_CASE("collectives bring the bytes to their places, on all kinds of queues") {
@@ -734,7 +726,7 @@ TEST_CASE("a collective whose wait list fails ends with an error" * doctest::ski
     for (int kind = 0; kind < 9; ++kind) {
         CAPTURE(kind);
         setup cl;
-        if (!has_several_processes(cl)) return;
+        if (!has_several_processes()) return;
         const std::size_t n = cl.count();
         const auto count = static_cast<cl_uint>(n);
         std::vector<queue_handle> owned;
@@ -777,4 +769,65 @@ TEST_CASE("a collective whose wait list fails ends with an error" * doctest::ski
         CHECK(clWaitForEvents(1, waits) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         CHECK(status_of(failed) < 0);
     }
+}
+
+// Needs 20 GiB of memory.
+TEST_CASE("more than 4 GiB are broadcast and added up" * doctest::skip()) {
+    setup cl;
+    const std::size_t count = (std::size_t{1} << 30U) + 2000003;
+    const std::size_t size = 4 * count;
+    for (const cl_device_id device : devices())
+        if (info<cl_ulong>(clGetDeviceInfo, CL_DEVICE_MAX_MEM_ALLOC_SIZE, device) < size) {
+            MESSAGE("SKIP: more than 4 GiB: a device allocates less at once");
+            return;
+        }
+    const program_handle program = cl.program(R"(
+        uint value(size_t i, uint seed) { return (uint)(i * 2654435761UL >> 7) + seed; }
+        kernel void fill(global uint *data, uint seed) {
+            data[get_global_id(0)] = value(get_global_id(0), seed);
+        }
+        kernel void compare(const global uint *data, uint seed, uint factor, global uint *wrong) {
+            if (data[get_global_id(0)] != factor * value(get_global_id(0), 0) + seed) atomic_inc(wrong);
+        })");
+    const kernel_handle fill = cl.kernel(program, "fill");
+    const kernel_handle compare = cl.kernel(program, "compare");
+    const auto filled_with = [&](std::size_t device, cl_mem buffer, cl_uint seed) {
+        CL_OK(clSetKernelArg(fill, 0, sizeof buffer, &buffer));
+        CL_OK(clSetKernelArg(fill, 1, sizeof seed, &seed));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[device], fill, 1, nullptr, &count, nullptr, 0, nullptr, nullptr));
+    };
+    const auto expect_values = [&](std::size_t device, cl_mem buffer, cl_uint seed, cl_uint factor) {
+        const buffer_handle wrong = cl.buffer(4);
+        const cl_mem counter = wrong;
+        write(cl.queues[device], wrong, 0, bytes(4, 0));
+        CL_OK(clSetKernelArg(compare, 0, sizeof buffer, &buffer));
+        CL_OK(clSetKernelArg(compare, 1, sizeof seed, &seed));
+        CL_OK(clSetKernelArg(compare, 2, sizeof factor, &factor));
+        CL_OK(clSetKernelArg(compare, 3, sizeof counter, &counter));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[device], compare, 1, nullptr, &count, nullptr, 0, nullptr, nullptr));
+        check_equal(read(cl.queues[device], wrong, 0, 4), bytes(4, 0));
+    };
+    std::vector<cl_command_queue> queues;
+    std::vector<buffer_handle> owned;
+    std::vector<cl_mem> targets;
+    for (const queue_handle &queue : cl.queues) {
+        queues.push_back(queue);
+        owned.push_back(cl.buffer(size));
+        targets.push_back(owned.back());
+    }
+    const auto n = static_cast<cl_uint>(queues.size());
+    {
+        const buffer_handle source = cl.buffer(size);
+        filled_with(0, source, 7);
+        CL_OK(
+            clEnqueueBroadcastBuffer(queues.data(), source, n, targets.data(), 0, nullptr, size, 0, nullptr, nullptr));
+        for (std::size_t i = 0; i < n; ++i) CL_OK(clFinish(queues[i]));
+    }
+    for (cl_uint i = 0; i < n; ++i) {
+        expect_values(i, targets[i], 7, 1);
+        filled_with(i, targets[i], i);
+    }
+    CL_OK(clEnqueueAllReduceBuffer(queues.data(), n, targets.data(), targets.data(), nullptr, nullptr, size,
+                                   CL_UNSIGNED_INT32, 0, nullptr, nullptr));
+    for (cl_uint i = 0; i < n; ++i) expect_values(i, targets[i], n * (n - 1) / 2, n);
 }

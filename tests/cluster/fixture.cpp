@@ -1,5 +1,7 @@
 #include "fixture.hpp"
 
+#include <CL/cl_ext_collective.h>
+
 namespace cluster_test {
 namespace {
 
@@ -35,6 +37,11 @@ const std::vector<cl_device_id> &devices() {
 }
 
 bool is_cluster() { return info_text(clGetPlatformInfo, CL_PLATFORM_NAME, platform()) == "cldist"; }
+
+bool has_several_processes() {
+    cl_uint rank = 0;
+    return clGetDeviceInfo(devices().front(), CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) == CL_SUCCESS;
+}
 
 setup::setup(cl_command_queue_properties properties) {
     cl_int code = CL_SUCCESS;

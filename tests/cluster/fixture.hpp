@@ -25,6 +25,8 @@ cl_platform_id platform();
 const std::vector<cl_device_id> &devices();
 /// Whether it is the cluster platform. Only for what OpenCL leaves open, and for what another platform does wrong.
 bool is_cluster();
+/// Whether the devices are of several processes.
+bool has_several_processes();
 
 /// A context of all devices, with an in-order queue for each.
 class setup {
