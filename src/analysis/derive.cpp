@@ -230,7 +230,7 @@ private:
             }
             return;
         }
-        if (name == "prefetch") return;
+        if (name == "prefetch" || name == "wait_group_events") return;
         if (starts_with(name, "vload") || starts_with(name, "vstore")) return vector_access(call, name);
         if (name == "async_work_group_copy") {
             const std::uint64_t size = pointee_size(parameters);
@@ -247,7 +247,10 @@ private:
     static bool touches_buffers(const llvm::CallBase &call) {
         return std::any_of(call.arg_begin(), call.arg_end(), [](const llvm::Use &operand) {
             if (!operand->getType()->isPtrOrPtrVectorTy()) return false;
-            const unsigned memory = operand->getType()->getPointerAddressSpace();
+            // Of OpenCL 2 on, built-in functions take generic pointers, also to private variables.
+            const llvm::Value *const pointer =
+                operand->getType()->isPointerTy() ? operand->stripInBoundsOffsets() : operand.get();
+            const unsigned memory = pointer->getType()->getPointerAddressSpace();
             return memory != space::private_memory && memory != space::local;
         });
     }

@@ -505,6 +505,64 @@ TEST_CASE("meta-functions of a library, and functions in included files") {
     check_same(found, wanted);
 }
 
+TEST_CASE("work-item functions that the program's text does not show see the whole launch, too") {
+    struct way {
+        std::string what, before, options;
+    };
+    for (const way &each : {
+             way{"GROUP(0)", "", "-DGROUP=get_group_id"},
+             way{"ID(group)", "#define ID(of) get_##of##_id(0)\n", ""},
+             way{"get_gro\\\nup_id(0)", "", ""},
+             way{"OF_INNER", "#define NAME \"nested/inner.h\"\n#include NAME\n", "-I " INCLUDED},
+             way{"OF_INNER", "#include \"nested/outer.h\"\n", "-I " INCLUDED},
+             way{"(ID(group) * (int)get_local_size(0) + ID(local)) / 4", "#define ID(of) (int)get_##of##_id(0)\n", ""},
+         }) {
+        CAPTURE(each.what);
+        const setup cl;
+        const program_handle program = cl.program(
+            each.before + "kernel void group_of(global int *data) { data[get_global_id(0)] = " + each.what + "; }\n",
+            each.options.c_str());
+        const kernel_handle kernel = cl.kernel(program, "group_of");
+        ints found(32, -1);
+        const buffer_handle data =
+            cl.buffer(found.size() * sizeof(cl_int), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, found.data());
+        set_args(kernel, data.get());
+        const std::size_t global = found.size();
+        const std::size_t local = 4;
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_TRUE, 0, found.size() * sizeof(cl_int), found.data(), 0,
+                                  nullptr, nullptr));
+        ints wanted(found.size());
+        for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<cl_int>(i / local);
+        check_same(found, wanted);
+    }
+}
+
+TEST_CASE("what a kernel accesses is derived with the macros that its device's compiler predefines") {
+    for (const std::string macro :
+         {"__OPENCL_VERSION__", "cl_khr_fp16", "cl_khr_fp64", "cl_no_such", "__x86_64__", "__SPIR__"}) {
+        CAPTURE(macro);
+        const setup cl;
+        const program_handle program = cl.program("#ifdef " + macro +
+                                                  "\ntypedef int number;\n#else\ntypedef short number;\n#endif\n"
+                                                  "kernel void count(global number *data, global int *size) {\n"
+                                                  "    data[get_global_id(0)] = get_global_id(0) + 1;\n"
+                                                  "    if (get_global_id(0) == 0) *size = sizeof(number);\n"
+                                                  "}\n");
+        const kernel_handle kernel = cl.kernel(program, "count");
+        const std::size_t global = 64;
+        const buffer_handle data = cl.buffer(global * sizeof(cl_int));
+        const buffer_handle size = cl.buffer(sizeof(cl_int));
+        set_args(kernel, data.get(), size.get());
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, nullptr, 0, nullptr, nullptr));
+        const bytes told = read(cl.queues[0], size, 0, sizeof(cl_int));
+        const bytes found = read(cl.queues[0], data, 0, global * told[0]);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < global; ++i) wrong += found[i * told[0]] == i + 1 ? 0 : 1;
+        CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("what can't be split runs whole") {
     const fixture cl;
     const kernel_handle unknown = cl.kernel("unknown");

@@ -55,3 +55,15 @@ kernel void in_groups(global const int *in, global int *out, local int *mine)
     barrier(CLK_LOCAL_MEM_FENCE);
     if (get_local_id(0) == 0) out[get_group_id(0)] = mine[0];
 }
+
+kernel void copied_to_groups(global int *to, const global int *from) {
+    local int part[16];
+    event_t copied = async_work_group_copy(part, from + get_group_id(0) * 16, (size_t)16, (event_t)0);
+    wait_group_events(1, &copied);
+    to[get_global_id(0)] = part[15 - get_local_id(0)];
+}
+
+kernel void fractions(global float *data) {
+    float whole;
+    data[get_global_id(0)] = fract(data[get_global_id(0)], &whole) + whole;
+}

@@ -127,8 +127,8 @@ std::string adapted_source_of(ProgramObject &program, const std::string &options
     program.is_adapted = false;
     if (!program.context->aggregate || program.context->devices.size() == 1 || !program.source) return {};
     const std::string source = whole_source(program, options);
-    program.facts = std::make_shared<SourceFacts>(facts_of(source));
-    return program.facts->asks_for_launch ? adapted_source(source) : std::string();
+    program.facts = std::make_shared<SourceFacts>(facts_of(source, options));
+    return program.facts->asks_for_launch ? adapted_source(source, program.facts->hides_names) : std::string();
 }
 
 template <typename T>

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdio>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 namespace cldist::cluster {
 namespace {
@@ -322,10 +324,100 @@ std::string with_includes(const std::string &source, const FindInclude &find) {
     return out;
 }
 
-SourceFacts facts_of(const std::string &source) {
+namespace {
+
+/// Whether names that the program uses may not be seen in its text.
+bool hides_names(const std::string &source, const Text &text, const std::string &options) {
+    if (options.find("get_") != std::string::npos) return true;
+    for (const std::string_view paste : {"##", "%:%:"})
+        if (source.find(paste) != std::string::npos || options.find(paste) != std::string::npos) return true;
+    for (std::size_t at = source.find('\\'); at != std::string::npos; at = source.find('\\', at + 1)) {
+        std::size_t next = at + 1;
+        while (next < source.size() && (source[next] == ' ' || source[next] == '\t' || source[next] == '\r')) ++next;
+        const bool splices = next < source.size() && source[next] == '\n';
+        if (splices && at > 0 && continues_name(source[at - 1]) && next + 1 < source.size() &&
+            continues_name(source[next + 1]))
+            return true;
+    }
+    for (std::size_t i = 0; i < text.tokens().size(); ++i) {
+        if (text.tokens()[i].kind != Token::Kind::directive) continue;
+        if (const auto words = words_of(text.of(i)); !words.empty() && words[0].starts_with("include")) return true;
+    }
+    return false;
+}
+
+/// Names that compilers keep for themselves, apart from those that all of OpenCL C's define alike.
+bool is_predefined(std::string_view name) {
+    constexpr std::array<std::string_view, 10> alike = {
+        "__OPENCL_C_VERSION__",  "__OPENCL_CPP_VERSION__", "__ENDIAN_LITTLE__", "__IMAGE_SUPPORT__", "__cplusplus",
+        "__FAST_RELAXED_MATH__", "__EMBEDDED_PROFILE__",   "__FILE__",          "__LINE__",          "__has_include"};
+    if (is_one_of(name, alike)) return false;
+    return name.starts_with("__") || name.starts_with("cl_") || name == "FP_FAST_FMA" || name == "FP_FAST_FMAF" ||
+           name == "FP_FAST_FMA_HALF" || name == "linux" || name == "unix";
+}
+
+std::set<std::string> asked_macros(const Text &text, const Found &found, const std::string &options) {
+    std::set<std::string> asked;
+    std::vector<std::string> open;
+    for (std::size_t i = 0; i < text.tokens().size(); ++i) {
+        if (text.is(i, "__OPENCL_VERSION__")) asked.emplace("__OPENCL_VERSION__");
+        if (text.tokens()[i].kind != Token::Kind::directive) continue;
+        const auto words = words_of(text.of(i));
+        if (words.empty()) continue;
+        if (words[0].starts_with("if") || words[0].starts_with("elif"))
+            open.insert(open.end(), words.begin() + 1, words.end());
+        if (std::find(words.begin(), words.end(), "__OPENCL_VERSION__") != words.end())
+            asked.emplace("__OPENCL_VERSION__");
+    }
+    std::set<std::string> seen;
+    while (!open.empty()) {
+        const std::string name = std::move(open.back());
+        open.pop_back();
+        if (!seen.insert(name).second) continue;
+        const bool is_own = found.macros.contains(name) || options.find("-D" + name) != std::string::npos ||
+                            options.find("-D " + name) != std::string::npos;
+        if (!is_own && is_predefined(name)) asked.insert(name);
+        if (!found.macros.contains(name)) continue;
+        if (const auto at = found.mentions.find(name); at != found.mentions.end())
+            open.insert(open.end(), at->second.begin(), at->second.end());
+    }
+    return asked;
+}
+
+}  // namespace
+
+std::string predefined_options(const std::set<std::string> &asked_macros,
+                               const std::vector<std::pair<std::string, std::string>> &devices) {
+    std::string options;
+    for (const std::string &name : asked_macros) {
+        const bool is_version = name == "__OPENCL_VERSION__";
+        if (!is_version && !name.starts_with("cl_"))
+            throw std::runtime_error("the program asks for the macro " + name +
+                                     ", which the devices' compiler may define otherwise than clang");
+        std::set<std::string> answers;
+        for (const auto &[version, extensions] : devices) {
+            unsigned major = 0;
+            unsigned minor = 0;
+            if (is_version && std::sscanf(version.c_str(), "OpenCL %u.%u", &major, &minor) == 2)
+                answers.insert("-D" + name + "=" + std::to_string(100 * major + 10 * minor));
+            else if (!is_version && (" " + extensions + " ").find(" " + name + " ") != std::string::npos)
+                answers.insert("-D" + name + "=1");
+            else
+                answers.insert("-U" + name);
+        }
+        if (answers.size() != 1) throw std::runtime_error("devices differ in the macro " + name);
+        options += " " + *answers.begin();
+    }
+    return options;
+}
+
+SourceFacts facts_of(const std::string &source, const std::string &options) {
     const Text text(source);
     const Found found = find_functions(text);
     SourceFacts facts;
+    facts.hides_names = hides_names(source, text, options);
+    facts.asks_for_launch = facts.hides_names;
+    facts.asked_macros = asked_macros(text, found, options);
     for (std::size_t i = 0; i < text.tokens().size(); ++i) {
         if (text.is_name(i)) facts.asks_for_launch = facts.asks_for_launch || is_one_of(text.of(i), launch_functions);
         if (text.tokens()[i].kind != Token::Kind::directive) continue;
@@ -336,6 +428,7 @@ SourceFacts facts_of(const std::string &source) {
         if (!function.is_kernel) continue;
         std::string &why = facts.kernels[function.name];
         bool &asks = facts.asks_for_groups[function.name];
+        asks = facts.hides_names;
         if (found.has_global_variables) why = "the program has variables in global memory";
         for (const std::string &name : reached(found, function.name)) {
             asks = asks || is_one_of(name, group_functions);
@@ -348,7 +441,7 @@ SourceFacts facts_of(const std::string &source) {
     return facts;
 }
 
-std::string adapted_source(const std::string &source) {
+std::string adapted_source(const std::string &source, bool hides_names) {
     const Text text(source);
     const Found found = find_functions(text);
     std::set<std::string> helpers;
@@ -393,7 +486,7 @@ std::string adapted_source(const std::string &source) {
     std::string macros;
     for (const auto &[name, rest] : prelude_functions) {
         const std::string text_of_name(name);
-        const bool is_asked = source.find(name) != std::string::npos;
+        const bool is_asked = hides_names || source.find(name) != std::string::npos;
         if (!is_asked || helpers.contains(text_of_name) || found.macros.contains(text_of_name)) continue;
         const bool has_dimension = rest.starts_with("uint");
         out += "static size_t cldist_" + text_of_name + "(cldist_launch_pointer l" + (has_dimension ? ", " : "") +

@@ -3,8 +3,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "splitting/description.hpp"
@@ -33,6 +35,11 @@ struct SourceFacts {
     std::map<std::string, bool> asks_for_groups;
     /// Some function asks what differs between a launch and its parts: adapted_source() is needed.
     bool asks_for_launch = false;
+    /// Names may come from build options, be put together by macros, or stand in a file that was not found: then kernels may ask for
+    /// anything.
+    bool hides_names = false;
+    /// The macros that are not the program's own, of which its preprocessing may depend.
+    std::set<std::string> asked_macros{};
     /// What was derived from the source, once it has been asked for; empty, with the reason, if that was not possible.
     std::optional<splitting::Descriptions> derived{};
     std::string why_not_derived{};
@@ -41,12 +48,18 @@ struct SourceFacts {
 /// The text with the files that it includes in place of their directives, as far as they are known.
 std::string with_includes(const std::string &source, const FindInclude &find);
 
-SourceFacts facts_of(const std::string &source);
+/// Of a text with its included files in place, and the options it is built with.
+SourceFacts facts_of(const std::string &source, const std::string &options = {});
 
 /// The text, changed so that kernels which run a part of a launch, with a global offset, see the whole one: what
 /// get_group_id, get_num_groups, get_global_size, get_global_offset, get_global_linear_id and get_group_linear_id give. Kernels
-/// get a WholeLaunch as their last argument. What is not understood does not compile.
-std::string adapted_source(const std::string &source);
+/// get a WholeLaunch as their last argument. What is not understood does not compile. `hides_names`: as in its SourceFacts.
+std::string adapted_source(const std::string &source, bool hides_names = false);
+
+/// Options with which clang predefines the macros that a program asks for as compilers of devices do that say this of themselves:
+/// CL_DEVICE_VERSION and CL_DEVICE_EXTENSIONS of each. Throws std::runtime_error where that is not known, or differs.
+std::string predefined_options(const std::set<std::string> &asked_macros,
+                               const std::vector<std::pair<std::string, std::string>> &devices);
 
 /// The folders that a build's options name for included files.
 std::vector<std::string> include_folders(const std::string &options);

@@ -1,0 +1,1 @@
+#define OF_INNER get_group_id(0)
