@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/backoff.hpp"
+#include "cluster/world/require_mpi.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 
@@ -64,6 +65,7 @@ int MpiAgreement::tag(const CallHash &call) const {
 }
 
 void MpiAgreement::send(const CallHash &call, std::span<const Process> to, const Blob &blob) const {
+    require_mpi();
     const Head head{call.number, call.hash, blob.size()};
     const std::size_t in_first = std::min(blob.size(), first_room);
     First first;
@@ -82,6 +84,7 @@ void MpiAgreement::send(const CallHash &call, std::span<const Process> to, const
 }
 
 Blob MpiAgreement::receive(const CallHash &call, Process from, Blob) const {
+    require_mpi();
     First first;
     const auto take = [&](std::byte *data, std::size_t room) {
         MPI_Request request = MPI_REQUEST_NULL;

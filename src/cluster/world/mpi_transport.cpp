@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "cluster/world/require_mpi.hpp"
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "pipeline/block_transfer.hpp"
@@ -450,22 +451,26 @@ void MpiTransport::drive(cldist::Command &command) { cldist::drive(command, call
 
 std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction, const Message &message,
                                                   const Link &link) {
+    require_mpi();
     return std::make_unique<ChannelTransfer>(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
                                              *runtime_->communicators().links(), runtime_->engine_driver());
 }
 
 std::unique_ptr<Operation> MpiTransport::send_status(const Message &message, TimesOfCommand times) {
+    require_mpi();
     return std::make_unique<StatusSend>(wire_of(*runtime_, comm_, message), std::move(times),
                                         runtime_->engine_driver());
 }
 
 std::unique_ptr<Operation> MpiTransport::receive_status(const Message &message, std::shared_ptr<Ending> ending) {
+    require_mpi();
     return std::make_unique<StatusReceive>(wire_of(*runtime_, comm_, message), std::move(ending),
                                            runtime_->engine_driver());
 }
 
 std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
                                                TimesOfCommand times, bool by_caller) {
+    require_mpi();
     const Wire from = relay.from ? wire_of(*runtime_, comm_, *relay.from) : Wire{MPI_COMM_NULL, 0, 0};
     std::vector<Wire> to;
     for (const Message &message : relay.to) to.push_back(wire_of(*runtime_, comm_, message));
