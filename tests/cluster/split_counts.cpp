@@ -1,9 +1,12 @@
 // Launches whose parts exchange columns of a matrix, for counting: it checks nothing.
 #include <CL/cl_ext_split.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
+
+#include "one_kernel.hpp"
+
+using cluster_test::OneKernel;
+using cluster_test::require;
 
 namespace {
 
@@ -30,12 +33,6 @@ int nothing(size_t *next_start) {
     return 0;
 }
 
-void require(cl_int code, const char *call) {
-    if (code == CL_SUCCESS) return;
-    std::fprintf(stderr, "%s: %d\n", call, code);
-    std::exit(1);
-}
-
 }  // namespace
 
 extern "C" int is_buffer_range_read_to_the_right(const void **, const size_t *, const size_t *subrange, const size_t *,
@@ -53,39 +50,23 @@ extern "C" int is_buffer_range_written_to_the_right(const void **, const size_t 
 }
 
 int main() {
-    cl_platform_id platform = nullptr;
-    cl_device_id device = nullptr;
-    require(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
-    require(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr), "clGetDeviceIDs");
+    const OneKernel cl(source, "to_the_right");
+    const cl_kernel kernel = cl.kernel;
     cl_int code = CL_SUCCESS;
-    const cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
-    require(code, "clCreateContext");
-    const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
-    require(code, "clCreateCommandQueue");
-    const char *text = source;
-    const cl_program program = clCreateProgramWithSource(context, 1, &text, nullptr, &code);
-    require(code, "clCreateProgramWithSource");
-    require(clBuildProgram(program, 0, nullptr, "", nullptr, nullptr), "clBuildProgram");
-    const cl_kernel kernel = clCreateKernel(program, "to_the_right", &code);
-    require(code, "clCreateKernel");
     std::vector<cl_int> data(width * height, 1);
     cl_mem buffers[2];
     for (cl_mem &buffer : buffers) {
-        buffer = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, data.size() * sizeof(cl_int),
+        buffer = clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, data.size() * sizeof(cl_int),
                                 data.data(), &code);
         require(code, "clCreateBuffer");
     }
     for (std::size_t i = 0; i < launches; ++i) {
         require(clSetKernelArg(kernel, 0, sizeof(cl_mem), &buffers[1 - i % 2]), "clSetKernelArg");
         require(clSetKernelArg(kernel, 1, sizeof(cl_mem), &buffers[i % 2]), "clSetKernelArg");
-        require(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &width, nullptr, 0, nullptr, nullptr),
+        require(clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &width, nullptr, 0, nullptr, nullptr),
                 "clEnqueueNDRangeKernel");
     }
-    require(clFinish(queue), "clFinish");
+    require(clFinish(cl.queue), "clFinish");
     for (const cl_mem buffer : buffers) clReleaseMemObject(buffer);
-    clReleaseKernel(kernel);
-    clReleaseProgram(program);
-    clReleaseCommandQueue(queue);
-    clReleaseContext(context);
     return 0;
 }

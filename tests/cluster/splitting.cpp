@@ -483,6 +483,22 @@ TEST_CASE("parts that use pieces of rows") {
     check_same(cl.read(buffers[0], wanted.size()), wanted);
 }
 
+namespace {
+
+/// `data` after a launch of a kernel, whose argument it is, on as many work-items, in groups.
+ints after_launch(const setup &cl, cl_kernel kernel, ints data, std::size_t local) {
+    const std::size_t global = data.size();
+    const buffer_handle buffer =
+        cl.buffer(global * sizeof(cl_int), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, data.data());
+    set_args(kernel, buffer.get());
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], buffer, CL_TRUE, 0, global * sizeof(cl_int), data.data(), 0, nullptr,
+                              nullptr));
+    return data;
+}
+
+}  // namespace
+
 TEST_CASE("meta-functions of a library, and functions in included files") {
     const setup cl;
     const program_handle program = cl.program(
@@ -492,16 +508,9 @@ TEST_CASE("meta-functions of a library, and functions in included files") {
         "-I " INCLUDED);
     const kernel_handle kernel = cl.kernel(program, "in_a_library");
     ints wanted = numbers(120);
-    const buffer_handle data =
-        cl.buffer(wanted.size() * sizeof(cl_int), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, wanted.data());
-    set_args(kernel, data.get());
-    const std::size_t global = wanted.size();
     const std::size_t local = 6;
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+    const ints found = after_launch(cl, kernel, wanted, local);
     for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += static_cast<cl_int>(i / local * 10 + 1000 * 20);
-    ints found(wanted.size());
-    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_TRUE, 0, found.size() * sizeof(cl_int), found.data(), 0, nullptr,
-                              nullptr));
     check_same(found, wanted);
 }
 
@@ -523,15 +532,8 @@ TEST_CASE("work-item functions that the program's text does not show see the who
             each.before + "kernel void group_of(global int *data) { data[get_global_id(0)] = " + each.what + "; }\n",
             each.options.c_str());
         const kernel_handle kernel = cl.kernel(program, "group_of");
-        ints found(32, -1);
-        const buffer_handle data =
-            cl.buffer(found.size() * sizeof(cl_int), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, found.data());
-        set_args(kernel, data.get());
-        const std::size_t global = found.size();
         const std::size_t local = 4;
-        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
-        CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_TRUE, 0, found.size() * sizeof(cl_int), found.data(), 0,
-                                  nullptr, nullptr));
+        const ints found = after_launch(cl, kernel, ints(32, -1), local);
         ints wanted(found.size());
         for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<cl_int>(i / local);
         check_same(found, wanted);

@@ -2,9 +2,13 @@
 // written, the second read.
 #include <CL/cl_ext_split.h>
 
-#include <cstdio>
 #include <string>
 #include <vector>
+
+#include "one_kernel.hpp"
+
+using cluster_test::OneKernel;
+using cluster_test::require;
 
 namespace {
 
@@ -49,53 +53,31 @@ int is_written(const void **, const size_t *, const size_t *subrange, const size
     return 0;
 }
 
-void require(cl_int code, const char *call) {
-    if (code == CL_SUCCESS) return;
-    std::fprintf(stderr, "%s: %d\n", call, code);
-    std::exit(1);
-}
-
 }  // namespace
 
 int main(int argc, char **argv) {
     wrong = argc > 1 ? argv[1] : "";
     const std::string name = wrong == "left-alone" ? "even" : wrong == "written" ? "shifted" : "next";
-    cl_platform_id platform = nullptr;
-    cl_device_id device = nullptr;
-    require(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
-    require(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr), "clGetDeviceIDs");
+    const OneKernel cl(source, name.c_str());
+    const cl_kernel kernel = cl.kernel;
     cl_int code = CL_SUCCESS;
-    const cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
-    require(code, "clCreateContext");
-    const cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
-    require(code, "clCreateCommandQueue");
-    const char *text = source;
-    const cl_program program = clCreateProgramWithSource(context, 1, &text, nullptr, &code);
-    require(code, "clCreateProgramWithSource");
-    require(clBuildProgram(program, 0, nullptr, "", nullptr, nullptr), "clBuildProgram");
-    const cl_kernel kernel = clCreateKernel(program, name.c_str(), &code);
-    require(code, "clCreateKernel");
     require(clSetKernelAccessFunctions(kernel, is_read, is_written), "clSetKernelAccessFunctions");
     std::vector<cl_int> data(count);
     for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<cl_int>(3 * i + 1);
-    const cl_mem to = clCreateBuffer(context, CL_MEM_READ_WRITE, count * sizeof(cl_int), nullptr, &code);
+    const cl_mem to = clCreateBuffer(cl.context, CL_MEM_READ_WRITE, count * sizeof(cl_int), nullptr, &code);
     require(code, "clCreateBuffer");
-    const cl_mem from = clCreateBuffer(context, CL_MEM_READ_WRITE, count * sizeof(cl_int), nullptr, &code);
+    const cl_mem from = clCreateBuffer(cl.context, CL_MEM_READ_WRITE, count * sizeof(cl_int), nullptr, &code);
     require(code, "clCreateBuffer");
     const std::size_t filled = wrong == "unwritten" ? count / 2 : count;
-    require(clEnqueueWriteBuffer(queue, from, CL_TRUE, 0, filled * sizeof(cl_int), data.data(), 0, nullptr, nullptr),
+    require(clEnqueueWriteBuffer(cl.queue, from, CL_TRUE, 0, filled * sizeof(cl_int), data.data(), 0, nullptr, nullptr),
             "clEnqueueWriteBuffer");
     require(clSetKernelArg(kernel, 0, sizeof to, &to), "clSetKernelArg");
     require(clSetKernelArg(kernel, 1, sizeof from, &from), "clSetKernelArg");
     const std::size_t local = 1;
-    require(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &count, &local, 0, nullptr, nullptr),
+    require(clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &count, &local, 0, nullptr, nullptr),
             "clEnqueueNDRangeKernel");
-    require(clFinish(queue), "clFinish");
+    require(clFinish(cl.queue), "clFinish");
     clReleaseMemObject(from);
     clReleaseMemObject(to);
-    clReleaseKernel(kernel);
-    clReleaseProgram(program);
-    clReleaseCommandQueue(queue);
-    clReleaseContext(context);
     return 0;
 }

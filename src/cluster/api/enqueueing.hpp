@@ -34,8 +34,9 @@ inline void give(const Ref<EventObject> &object, cl_event *event) {
 /// Waits until this process knows of the command's end, outside of the lock. Throws an Error if it failed.
 void wait_for_result(EventObject &event, const CallHash &call);
 
-/// Ends a map's entry point, where `part` is the event of the device that maps, and `map` that of the command: gives the program its event and, if the call is blocking, waits for the contents. Returns
-/// where the program has them. Throws an Error if they did not come.
+/// Ends a map's entry point, where `part` is the event of the device that maps, and `map` that of the command: gives the program
+/// its event and, if the call is blocking, waits for the contents. Returns where the program has them. Throws an Error if they
+/// did not come.
 void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, const Ref<EventObject> &part,
                    cl_event *event, bool blocking, const CallHash &call);
 
@@ -65,8 +66,8 @@ inline void conclude(const Ref<EventObject> &enqueued, cl_event *event, bool blo
     if (blocking) wait_for_result(*enqueued, call);
 }
 
-/// Enqueues a checked command, on a lane if its queue is one, and returns its event, null if nobody wants it. `part` gets that of the
-/// lane. `native` as in Executor::run(). Throws an Error as that does.
+/// Enqueues a checked command, on a lane if its queue is one, and returns its event, null if nobody wants it. `part` gets that of
+/// the lane. `native` as in Executor::run(). Throws an Error as that does.
 template <typename Native>
 Ref<EventObject> run_whole(Enqueued &&command, bool event_wanted, Native &&native, Ref<EventObject> *part = nullptr) {
     if (command.queue.whole == nullptr) {

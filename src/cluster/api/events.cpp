@@ -82,6 +82,21 @@ void wait_in_host(std::span<const Ref<EventObject>> events) {
     for (const auto &event : events) wait_for_promise(*event, event->wait_here());
 }
 
+// The calling thread does the work.
+void drive_result(EventObject &event) {
+    cl_int status = CL_COMPLETE;
+    if (event.native) status = wait_for(event.native.get());
+    if (event.result_after != nullptr) event.result_after->wait();
+    event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
+    executor().transport().drive(*event.result);
+    event.result.reset();
+}
+
+void drive_results_of_parts(const EventObject &event) {
+    for (const auto &[lane, part] : event.parts)
+        if (part->result) drive_result(*part);
+}
+
 /// Waits, in a call, until every process knows the ends of all, which then are agreed on. Of several threads that wait for one event
 /// the first one exchanges it with other processes.
 void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> events) {
@@ -100,6 +115,7 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
     }
     {
         const Unlocked unlocked;
+        for (const EventObject *const event : joint) drive_results_of_parts(*event);
         for (const auto &event : events)
             if (event->known_here()) event->wait_here();
         for (const auto &[owner, theirs] : open) {
@@ -207,20 +223,6 @@ bool must_ask(const EventObject &event) {
     return !event.is_user() && owner_of(event) != 0 && !is_over;
 }
 
-namespace {
-
-// The calling thread does the work.
-void drive_result(EventObject &event) {
-    cl_int status = CL_COMPLETE;
-    if (event.native) status = wait_for(event.native.get());
-    if (event.result_after != nullptr) event.result_after->wait();
-    event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
-    executor().transport().drive(*event.result);
-    event.result.reset();
-}
-
-}  // namespace
-
 void wait_for_result(EventObject &event, const CallHash &call) {
     const World &world = World::get();
     const bool has_result = event.scheduled.told_all || world.alone() || (world.is_host() && event.known_here());
@@ -230,18 +232,11 @@ void wait_for_result(EventObject &event, const CallHash &call) {
     if (has_result) {
         const Unlocked unlocked;
         if (event.result) drive_result(event);
-        for (const auto &[lane, part] : event.parts)
-            if (part->result) drive_result(*part);
+        drive_results_of_parts(event);
         status = event.wait_here();
         wait_for_promise(event, status);
     } else {
         const Ref<EventObject> held(&event);
-        // Of a central host there are no parts: what it decides it decides without leaving the lock before.
-        if (!event.parts.empty()) {
-            const Unlocked unlocked;
-            for (const auto &[lane, part] : event.parts)
-                if (part->result) drive_result(*part);
-        }
         agree_on_ends(call, {&held, 1});
         status = world.is_central() ? event.status_here() : *event.agreed;
     }

@@ -23,10 +23,7 @@ bool operator==(const cl_image_format &a, const cl_image_format &b) {
 }
 
 bool makes_images_of_buffers(const DeviceObject &device) {
-    const auto at = device.infos.find(CL_DEVICE_EXTENSIONS);
-    if (at == device.infos.end()) return false;
-    const std::string_view names(reinterpret_cast<const char *>(at->second.data()), at->second.size());
-    return names.find("cl_khr_image2d_from_buffer") != std::string_view::npos;
+    return device.text(CL_DEVICE_EXTENSIONS).find("cl_khr_image2d_from_buffer") != std::string::npos;
 }
 
 /// A buffer that an image is to be made of.

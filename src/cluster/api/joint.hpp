@@ -17,8 +17,8 @@ public:
 
     [[nodiscard]] bool event_wanted() const { return event_wanted_; }
 
-    /// Enqueues a part of it on its queue, a lane. `native` as in Executor::run(). The part's event is null where it is neither wanted nor
-    /// known.
+    /// Enqueues a part of it on its queue, a lane. `native` as in Executor::run(). The part's event is null where it is neither
+    /// wanted nor known.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, Native &&native) {
         const auto waits = waits_on(command.queue);
@@ -31,8 +31,8 @@ public:
         return part;
     }
 
-    /// Its event, which is null unless it is wanted. `told_all`: every process knows how it ends. Lanes of this process that have no part of it get
-    /// a marker where it must end behind what is before it there, or what comes behind it there must wait.
+    /// Its event, which is null unless it is wanted. `told_all`: every process knows how it ends. Lanes of this process that have
+    /// no part of it get a marker where it must end behind what is before it there, or what comes behind it there must wait.
     Ref<EventObject> end(bool told_all = false);
 
 private:

@@ -172,12 +172,6 @@ std::string why_not_by_functions(const SourceFacts &facts, const std::string &ke
                                         : "it is not found in the program's text: a macro may define it";
 }
 
-std::string text_info(const DeviceObject &device, cl_device_info param) {
-    const auto at = device.infos.find(param);
-    if (at == device.infos.end() || at->second.empty()) return {};
-    return {reinterpret_cast<const char *>(at->second.data()), at->second.size() - 1};
-}
-
 /// Rank 0 derives it, for all of the program's kernels: others may lack what it takes.
 const splitting::Descriptions &derived_of(const Exchange &exchange, const ProgramObject &program) {
     SourceFacts &facts = *program.facts;
@@ -187,7 +181,7 @@ const splitting::Descriptions &derived_of(const Exchange &exchange, const Progra
         try {
             std::vector<std::pair<std::string, std::string>> devices;
             for (const auto &device : program.context->devices)
-                devices.emplace_back(text_info(*device, CL_DEVICE_VERSION), text_info(*device, CL_DEVICE_EXTENSIONS));
+                devices.emplace_back(device->text(CL_DEVICE_VERSION), device->text(CL_DEVICE_EXTENSIONS));
             const std::string options =
                 program.build_options.begin()->second + predefined_options(facts.asked_macros, devices);
             mine.put(true).put_text(text_of(splitting::derive(*program.source, options)));

@@ -290,6 +290,8 @@ DeviceObject::DeviceObject(std::vector<Ref<DeviceObject>> members_in)
                                return a->sub_buffer_alignment < b->sub_buffer_alignment;
                            }))->sub_buffer_alignment) {}
 
+std::string DeviceObject::text(cl_device_info param) const { return text_of(infos, param); }
+
 DeviceObject::~DeviceObject() { serials().give_back(serial); }
 
 void DeviceList::add(DeviceObject &device) {

@@ -48,6 +48,9 @@ public:
         return value;
     }
 
+    /// A text; empty if the device has none.
+    [[nodiscard]] std::string text(cl_device_info param) const;
+
     const std::vector<Ref<DeviceObject>>
         members;  ///< of an aggregate device; else none. It has no process, memory or native device.
     const Process process;
