@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/error_code.hpp"
 #include "base/log.hpp"
@@ -63,6 +65,22 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
 // NVIDIA's driver (580) never returns from the release of a context in which a write's wait list failed. PoCL 3.1 aborts where
 // a command fails by one event while it waits for another.
 bool never_fails_copies(const QueueInfo &info) { return info.placeholder == nullptr; }
+
+// Whether PoCL has ended what waits for this command, too: it lets its own reference go behind that. Ours is the other.
+bool has_passed_on(cl_event command) { return query<cl_uint>(command, CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1; }
+
+// PoCL 3.1 shows a command's end before it looks at what waits for it. What fails by another event in between is
+// run all the same, and ended twice, which aborts. Waits microseconds; the limit is for references that are not known here.
+void await_passing_on(std::span<const Event> commands) {
+    constexpr std::uint64_t limit_ns = 20'000'000;
+    const std::uint64_t since_ns = now_ns();
+    for (const Event &e : commands) {
+        if (query<cl_command_type>(e.get(), CL_EVENT_COMMAND_TYPE).value_or(CL_COMMAND_USER) == CL_COMMAND_USER)
+            continue;
+        if (execution_status(e.get()) > CL_COMPLETE) continue;
+        while (!has_passed_on(e.get()) && now_ns() - since_ns < limit_ns) std::this_thread::yield();
+    }
+}
 
 // A path that the user forces is taken or fails; the automatic choice goes on with copies.
 void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
@@ -232,6 +250,7 @@ Bridge::~Bridge() { complete(CL_TRANSFER_ABANDONED); }
 void Bridge::complete(cl_int code) {
     if (completed_ || !done_) return;
     completed_ = true;
+    if (code < 0 && device_ && is_pocl(device_.get())) await_passing_on(start_.events);
     if (result_ && (code >= 0 || read_what_is_written_back()))
         clSetUserEventStatus(std::exchange(done_, std::move(result_)).get(), CL_COMPLETE);
     set_user_event(done_.get(), code);

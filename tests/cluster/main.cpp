@@ -30,7 +30,7 @@ const char *variable(const char *name) {
 /// What one case may take.
 unsigned case_seconds() {
     const char *const value = variable("CLDIST_TEST_TIMEOUT");
-    return *value != '\0' ? static_cast<unsigned>(std::atoi(value)) : 20;
+    return *value != '\0' ? static_cast<unsigned>(std::atoi(value)) : 60;
 }
 
 bool is_one_of_several() {

@@ -109,6 +109,27 @@ MPI_CASE("a file command whose wait list fails touches nothing", 1) {
     }
 }
 
+// PoCL 3.1 aborts if a command is made to fail while the one before it is just ending.
+MPI_CASE("commands that fail as soon as they may start fail a thousand times in a row", 1) {
+    const opencl cl;
+    const buffer_handle buffer = cl.filled(64, 1);
+    const descriptor folder("/", O_RDONLY | O_DIRECTORY);
+    for (const queue_set &queues : cl.independent_queues(1)) {
+        CAPTURE(queues.kind);
+        for (int i = 0; i < 1000; ++i) {
+            const event_handle gate = cl.user_event();
+            const cl_event wait = gate;
+            event_handle event;
+            CL_OK(issue(command::file_read, {queues[0], buffer, 0, 64, nullptr, folder, 0, CL_FALSE, 1, &wait},
+                        event.out()));
+            CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+            while (status_of(event) > CL_COMPLETE) std::this_thread::yield();
+            REQUIRE(status_of(event) < 0);
+        }
+    }
+    cl.expect(buffer, 0, 64, 1);
+}
+
 MPI_CASE("a blocking file command whose wait list fails while it waits touches nothing and says so", 1) {
     for (const command which : all_commands) {
         for (const bool with_event : {false, true}) {
