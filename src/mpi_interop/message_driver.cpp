@@ -1,5 +1,6 @@
 #include "mpi_interop/message_driver.hpp"
 
+#include "base/per_thread.hpp"
 #include "mpi_interop/byte_type.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
@@ -102,9 +103,6 @@ void MessageDriver::close_gaps() {
     first_ = ended_ = 0;
 }
 
-MessageDriver &caller_driver() {
-    static thread_local MessageDriver driver;
-    return driver;
-}
+MessageDriver &caller_driver() { return per_thread<MessageDriver>(); }
 
 }  // namespace cldist

@@ -1,12 +1,12 @@
 #include "mpi_interop/small_message.hpp"
 
 #include <cstring>
-#include <memory>
 #include <span>
 
 #include "base/backoff.hpp"
 #include "base/clock.hpp"
 #include "base/error_code.hpp"
+#include "base/per_thread.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/wire.hpp"
@@ -17,8 +17,10 @@ namespace {
 
 // The calling thread's place for an envelope and the payload behind it.
 std::byte *message_memory() {
-    static thread_local const auto memory = std::make_unique_for_overwrite<std::byte[]>(envelope_size + largest_small);
-    return memory.get();
+    struct Memory {
+        std::byte bytes[envelope_size + largest_small];
+    };
+    return per_thread<Memory>().bytes;
 }
 
 // How the calling thread waits. What takes longer than a moment becomes known to the stall report.

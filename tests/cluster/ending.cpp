@@ -69,6 +69,54 @@ struct released_late : objects {
     }
 } late;
 
+// As above, but it makes calls of all kinds there. What needs another process fails; the rest works.
+struct used_late : objects {
+    cl_kernel kernel = nullptr;
+
+    void make_kernel() {
+        const char *source = "kernel void inc(global int *data) { data[get_global_id(0)] += 1; }";
+        cl_int code = CL_SUCCESS;
+        const cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &code);
+        check(code, "clCreateProgramWithSource");
+        check(clBuildProgram(program, 0, nullptr, nullptr, nullptr, nullptr), "clBuildProgram");
+        kernel = clCreateKernel(program, "inc", &code);
+        check(code, "clCreateKernel");
+        check(clSetKernelArg(kernel, 0, sizeof buffer, &buffer), "clSetKernelArg");
+        launch();
+    }
+
+    void launch() const {
+        const std::size_t global = 64;
+        for (const cl_command_queue queue : queues)
+            expect_no_process(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, nullptr, 0, nullptr, nullptr),
+                              "kernel");
+    }
+
+    static void expect_no_process(cl_int code, const char *call) {
+        if (code != CL_OUT_OF_RESOURCES) check(code, call);
+    }
+
+    ~used_late() {
+        if (context == nullptr) return;
+        std::vector<char> bytes(64);
+        launch();
+        for (const cl_command_queue queue : queues) {
+            expect_no_process(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, 64, bytes.data(), 0, nullptr, nullptr),
+                              "write");
+            expect_no_process(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, 64, bytes.data(), 0, nullptr, nullptr),
+                              "read");
+            cl_int code = CL_SUCCESS;
+            clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, 64, 0, nullptr, nullptr, &code);
+            expect_no_process(code, "map");
+            expect_no_process(clFinish(queue), "clFinish");
+        }
+        expect_no_process(clWaitForEvents(1, &event), "clWaitForEvents");
+        cl_uint count = 0;
+        check(clGetMemObjectInfo(buffer, CL_MEM_REFERENCE_COUNT, sizeof count, &count, nullptr), "clGetMemObjectInfo");
+        release();
+    }
+} used;
+
 bool is_rank(const char *rank) {
     const char *const mine = std::getenv("OMPI_COMM_WORLD_RANK");
     return mine != nullptr && std::string(mine) == rank;
@@ -188,6 +236,11 @@ int main(int argc, char **argv) {
     } else if (way == "released-after-main") {
         late.make();
         late.use();
+    } else if (way == "used-after-main") {
+        used.make();
+        used.make_kernel();
+        used.use();
+        for (const cl_command_queue queue : used.queues) check(clFinish(queue), "clFinish");
     } else if (way == "exit-3") {
         auto &cl = *new objects;
         cl.make();

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/config.hpp"
+#include "base/per_thread.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
@@ -532,8 +533,8 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
         check_range(kernel, *queue.device, dimensions, offset, global, local);
         return leave_out(queue, type, list.event);
     }
-    // Kept for its memory. Enqueueing may leave the lock.
-    static thread_local std::vector<Access> accesses;
+    // Kept for its memory; the thread's own, since enqueueing may leave the lock.
+    auto &accesses = per_thread<std::vector<Access>>();
     accesses.clear();
     bool of_one_context = true;
     for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {

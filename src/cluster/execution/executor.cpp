@@ -840,6 +840,17 @@ void Executor::tell_all(EventObject &event) {
 }
 
 void Executor::end_with(cl_event native, std::shared_ptr<Ending> ending) {
+    if (engine_is_over_) {
+        const auto end = [](cl_event, cl_int status, void *data) {
+            const std::unique_ptr<std::shared_ptr<Ending>> held(static_cast<std::shared_ptr<Ending> *>(data));
+            (*held)->set(status);
+        };
+        auto held = std::make_unique<std::shared_ptr<Ending>>(std::move(ending));
+        flush_producer(native);
+        check(clSetEventCallback(native, CL_COMPLETE, end, held.get()), "clSetEventCallback");
+        static_cast<void>(held.release());
+        return;
+    }
     submit(std::make_unique<Notice>(std::move(ending)), native);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -166,6 +167,8 @@ public:
 
     /// The program has ended: waits until all that this process does for others has been done. Not under the lock.
     void finish_all();
+    /// The engine has ended with MPI. The program's static objects may still make calls.
+    void outlive_engine() { engine_is_over_ = true; }
 
     [[nodiscard]] const Topology &topology() const { return schedule_.topology(); }
     /// Process 0 alone runs the program: this one, or another.
@@ -261,6 +264,7 @@ private:
     std::vector<MemObject *> objects_;  // by id
     std::uint64_t copies_between_ = 0;  // memories of this process, so far
     Steps steps_;
+    std::atomic<bool> engine_is_over_ = false;
     const bool polls_;  ///< some device here is not the processor: see Engine::StartRule
     const bool copies_possible_;
     HostCopies copies_;

@@ -7,15 +7,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/per_thread.hpp"
 #include "cluster/objects/lock.hpp"
 
 namespace cldist::cluster {
 namespace {
 
-std::vector<std::function<void()>> &callbacks() {
-    static thread_local std::vector<std::function<void()>> list;
-    return list;
-}
+std::vector<std::function<void()>> &callbacks() { return per_thread<std::vector<std::function<void()>>>(); }
 
 thread_local bool is_callback_thread = false;
 std::atomic<bool> stopped = false;  // stop_callbacks()

@@ -231,6 +231,7 @@ void World::end() {
     executor_.finish_all();
     if (counters_ != nullptr) write_account(calls);
     job_.end();
+    executor_.outlive_engine();
     if (is_host()) central_->is_over = true;
 }
 
