@@ -8,6 +8,7 @@ The OPTIONs are for `cldist run`. FOLDER is made anew, for files.
 
 import collections
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,11 +39,11 @@ def run(ranks, program, *options, **variables):
     return done
 
 
-def run_all(ranks, program, **variables):
+def run_all(ranks, program, *options, **variables):
     """The same; standard output is that of all processes, each for itself: mpirun would mix their lines."""
     OUTPUTS.mkdir(parents=True, exist_ok=True)
     shell = 'exec "$@" > "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
-    done = run(ranks, ["sh", "-c", shell, OUTPUTS, *program], "--all-output", **variables)
+    done = run(ranks, ["sh", "-c", shell, OUTPUTS, *program], "--all-output", *options, **variables)
     done.stdout = "".join((OUTPUTS / str(rank)).read_text() for rank in range(ranks))
     print(done.stdout)
     return done
@@ -121,7 +122,35 @@ print("end")
     expect((FOLDER / "log").read_text() == "once\n", "Python's file is written once")
 
 
+def check_staged():
+    """What is in FOLDER, rank 1 has not: an empty file system hides it there."""
+    program = """
+import sys
+for name in "one", "in/two", "one":
+    with open(f"{sys.argv[1]}/{name}") as file:
+        print(name, file.read())
+    with open(f"{sys.argv[1]}/{name}", "a") as file:
+        file.write(" and more")
+print("end")
+"""
+    script = FOLDER.with_name(FOLDER.name + "-program.sh")
+    script.write_text(f"""
+        export FILES={shlex.quote(str(FOLDER))} PRELOAD="$LD_PRELOAD"
+        mkdir -p "$FILES/in" && printf 1 >"$FILES/one" && printf 2 >"$FILES/in/two" || exit 1
+        [ "$OMPI_COMM_WORLD_RANK" = 0 ] && exec "$@"
+        LD_PRELOAD="" exec unshare -m sh -c 'mount -t tmpfs none "$FILES" && LD_PRELOAD="$PRELOAD" exec "$@"' sh "$@"
+        """)
+    program = ["sh", script, sys.executable, "-c", program, FOLDER]
+    done = run_all(2, program, "--stage", f"/nowhere:{FOLDER}")
+    expect(done.returncode == 0 and done.stdout == 2 * "one 1\nin/two 2\none 1 and more\nend\n",
+           "files that another host has not come from rank 0's", done.stderr)
+    done = run_all(2, program)
+    expect(f"rank 1 can't open {FOLDER}/one" in done.stderr and f"--stage {FOLDER}/one" in done.stderr,
+           "a file that another host has not is named, and what to do", done.stderr)
+
+
 if OPTIONS:
+    check_staged()
     check_same(2, [PROGRAM, FOLDER, *ALL], "several hosts")
 else:
     check_program()
