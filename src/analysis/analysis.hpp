@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "splitting/description.hpp"
 
@@ -13,8 +12,5 @@ namespace cldist::analysis {
 
 /// Derives what the kernels of a module, made by clang for spir64, access. Changes the module: functions are inlined.
 splitting::Descriptions derive(llvm::Module &module);
-
-/// The options of a call of clBuildProgram, as it splits them.
-std::vector<std::string> options_of(const std::string &text);
 
 }  // namespace cldist::analysis

@@ -21,36 +21,9 @@
 
 #include "analysis/analysis.hpp"
 #include "base/child_process.hpp"
+#include "splitting/build_options.hpp"
 
 namespace cldist::analysis {
-
-std::vector<std::string> options_of(const std::string &text) {
-    std::vector<std::string> options;
-    std::string option;
-    char quote = 0;
-    bool begun = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if (quote != 0 && c == quote) {
-            quote = 0;
-        } else if (quote == 0 && (c == '"' || c == '\'')) {
-            quote = c;
-            begun = true;
-        } else if (c == '\\' && i + 1 < text.size() && quote != '\'') {
-            option += text[++i];
-            begun = true;
-        } else if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
-            if (begun) options.push_back(std::move(option));
-            option.clear();
-            begun = false;
-        } else {
-            option += c;
-            begun = true;
-        }
-    }
-    if (begun) options.push_back(std::move(option));
-    return options;
-}
 
 namespace {
 
@@ -110,7 +83,7 @@ void compile(const std::string &source, const std::string &options, const Folder
                                      "-Xclang",
                                      "-finclude-default-header"};
     bool version = false;
-    for (std::string &option : options_of(options)) {
+    for (std::string &option : splitting::options_of(options)) {
         if (option == "-cl-opt-disable" || option == "-O0" || option == "-g") continue;
         version = version || option.rfind("-cl-std=", 0) == 0;
         command.push_back(std::move(option));

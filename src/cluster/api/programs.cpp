@@ -15,6 +15,7 @@
 #include "cluster/api/record.hpp"
 #include "cluster/split/adapted_source.hpp"
 #include "ocl/query.hpp"
+#include "splitting/build_options.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -111,7 +112,7 @@ Program program_of_source(const Space &space, const std::string &source) {
 
 /// The program's source with all that it includes.
 std::string whole_source(const ProgramObject &program, const std::string &options) {
-    const auto folders = include_folders(options);
+    const auto folders = splitting::include_folders(options);
     return with_includes(*program.source, [&](const std::string &name) -> std::optional<std::string> {
         for (const std::string &folder : folders) {
             std::ifstream file(folder + "/" + name);

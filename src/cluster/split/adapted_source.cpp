@@ -243,35 +243,6 @@ struct Edit {
     std::string text;
 };
 
-}  // namespace
-
-std::vector<std::string> include_folders(const std::string &options) {
-    std::vector<std::string> folders;
-    std::string word;
-    bool quoted = false;
-    bool is_folder = false;
-    const auto end_word = [&] {
-        if (is_folder)
-            folders.push_back(word);
-        else if (word.starts_with("-I") && word.size() > 2)
-            folders.push_back(word.substr(2));
-        is_folder = !is_folder && word == "-I";
-        word.clear();
-    };
-    for (const char c : options) {
-        if (c == '"')
-            quoted = !quoted;
-        else if (std::isspace(static_cast<unsigned char>(c)) != 0 && !quoted)
-            word.empty() ? void() : end_word();
-        else
-            word += c;
-    }
-    if (!word.empty()) end_word();
-    return folders;
-}
-
-namespace {
-
 void include_into(std::string &out, const std::string &source, const FindInclude &find, std::vector<std::string> &open,
                   std::vector<std::string> &once) {
     constexpr std::size_t largest = std::size_t{16} << 20U;

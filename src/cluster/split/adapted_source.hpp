@@ -61,7 +61,4 @@ std::string adapted_source(const std::string &source, bool hides_names = false);
 std::string predefined_options(const std::set<std::string> &asked_macros,
                                const std::vector<std::pair<std::string, std::string>> &devices);
 
-/// The folders that a build's options name for included files.
-std::vector<std::string> include_folders(const std::string &options);
-
 }  // namespace cldist::cluster

@@ -1,0 +1,47 @@
+#include "splitting/build_options.hpp"
+
+#include <utility>
+
+namespace cldist::splitting {
+
+std::vector<std::string> options_of(const std::string &text) {
+    std::vector<std::string> options;
+    std::string option;
+    char quote = 0;
+    bool begun = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quote != 0 && c == quote) {
+            quote = 0;
+        } else if (quote == 0 && (c == '"' || c == '\'')) {
+            quote = c;
+            begun = true;
+        } else if (c == '\\' && i + 1 < text.size() && quote != '\'') {
+            option += text[++i];
+            begun = true;
+        } else if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+            if (begun) options.push_back(std::move(option));
+            option.clear();
+            begun = false;
+        } else {
+            option += c;
+            begun = true;
+        }
+    }
+    if (begun) options.push_back(std::move(option));
+    return options;
+}
+
+std::vector<std::string> include_folders(const std::string &options) {
+    std::vector<std::string> folders;
+    bool is_folder = false;
+    for (std::string &option : options_of(options)) {
+        if (std::exchange(is_folder, option == "-I" && !is_folder))
+            folders.push_back(std::move(option));
+        else if (option.starts_with("-I") && option.size() > 2)
+            folders.push_back(option.substr(2));
+    }
+    return folders;
+}
+
+}  // namespace cldist::splitting

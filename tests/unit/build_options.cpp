@@ -1,0 +1,24 @@
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "splitting/build_options.hpp"
+
+using namespace cldist::splitting;
+
+using Words = std::vector<std::string>;
+
+TEST_CASE("build options are split at white space that no quote or backslash keeps") {
+    CHECK(options_of("").empty());
+    CHECK(options_of("  \t ").empty());
+    CHECK(options_of("-DA=1  -cl-std=CL2.0\t-g\n") == Words{"-DA=1", "-cl-std=CL2.0", "-g"});
+    CHECK(options_of(R"(-DA="two words" '-I a b' c\ d "")") == Words{"-DA=two words", "-I a b", "c d", ""});
+    CHECK(options_of(R"(-DA=\"text\" '\')") == Words{"-DA=\"text\"", "\\"});
+}
+
+TEST_CASE("folders of included files follow -I, at once or as the next option") {
+    CHECK(include_folders("-DI -cl-mad-enable").empty());
+    CHECK(include_folders(R"(-I one -Itwo -DX -I "three four" -I -I)") == Words{"one", "two", "three four", "-I"});
+    CHECK(include_folders(R"(-I a\ b)") == Words{"a b"});
+}
