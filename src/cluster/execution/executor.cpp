@@ -501,10 +501,16 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) {
         end_alike(*stand_in.ending, stand_in.event.get());
         // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first of it, as do commands behind
-        // such a barrier; it aborts when what they wait for ends and they are gone.
+        // such a barrier; it aborts when what they wait for ends and they are gone. It looks at them after that end can be seen.
         if (may_fail_early)
             stand_in.ending->then(
-                [kept = std::make_shared<cldist::Event>(cldist::Event::share(native_event_.get()))](cl_int) {});
+                [&engine = transport_.engine(),
+                 kept = std::make_shared<cldist::Event>(cldist::Event::share(native_event_.get()))](cl_int status) {
+                    if (status >= 0) return;
+                    std::vector<cldist::Event> remains;
+                    remains.push_back(std::move(*kept));
+                    engine.keep_remains(nullptr, std::move(remains));
+                });
     }
     // What failed meanwhile may have done so before the platform looked: the command may never end.
     if (native_ && !poisoned_ && first_failure(waits_) < 0) {
