@@ -40,6 +40,18 @@ public:
             working_.resize(static_cast<std::size_t>(groups));
             std::sort(working_.begin(), working_.end());
         }
+        // Who is to get less than half of the least that can be cut off would end much later than the others.
+        double all = 0;
+        for (const std::size_t part : working_) all += share(part);
+        const auto highest = static_cast<double>(launch.groups(launch.dimensions - 1));
+        while (!equal && working_.size() > 1) {
+            const auto least = std::min_element(working_.begin(), working_.end(),
+                                                [&](std::size_t a, std::size_t b) { return share(a) < share(b); });
+            const double pieces = highest >= static_cast<double>(working_.size()) ? highest : groups;
+            if (share(*least) / all * pieces >= 0.5) break;
+            all -= share(*least);
+            working_.erase(least);
+        }
         sums_.push_back(0);
         for (const std::size_t part : working_) sums_.push_back(sums_.back() + (equal ? 1.0 : share(part)));
     }

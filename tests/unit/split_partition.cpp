@@ -129,6 +129,25 @@ TEST_CASE("of fewer groups than parts, the largest shares get one each") {
     CHECK(parts[3] == SubRange{{16, 0, 0}, {20, 1, 1}});
 }
 
+TEST_CASE("a part that is to get less than half of the least that can be cut off is empty") {
+    // Whole layers are cut: 8 of 64 work-items each.
+    const Launch layers{2, {0, 0, 0}, {64, 8, 1}, {1, 1, 1}};
+    CHECK(items(partition(layers, std::vector<double>{100, 1})[0]) == 512);
+    CHECK(items(partition(layers, std::vector<double>{100, 7})[1]) == 64);
+    // Many of them, which would get one now and then.
+    std::vector<double> shares(6, 0.3);
+    shares[2] = 6.5;
+    const auto parts = partition(layers, shares);
+    for (std::size_t i = 0; i < parts.size(); ++i) CHECK(items(parts[i]) == (i == 2 ? 512 : 0));
+    // Work-groups are cut.
+    const Launch groups{2, {0, 0, 0}, {40, 1, 1}, {10, 1, 1}};
+    CHECK(items(partition(groups, std::vector<double>{100, 1})[0]) == 40);
+    CHECK(items(partition(groups, std::vector<double>{3, 1})[1]) == 10);
+    // With equal shares nobody is left out.
+    for (const SubRange &part : partition(layers, std::vector<double>(8, 1))) CHECK(items(part) == 64);
+    for (const SubRange &part : partition(layers, std::vector<double>(512, 1))) CHECK(items(part) == 1);
+}
+
 TEST_CASE("shares that are no numbers are none; without any share all parts are equal") {
     const Launch launch{1, {0, 0, 0}, {12, 1, 1}, {1, 1, 1}};
     const double nan = std::numeric_limits<double>::quiet_NaN();
