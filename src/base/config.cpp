@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/log.hpp"
 
@@ -51,6 +52,8 @@ constexpr std::array<std::pair<const char *, HostMode>, 2> host_mode_names{
     {{"replicated", HostMode::replicated}, {"central", HostMode::central}}};
 constexpr std::array<std::pair<const char *, View>, 2> view_names{
     {{"devices", View::devices}, {"aggregate", View::aggregate}}};
+constexpr std::array<std::pair<const char *, Shares::By>, 3> shares_names{
+    {{"auto", Shares::By::automatic}, {"equal", Shares::By::equal}, {"measured", Shares::By::measured}}};
 constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{
     {{"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}}};
 
@@ -122,6 +125,13 @@ std::string parse(std::string_view text, Bytes &value) {
     return {};
 }
 
+std::string parse(std::string_view text, Shares &value) {
+    const auto shares = parse_shares(text);
+    if (!shares) return "auto, equal, measured, or weights of the devices, like 2,1,1, one of them above 0";
+    value = *shares;
+    return {};
+}
+
 std::string parse(std::string_view text, Simulation &value) {
     if (text.empty()) return {};
     const auto simulation = parse_simulation(text);
@@ -153,6 +163,10 @@ std::string text_of(unsigned value) { return fmt::format("{}", value); }
 std::string text_of(double value) { return fmt::format("{}", value); }
 std::string text_of(const Simulation &value) {
     return value.processes == 0 ? "" : fmt::format("{}:{}:{}", value.processes, value.rank, value.per_host);
+}
+std::string text_of(const Shares &value) {
+    if (value.by != Shares::By::weights) return text_of<Shares::By>(value.by, shares_names);
+    return fmt::format("{}", fmt::join(value.weights, ","));
 }
 std::string text_of(Bytes value) {
     for (const auto &[shift, suffix] : {std::pair{30U, "G"}, std::pair{20U, "M"}, std::pair{10U, "k"}})
@@ -227,6 +241,22 @@ std::optional<Simulation> parse_simulation(std::string_view text) {
         text.remove_prefix(colon + 1);
     }
     return std::nullopt;
+}
+
+std::optional<Shares> parse_shares(std::string_view text) {
+    Shares shares;
+    if (parse_name<Shares::By>(text, shares.by, shares_names).empty()) return shares;
+    shares.by = Shares::By::weights;
+    double sum = 0;
+    for (std::size_t comma = 0; comma != std::string_view::npos;) {
+        comma = text.find(',');
+        const auto weight = parse_number<double>(text.substr(0, comma));
+        if (!weight || !std::isfinite(*weight) || *weight < 0) return std::nullopt;
+        sum += *weight;
+        shares.weights.push_back(*weight);
+        if (comma != std::string_view::npos) text.remove_prefix(comma + 1);
+    }
+    return sum > 0 && std::isfinite(sum) ? std::optional(shares) : std::nullopt;
 }
 
 Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints) {

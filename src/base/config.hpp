@@ -30,6 +30,13 @@ struct Simulation {
     unsigned per_host = 1;
 };
 
+/// How kernels are shared out on an aggregate device.
+struct Shares {
+    enum class By { automatic, equal, measured, weights };
+    By by = By::automatic;
+    std::vector<double> weights{};  ///< of the devices, in their order; at least one is above 0
+};
+
 /// The settings; base/config.def describes each.
 struct Config {
 #define CLDIST_SETTING(type, field, name, default_value, comment) type field = default_value;
@@ -45,6 +52,9 @@ const char *name_of(Path path);
 /// "1024", "1024:17", "1024:17:8": processes, up to 65536, the rank that is played, and how many a host has; nothing if the
 /// text is none of these.
 [[nodiscard]] std::optional<Simulation> parse_simulation(std::string_view text);
+
+/// "auto", "equal", "measured", or weights as "2,1,1"; nothing if the text is none of these.
+[[nodiscard]] std::optional<Shares> parse_shares(std::string_view text);
 
 /// Reads the settings from an environment of "NAME=value" strings. A value that can't be read, and a variable that
 /// looks like a misspelt setting, adds a line to `complaints`; the default is used.

@@ -26,6 +26,25 @@ TEST_CASE("CLDIST_SIMULATE is processes, and perhaps a rank among them and how m
     }
 }
 
+TEST_CASE("CLDIST_SHARES is a word or weights") {
+    CHECK(parse_shares("auto")->by == Shares::By::automatic);
+    CHECK(parse_shares("equal")->by == Shares::By::equal);
+    CHECK(parse_shares("measured")->by == Shares::By::measured);
+    const auto shares = parse_shares("2,0.5,0");
+    REQUIRE(shares);
+    CHECK(shares->by == Shares::By::weights);
+    CHECK(shares->weights == std::vector<double>{2, 0.5, 0});
+    CHECK(parse_shares("3")->weights == std::vector<double>{3});
+    for (const char *const text : {"", "0", "0,0", "1,", ",1", "1,-1", "1,x", "nan", "inf,1", "1 2", "1e308,1e308"}) {
+        CAPTURE(text);
+        CHECK_FALSE(parse_shares(text));
+    }
+    std::vector<std::string> complaints;
+    CHECK(read({"CLDIST_SHARES=fair"}, complaints).shares.by == Shares::By::automatic);
+    REQUIRE(complaints.size() == 1);
+    CHECK(complaints[0].find("expected auto, equal, measured, or weights") != std::string::npos);
+}
+
 TEST_CASE("settings are read from their variables") {
     std::vector<std::string> complaints;
     const Config config =
