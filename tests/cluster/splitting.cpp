@@ -50,10 +50,10 @@ kernel void square_plus(global int *to, const global int *from, int count, int m
     if (get_global_id(0) < count) to[get_global_id(0)] += more;
 }
 
-kernel void stencil_1d(global int *to, const global int *from, int count) {
+kernel void stencil_1d(global uint *to, const global uint *from, int count) {
     const int i = get_global_id(0);
     if (i >= count) return;
-    to[i] = 2 * from[i] + (i > 0 ? from[i - 1] : 7) + (i + 1 < count ? 3 * from[i + 1] : 11);
+    to[i] = 2 * from[i] + (i > 0 ? from[i - 1] : 7u) + (i + 1 < count ? 3 * from[i + 1] : 11u);
 }
 
 kernel void stencil_2d(global int *to, const global int *from, int width, int height) {
@@ -88,6 +88,21 @@ kernel void sums(global int *to, const global int *from, local int *scratch) {
 kernel void columns(global int *to, const global int *from, int width, int height) {
     const int x = get_global_id(0);
     for (int y = 0; y < height; ++y) to[y * width + x] = from[y * width + x] + from[y * width + (x + 1) % width];
+}
+
+// Work-items from `slow` on take long.
+kernel void uneven(global uint *data, int slow, int rounds) {
+    const int i = get_global_id(0);
+    uint value = data[i];
+    const int count = i < slow ? 1 : rounds;
+    for (int k = 0; k < count; ++k) value = value * 1664525u + 1013904223u;
+    data[i] = value;
+}
+
+// Parts that are cut within a block would both write its sum.
+kernel void by_blocks(global int *to, const global int *from) {
+    const int i = get_global_id(0);
+    if (i % 32 == 0) to[i / 32] = from[i] + from[i + 31];
 }
 
 kernel void unknown(global int *data) { data[get_global_id(0)] = (int)get_global_id(0) + (int)get_group_id(0); }
@@ -138,10 +153,13 @@ ints numbers(std::size_t count, cl_int first = 1) {
     return data;
 }
 
+// Sums may overflow, as the devices' do.
 ints stencil_1d(const ints &from) {
     ints to(from.size());
+    const auto word = [&](std::size_t i) { return static_cast<cl_uint>(from[i]); };
     for (std::size_t i = 0; i < from.size(); ++i)
-        to[i] = 2 * from[i] + (i > 0 ? from[i - 1] : 7) + (i + 1 < from.size() ? 3 * from[i + 1] : 11);
+        to[i] =
+            static_cast<cl_int>(2 * word(i) + (i > 0 ? word(i - 1) : 7) + (i + 1 < from.size() ? 3 * word(i + 1) : 11));
     return to;
 }
 
@@ -286,6 +304,17 @@ META(is_buffer_range_read_columns) {
 }
 META(is_buffer_range_written_columns) {
     return param == 0 ? column_blocks(params, first[0], subrange[0], start, next_start) : nothing(next_start);
+}
+
+META(is_buffer_range_read_uneven) { return elements(first[0], first[0] + subrange[0], 4, start, next_start); }
+META(is_buffer_range_written_uneven) { return elements(first[0], first[0] + subrange[0], 4, start, next_start); }
+
+META(is_buffer_range_read_by_blocks) {
+    return param == 1 ? elements(0, global[0], 4, start, next_start) : nothing(next_start);
+}
+META(is_buffer_range_written_by_blocks) {
+    if (param != 0) return nothing(next_start);
+    return elements(first[0] / 32, (first[0] + subrange[0] + 31) / 32, 4, start, next_start);
 }
 
 META(is_buffer_range_read_counts) { return elements(0, 1, 4, start, next_start); }
@@ -563,6 +592,58 @@ TEST_CASE("what a kernel accesses is derived with the macros that its device's c
         for (std::size_t i = 0; i < global; ++i) wrong += found[i * told[0]] == i + 1 ? 0 : 1;
         CHECK(wrong == 0);
     }
+}
+
+// Where shares are measured they change under way (CLDIST_SHARES).
+TEST_CASE("kernels some of whose work-items take long, with stencils between") {
+    // What so many rounds do: x * by + and_then.
+    struct affine {
+        cl_uint by = 1, and_then = 0;
+    };
+    constexpr int rounds = 10000;
+    affine all;
+    for (int i = 0; i < rounds; ++i) all = {all.by * 1664525U, all.and_then * 1664525U + 1013904223U};
+    const affine one{1664525U, 1013904223U};
+
+    const fixture cl;
+    const kernel_handle uneven = cl.kernel("uneven");
+    const kernel_handle stencil = cl.kernel("stencil_1d");
+    const std::size_t count = 1003;
+    const std::size_t slow = 400;
+    ints wanted = numbers(count);
+    const buffer_handle data = cl.filled(wanted);
+    const buffer_handle other = cl.buffer(count * sizeof(cl_int));
+    for (int i = 0; i < 36; ++i) {
+        set_args(uneven, data.get(), static_cast<cl_int>(slow), cl_int{rounds});
+        cl.launch(uneven, {count});
+        for (std::size_t at = 0; at < count; ++at) {
+            const affine &step = at < slow ? one : all;
+            wanted[at] = static_cast<cl_int>(static_cast<cl_uint>(wanted[at]) * step.by + step.and_then);
+        }
+        // So that the parts' times are known.
+        if (i < 20) CL_OK(clFinish(cl.queues[0]));
+        if (i % 3 != 0) continue;
+        set_args(stencil, other.get(), data.get(), static_cast<cl_int>(count));
+        cl.launch(stencil, {count});
+        set_args(stencil, data.get(), other.get(), static_cast<cl_int>(count));
+        cl.launch(stencil, {count});
+        wanted = stencil_1d(stencil_1d(wanted));
+        if (i % 2 == 0) check_same(cl.read(data, count), wanted);
+    }
+    check_same(cl.read(data, count), wanted);
+}
+
+TEST_CASE("a launch that can be cut into equal parts alone") {
+    const fixture cl;
+    const kernel_handle kernel = cl.kernel("by_blocks");
+    const ints from = numbers(384);
+    const buffer_handle input = cl.filled(from);
+    const buffer_handle output = cl.filled(ints(12, 5));
+    set_args(kernel, output.get(), input.get());
+    cl.launch(kernel, {from.size()}, {8});
+    ints wanted;
+    for (std::size_t i = 0; i < from.size(); i += 32) wanted.push_back(from[i] + from[i + 31]);
+    check_same(cl.read(output, 12), wanted);
 }
 
 TEST_CASE("what can't be split runs whole") {

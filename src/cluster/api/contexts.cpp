@@ -73,12 +73,12 @@ cl_sampler make_sampler(ContextObject &context, cl_bool normalized, cl_addressin
     return sampler->handle();
 }
 
-// By the call of OpenCL 1.2, which every platform has.
-Queue make_native_queue(const QueueObject &queue) {
+// By the call of OpenCL 1.2, which every platform has. `more`: properties of which the program does not know.
+Queue make_native_queue(const QueueObject &queue, cl_command_queue_properties more = 0) {
     if (queue.space == nullptr) return {};
     cl_int code = CL_SUCCESS;
-    Queue native =
-        Queue::adopt(clCreateCommandQueue(queue.space->context.get(), queue.device->native, queue.properties, &code));
+    Queue native = Queue::adopt(
+        clCreateCommandQueue(queue.space->context.get(), queue.device->native, queue.properties | more, &code));
     check(code, "clCreateCommandQueue");
     return native;
 }
@@ -108,7 +108,9 @@ cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, 
     }
     in_all([&] {
         queue->native = make_native_queue(*queue);
-        for (const auto &lane : queue->lanes) lane->native = make_native_queue(*lane);
+        const bool measures = World::get().shares().adapts;
+        for (const auto &lane : queue->lanes)
+            lane->native = make_native_queue(*lane, measures ? CL_QUEUE_PROFILING_ENABLE : 0);
     });
     const auto begin = [](QueueObject &each) {
         if (each.is_native()) each.keeper = &executor();

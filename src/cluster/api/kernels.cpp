@@ -4,6 +4,8 @@
 #include <map>
 #include <sstream>
 
+#include <fmt/ranges.h>
+
 #include "base/config.hpp"
 #include "base/per_thread.hpp"
 #include "cluster/api/answers.hpp"
@@ -229,7 +231,11 @@ std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const Pr
     }
     const bool asks_for_groups = program.facts == nullptr || !program.facts->asks_for_groups.contains(info.name) ||
                                  program.facts->asks_for_groups.at(info.name);
-    auto splitting = std::make_shared<Splitting>(info.name, std::move(model), std::move(why), asks_for_groups, speaks);
+    const World::Shares &shares = World::get().shares();
+    std::shared_ptr<Adaptation> &adaptation = program.context->adaptation;
+    if (shares.adapts && adaptation == nullptr) adaptation = std::make_shared<Adaptation>(shares.first);
+    auto splitting = std::make_shared<Splitting>(info.name, std::move(model), std::move(why), asks_for_groups, speaks,
+                                                 shares.first, adaptation);
     program.answers.splittings[info.name] = splitting;
     return splitting;
 }
@@ -450,6 +456,12 @@ cl_int launch_natively(QueueObject &lane, KernelObject &kernel, const SplitLaunc
                                   with_local ? launch.local.data() : nullptr, waits.count, waits.events, waits.event);
 }
 
+double work_items_of(const splitting::SubRange &range) {
+    double items = 1;
+    for (unsigned i = 0; i < most_dimensions; ++i) items *= static_cast<double>(range.end.at(i) - range.begin.at(i));
+    return items;
+}
+
 /// Once what the part reads is there.
 void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
               const SplitLaunch::PartOfLaunch &part) {
@@ -472,11 +484,40 @@ void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const
     check_part(lane, kernel, split, part);
 }
 
+/// After a launch, when the program has its event. Who has not made the call yet is waited for, without the lock; no command is.
+void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context) {
+    const Ref<ContextObject> context = in_context;
+    Adaptation &adaptation = *context->adaptation;
+    const DeviceList &devices = context->devices;
+    const Process self = World::get().self();
+    const std::size_t kinds = adaptation.shares.kinds();
+    Packer rates_here;
+    for (auto &times : adaptation.times)
+        for (std::size_t i = 0; i < devices.size(); ++i)
+            if (devices[i]->process == self) rates_here.put(times[i].take_rate());
+    const Blob mine = rates_here.take();
+    const std::vector<Process> processes = processes_of(devices);
+    const std::vector<Blob> told = exchange.of(processes, [&](Process) { return mine; });
+    std::vector<Unpacker> of_processes(told.begin(), told.end());
+    std::vector<double> rates;
+    for (std::size_t kind = 0; kind < kinds; ++kind)
+        for (const auto &device : devices) {
+            const auto at = std::lower_bound(processes.begin(), processes.end(), device->process);
+            rates.push_back(of_processes[static_cast<std::size_t>(at - processes.begin())].get<double>());
+        }
+    if (adaptation.shares.adapt(rates) && self == 0 && config().explain == Switch::on)
+        std::fputs(fmt::format("cldist: shares of the devices are now {:.3f}, as measured\n",
+                               fmt::join(adaptation.shares.shares(), ", "))
+                       .c_str(),
+                   stderr);
+}
+
 /// `whole` is the command as it would be on one device, which it is where it can't be split.
 void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Launch &launch, bool has_local,
                    cl_event *event) {
     QueueObject &queue = whole.queue;
     const CallHash call{};
+    const Exchange exchange;
     SplitLaunch &split = kernel.splitting->split(kernel, launch);
     const bool with_local = has_local || kernel.splitting->asks_for_groups();
     if (split.parts.empty()) {
@@ -490,6 +531,7 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
                         event, false, call);
     }
     Joint joint(queue, whole.type, whole.wait_list, event != nullptr);
+    Adaptation *const adaptation = queue.context->adaptation.get();
     const auto part_of = [&](const QueueObject &lane) -> const SplitLaunch::PartOfLaunch * {
         const auto part = std::lower_bound(split.parts.begin(), split.parts.end(), lane.lane,
                                            [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
@@ -514,11 +556,18 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         Enqueued command{*lane, whole.type, part->accesses, {}};
         command.is_part = true;
         joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
-            return launch_natively(*lane, kernel, split, part->range, with_local, w);
+            const auto launch_part = [&](const Waits &waits) {
+                return launch_natively(*lane, kernel, split, part->range, with_local, waits);
+            };
+            if (adaptation == nullptr) return launch_part(w);
+            return adaptation->times[split.kind][part->lane].measure(work_items_of(part->range), w, launch_part);
         });
     }
     executor().count_others(split.parts.size() - own);
     conclude(joint.end(), event, false, call);
+    if (adaptation != nullptr &&
+        adaptation->shares.count_launch(split.kind, work_items_of(splitting::whole(split.launch))))
+        adapt_shares(exchange, queue.context);
 }
 
 void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_command_type type, cl_uint dimensions,

@@ -59,6 +59,8 @@ protected:
     ~SpaceKeeper() = default;
 };
 
+struct Adaptation;
+
 class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
 public:
     /// Throws an Error.
@@ -86,6 +88,7 @@ public:
     const std::vector<cl_context_properties> properties;
     std::vector<std::unique_ptr<Space>> spaces;
     SpaceKeeper *keeper = nullptr;
+    std::shared_ptr<Adaptation> adaptation;      ///< of shares of split launches; null where these stay as they are
     std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
     std::atomic<bool> failed = false;            ///< some command or user event has
     /// Whether commands may fail because of others.

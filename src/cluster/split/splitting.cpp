@@ -65,15 +65,19 @@ WholeLaunch SplitLaunch::whole(const splitting::SubRange &range) const {
 }
 
 Splitting::Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model, std::string why_not,
-                     bool asks_for_groups, bool speaks)
+                     bool asks_for_groups, bool speaks, std::vector<double> shares,
+                     std::shared_ptr<Adaptation> adaptation)
     : kernel_(std::move(kernel)),
       model_(std::move(model)),
       why_not_(std::move(why_not)),
       asks_for_groups_(asks_for_groups),
-      speaks_(speaks) {}
+      speaks_(speaks),
+      shares_(std::move(shares)),
+      adaptation_(std::move(adaptation)) {}
 
 std::shared_ptr<Splitting> Splitting::with_model(std::shared_ptr<const splitting::AccessModel> model) const {
-    return std::make_shared<Splitting>(kernel_, std::move(model), why_not_, asks_for_groups_, speaks_);
+    return std::make_shared<Splitting>(kernel_, std::move(model), why_not_, asks_for_groups_, speaks_, shares_,
+                                       adaptation_);
 }
 
 splitting::Launch Splitting::with_local(splitting::Launch launch, std::size_t most) const {
@@ -115,15 +119,24 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
             key_.push_back(word);
         }
     }
-    if (const auto known = launches_.find(key_); known != launches_.end()) return *known->second;
+    const unsigned version = adaptation_ != nullptr ? adaptation_->shares.version() : 0;
+    if (const auto known = launches_.find(key_); known != launches_.end() && known->second->version == version)
+        return *known->second;
     if (launches_.size() >= most_launches) launches_.clear();
     auto split = std::make_unique<SplitLaunch>();
     split->launch = launch;
     split->passes_local = asks_for_groups_;
-    const std::string why = plan(kernel, *split);
+    split->version = version;
+    const std::vector<double> &shares = adaptation_ != nullptr ? adaptation_->shares.shares() : shares_;
+    const std::vector<double> equal(shares.size(), 1);
+    std::string why = plan(kernel, *split, shares);
+    // Parts of other sizes may be such that no two write the same byte.
+    if (!why.empty() && shares != equal) why = plan(kernel, *split, equal);
     if (!why.empty()) {
         split->parts.clear();
         say_whole(why);
+    } else if (adaptation_ != nullptr) {
+        split->kind = adaptation_->kind_of(kernel_, launch);
     }
     for (const SplitLaunch::PartOfLaunch &part : split->parts)
         split->all.push_back({kernel.program->context->devices[part.lane]->memory, part.accesses});
@@ -132,12 +145,13 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
 }
 
 // Gives why it can't be split; nothing if it can.
-std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split) const {
+std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std::span<const double> shares) const {
+    split.parts.clear();
+    split.buffers.clear();
     if (!why_not_.empty()) return why_not_;
     if (model_ == nullptr) return fmt::format("there is nothing that says what its parts read and write");
     std::string why;
     if (!model_->splittable(why)) return why;
-    const DeviceList &devices = kernel.program->context->devices;
 
     const std::vector<splitting::Immediate> immediates = immediates_of(kernel);
 
@@ -147,7 +161,6 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split) cons
         std::size_t part;
     };
     std::map<BufferId, std::vector<Written>> written;  // by all parts
-    const std::vector<double> shares(devices.size(), 1.0);
     const auto ranges = splitting::partition(split.launch, shares);
     for (std::size_t lane = 0; lane < ranges.size(); ++lane) {
         if (ranges[lane].empty()) continue;

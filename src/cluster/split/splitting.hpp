@@ -7,6 +7,7 @@
 
 #include "cluster/objects/program.hpp"
 #include "cluster/schedule/schedule.hpp"
+#include "cluster/split/adaptation.hpp"
 #include "cluster/split/adapted_source.hpp"
 #include "splitting/access.hpp"
 #include "splitting/launch.hpp"
@@ -30,6 +31,8 @@ struct SplitLaunch {
     std::vector<BufferId> buffers;    ///< that they use
     KnownParts known;
     bool checked = false;
+    std::size_t kind = 0;  ///< where shares are adapted: which, for the Adaptation;
+    unsigned version = 0;  ///< of the shares with which it was cut
 
     [[nodiscard]] WholeLaunch whole(const splitting::SubRange &range) const;
 };
@@ -37,9 +40,10 @@ struct SplitLaunch {
 /// How one kernel is split. Under the lock.
 class Splitting {
 public:
-    /// `why_not`: why launches run whole whatever the model says; or empty. Without a model they do, too.
+    /// `why_not`: why launches run whole whatever the model says; or empty. Without a model they do, too. `shares`: those of
+    /// members where they stay as they are; `adaptation` is null then.
     Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model, std::string why_not,
-              bool asks_for_groups, bool speaks);
+              bool asks_for_groups, bool speaks, std::vector<double> shares, std::shared_ptr<Adaptation> adaptation);
 
     /// How a launch with the kernel's arguments, all of which are set, is split. Valid until the next call.
     SplitLaunch &split(const KernelObject &kernel, const splitting::Launch &launch);
@@ -56,7 +60,7 @@ private:
     using Key = std::vector<std::uint64_t>;
 
     void say_whole(const std::string &why);
-    std::string plan(const KernelObject &kernel, SplitLaunch &split) const;
+    std::string plan(const KernelObject &kernel, SplitLaunch &split, std::span<const double> shares) const;
     void explain(const KernelObject &kernel, const SplitLaunch &split) const;
 
     const std::string kernel_;
@@ -64,6 +68,8 @@ private:
     const std::string why_not_;
     const bool asks_for_groups_;
     const bool speaks_;  ///< rank 0 does
+    const std::vector<double> shares_;
+    const std::shared_ptr<Adaptation> adaptation_;
     std::vector<std::string> said_;
     std::map<Key, std::unique_ptr<SplitLaunch>> launches_;
     Key key_;

@@ -85,6 +85,38 @@ constexpr std::uint32_t attach_after = 16;
 // The program has ended, and what it does at its end lasts so long: another of its threads is waited for, perhaps.
 constexpr std::chrono::seconds patience_with_end{5};
 
+// A processor's clock is not asked for: some drivers give its frequency at that moment.
+bool are_alike(const std::vector<Ref<DeviceObject>> &devices) {
+    constexpr std::array<cl_device_info, 4> params{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION,
+                                                   CL_DEVICE_MAX_COMPUTE_UNITS};
+    const auto info = [](const DeviceObject &device, cl_device_info param) {
+        const auto at = device.infos.find(param);
+        return at != device.infos.end() ? at->second : Blob();
+    };
+    const auto is_like_first = [&](const Ref<DeviceObject> &device) {
+        return std::all_of(params.begin(), params.end(),
+                           [&](cl_device_info param) { return info(*device, param) == info(*devices.front(), param); });
+    };
+    return std::all_of(devices.begin(), devices.end(), is_like_first);
+}
+
+World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cldist::Shares &wanted, bool speaks) {
+    World::Shares shares{std::vector<double>(devices.size(), 1), false};
+    switch (wanted.by) {
+        case cldist::Shares::By::equal: break;
+        case cldist::Shares::By::automatic: shares.adapts = !are_alike(devices); break;
+        case cldist::Shares::By::measured: shares.adapts = devices.size() > 1; break;
+        case cldist::Shares::By::weights:
+            if (wanted.weights.size() == devices.size())
+                shares.first = wanted.weights;
+            else if (speaks)
+                log_warning("CLDIST_SHARES has {} weights, but there are {} devices: shares are equal",
+                            wanted.weights.size(), devices.size());
+            break;
+    }
+    return shares;
+}
+
 bool is_simulated() { return config().simulate.processes != 0; }
 bool is_counted() { return is_simulated() || !config().counts.empty(); }
 
@@ -169,15 +201,29 @@ World::Found World::find_devices(Job &job) {
     for (const Process process : all) {
         if (!agreement.speaks_for(process)) continue;
         const std::uint32_t host = process == agreement.self() ? place.host : job.place_of(process).host;
-        said[process] = Packer().put(host).put(config().attach).put_bytes(devices_here).take();
+        said[process] = Packer()
+                            .put(host)
+                            .put(config().attach)
+                            .put(config().shares.by)
+                            .put_bytes(std::as_bytes(std::span(config().shares.weights)))
+                            .put_bytes(devices_here)
+                            .take();
     }
     Found found;
+    cldist::Shares wanted;  // rank 0's
     Process process = 0;
     for (const Blob &blob : agreement.of({0, 0}, all, std::move(said))) {
         Unpacker told(blob);
         found.hosts.push_back(told.get<std::uint32_t>());
         const bool attaches = told.get<Attach>() == Attach::automatic && !agreement.alone();
-        if (process == 0) found.attaches = attaches;
+        const auto by = told.get<cldist::Shares::By>();
+        const Blob weights = told.get_bytes();
+        if (process == 0) {
+            found.attaches = attaches;
+            wanted.by = by;
+            wanted.weights.resize(weights.size() / sizeof(double));
+            std::memcpy(wanted.weights.data(), weights.data(), weights.size());
+        }
         const Blob devices_there = told.get_bytes();
         Unpacker theirs(devices_there);
         const auto count = theirs.get<std::size_t>();
@@ -207,6 +253,7 @@ World::Found World::find_devices(Job &job) {
             "CLDIST_VIEW=aggregate needs the program in every process; with CLDIST_HOST_MODE=central all devices are "
             "shown");
     if (aggregate && config().host_mode != HostMode::central && !found.devices.empty()) {
+        found.shares = shares_of(found.devices, wanted, agreement.self() == 0);
         auto *const all = new DeviceObject(std::move(found.devices));
         all->set_number(1);
         found.devices.clear();

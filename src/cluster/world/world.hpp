@@ -46,6 +46,13 @@ public:
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
 
+    /// Of the members of an aggregate device, which all its contexts have: what launches are cut by, or, if `adapts`, begin with.
+    struct Shares {
+        std::vector<double> first;
+        bool adapts = false;
+    };
+    [[nodiscard]] const Shares &shares() const { return found_.shares; }
+
     /// Whether the program runs in process 0 alone, which is the host; the others follow its calls (docs/decisions/0035). Never of
     /// a process alone.
     [[nodiscard]] bool is_central() const { return central_ != nullptr; }
@@ -70,6 +77,7 @@ private:
         std::vector<MemoryTraits> memories;
         std::vector<Ref<DeviceObject>> devices;
         bool attaches = false;  // rank 0's CLDIST_ATTACH
+        Shares shares;          // none unless the program sees an aggregate device
     };
 
     struct Counters {
