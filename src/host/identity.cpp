@@ -35,6 +35,12 @@ struct Start {
 void *start_thread(void *what) {
     const std::unique_ptr<Start> start(static_cast<Start *>(what));
     this_thread.id = start->id;
+    struct End {
+        ~End() {
+            if (Session *const session = Session::current(); session != nullptr) session->end_thread();
+        }
+    };
+    const End end;  // by pthread_exit and pthread_cancel, too
     return start->function(start->argument);
 }
 

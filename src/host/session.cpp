@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::uint32_t main_thread = 1;
 constexpr int look_again_ms = 1000;
+constexpr std::int64_t patience_with_clocks_ns = 1'000'000'000;  // of threads other than the first
 
 constexpr std::array<const char *, static_cast<std::size_t>(Answer::last)> answer_names{"the program's start",
                                                                                         "the time",
@@ -36,7 +37,8 @@ constexpr std::array<const char *, static_cast<std::size_t>(Answer::last)> answe
                                                                                         "a change of folders",
                                                                                         "a name",
                                                                                         "a child process",
-                                                                                        "a read"};
+                                                                                        "a read",
+                                                                                        "a thread's end"};
 const char *name_of(Answer answer) {
     const auto number = static_cast<std::size_t>(answer);
     return number < answer_names.size() ? answer_names[number] : "something else";
@@ -176,40 +178,49 @@ void Session::post(Answer kind, std::uint32_t key, const void *payload, std::siz
     writer_.put({static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(kind), this_thread.id, key}, payload);
 }
 
-// Comes back with true when something of this thread's may be there.
-bool Session::wait_for(std::uint32_t thread, std::unique_lock<std::mutex> &lock, const char *what) {
+// Leaves no whole record in the channel but those behind one of the thread `until`.
+bool Session::sort_records(std::uint32_t until) {
+    bool moved = false;
+    bool found = false;
+    // From another host a record may come in pieces.
+    for (std::size_t left = reader_.there(); left >= sizeof(Record);) {
+        Record record{};
+        reader_.look(&record, sizeof record);
+        if (left < sizeof record + record.size) break;
+        found = record.thread == until;
+        if (found) break;
+        if (record.kind != static_cast<std::uint32_t>(Answer::clock) || !own_clocks_.contains(record.thread)) {
+            Kept other{record, std::vector<std::byte>(record.size)};
+            reader_.look(other.payload.data(), record.size, sizeof record);
+            kept_[record.thread].push_back(std::move(other));
+        }
+        reader_.take(sizeof record + record.size);
+        left -= sizeof record + record.size;
+        moved = true;
+    }
+    if (moved) reader_.wake_others();
+    return found;
+}
+
+// Comes back with true when something of this thread's is there.
+bool Session::wait_for(Answer kind, std::unique_lock<std::mutex> &lock, const char *what) {
+    const std::uint32_t thread = this_thread.id;
+    const bool is_patient = kind != Answer::clock || thread == main_thread;
     timespec begin{};
     bool said = stall_seconds_ <= 0;
     for (;;) {
         if (const auto kept = kept_.find(thread); kept != kept_.end() && !kept->second.empty()) return true;
         const std::uint32_t seen = reader_.changes();
         const bool ended = reader_.ended();
+        if (sort_records(thread)) return true;
         const std::size_t there = reader_.there();
-        bool moved = false;
-        // From another host a record may come in pieces.
-        for (std::size_t left = there; left >= sizeof(Record);) {
-            Record record{};
-            reader_.look(&record, sizeof record);
-            if (left < sizeof record + record.size) break;
-            if (record.thread == thread) {
-                if (moved) reader_.wake_others();
-                return true;
-            }
-            Kept other{record, std::vector<std::byte>(record.size)};
-            reader_.look(other.payload.data(), record.size, sizeof record);
-            kept_[record.thread].push_back(std::move(other));
-            reader_.take(sizeof record + record.size);
-            left -= sizeof record + record.size;
-            moved = true;
-        }
-        if (moved) {
-            reader_.wake_others();
-            continue;
-        }
         if (ended) return false;
         timespec now{};
         next_clock_gettime(CLOCK_MONOTONIC, &now);
         if (begin.tv_sec == 0) begin = now;
+        if (!is_patient &&
+            (now.tv_sec - begin.tv_sec) * 1'000'000'000 + now.tv_nsec - begin.tv_nsec >= patience_with_clocks_ns)
+            return false;
         if (!said && static_cast<double>(now.tv_sec - begin.tv_sec) >= stall_seconds_) {
             said = true;
             say("rank %d has waited %.0f s for rank 0 to call %s", rank_, stall_seconds_, what);
@@ -221,35 +232,66 @@ bool Session::wait_for(std::uint32_t thread, std::unique_lock<std::mutex> &lock,
     }
 }
 
+// The calling thread's, which is there.
+Record Session::oldest() const {
+    if (const auto kept = kept_.find(this_thread.id); kept != kept_.end() && !kept->second.empty())
+        return kept->second.front().record;
+    Record record{};
+    reader_.look(&record, sizeof record);
+    return record;
+}
+
+void Session::drop_oldest() {
+    if (const auto kept = kept_.find(this_thread.id); kept != kept_.end() && !kept->second.empty())
+        kept->second.pop_front();
+    else
+        reader_.take(sizeof(Record) + oldest().size);
+}
+
+void Session::leave_clocks() {
+    this_thread.own_clocks = true;
+    own_clocks_.insert(this_thread.id);
+    if (std::exchange(said_own_clocks_, true)) return;
+    say("a thread of rank %d reads the clock more often than rank 0's does: it has clocks of its own from here on",
+        rank_);
+}
+
 ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void *payload, std::size_t least,
                           std::size_t room) {
     const SameErrno same;
+    const bool is_main = this_thread.id == main_thread;
+    const bool is_clock = kind == Answer::clock;
     std::unique_lock lock(mutex_);
-    if (current_.load() != this || !wait_for(this_thread.id, lock, what)) return -1;
-    const auto matches = [&](const Record &record) {
-        return record.kind == static_cast<std::uint32_t>(kind) && record.key == key && record.size >= least &&
-               record.size <= room;
-    };
-    Record record{};
-    auto kept = kept_.find(this_thread.id);
-    if (kept != kept_.end() && !kept->second.empty()) {
-        const Kept &oldest = kept->second.front();
-        record = oldest.record;
-        if (matches(record)) {
-            std::memcpy(payload, oldest.payload.data(), record.size);
-            kept->second.pop_front();
+    if (is_clock && this_thread.own_clocks) {
+        // Rank 0 would wait for room.
+        if (current_.load() == this) sort_records(0);
+        return -1;
+    }
+    for (;; drop_oldest()) {
+        if (current_.load() != this) return -1;
+        if (!wait_for(kind, lock, what)) {
+            if (is_clock && !is_main && current_.load() == this && !reader_.ended()) leave_clocks();
+            return -1;
+        }
+        const Record record = oldest();
+        const auto theirs = static_cast<Answer>(record.kind);
+        if (theirs == kind && record.key == key && record.size >= least && record.size <= room) {
+            if (const auto kept = kept_.find(this_thread.id); kept != kept_.end() && !kept->second.empty())
+                std::memcpy(payload, kept->second.front().payload.data(), record.size);
+            else
+                reader_.look(payload, record.size, sizeof record);
+            drop_oldest();
             return record.size;
         }
-    } else {
-        reader_.look(&record, sizeof record);
-        if (matches(record)) {
-            reader_.look(payload, record.size, sizeof record);
-            reader_.take(sizeof record + record.size);
-            return record.size;
+        if (is_main || (!is_clock && theirs != Answer::clock)) {
+            diverge(kind, what, theirs);
+            return -1;
+        }
+        if (is_clock) {
+            leave_clocks();
+            return -1;
         }
     }
-    diverge(kind, what, static_cast<Answer>(record.kind));
-    return -1;
 }
 
 // With the mutex.

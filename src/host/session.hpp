@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@ enum class Answer : std::uint32_t {
     name,
     child,
     read,
+    thread_end,
     last
 };
 
@@ -42,6 +44,7 @@ enum class Answer : std::uint32_t {
 struct Thread {
     std::uint32_t id = 0;  ///< the same in all processes; 0: it is none of the program's
     std::uint32_t started = 0;
+    bool own_clocks = false;  ///< rank 0's are not asked for any more
     bool inside = false;      ///< of a wrapped call: what a signal's handler calls meanwhile is answered here
     std::uint64_t drawn = 0;  ///< random bytes
     std::uint32_t made_block = 0;
@@ -52,6 +55,9 @@ extern thread_local Thread this_thread;
 
 /// This process as one of a job whose wrapped calls get rank 0's answers. Answers belong to a thread's calls, in their order.
 /// A process that asks something else than rank 0 did says so once, and gets its own answers from then on.
+///
+/// How often a thread reads the clock may be chance (who waits for a lock with a limit does). So if a thread other than the first does it
+/// more often than rank 0's, that thread alone has its own clocks from then on; if less often, what is left is dropped.
 class Session {
 public:
     /// Null in programs that have no part, or have no longer.
@@ -111,6 +117,11 @@ public:
         }
     }
 
+    /// The calling thread is one of the program's, and ends.
+    void end_thread() {
+        if (first()) post(Answer::thread_end, 0, nullptr, 0);
+    }
+
     [[gnu::format(printf, 2, 3)]] void say(const char *format, ...) const;
 
 private:
@@ -123,7 +134,11 @@ private:
     bool meet_first();
     void come_to(std::uint64_t number);
     void diverge(Answer kind, const char *what, Answer theirs);
-    bool wait_for(std::uint32_t thread, std::unique_lock<std::mutex> &lock, const char *what);
+    bool wait_for(Answer kind, std::unique_lock<std::mutex> &lock, const char *what);
+    bool sort_records(std::uint32_t until);
+    [[nodiscard]] Record oldest() const;
+    void drop_oldest();
+    void leave_clocks();
 
     static inline std::atomic<Session *> current_ = nullptr;
 
@@ -141,6 +156,8 @@ private:
     ChannelWriter writer_;
     ChannelReader reader_;
     std::unordered_map<std::uint32_t, std::deque<Kept>> kept_;  // of other threads
+    std::unordered_set<std::uint32_t> own_clocks_;              // threads whose clocks are their own
+    bool said_own_clocks_ = false;
 };
 
 /// While it lives the thread's calls are not wrapped.

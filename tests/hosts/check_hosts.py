@@ -105,6 +105,14 @@ def check_differing():
            "calls that differ are named, and the program goes on", done.stderr)
 
 
+def check_chance():
+    done = run_all(2, [PROGRAM, FOLDER, "chance", "random"])
+    expect(done.returncode == 0 and not differing(done, 2) and "end" in done.stdout.splitlines(),
+           "threads may read the clock as often as chance wants, and all else is the same", *differing(done, 2), done.stderr)
+    expect(done.stderr.count("cldist run:") == done.stderr.count("reads the clock more often") == 1,
+           "it is said once that a thread reads the clock more often than rank 0's", done.stderr)
+
+
 def check_python():
     program = """
 import os, random, sys, tempfile, time, uuid
@@ -157,5 +165,6 @@ else:
     check_output()
     check_choice()
     check_differing()
+    check_chance()
     check_python()
 sys.exit(1 if complaints else 0)

@@ -184,6 +184,25 @@ void threads() {
     for (const std::string &line : lines) print(line);
 }
 
+// Threads read the clock as often as chance wants, later ranks more often than rank 0.
+void chance() {
+    const char *const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    for (int round = 0; round < 5; ++round) {
+        std::atomic<bool> stop = false;
+        std::thread reader([&] {
+            timespec now{};
+            while (!stop) clock_gettime(CLOCK_MONOTONIC, &now);
+            unsigned number = 0;
+            (void)!getrandom(&number, sizeof number, 0);
+            std::ofstream(folder + "/reader") << number;
+        });
+        usleep(rank != nullptr && *rank != '0' ? 20'000 : 2'000);
+        stop = true;
+        reader.join();
+        print(Text{"reader", contents(folder + "/reader")});
+    }
+}
+
 std::atomic<long> asked_by_handler = 0;
 
 // Signals come when they like: what a handler asks for is answered without the others, who need not get it.
@@ -217,7 +236,7 @@ int main(int argc, char **argv) {
     folder = argv[1];
     const std::vector<std::pair<std::string, void (*)()>> parts{
         {"random", draw},       {"time", clocks},     {"identity", identity}, {"files", files},   {"places", places},
-        {"children", children}, {"threads", threads}, {"signals", signals},   {"full", full_disk}};
+        {"children", children}, {"threads", threads}, {"signals", signals},   {"chance", chance}, {"full", full_disk}};
     for (int i = 2; i < argc; ++i)
         for (const auto &[name, part] : parts)
             if (name == argv[i]) part();
