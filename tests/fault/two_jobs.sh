@@ -26,6 +26,7 @@ done
 accepting=$!
 "$@" --ompi-server "file:$folder/server" "$program" "$connects" "$folder/port" &
 connecting=$!
+echo "launchers: $accepting $connecting" >&2  # for run_and_check.py
 trap 'kill "$accepting" "$connecting" 2>/dev/null; exit 1' TERM INT
 wait "$accepting"
 accepted=$?
