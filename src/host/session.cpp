@@ -209,7 +209,7 @@ bool Session::wait_for(Answer kind, std::unique_lock<std::mutex> &lock, const ch
     timespec begin{};
     bool said = stall_seconds_ <= 0;
     for (;;) {
-        if (const auto kept = kept_.find(thread); kept != kept_.end() && !kept->second.empty()) return true;
+        if (oldest_kept() != nullptr) return true;
         const std::uint32_t seen = reader_.changes();
         const bool ended = reader_.ended();
         if (sort_records(thread)) return true;
@@ -232,18 +232,23 @@ bool Session::wait_for(Answer kind, std::unique_lock<std::mutex> &lock, const ch
     }
 }
 
+// The calling thread's, if another one has met it.
+const Session::Kept *Session::oldest_kept() const {
+    const auto kept = kept_.find(this_thread.id);
+    return kept != kept_.end() && !kept->second.empty() ? &kept->second.front() : nullptr;
+}
+
 // The calling thread's, which is there.
 Record Session::oldest() const {
-    if (const auto kept = kept_.find(this_thread.id); kept != kept_.end() && !kept->second.empty())
-        return kept->second.front().record;
+    if (const Kept *const kept = oldest_kept(); kept != nullptr) return kept->record;
     Record record{};
     reader_.look(&record, sizeof record);
     return record;
 }
 
 void Session::drop_oldest() {
-    if (const auto kept = kept_.find(this_thread.id); kept != kept_.end() && !kept->second.empty())
-        kept->second.pop_front();
+    if (oldest_kept() != nullptr)
+        kept_[this_thread.id].pop_front();
     else
         reader_.take(sizeof(Record) + oldest().size);
 }
@@ -276,8 +281,8 @@ ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void
         const Record record = oldest();
         const auto theirs = static_cast<Answer>(record.kind);
         if (theirs == kind && record.key == key && record.size >= least && record.size <= room) {
-            if (const auto kept = kept_.find(this_thread.id); kept != kept_.end() && !kept->second.empty())
-                std::memcpy(payload, kept->second.front().payload.data(), record.size);
+            if (const Kept *const kept = oldest_kept(); kept != nullptr)
+                std::memcpy(payload, kept->payload.data(), record.size);
             else
                 reader_.look(payload, record.size, sizeof record);
             drop_oldest();

@@ -136,6 +136,7 @@ private:
     void diverge(Answer kind, const char *what, Answer theirs);
     bool wait_for(Answer kind, std::unique_lock<std::mutex> &lock, const char *what);
     bool sort_records(std::uint32_t until);
+    [[nodiscard]] const Kept *oldest_kept() const;
     [[nodiscard]] Record oldest() const;
     void drop_oldest();
     void leave_clocks();

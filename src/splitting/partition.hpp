@@ -13,7 +13,8 @@ namespace cldist::splitting {
 ///
 /// The highest dimension is cut, as in DistCL, so that a part is mostly one range of rows; where it has fewer work-groups
 /// than there are parts, lower dimensions are cut, too. No work-group is cut. Sizes are rounded to work-groups; a part
-/// whose share is less than half of one, or of a layer of them where whole layers are cut, is empty. The same arguments give the same parts, in every process.
+/// whose share is less than half of one, or of a layer of them where whole layers are cut, is empty. The same arguments give
+/// the same parts, in every process.
 std::vector<SubRange> partition(const Launch &launch, std::span<const double> shares);
 
 }  // namespace cldist::splitting

@@ -42,8 +42,8 @@ public:
     /// To be called after each launch. Whether it is time to adapt(): after the 4th, the 8th, the 16th of the kind and so on, from the
     /// 1024th on after each 1024th.
     [[nodiscard]] bool count_launch(std::size_t kind, double work_items);
-    /// By the rates since the last time, of all devices for the first kind, then for the second and so on, perhaps not for the last ones; 0 where a device has not
-    /// ended a part. A device of which nothing is known for a kind counts as its share says. Whether shares have changed.
+    /// By the rates since the last time, of all devices for the first kind, then for the second and so on, perhaps not for the
+    /// last ones; 0 where a device has not ended a part. A device of which nothing is known for a kind counts as its share says. Whether shares have changed.
     bool adapt(std::span<const double> rates);
 
 private:
