@@ -16,8 +16,8 @@ namespace cldist {
 namespace {
 
 // What the program has written so far goes where it was to go. A stream may be locked by a thread that waits in it, or
-// nobody may read it: nobody waits long for that.
-void flush_streams() {
+// nobody may read it: nobody waits long for that. Whether all is done.
+bool flush_streams() {
     const auto flushed = std::make_shared<std::promise<void>>();
     try {
         std::thread([flushed] {
@@ -26,9 +26,9 @@ void flush_streams() {
             flushed->set_value();
         }).detach();
     } catch (const std::system_error &) {
-        return;  // no thread is to be had
+        return true;  // no thread is to be had
     }
-    flushed->get_future().wait_for(std::chrono::seconds(1));
+    return flushed->get_future().wait_for(std::chrono::seconds(1)) == std::future_status::ready;
 }
 
 }  // namespace
@@ -50,13 +50,15 @@ void failure_policy(cl_device_id device, const std::string &account) {
                   ? "ending the job, as CLDIST_ON_ERROR=abort asks"
                   : "ending the job: this OpenCL platform aborts when commands wait for a failed event "
                     "(CLDIST_ON_ERROR=event tries it all the same)");
-    flush_streams();
+    const bool flushed = flush_streams();
     if (const auto call = before_ending_job.load(); call != nullptr) call();
     int initialized = 0;
     int finalized = 0;
     PMPI_Initialized(&initialized);
     PMPI_Finalized(&finalized);
-    if (initialized != 0 && finalized == 0) PMPI_Abort(MPI_COMM_WORLD, 1);
+    // Who waits in fflush() has glibc's lock of all streams, which MPI_Abort() takes to read what it will say. mpirun ends the
+    // job of a process that exits like this, too.
+    if (flushed && initialized != 0 && finalized == 0) PMPI_Abort(MPI_COMM_WORLD, 1);
     std::_Exit(1);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -162,14 +163,20 @@ void finalize_requests(const bare_device &d, int rank) {
     std::fflush(stderr);
 }
 
+/// MPICH's mpirun ends the others as soon as one process has left without MPI_Finalize: none goes before all have said so.
+void leave_main(int rank) {
+    std::fprintf(stderr, "rank %d leaves main\n", rank);
+    std::fflush(stderr);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /// main ends without MPI_Finalize, with a receive in flight.
 void exit_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
     if (rank == 1) {
         clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, &event);
     }
-    std::fprintf(stderr, "rank %d leaves main\n", rank);
-    std::fflush(stderr);
+    leave_main(rank);
 }
 
 /// As before, but the last to leave calls exit on another path: nothing is in flight.
@@ -179,8 +186,7 @@ void exit_idle(const bare_device &d, int rank) {
     } else if (rank == 1) {
         clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
     }
-    std::fprintf(stderr, "rank %d leaves main\n", rank);
-    std::fflush(stderr);
+    leave_main(rank);
     std::exit(0);
 }
 
@@ -218,11 +224,20 @@ void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
     } else if (rank == 1) {
-        // To a pipe this is buffered. The other stream is never to be flushed: a thread has gone with its lock.
+        // To a pipe this is buffered. The other stream is not to be flushed: a thread has its lock until exit(), which in
+        // glibc 2.39 waits for it.
         ::dup2(STDERR_FILENO, STDOUT_FILENO);
         std::printf("printed before the receive\n");
-        std::FILE *const locked = std::tmpfile();
-        std::thread([locked] { flockfile(locked); }).join();
+        static std::binary_semaphore locked(0);
+        static std::binary_semaphore exits(0);
+        std::thread([stream = std::tmpfile()] {
+            flockfile(stream);
+            locked.release();
+            exits.acquire();
+            funlockfile(stream);
+        }).detach();
+        locked.acquire();
+        std::atexit([] { exits.release(); });
         cl_event event = nullptr;
         cl_int code = clEnqueueRecvBuffer(d.queue, d.buffer, blocking, 0, 1000, 0, 1, MPI_COMM_WORLD, 0, nullptr,
                                           blocking == CL_TRUE ? nullptr : &event);
