@@ -114,6 +114,16 @@ cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> 
     return code;
 }
 
+// Of a command that will copy back what is there if it fails: an event that tells when the commands before it in its queue
+// have ended. Its start tells nothing of them where its wait list fails. Null where there is nothing to wait for.
+Event commands_before(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<const Mapping> mappings) {
+    const bool copies_back =
+        never_fails_copies(info) && std::any_of(mappings.begin(), mappings.end(), [](const Mapping &m) {
+            return m.staging != nullptr && m.flags == CL_MAP_WRITE;
+        });
+    return copies_back && info.in_order && !wait_list.empty() ? enqueue_marker(info, {}) : Event();
+}
+
 Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     Event event;
     check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()), "clEnqueueBarrierWithWaitList");
@@ -213,14 +223,19 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::
     : device_(Device::share(info.device)),
       context_(Context::share(info.context)),
       queue_(Queue::share(info.queue)),
+      before_(commands_before(info, wait_list, mappings)),
       start_(begin(info, wait_list, mappings)),
       done_(user_event(info.context)) {
     const cl_event done = done_.get();
-    end_ = enqueue_unmap(info, done, mappings);
+    std::vector<Mapping> undone;
     for (const Mapping &m : mappings) {
-        if (m.staging == nullptr) continue;
-        staging_.push_back(m.staging);
-        if (m.flags != CL_MAP_WRITE) continue;
+        if (m.staging != nullptr) staging_.push_back(m.staging);
+        const bool moves_nothing = start_.failed && m.staging != nullptr && never_fails_copies(info);
+        if (!moves_nothing) undone.push_back(m);
+    }
+    end_ = enqueue_unmap(info, done, undone);
+    for (const Mapping &m : undone) {
+        if (m.staging == nullptr || m.flags != CL_MAP_WRITE) continue;
         copies_back_ = true;
         if (never_fails_copies(info) && m.memory != nullptr)
             written_back_.push_back({Mem::share(m.buffer), m.offset, m.size, m.memory});
@@ -245,16 +260,40 @@ Bridge::Bridge(cl_event start) {
     start_.gate = start_.last = start;
 }
 
-Bridge::~Bridge() { complete(CL_TRANSFER_ABANDONED); }
+Bridge::~Bridge() {
+    complete(CL_TRANSFER_ABANDONED);
+    if (failure_ == CL_SUCCESS) return;
+    if (!copying_) copy_back();
+    set_user_event(result_.get(), failure_);
+}
 
 void Bridge::complete(cl_int code) {
     if (completed_ || !done_) return;
     completed_ = true;
     if (code < 0 && device_ && is_pocl(device_.get())) await_passing_on(start_.events);
-    if (result_ && (code >= 0 || read_what_is_written_back()))
-        clSetUserEventStatus(std::exchange(done_, std::move(result_)).get(), CL_COMPLETE);
-    set_user_event(done_.get(), code);
-    if (code < 0 && result_) set_user_event(result_.get(), code);
+    if (!result_) {
+        set_user_event(done_.get(), code);
+    } else if (code >= 0) {
+        clSetUserEventStatus(done_.get(), CL_COMPLETE);
+        set_user_event(result_.get(), code);
+    } else {
+        failure_ = code;
+    }
+}
+
+bool Bridge::ended() {
+    if (failure_ == CL_SUCCESS) return true;
+    const auto pending = [](const Event &e) { return execution_status(e.get()) > CL_COMPLETE; };
+    if (before_ && pending(before_)) return false;
+    if (!copying_) copy_back();
+    if (std::any_of(end_.begin(), std::prev(end_.end()), pending)) return false;
+    set_user_event(result_.get(), std::exchange(failure_, CL_SUCCESS));
+    return true;
+}
+
+void Bridge::copy_back() {
+    copying_ = true;
+    set_user_event(done_.get(), read_what_is_written_back() ? CL_COMPLETE : failure_);
 }
 
 // Whether the memory that is copied back has the buffers' bytes now. Waits for the device, on a queue of its own.

@@ -80,7 +80,7 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
 ///
 /// Except on PoCL, a copy back never waits for an event that fails: NVIDIA's driver (580) then never returns from the release
 /// of the context. The command's status has a user event of its own, behind the copies; if the command fails they write
-/// what is there.
+/// what is there, and the command ends when they have.
 ///
 /// All events are retained until the status has passed through: PoCL 3.1 aborts if a failing command's event has no
 /// reference left but its own.
@@ -105,8 +105,10 @@ public:
     [[nodiscard]] bool has_user_visible_event() const { return !end_.empty(); }
     [[nodiscard]] cl_event user_visible_event() const { return end_.back().get(); }
 
-    /// Ends the command. Later calls do nothing.
+    /// Ends the command, one that fails perhaps only with ended(). Later calls do nothing.
     void complete(cl_int code);
+    /// Whether the end can be seen. To be asked until it can, after complete().
+    [[nodiscard]] bool ended();
     /// Whether the status has passed through, so that the events may be let go.
     [[nodiscard]] bool settled() const;
     /// Whether complete() makes the queue read memory of the library's, which is in use until the bridge has settled.
@@ -122,10 +124,12 @@ private:
     };
 
     bool read_what_is_written_back() const;
+    void copy_back();
 
     Device device_;  ///< PoCL 3.1 frees a sub-device although it has queues
     Context context_;
     Queue queue_;
+    Event before_;  ///< null, or complete when the commands before have ended
     Start start_;
     Event done_;
     Event result_;  ///< null, or what end_.back() waits for besides the copies back, which wait for done_
@@ -134,6 +138,8 @@ private:
     bool copies_back_ = false;
     std::vector<CopyBack> written_back_;  ///< if there is result_
     bool completed_ = false;
+    cl_int failure_ = CL_SUCCESS;  ///< what result_ is to be set to when the copies back have ended
+    bool copying_ = false;         ///< what failed copies back
 };
 
 }  // namespace cldist

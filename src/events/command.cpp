@@ -60,6 +60,7 @@ Progress Command::poll() {
     if (std::find(done_.begin(), done_.end(), false) != done_.end()) return moved ? Progress::moved : Progress::idle;
     if (bridge_ != nullptr && !bridge_->may_end()) return moved ? Progress::moved : Progress::idle;
     end(first_error_);
+    if (bridge_ != nullptr && !bridge_->ended()) return moved ? Progress::moved : Progress::idle;
     if (status_.ok() && bridge_ != nullptr && bridge_->copies_back() && !bridge_->settled())
         return moved ? Progress::moved : Progress::idle;
     return Progress::done;

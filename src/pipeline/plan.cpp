@@ -108,6 +108,8 @@ bool may_stage(std::size_t size, const Situation &situation, const Config &reque
 }
 
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested) {
+    // NVIDIA's driver (580) gives a mapping's memory away when the unmapping is enqueued, not when it is done.
+    if (!host_memory) return false;
     if (requested.path != Path::automatic) return requested.path == Path::mapped;
     if (advice == nullptr || !advice->way(size)) return host_memory;
     return advice->way(size)->maps;

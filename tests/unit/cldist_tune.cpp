@@ -104,8 +104,8 @@ TEST_CASE("only where the device's memory is the host's are mapped ranges copied
     CHECK(contains(ways_of(Route::same_host, true), whole));
     CHECK(contains(ways_of(Route::same_host, true), staged));
     CHECK(ways_of(Route::same_host, true).size() == 2 + 3 + 16 + 3 + 1);
-    CHECK(ways_of(Route::same_host, false).size() == 2 + 3 + 8 + 3 + 2 + 1);
-    CHECK(ways_of(Route::other_host, false).size() == 2 + 3 + 8 + 1);
+    CHECK(ways_of(Route::same_host, false).size() == 1 + 8 + 3 + 2 + 1);
+    CHECK(ways_of(Route::other_host, false).size() == 1 + 8 + 1);
     CHECK(ways_of(Route::from_file, true).size() == 3 + 6 + 1);
     for (const Way &way : ways_of(Route::from_file, true)) CHECK_FALSE(way.whole);
 }

@@ -24,11 +24,11 @@ constexpr std::size_t gib = 1024 * mib;
 
 }  // namespace
 
-TEST_CASE("mapping is asked for where memory is the host's, unless a path is forced") {
+TEST_CASE("mapping is asked for where memory is the host's, unless another path is forced, and nowhere else") {
     CHECK(plan_mapping(true, mib, nullptr, {}));
     CHECK_FALSE(plan_mapping(false, mib, nullptr, {}));
     for (const bool host_memory : {true, false}) {
-        CHECK(plan_mapping(host_memory, mib, nullptr, forced(Path::mapped)));
+        CHECK(plan_mapping(host_memory, mib, nullptr, forced(Path::mapped)) == host_memory);
         CHECK_FALSE(plan_mapping(host_memory, mib, nullptr, forced(Path::pinned)));
         CHECK_FALSE(plan_mapping(host_memory, mib, nullptr, forced(Path::pipelined)));
     }

@@ -41,10 +41,11 @@ std::vector<std::size_t> sizes_of(Route route, std::size_t largest) {
 std::vector<Way> ways_of(Route route, bool host_memory) {
     std::vector<Way> ways;
     if (!is_file(route)) {
-        for (const bool maps : {true, false}) ways.push_back(whole(maps));
-        for (const std::size_t block : {mib, 4 * mib, 16 * mib}) ways.push_back(mapped(block));
+        if (host_memory) ways.push_back(whole(true));
+        ways.push_back(whole(false));
+        for (const std::size_t block : {mib, 4 * mib, 16 * mib})
+            if (host_memory) ways.push_back(mapped(block));
         for (std::size_t block = 64 * kib; block <= 8 * mib; block *= 2) {
-            // Mapped elsewhere, the range would be copied twice.
             if (host_memory) ways.push_back(pipelined(block, true, true));
             ways.push_back(pipelined(block, false, host_memory));
         }
@@ -59,7 +60,7 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
     } else {
         // Files are written by one thread, for which blocks are the same as all at once.
         for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib})
-            if (route == Route::from_file || block == 64 * mib) ways.push_back(mapped(block));
+            if (host_memory && (route == Route::from_file || block == 64 * mib)) ways.push_back(mapped(block));
         // Staging that does not stay in the processor's caches would be slower there.
         const unsigned depth = host_memory ? pipelined_depth(true) : file_depth;
         for (std::size_t block = 256 * kib; block <= 8 * mib; block *= 2)
