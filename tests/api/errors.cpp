@@ -145,7 +145,7 @@ void image_as_buffer(const mpi_view &mpi, part which) {
 
 void buffer_of_another_context(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
-    const opencl other;
+    const opencl other(opencl::of::its_own);
     const buffer_handle foreign = other.buffer(buffer_size);
     const buffer_handle part_of_it = other.sub_buffer(foreign, 0, 64);
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
@@ -160,7 +160,7 @@ void buffer_of_another_context(const mpi_view &mpi, part which) {
 
 void queue_of_another_context(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
-    const opencl other;
+    const opencl other(opencl::of::its_own);
     const queue_handle foreign = other.in_order_queue();
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
         call c = bench.good();
@@ -172,7 +172,7 @@ void queue_of_another_context(const mpi_view &mpi, part which) {
 
 void event_of_another_context(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
-    const opencl other;
+    const opencl other(opencl::of::its_own);
     const event_handle own = bench.cl.user_event();
     const event_handle foreign = other.user_event();
     const cl_event list[] = {own, foreign};
@@ -309,7 +309,7 @@ void misaligned_sub_buffer(const mpi_view &mpi, part which) {
 /// Two wrong arguments at once give the code of the check that comes first, for every pair.
 void order_of_checks(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
-    const opencl other;
+    const opencl other(opencl::of::its_own);
     const buffer_handle foreign = other.buffer(buffer_size);
     const event_handle foreign_event = other.user_event();
     CL_OK(clSetUserEventStatus(foreign_event, CL_COMPLETE));

@@ -88,7 +88,7 @@ MPI_CASE("file commands on no valid queue, buffer or wait list have OpenCL's err
 
 MPI_CASE("file commands with a buffer, event or queue of another context are CL_INVALID_CONTEXT", 1) {
     const file_bench bench(mpi);
-    const opencl other;
+    const opencl other(opencl::of::its_own);
     const queue_handle queue = other.in_order_queue();
     const buffer_handle foreign = other.buffer(buffer_size);
     const buffer_handle part = other.sub_buffer(foreign, 0, 64);

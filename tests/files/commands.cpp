@@ -1,6 +1,7 @@
 /// What a file command, its event and its wait list promise.
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <thread>
 
@@ -47,8 +48,11 @@ public:
           }) {}
 
     /// Returns once the call sleeps, whatever it waits for, or has returned. A call that goes too far has then done so.
+    /// Where a driver's wait never sleeps (NVIDIA's), a time has to do.
     void let_it_go_as_far_as_it_goes() const {
-        for (int asleep = 0; asleep < 20 && !returned_; std::this_thread::yield()) {
+        const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+        for (int asleep = 0; asleep < 20 && !returned_ && std::chrono::steady_clock::now() < latest;
+             std::this_thread::yield()) {
             asleep = id_ != 0 && sleeps() ? asleep + 1 : 0;
         }
     }

@@ -75,7 +75,7 @@ void no_buffer(command which) {
 
 void another_context(command which) {
     const error_bench bench;
-    const opencl other;
+    const opencl other(opencl::of::its_own);
     const buffer_handle foreign = other.buffer(buffer_size);
     const buffer_handle part = other.sub_buffer(foreign, 0, 64);
     const queue_handle queue = other.in_order_queue();
@@ -193,7 +193,7 @@ void no_file(command which) {
 /// Two wrong arguments at once give the code of the check that comes first, for every pair.
 void order_of_checks(command which) {
     const error_bench bench;
-    const opencl other;
+    const opencl other(opencl::of::its_own);
     const buffer_handle foreign = other.buffer(buffer_size);
     const event_handle foreign_event = other.user_event();
     CL_OK(clSetUserEventStatus(foreign_event, CL_COMPLETE));

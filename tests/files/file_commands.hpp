@@ -248,8 +248,9 @@ inline bytes first_of(const bytes &content, std::size_t size) {
 /// Checks two contents without printing them.
 inline void expect_same(const bytes &found, const bytes &wanted) {
     CHECK(found.size() == wanted.size());
-    const bool same = found == wanted;
-    CHECK(same);
+    const auto [one, other] = std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end());
+    const bool same = one == found.end() && other == wanted.end();
+    CHECK_MESSAGE(same, "byte ", one - found.begin(), " of ", wanted.size(), " is the first that differs");
 }
 
 }  // namespace cldist_test

@@ -192,7 +192,7 @@ MPI_CASE("arguments that are not what they should be are refused", 1) {
 
 MPI_CASE("a buffer, event or queue of another context is refused", 1) {
     const bench b;
-    const opencl other;
+    const opencl other(opencl::of::its_own);
     const queue_handle queue = other.in_order_queue();
     const buffer_handle foreign = other.buffer(size);
     const buffer_handle part = other.sub_buffer(foreign, 0, size);

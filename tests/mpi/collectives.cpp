@@ -901,7 +901,7 @@ MPI_CASE("communicators come and go", 1) {
 
 MPI_CASE("wrong arguments of collectives are told by their codes, and nothing is waited for", 1) {
     const opencl cl;
-    const opencl another;
+    const opencl another(opencl::of::its_own);
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle in = cl.filled(256, 1);
     const buffer_handle out = cl.filled(256, 2);

@@ -13,15 +13,9 @@ namespace {
 
 constexpr std::size_t slot = 16;
 
-bool is_processor(const opencl &cl) {
-    cl_device_type type = 0;
-    clGetDeviceInfo(cl.device, CL_DEVICE_TYPE, sizeof(type), &type, nullptr);
-    return (type & CL_DEVICE_TYPE_CPU) != 0;
-}
-
 /// How many commands to have in flight: 10,000, but where enqueueing costs more the more commands are pending on user
-/// events (NVIDIA's driver: 1 ms each at 1,000, whatever the command), fewer.
-int how_many(const opencl &cl) { return is_processor(cl) ? 10000 : 1000; }
+/// events (NVIDIA's driver: 1 to 26 ms each at 1,000, whatever the command), fewer.
+int how_many(const opencl &cl) { return cl.is_processor() ? 10000 : 300; }
 
 /// Many commands in flight: the receives are enqueued before the first send.
 void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue, bool distinct_tags) {

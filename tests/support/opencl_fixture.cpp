@@ -52,6 +52,19 @@ cl_device_id the_device() {
     return device;
 }
 
+context_handle make_context(cl_device_id device) {
+    cl_int error = CL_SUCCESS;
+    context_handle context(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
+    CL_OK(error);
+    return context;
+}
+
+context_handle context_of_all_cases(cl_device_id device) {
+    static const auto &context = *new context_handle(make_context(device));  // the driver may be gone at exit
+    CL_OK(clRetainContext(context));
+    return context_handle(context.get());
+}
+
 struct completion {
     std::mutex mutex;
     std::condition_variable changed;
@@ -87,12 +100,16 @@ kernel void add_one(global uchar *data) { data[get_global_id(0)] += 1; }
 
 }  // namespace
 
-opencl::opencl() : device(the_device()) {
+opencl::opencl(of wanted) : device(the_device()) {
     REQUIRE_MESSAGE(device != nullptr, "there is no OpenCL device of the type asked for");
-    cl_int error = CL_SUCCESS;
-    context = context_handle(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error));
-    CL_OK(error);
+    context = wanted == of::its_own || is_processor() ? make_context(device) : context_of_all_cases(device);
     host_queue = in_order_queue(0);
+}
+
+bool opencl::is_processor() const {
+    cl_device_type type = 0;
+    CL_OK(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, nullptr));
+    return (type & CL_DEVICE_TYPE_CPU) != 0;
 }
 
 queue_handle opencl::in_order_queue(cl_command_queue_properties properties) const {

@@ -30,7 +30,9 @@ struct queue_set {
 /// A device with a context. Reads and writes of the host use a queue of its own, so that they work while others wait.
 class opencl {
 public:
-    opencl();
+    /// A GPU's driver takes long to make a context: one serves all cases that need none of their own.
+    enum class of { any_context, its_own };
+    explicit opencl(of context = of::any_context);
 
     queue_handle in_order_queue(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE) const;
     /// For cases about such queues. Skips the case where the device has none, or none that goes on past a command that
@@ -54,6 +56,8 @@ public:
     buffer_handle filled(std::size_t size, std::uint64_t seed) const;
     /// Checks that `size` bytes at `offset` are those of pattern(seed, size) from its byte `skip` on.
     void expect(cl_mem buffer, std::size_t offset, std::size_t size, std::uint64_t seed, std::size_t skip = 0) const;
+
+    [[nodiscard]] bool is_processor() const;
 
     cl_device_id device = nullptr;
     context_handle context;
