@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Starts a job that runs on without end, and kills or stops one of its processes.
 
-    disturb_rank.py kill|stop RANK -- MPIRUN...
+    disturb_rank.py kill|stop|write RANK -- MPIRUN...
 
 After "runs" on standard error: kill: at a random moment SIGKILL; the job must end within seconds, not with 0, and leave no
 process behind. stop: that rank sleeps for a second; rank 0's memory must not grow meanwhile by more than 64 MiB; then the job is
-killed as above.
+killed as above. write: the program says "done" when it has written 1 GiB ahead of what it waited for, and the memory of that rank must
+not have grown by more than 512 MiB; then likewise.
 """
 
 import os
@@ -17,6 +18,7 @@ import time
 
 SECONDS = 20
 MIB_MORE = 64
+MIB_OF_WRITES = 512
 
 
 def processes_of(session):
@@ -39,9 +41,9 @@ def processes_of(session):
     return found
 
 
-def resident_mib(process):
+def resident_mib(process, which="VmRSS"):
     with open(f"/proc/{process}/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
+        return next(int(line.split()[1]) for line in file if line.startswith(which)) / 1024
 
 
 def fail(job, text):
@@ -67,6 +69,13 @@ def main():
         ranks = {of: max(processes) for of, processes in processes_of(job.pid).items() if of is not None}
         if rank not in ranks:
             fail(job, f"there is no rank {rank} among {ranks}")
+        if what == "write":
+            before = resident_mib(ranks[rank])
+            if job.stderr.readline() != "done\n":
+                fail(job, "the program did not say that it was done")
+            most = resident_mib(ranks[rank], "VmHWM")
+            if most > before + MIB_OF_WRITES:
+                fail(job, f"rank {rank} grew from {before:.0f} to {most:.0f} MiB")
         time.sleep(random.uniform(0, 0.5))
         if what == "stop":
             os.kill(ranks[rank], signal.SIGSTOP)

@@ -293,6 +293,34 @@ int run_on() {
     }
 }
 
+/// Writes 1 GiB to the last device, all of it behind a user event, then reads back what came last.
+int write_ahead() {
+    constexpr std::size_t size = std::size_t{64} << 20U;
+    const Platform platform;
+    const cl_command_queue queue = platform.queue(platform.devices.size() - 1);
+    const cl_mem buffer = platform.buffer(size);
+    std::vector<std::vector<cl_uint>> data(3, std::vector<cl_uint>(size / sizeof(cl_uint)));
+    for (cl_uint i = 0; i < data.size(); ++i) std::iota(data[i].begin(), data[i].end(), i);
+    CHECKED(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, size, data[0].data(), 0, nullptr, nullptr));
+    std::fprintf(stderr, "runs\n");
+    cl_int code = CL_SUCCESS;
+    const cl_event gate = clCreateUserEvent(platform.context, &code);
+    check(code, "clCreateUserEvent");
+    for (std::size_t i = 0; i < 16; ++i)
+        CHECKED(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, size, data[i % 3].data(), i == 0 ? 1 : 0,
+                                     i == 0 ? &gate : nullptr, nullptr));
+    CHECKED(clFlush(queue));
+    CHECKED(clSetUserEventStatus(gate, CL_COMPLETE));
+    CHECKED(clReleaseEvent(gate));
+    std::vector<cl_uint> found(size / sizeof(cl_uint));
+    CHECKED(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr));
+    require(found == data[0], "what was written last");
+    std::fprintf(stderr, "done\n");
+    CHECKED(clReleaseMemObject(buffer));
+    CHECKED(clReleaseCommandQueue(queue));
+    return run_on();
+}
+
 }  // namespace
 
 int main(int, char **argv) {
@@ -302,6 +330,7 @@ int main(int, char **argv) {
     if (what == "ends-calling") return run_ending(false);
     if (what == "exits-waiting") return run_ending(true);
     if (what == "runs-on") return run_on();
+    if (what == "writes-ahead") return write_ahead();
     if (what == "leaves-at-once") {
         const Platform platform;
         _exit(0);

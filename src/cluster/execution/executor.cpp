@@ -219,27 +219,33 @@ cl_event Executor::native_in(EventObject &event, Space &space) {
     return native;
 }
 
+// Ends when all of `events`, one at least, have, and fails if any has.
+std::shared_ptr<Ending> Executor::ending_of_all(std::span<const cl_event> events) {
+    struct Open {
+        std::atomic<std::size_t> number;
+        std::atomic<cl_int> failure = CL_COMPLETE;
+    };
+    auto all = std::make_shared<Ending>();
+    const auto open = std::make_shared<Open>(events.size());
+    const auto count = [all, open](cl_int status) {
+        if (status < 0) open->failure = status;
+        if (--open->number == 0) all->set(open->failure);
+    };
+    for (const cl_event event : events) {
+        auto ending = std::make_shared<Ending>();
+        ending->then(count);
+        end_with(event, std::move(ending));
+    }
+    return all;
+}
+
 // PoCL 3.1 aborts where a command fails by one event while another one that it waits for ends: let it wait for one alone, which
 // ends when all have, and fails if any has. The steps keep the command's event until then, without which PoCL aborts, too.
 void Executor::wait_for_one(QueueObject &queue) {
     Space &space = *queue.space;
     if (queue.in_order()) steps_.add_last(queue, space, waits_);
     if (waits_.size() == 1 && !queue.has_barrier) return;
-    struct Open {
-        std::atomic<std::size_t> number;
-        std::atomic<cl_int> failure = CL_COMPLETE;
-    };
-    auto all = std::make_shared<Ending>();
-    auto open = std::make_shared<Open>(waits_.size());
-    const auto count = [all, open](cl_int status) {
-        if (status < 0) open->failure = status;
-        if (--open->number == 0) all->set(open->failure);
-    };
-    for (const cl_event event : waits_) {
-        auto ending = std::make_shared<Ending>();
-        ending->then(count);
-        end_with(event, std::move(ending));
-    }
+    auto all = ending_of_all(waits_);
     cl_int code = CL_SUCCESS;
     cldist::Event one = cldist::Event::adopt(clCreateUserEvent(space.context.get(), &code));
     check(code, "clCreateUserEvent");
@@ -285,6 +291,7 @@ void Executor::prepare(Enqueued &command) {
         if (link_ != nullptr && command.source) bring_host_memory(command);
     }
     ++(native_ ? commands_.actual : commands_.others);
+    if (!native_ && receive_ != nullptr) transport_.engine().submit(std::move(receive_), {});
     if (!native_) return;
     Space &space = *command.queue.space;
     for (EventObject *const event : command.wait_list)
@@ -297,6 +304,7 @@ void Executor::prepare(Enqueued &command) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
     }
+    if (receive_ != nullptr) start_receive(command.queue);
     if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() &&
         space.is_pocl())
         wait_for_one(command.queue);
@@ -352,19 +360,44 @@ void Executor::send_host_memory(const Enqueued &command, const Message &message,
         submit_now(std::move(*send), CL_COMPLETE);
 }
 
+// Starts with start_receive(), once it is known what else the command waits for.
 void Executor::receive_host_memory(Enqueued &command, const Message &message) {
     const std::size_t size = command.source->size();
-    command.brought = own_memory(size);
+    command.brought = brought_memory(size);
     Space &space = *command.queue.space;
     auto bridge = std::make_unique<Bridge>(space.context.get());
     waits_.push_back(bridge->user_visible_event());
     passing_.push_back(cldist::Event::share(bridge->user_visible_event()));
     keep_until(bridge->user_visible_event(), command.brought);  // the command may fail before
-    start_channel({{nullptr, {}, 0, size, command.brought.get(), {}},
-                   std::move(bridge),
-                   command.queue.device->native,
-                   {nullptr, false, polls_}},
-                  Direction::recv, message, link_between_hosts(message.peer));
+    DeviceRange range{nullptr, {}, 0, size, command.brought.get(), {}};
+    receive_ =
+        command_of(transport_.transfer(std::move(range), Direction::recv, message, link_between_hosts(message.peer)),
+                   std::move(bridge), command.queue.device->native);
+}
+
+// Memory that knows how much of its kind there is.
+std::shared_ptr<std::byte[]> Executor::brought_memory(std::size_t size) {
+    std::shared_ptr<std::byte[]> memory = own_memory(size);
+    *bytes_brought_ += size;
+    std::byte *const bytes = memory.get();
+    return {bytes, [memory = std::move(memory), size, all = bytes_brought_](std::byte *) mutable {
+                memory.reset();
+                *all -= size;
+            }};
+}
+
+// What the host sends ahead lies here until its command can run. Beyond a measure it stays there: the receive starts when nothing
+// else keeps the command, which does not depend on it.
+void Executor::start_receive(const QueueObject &queue) {
+    constexpr std::size_t most_brought_ahead = std::size_t{256} << 20U;
+    std::vector<cl_event> others(waits_.begin() + 1, waits_.end());
+    if (queue.in_order()) steps_.add_last(queue, *queue.space, others);
+    if (*bytes_brought_ <= most_brought_ahead || poisoned_ || others.empty()) {
+        transport_.engine().submit(std::move(receive_), {});
+        return;
+    }
+    auto receive = std::make_shared<std::unique_ptr<cldist::Command>>(std::move(receive_));
+    ending_of_all(others)->then([this, receive](cl_int) { transport_.engine().submit(std::move(*receive), {}); });
 }
 
 void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space) {

@@ -194,12 +194,15 @@ private:
     void warn_of_unseen(const MemObject &object) const;
     void keep_step(const Enqueued &command, bool failed);
     cl_event native_in(EventObject &event, Space &space);
+    std::shared_ptr<Ending> ending_of_all(std::span<const cl_event> events);
     void wait_for_one(QueueObject &queue);
     void tell_all(EventObject &event);
     void tell_first(EventObject &event);
     void bring_host_memory(Enqueued &command);
     void send_host_memory(const Enqueued &command, const Message &message, const std::shared_ptr<Ending> &after);
     void receive_host_memory(Enqueued &command, const Message &message);
+    void start_receive(const QueueObject &queue);
+    std::shared_ptr<std::byte[]> brought_memory(std::size_t size);
     [[nodiscard]] Link link_between_hosts(Process other) const;
     void prepare(Enqueued &command);
     void decide(const Enqueued &command);
@@ -269,6 +272,8 @@ private:
     const bool copies_possible_;
     HostCopies copies_;
     HostLink *const link_;
+    /// Bytes of the program's memory that are here, or to come, for commands that have not run.
+    const std::shared_ptr<std::atomic<std::size_t>> bytes_brought_ = std::make_shared<std::atomic<std::size_t>>(0);
 
     Commands commands_;
     bool counts_memory_ = false;
@@ -279,6 +284,8 @@ private:
     bool poisoned_ = false;  // something that it waits for has failed already
     cl_int code_ = CL_SUCCESS;
     std::vector<cl_event> waits_;
+    std::unique_ptr<cldist::Command>
+        receive_;  // of the program's memory, which ends waits_.front(); null if there is none
     std::vector<StandIn> once_enqueued_;
     std::vector<cluster::Event *> scheduled_;
     std::vector<Device> unready_;          // that lack what the next parts read
