@@ -1,5 +1,7 @@
 #include "cluster/execution/host_region.hpp"
 
+#include <sys/mman.h>
+
 #include <cstring>
 
 #include "ocl/query.hpp"
@@ -31,9 +33,13 @@ void unpack(const std::byte *from, const HostRegion &host) {
 }
 
 std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
-    constexpr std::align_val_t alignment{128};
+    // Large memory is new each time: most of what it costs is its pages.
+    constexpr std::size_t huge_page = std::size_t{2} << 20U;
+    const bool in_huge_pages = size >= 2 * huge_page;
+    const std::align_val_t alignment{in_huge_pages ? huge_page : 128};
     auto *const memory = static_cast<std::byte *>(operator new[](size, alignment));
-    return {memory, [](std::byte *m) { operator delete[](m, alignment); }};
+    if (in_huge_pages) madvise(memory, size, MADV_HUGEPAGE);  // may be refused
+    return {memory, [alignment](std::byte *m) { operator delete[](m, alignment); }};
 }
 
 void keep_until(cl_event event, std::shared_ptr<const void> memory) {
