@@ -176,6 +176,48 @@ MPI_CASE("a receive whose wait list fails drops its message, and the next one ge
     }
 }
 
+MPI_CASE("a receive whose wait list fails while a command before it is pending leaves what that writes", 2) {
+    const opencl cl;
+    const kernel_handle add_one = cl.kernel("add_one");
+    for (const std::size_t size : {100UL, 2UL << 20}) {
+        CAPTURE(size);
+        const queue_handle queue = cl.in_order_queue();
+        const queue_handle other = cl.in_order_queue();
+        const buffer_handle small = cl.filled(16, 4);
+        if (mpi.rank == 0) {
+            const buffer_handle buffer = cl.filled(size, 1);
+            const event_handle dropped = send(queue, buffer, 0, size, 1, 1, mpi.comm);
+            for (int i = 0; i < 100; ++i) {
+                expect_complete(send(other, small, 0, 16, 1, 2, mpi.comm));
+            }
+            expect_ended(dropped, CL_COMPLETE);
+        } else if (mpi.rank == 1) {
+            const buffer_handle buffer = cl.filled(size, 3);
+            bytes wanted = cl.read(buffer, 0, size);
+            for (unsigned char &byte : wanted) {
+                ++byte;
+            }
+            const event_handle gate_of_kernel = cl.user_event();
+            const event_handle gate = cl.user_event();
+            const cl_mem argument = buffer;
+            const cl_event wait = gate_of_kernel;
+            event_handle written;
+            CL_OK(clSetKernelArg(add_one, 0, sizeof argument, &argument));
+            CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &size, nullptr, 1, &wait, written.out()));
+            const event_handle failed = receive(queue, buffer, 0, size, 0, 1, mpi.comm, {gate});
+            CL_OK(clSetUserEventStatus(gate, -77));
+            // Meanwhile the engine may see the failure, where a driver tells of it before the kernel has ended.
+            for (int i = 0; i < 100; ++i) {
+                expect_complete(receive(other, small, 0, 16, 0, 2, mpi.comm));
+            }
+            CL_OK(clSetUserEventStatus(gate_of_kernel, CL_COMPLETE));
+            expect_ended(written, CL_COMPLETE);
+            expect_failure(failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+            CHECK((cl.read(buffer, 0, size) == wanted));
+        }
+    }
+}
+
 MPI_CASE("a receive that fails before any message comes still drops the message that is its own", 2) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(2)) {
