@@ -2,9 +2,10 @@
 """Kernels that are split: the programs of examples/splitting natively and on one device in front of 1, 2 and more processes'.
 
 For each program the seconds of a run, and the median time that its host takes to enqueue a launch, by what is derived and
-by meta-functions: what that is above the native time is bookkeeping. Then HotSpot by the height of its pyramids, the time
-to enqueue a launch beside devices that are simulated, and how many of the kernels of examples/ can be split with no
-meta-functions. Programs check their results, but for simulated ones.
+by meta-functions: what that is above the native time is bookkeeping. What the time of two processes goes to, from the trace of
+the first: kernels, messages, both at once, or neither. Then HotSpot by the height of its pyramids, the time to enqueue a launch
+beside devices that are simulated, and how many of the kernels of examples/ can be split with no meta-functions. Programs check
+their results, but for simulated ones.
 
 Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/splitting.json.
 """
@@ -18,6 +19,7 @@ import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 
 BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 CLDIST = str(BUILD / "tools/cldist/cldist")
@@ -85,6 +87,80 @@ def measure_programs(arguments):
     return results
 
 
+def union(spans):
+    """The same times in spans that do not touch, in order."""
+    joined = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], end)
+        else:
+            joined.append([begin, end])
+    return joined
+
+
+def length(spans):
+    return sum(end - begin for begin, end in union(spans))
+
+
+def sends_of(events):
+    """From when each may begin. A receive may wait for what its sender waits for."""
+    begun = {}
+    for event in sorted((event for event in events if event["ph"] in "be"), key=lambda event: event["ts"]):
+        if (event["name"], event["ph"]) in (("send", "b"), ("wait", "e")):
+            begun[event["id"]] = event["ts"]
+        elif (event["name"], event["ph"]) == ("send", "e"):
+            yield begun[event["id"]], event["ts"]
+
+
+def parts_of(traces):
+    """Of the time between the first and the last span: kernels of the first process alone, messages at the same time, messages
+    alone, neither. The traces are those of two processes of one host."""
+    events = [json.loads(trace.read_text())["traceEvents"] for trace in traces]
+    kernels = [(event["ts"], event["ts"] + event["dur"]) for event in events[0] if event["ph"] == "X"]
+    messages = [send for of_one in events for send in sends_of(of_one)]
+    every = kernels + messages
+    both = length(kernels) + length(messages) - length(every)
+    whole = max(end for _, end in every) - min(begin for begin, _ in every)
+    return {"kernels": (length(kernels) - both) / whole, "both": both / whole,
+            "messages": (length(messages) - both) / whole, "neither": 1 - length(every) / whole}
+
+
+def measure_parts(arguments):
+    results = {}
+    for name, sizes in PROGRAMS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            run(name, [*sizes[arguments.quick], "--repeat", "5"], "-n", "2", CLDIST_TRACE=folder)
+            results[name] = parts_of(sorted(pathlib.Path(folder).glob("cldist-trace-*.json")))
+    keys = list(next(iter(results.values())))
+    table(["% of the time of 2 processes", *keys],
+          [[name, *(f"{100 * parts[key]:.1f}" for key in keys)] for name, parts in results.items()])
+    if arguments.picture:
+        draw(results, arguments.picture)
+    return results
+
+
+def draw(results, picture):
+    try:
+        import matplotlib
+    except ImportError:
+        print("splitting: no picture without matplotlib (Debian: python3-matplotlib)", file=sys.stderr)
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
+    left = [0.0] * len(results)
+    for key, colour in (("kernels", "#0072b2"), ("both", "#009e73"), ("messages", "#e69f00"), ("neither", "#bbbbbb")):
+        widths = [100 * parts[key] for parts in results.values()]
+        axes.barh(list(results), widths, left=left, color=colour, label=key)
+        left = [one + other for one, other in zip(left, widths)]
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("% of the time, rank 0 of two processes")
+    figure.legend(loc="outside upper center", ncols=4)
+    figure.savefig(picture, dpi=120)
+
+
 def measure_pyramids(arguments):
     side = 64 if arguments.quick else 1024
     results = {}
@@ -135,9 +211,11 @@ def main():
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], metavar="N")
     parser.add_argument("--rounds", type=int, default=1, help="of all runs, of which the medians count (default 1)")
     parser.add_argument("--quick", action="store_true", help="small sizes: whether it works, not how fast")
+    parser.add_argument("--picture", metavar="FILE.png", help="draws what the time goes to (Debian: python3-matplotlib)")
     arguments = parser.parse_args()
-    results = {"programs": measure_programs(arguments), "pyramids": measure_pyramids(arguments),
-               "simulated": measure_simulated(arguments), "kernels": count_kernels()}
+    results = {"programs": measure_programs(arguments), "parts": measure_parts(arguments),
+               "pyramids": measure_pyramids(arguments), "simulated": measure_simulated(arguments),
+               "kernels": count_kernels()}
     (BUILD / "bench-results").mkdir(exist_ok=True)
     (BUILD / "bench-results/splitting.json").write_text(json.dumps(results, indent=1) + "\n")
 

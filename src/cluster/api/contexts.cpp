@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/trace.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
@@ -107,10 +108,11 @@ cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, 
         lane.lane = queue->lanes.size() - 1;
     }
     in_all([&] {
-        queue->native = make_native_queue(*queue);
+        const cl_command_queue_properties traced = trace::enabled() ? CL_QUEUE_PROFILING_ENABLE : 0;
         const bool measures = World::get().shares().adapts;
+        queue->native = make_native_queue(*queue, traced);
         for (const auto &lane : queue->lanes)
-            lane->native = make_native_queue(*lane, measures ? CL_QUEUE_PROFILING_ENABLE : 0);
+            lane->native = make_native_queue(*lane, measures ? CL_QUEUE_PROFILING_ENABLE : traced);
     });
     const auto begin = [](QueueObject &each) {
         if (each.is_native()) each.keeper = &executor();

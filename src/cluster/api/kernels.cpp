@@ -1,4 +1,6 @@
 // Kernels and their commands. What is known of a kernel is the same in all processes, whoever has its devices.
+#include <CL/cl_ext_dist.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -8,6 +10,7 @@
 
 #include "base/config.hpp"
 #include "base/per_thread.hpp"
+#include "base/trace.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
@@ -512,6 +515,17 @@ void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context
                    stderr);
 }
 
+// In the trace that CLDIST_TRACE asks for, kernels are shown beside the messages.
+template <typename Launch>
+cl_int traced(const KernelObject &kernel, const Waits &waits, Launch &&launch) {
+    if (!trace::enabled()) return launch(waits);
+    cldist::Event unwanted;
+    cl_event *const event = waits.event != nullptr ? waits.event : unwanted.out();
+    const cl_int code = launch(Waits{waits.count, waits.events, event});
+    if (code == CL_SUCCESS) clTraceEvent(*event, kernel.info->name.c_str());
+    return code;
+}
+
 /// `whole` is the command as it would be on one device, which it is where it can't be split.
 void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Launch &launch, bool has_local,
                    cl_event *event) {
@@ -525,8 +539,10 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         Enqueued command{lane, whole.type, whole.accesses, whole.wait_list};
         return conclude(run_whole(std::move(command), event != nullptr,
                                   [&](Enqueued &, const Waits &w) {
-                                      return launch_natively(lane, kernel, split, splitting::whole(launch), with_local,
-                                                             w);
+                                      return traced(kernel, w, [&](const Waits &waits) {
+                                          return launch_natively(lane, kernel, split, splitting::whole(launch),
+                                                                 with_local, waits);
+                                      });
                                   }),
                         event, false, call);
     }
@@ -556,8 +572,10 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         Enqueued command{*lane, whole.type, part->accesses, {}};
         command.is_part = true;
         joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
-            const auto launch_part = [&](const Waits &waits) {
-                return launch_natively(*lane, kernel, split, part->range, with_local, waits);
+            const auto launch_part = [&](const Waits &own_waits) {
+                return traced(kernel, own_waits, [&](const Waits &waits) {
+                    return launch_natively(*lane, kernel, split, part->range, with_local, waits);
+                });
             };
             if (adaptation == nullptr) return launch_part(w);
             return adaptation->times[split.kind][part->lane].measure(work_items_of(part->range), w, launch_part);
@@ -603,8 +621,10 @@ void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_c
         return enqueue_parts({queue, type, accesses, waits}, kernel,
                              launch_of(queue, kernel, dimensions, offset, global, local), local != nullptr, list.event);
     enqueue({queue, type, accesses, waits}, list.event, [&](Enqueued &, const Waits &w) {
-        return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
-                                      local, w.count, w.events, w.event);
+        return traced(kernel, w, [&](const Waits &waits) {
+            return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
+                                          local, waits.count, waits.events, waits.event);
+        });
     });
 }
 
