@@ -75,6 +75,31 @@ TEST_CASE("the status of a command becomes CL_COMPLETE for who asks again and ag
     }
 }
 
+TEST_CASE("who has just asked for a status sees the end as soon as another call tells of it, on all devices") {
+    setup cl(0);
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        const buffer_handle buffer = cl.buffer(64);
+        write(cl.queues[i], buffer, 0, bytes(64, 0));
+        for (int round = 0; round < 50; ++round) {
+            const event_handle first = add(cl, cl.queues[i], buffer, 64, 1);
+            status_of(first);
+            read(cl.queues[i], buffer, 0, 64);
+            CHECK(status_of(first) == CL_COMPLETE);
+            const event_handle second = add(cl, cl.queues[i], buffer, 64, 1);
+            const event_handle third = add(cl, cl.queues[i], buffer, 64, 1);
+            status_of(second);
+            CL_OK(clFinish(cl.queues[i]));
+            CHECK(status_of(second) == CL_COMPLETE);
+            CHECK(status_of(third) == CL_COMPLETE);
+            const event_handle fourth = add(cl, cl.queues[i], buffer, 64, 1);
+            const event_handle fifth = add(cl, cl.queues[i], buffer, 64, 1);
+            CL_OK(clFlush(cl.queues[i]));
+            while (status_of(fifth) != CL_COMPLETE) std::this_thread::yield();
+            CHECK(status_of(fourth) == CL_COMPLETE);
+        }
+    }
+}
+
 TEST_CASE("every command has the type that it was enqueued as") {
     setup cl;
     const buffer_handle a = cl.buffer(4096);
