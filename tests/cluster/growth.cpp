@@ -179,17 +179,19 @@ TEST_CASE("many objects and open commands of each kind at a time leave nothing b
     };
     for (const auto &[name, round] : kinds) {
         INFO(std::string(name));
-        // The first rounds fill what is kept for the next ones.
+        // Other threads have some memory, too, which counts where the objects are few.
+        const double most = count < 100000 ? 64 : 4;
+        // The first rounds fill what is kept for the next ones, and threads of the library that wait for a processor let go later.
+        // What is left behind is so in every round.
         double least = 1e9;
-        for (int i = 0; i < 5; ++i) {
+        for (int i = 0; i < 5 || (i < 30 && least >= most); ++i) {
             const std::size_t before = heap_in_use();
             round();
             REQUIRE(clFinish(queue) == CL_SUCCESS);
             const double left = static_cast<double>(heap_in_use()) - static_cast<double>(before);
             if (i > 0) least = std::min(least, left / static_cast<double>(count));
         }
-        // Other threads have some memory, too, which counts where the objects are few.
-        CHECK(least < (count < 100000 ? 64 : 4));
+        CHECK(least < most);
     }
 }
 
