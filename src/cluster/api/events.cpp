@@ -43,27 +43,10 @@ void wait_for_promise(const EventObject &event, cl_int status) {
     if (status == CL_COMPLETE && event.promise.landed != nullptr) event.promise.landed->wait();
 }
 
-bool may_be_asked(const EventObject &event) {
-    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
-    return !event.is_user() && owner_of(event) != 0 && !is_over;
-}
-
-/// In a central host: a program that polls events sends no message for each look. When a process has said that an event is not
-/// over, none is asked for a while, unless the program makes other calls, from which it may know better. Under the lock.
-struct Polling {
-    static constexpr std::uint64_t pause_ns = 100'000;
-
-    std::uint64_t answered_ns = 0;
-    std::uint64_t last_call = ~std::uint64_t{0};  ///< the number of the call that asked
-
-    [[nodiscard]] bool has_called() const { return World::get().calls().last().number != last_call; }
-    [[nodiscard]] bool pauses() const { return !has_called() && now_ns() - answered_ns < pause_ns; }
-} polling;
-
 /// With a central host, which asks the event's process how its command is getting on, unless it knows that it is over.
 void ask_if_needed(EventObject &event) {
     World &world = World::get();
-    if (world.is_host() && (!may_be_asked(event) || !polling.has_called())) return;
+    if (world.is_host() && !must_ask(event)) return;
     const Ref<EventObject> held(&event);
     const CallHash call = world.calls().last();
     Blob said;
@@ -79,7 +62,6 @@ void ask_if_needed(EventObject &event) {
     if (!world.is_host()) return;
     Unpacker unpacker(told);
     const auto status = unpacker.get<cl_int>();
-    if (status > CL_COMPLETE) polling = {now_ns(), call.number};
     if (status > CL_COMPLETE || event.known_here()) return;
     event.ending = std::make_shared<Ending>();
     event.ending->set(status, unpacker.get<Times>());
@@ -236,7 +218,10 @@ std::vector<EventObject *> checked_wait_list(const WaitList &list, const Context
     return events;
 }
 
-bool must_ask(const EventObject &event) { return may_be_asked(event) && !polling.pauses(); }
+bool must_ask(const EventObject &event) {
+    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
+    return !event.is_user() && owner_of(event) != 0 && !is_over;
+}
 
 void wait_for_result(EventObject &event, const CallHash &call) {
     const World &world = World::get();

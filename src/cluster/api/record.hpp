@@ -70,7 +70,7 @@ struct RecordedValue {
 };
 RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, const void *value);
 
-/// In a central host: whether only another process knows how an event's command is getting on, and has not just said so.
+/// In a central host: whether only another process knows how an event's command is getting on.
 bool must_ask(const EventObject &event);
 
 /// What is compared of the value of a kernel's argument.
