@@ -2,8 +2,8 @@
 """Kernels that are split: the programs of examples/splitting natively and on one device in front of 1, 2 and more processes'.
 
 For each program the seconds of a run, and the median time that its host takes to enqueue a launch, by what is derived and
-by meta-functions: what that is above the native time is bookkeeping. What the time of two processes goes to, from the trace of
-the first: kernels, messages, both at once, or neither. Then HotSpot by the height of its pyramids, the time to enqueue a launch
+by meta-functions: what that is above the native time is bookkeeping. What the time of two processes goes to, from their traces:
+kernels of the first, messages, both at once, or neither. Then HotSpot by the height of its pyramids, the time to enqueue a launch
 beside devices that are simulated, and how many of the kernels of examples/ can be split with no meta-functions. Programs check
 their results, but for simulated ones.
 

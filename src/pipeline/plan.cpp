@@ -111,8 +111,7 @@ bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, cons
     // NVIDIA's driver (580) gives a mapping's memory away when the unmapping is enqueued, not when it is done.
     if (!host_memory) return false;
     if (requested.path != Path::automatic) return requested.path == Path::mapped;
-    if (advice == nullptr || !advice->way(size)) return host_memory;
-    return advice->way(size)->maps;
+    return advice == nullptr || !advice->way(size) || advice->way(size)->maps;
 }
 
 bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size, const Advice *advice,
