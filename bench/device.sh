@@ -30,7 +30,7 @@ if ! grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
     mkdir -p "$BUILD_DIR/vendors"
     cp /etc/OpenCL/vendors/*.icd "$BUILD_DIR/vendors" 2>/dev/null
     echo libnvidia-opencl.so.1 >"$BUILD_DIR/vendors/nvidia.icd"
-    export OCL_ICD_VENDORS=$BUILD_DIR/vendors CLDIST_NATIVE_ICDS=$BUILD_DIR/vendors # the loader's, and the cluster platform's
+    export OCL_ICD_VENDORS=$BUILD_DIR/vendors/ CLDIST_NATIVE_ICDS=$BUILD_DIR/vendors/ # the loader's, and the cluster platform's
 fi
 unset OCL_ICD_FILENAMES # these would come before the cluster platform
 # mpirun loads OpenCL platforms through hwloc; the loader then cuts OCL_ICD_FILENAMES, if it is set, for the ranks.

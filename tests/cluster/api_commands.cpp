@@ -375,7 +375,7 @@ TEST_CASE("migrated buffers have their bytes") {
 
 TEST_CASE("commands refuse what makes no sense") {
     const setup cl;
-    const setup other;
+    const setup other(setup::of::its_own);
     const cl_command_queue queue = cl.queues.back();
     const cl_command_queue foreign = other.queues.front();
     const buffer_handle buffer = cl.buffer(1000);

@@ -633,7 +633,7 @@ TEST_CASE("functions of events refuse what makes no sense") {
     CL_FAILS(CL_INVALID_COMMAND_QUEUE, clEnqueueMarkerWithWaitList(nullptr, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_COMMAND_QUEUE, clEnqueueBarrierWithWaitList(nullptr, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_VALUE, clEnqueueMarker(cl.queues[0], nullptr));
-    const setup other;
+    const setup other(setup::of::its_own);
     const event_handle foreign = other.user_event();
     CL_OK(clSetUserEventStatus(foreign, CL_COMPLETE));
     const cl_event foreign_wait = foreign;

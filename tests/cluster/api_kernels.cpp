@@ -456,7 +456,7 @@ TEST_CASE("functions of kernels refuse what makes no sense") {
     CL_FAILS(CL_INVALID_WORK_ITEM_SIZE, run(queue, kernel, {std::size_t{1} << 24U}, {std::size_t{1} << 24U}));
     CL_FAILS(CL_INVALID_EVENT_WAIT_LIST,
              clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, nullptr, 1, nullptr, nullptr));
-    const setup other;
+    const setup other(setup::of::its_own);
     CL_FAILS(CL_INVALID_CONTEXT, run(other.queues.back(), kernel, {1}));
     const event_handle event = other.user_event();
     const cl_event wait = event;

@@ -334,7 +334,7 @@ TEST_CASE("what can't be compiled or linked says so") {
             CHECK(build_status(unlinked, device) == CL_BUILD_ERROR);
             CHECK(binary_type(unlinked, device) == CL_PROGRAM_BINARY_TYPE_NONE);
         }
-    const setup other;
+    const setup other(setup::of::its_own);
     const program_handle header = source_program(other, "");
     const cl_program foreign = header;
     const char *missing = "missing.h";

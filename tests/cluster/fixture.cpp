@@ -1,5 +1,7 @@
 #include "fixture.hpp"
 
+#include <algorithm>
+
 #include <CL/cl_ext_collective.h>
 
 namespace cluster_test {
@@ -13,6 +15,21 @@ kernel void copy(global uchar *to, const global uchar *from) {
     to[get_global_id(0)] = from[get_global_id(0)];
 }
 )";
+
+context_handle context_of_all_devices() {
+    cl_int code = CL_SUCCESS;
+    const auto count = static_cast<cl_uint>(devices().size());
+    context_handle context(clCreateContext(nullptr, count, devices().data(), nullptr, nullptr, &code));
+    CL_OK(code);
+    return context;
+}
+
+/// Making one takes NVIDIA's driver up to seconds.
+context_handle context_of_all_cases() {
+    static const auto &context = *new context_handle(context_of_all_devices());  // the driver may be gone at exit
+    CL_OK(clRetainContext(context));
+    return context_handle(context.get());
+}
 
 }  // namespace
 
@@ -36,6 +53,12 @@ const std::vector<cl_device_id> &devices() {
     return all;
 }
 
+bool are_processors() {
+    return std::all_of(devices().begin(), devices().end(), [](cl_device_id device) {
+        return (info<cl_device_type>(clGetDeviceInfo, CL_DEVICE_TYPE, device) & CL_DEVICE_TYPE_CPU) != 0;
+    });
+}
+
 bool is_cluster() { return info_text(clGetPlatformInfo, CL_PLATFORM_NAME, platform()) == "cldist"; }
 
 bool has_several_processes() {
@@ -43,11 +66,8 @@ bool has_several_processes() {
     return clGetDeviceInfo(devices().front(), CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) == CL_SUCCESS;
 }
 
-setup::setup(cl_command_queue_properties properties) {
-    cl_int code = CL_SUCCESS;
-    const auto count = static_cast<cl_uint>(devices().size());
-    context = context_handle(clCreateContext(nullptr, count, devices().data(), nullptr, nullptr, &code));
-    CL_OK(code);
+setup::setup(cl_command_queue_properties properties, of wanted)
+    : context(wanted == of::its_own || are_processors() ? context_of_all_devices() : context_of_all_cases()) {
     for (std::size_t i = 0; i < devices().size(); ++i) queues.push_back(queue(i, properties));
 }
 

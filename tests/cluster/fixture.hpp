@@ -28,10 +28,16 @@ bool is_cluster();
 /// Whether the devices are of several processes.
 bool has_several_processes();
 
-/// A context of all devices, with an in-order queue for each.
+/// Whether all devices are processors.
+bool are_processors();
+
+/// A context of all devices, with an in-order queue for each. On devices other than processors all cases share the context
+/// unless they want their own.
 class setup {
 public:
-    explicit setup(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE);
+    enum class of { any_context, its_own };
+    explicit setup(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE, of wanted = of::any_context);
+    explicit setup(of wanted) : setup(CL_QUEUE_PROFILING_ENABLE, wanted) {}
 
     queue_handle queue(std::size_t device, cl_command_queue_properties properties) const;
     queue_handle out_of_order(std::size_t device) const {

@@ -12,7 +12,7 @@ namespace images_test {
 
 TEST_CASE("there are as many devices as the test was told") {
     const char *const wanted = std::getenv("CLDIST_TEST_DEVICES");
-    if (wanted != nullptr) CHECK(std::to_string(machine::get().count()) == wanted);
+    if (wanted != nullptr && machine::get().of_processors()) CHECK(std::to_string(machine::get().count()) == wanted);
 }
 
 TEST_CASE("an image tells what it is") {
@@ -687,6 +687,7 @@ TEST_CASE("a random program does on many devices what it does on one array") {
     std::vector<tested_image> images;
     for (const shape &of : shapes) {
         if (of.type == CL_MEM_OBJECT_IMAGE1D_BUFFER && !on_cluster()) continue;  // PoCL 3.1 crashes
+        if (of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY && !copies_arrays_of_1d_images()) continue;
         images.emplace_back(of, format);
         images.back().write_all(m.queue(below(m.count())), static_cast<unsigned>(images.size()));
     }

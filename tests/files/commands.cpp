@@ -335,6 +335,7 @@ MPI_CASE("the event of a file command tells queue, context, profile, path and st
                     skip_case("the platform has no profile of barriers");
                 }
                 CL_OK(result);
+                CAPTURE(name);
                 CHECK(time >= last);
                 last = time;
             }

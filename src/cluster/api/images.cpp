@@ -66,6 +66,7 @@ void check_desc(const cl_image_desc &desc, std::size_t element, const void *host
 // A platform without images, or without such ones, may answer with an error: then it supports no format. NVIDIA's has
 // pairs of order and type that the specification doesn't have.
 std::vector<cl_image_format> native_formats(const Space &space, cl_mem_flags flags, cl_mem_object_type type) {
+    if (flags == 0) flags = CL_MEM_READ_WRITE;  // the default; NVIDIA's driver has no formats for 0
     cl_uint count = 0;
     if (clGetSupportedImageFormats(space.context.get(), flags, type, 0, nullptr, &count) != CL_SUCCESS) return {};
     std::vector<cl_image_format> formats(count);
@@ -86,7 +87,7 @@ void make_natives_everywhere(MemObject &image) {
         const cl_mem_flags given = image.flags & access;
         const bool supported =
             std::all_of(image.context->spaces.begin(), image.context->spaces.end(), [&](const auto &space) {
-                const auto formats = native_formats(*space, given != 0 ? given : CL_MEM_READ_WRITE, image.type);
+                const auto formats = native_formats(*space, given, image.type);
                 return formats.empty() || contains(formats, image.format);
             });
         require(supported, CL_IMAGE_FORMAT_NOT_SUPPORTED, "a device has no images of this format");
