@@ -137,6 +137,7 @@ public:
           record_(std::move(record)) {}
 
     Outcome open() override {
+        opened_ = true;
         try {
             if (ring_ == nullptr)
                 staging_ = range_.resources->staging().lease(block_ * slots_.size());
@@ -180,7 +181,8 @@ public:
 
     // Page-locking may bring back what the memory held before: a receiver's is done while the sender fills no block.
     Outcome close() override {
-        if (ring_ != nullptr && range_.mapped == nullptr && !reads_device(direction_)) {
+        // A transfer that failed before it began has perhaps not even a range.
+        if (opened_ && ring_ != nullptr && range_.mapped == nullptr && !reads_device(direction_)) {
             try {
                 range_.resources->lock_pages(*ring_);
             } catch (const Error &error) {
@@ -220,6 +222,7 @@ private:
     const Direction direction_;
     const std::size_t block_;
     const std::shared_ptr<Ring> ring_;
+    bool opened_ = false;
     StagingPool::Lease staging_;
     ScratchPool::Lease packed_;  ///< of a strided range: a part for each slot
     std::vector<std::optional<DeviceCommand>> slots_;

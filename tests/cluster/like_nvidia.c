@@ -2,6 +2,7 @@
  * - a program that has a kernel without arguments is not built, or not linked, if it was asked about arguments;
  * - nothing is told of arguments without being asked;
  * - it says 256 of every kernel's work-groups, and runs larger ones;
+ * - a marker's end is said to be seconds before its start;
  * - its devices have memory of their own, and a call that copies between them and ordinary memory of the program returns when
  *   that is done, also one that is not blocking.
  * It changes the other driver's table of functions, which all its objects have. */
@@ -38,6 +39,21 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info pa
     if (code == CL_SUCCESS && param == CL_DEVICE_VENDOR_ID && value != NULL) memcpy(value, &vendor, sizeof vendor);
     const cl_bool no = CL_FALSE;
     if (code == CL_SUCCESS && param == CL_DEVICE_HOST_UNIFIED_MEMORY && value != NULL) memcpy(value, &no, sizeof no);
+    return code;
+}
+
+static cl_int CL_API_CALL get_event_profiling_info(cl_event event, cl_profiling_info param, size_t size, void *value,
+                                                   size_t *size_ret) {
+    const cl_int code = native.clGetEventProfilingInfo(event, param, size, value, size_ret);
+    cl_command_type type = 0;
+    native.clGetEventInfo(event, CL_EVENT_COMMAND_TYPE, sizeof type, &type, NULL);
+    const int of_marker = type == CL_COMMAND_MARKER || type == CL_COMMAND_BARRIER;
+    if (code == CL_SUCCESS && of_marker && param == CL_PROFILING_COMMAND_END && value != NULL) {
+        cl_ulong time = 0;
+        memcpy(&time, value, sizeof time);
+        time -= 2000000000; /* ns */
+        memcpy(value, &time, sizeof time);
+    }
     return code;
 }
 
@@ -138,6 +154,7 @@ static cl_platform_id begin(cl_platform_id other) {
     if (mprotect((void *)from, (uintptr_t)(table + 1) - from, PROT_READ | PROT_WRITE) != 0) return NULL;
     native = *table;
     table->clGetDeviceInfo = get_device_info;
+    table->clGetEventProfilingInfo = get_event_profiling_info;
     table->clCreateBuffer = create_buffer;
     table->clEnqueueMapBuffer = map_buffer;
     table->clEnqueueReadBuffer = read_buffer;

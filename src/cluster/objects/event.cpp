@@ -16,15 +16,28 @@ cl_int wait_for(cl_event event) {
     return execution_status(event);
 }
 
-Times times_of(cl_event event, cl_event began) {
+namespace {
+
+Times native_times(cl_event event) {
     Times times{};
     for (cl_uint i = 0; i < times.size(); ++i)
         if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i, sizeof times[i], &times[i], nullptr) !=
             CL_SUCCESS)
             return {};
-    if (began == nullptr) return times;
-    const Times before = times_of(began, nullptr);
-    return {before[0], before[1], before[3], times[3]};
+    return times;
+}
+
+}  // namespace
+
+Times times_of(cl_event event, cl_event began) {
+    Times times = native_times(event);
+    if (began != nullptr && times.back() != 0) {
+        const Times before = native_times(began);
+        times = {before[0], before[1], before[3], times[3]};
+    }
+    // NVIDIA's driver (580) gives markers times that are up to seconds too early.
+    for (std::size_t i = 1; i < times.size(); ++i) times[i] = std::max(times[i], times[i - 1]);
+    return times;
 }
 
 Times longer(const Times &a, const Times &b) {
