@@ -7,7 +7,7 @@ skip() {
     exit 77
 }
 
-make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab
+make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab, on_both_hosts
     netlab=${CLDIST_NETLAB:-$1/../shared/netlab/netlab}
     shift
     [ -x "$netlab" ] || skip "no netlab script (CLDIST_NETLAB)"
@@ -31,4 +31,13 @@ make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab
         skip "netlab could not make its hosts"
     fi
     echo "$output"
+
+    # For `cldist run` on the first host: a process on each.
+    on_both_hosts=(--host "10.77.0.1,10.77.0.2")
+    local argument
+    for argument in --mca plm rsh --mca plm_rsh_agent "/run/netlab/$NETLAB_NAME/launch" --mca plm_rsh_no_tree_spawn 1 \
+        --mca oob_tcp_if_include 10.77.0.0/24 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca pml ob1 \
+        --mca orte_leave_session_attached 1; do
+        on_both_hosts+=("--mpirun-option=$argument")
+    done
 }
