@@ -38,6 +38,8 @@ struct House {
     std::vector<void (*)()> at_rounds;
     bool stop = false;
     bool stuck = false;
+    unsigned shift = 0;  ///< the thread whose turn it is; earlier ones were left behind
+    Clock::time_point begun;
 };
 
 House &house() {
@@ -46,7 +48,12 @@ House &house() {
     return instance;
 }
 
-void live() {
+void log_stuck() {
+    log_warning("the platform has not returned from the release of a queue or context for {} s; going on without",
+                patience.count());
+}
+
+void live(unsigned shift) {
     prctl(PR_SET_NAME, "cldist-house");
     House &h = house();
     std::unique_lock lock(h.mutex);
@@ -61,6 +68,7 @@ void live() {
         pause = std::exchange(h.soon, false) ? moment : std::min<Clock::duration>(pause * 2, tick);
         const std::vector<void (*)()> at_rounds = h.at_rounds;
         h.works = true;
+        h.begun = Clock::now();
         lock.unlock();
         // What these hold may hold a queue, and with it the context.
         for (void (*const let_go)() : at_rounds) let_go();
@@ -69,10 +77,20 @@ void live() {
         ImportedMemory::release_idle(all ? 0 : idle_seconds);
         FileLane::release_idle(idle_seconds);
         lock.lock();
+        if (h.shift != shift) return;
         next = Clock::now() + pause;
         h.works = false;
         h.changed.notify_all();
     }
+}
+
+// Where the platform keeps the thread, another one takes over.
+void relieve() {
+    House &h = house();
+    if (!h.works || Clock::now() - h.begun < patience || in_forked_child()) return;
+    log_stuck();
+    h.works = false;
+    std::thread(live, ++h.shift).detach();
 }
 
 // Whether the thread has come to rest.
@@ -97,7 +115,7 @@ void keep_house() {
     const std::lock_guard lock(house().mutex);
     if (std::exchange(house().lives, true)) return;
     watch_for_forks();
-    std::thread(live).detach();
+    std::thread(live, house().shift).detach();
     std::atexit(&stop_at_exit);
 }
 
@@ -110,6 +128,7 @@ void clear_house_soon() {
     // A program that releases buffers often wakes the thread once a round.
     {
         const std::lock_guard lock(house().mutex);
+        relieve();
         if (std::exchange(house().soon, true)) return;
     }
     house().changed.notify_all();
@@ -119,9 +138,7 @@ void clear_house() {
     std::unique_lock lock(house().mutex);
     if (!house().lives || house().stop) return;
     house().clear = true;
-    if (!wait_for_rest(lock))
-        log_warning("the platform has not returned from the release of a queue or context for {} s; going on without",
-                    patience.count());
+    if (!wait_for_rest(lock)) log_stuck();
 }
 
 }  // namespace cldist

@@ -1,9 +1,11 @@
 // A platform that never returns when a context is released by another thread than the main one, as NVIDIA's driver does now and
-// then: this program's clReleaseContext stands before the platform's. The program ends all the same.
+// then: this program's clReleaseContext stands before the platform's. The program ends all the same; and where that happens
+// with the first context alone ("first"), later ones go.
 #include <CL/cl_ext_dist.h>
 #include <dlfcn.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,9 @@
 namespace {
 
 const std::thread::id main_thread = std::this_thread::get_id();
+bool first_alone = false;
+std::atomic<cl_context> kept = nullptr;
+std::atomic<bool> other_went = false;
 
 void expect(cl_int code, const char *call) {
     if (code == CL_SUCCESS) return;
@@ -23,17 +28,19 @@ void expect(cl_int code, const char *call) {
 }  // namespace
 
 extern "C" CL_API_ENTRY cl_int CL_API_CALL clReleaseContext(cl_context context) {
-    while (std::this_thread::get_id() != main_thread) std::this_thread::sleep_for(std::chrono::hours(1));
+    if (std::this_thread::get_id() != main_thread) {
+        cl_context none = nullptr;
+        if (!first_alone || kept.compare_exchange_strong(none, context))
+            for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+        other_went = other_went || context != kept;
+    }
     decltype(&clReleaseContext) next = nullptr;
     void *const symbol = dlsym(RTLD_NEXT, "clReleaseContext");
     std::memcpy(&next, &symbol, sizeof next);
     return next(context);
 }
 
-int main(int argc, char **argv) {
-    MPI_Init(&argc, &argv);
-    cl_device_id device = nullptr;
-    expect(clDistLocalDevice(MPI_COMM_WORLD, nullptr, CL_DEVICE_TYPE_ALL, &device), "clDistLocalDevice");
+static void use_a_context(cl_device_id device) {
     cl_int code = CL_SUCCESS;
     cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
     expect(code, "clCreateContext");
@@ -48,6 +55,18 @@ int main(int argc, char **argv) {
     clReleaseMemObject(buffer);
     clReleaseCommandQueue(queue);
     clReleaseContext(context);
+}
+
+int main(int argc, char **argv) {
+    first_alone = argc > 1 && std::strcmp(argv[1], "first") == 0;
+    MPI_Init(&argc, &argv);
+    cl_device_id device = nullptr;
+    expect(clDistLocalDevice(MPI_COMM_WORLD, nullptr, CL_DEVICE_TYPE_ALL, &device), "clDistLocalDevice");
+    use_a_context(device);
+    while (first_alone && !other_went) {
+        use_a_context(device);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
     MPI_Finalize();
     std::fprintf(stderr, "came out of MPI_Finalize\n");
     return 0;
