@@ -17,13 +17,14 @@ namespace {
 // What MPI, OpenCL's loader and drivers, and this project bring. Names begin so.
 constexpr std::array others{
     "libcldist",  // this project
-    "libOpenCL",   "libpocl",       "libLLVM",          "libclang",    "libnvidia",     "libcuda",   "libnvcuvid",
-    "libamdocl",   "libamd_comgr",  "libhsa-",          "librocm",     "libigd",        "libigc",    "libze_",
-    "libintelocl", "libMesaOpenCL", "libRusticlOpenCL", "liboclgrind", "libcltune_icd", "libmpi",    "libmpich",
-    "libmpicxx",   "libopen-",      "libprrte",         "libpmi",      "libhwloc",      "libevent",  "libucp",
-    "libucs",      "libuct",        "libucm",           "libfabric",   "libibverbs",    "librdmacm", "libpsm",
-    "libmunge",    "libxnvctrl",    "libXNVCtrl",       "mca_",        "libasan",       "libtsan",   "libubsan",
-    "liblsan",
+    "libOpenCL",     "libpocl",       "libLLVM",          "libclang",    "libnvidia",     "libcuda",   "libnvcuvid",
+    "libamdocl",     "libamd_comgr",  "libhsa-",          "librocm",     "libigd",        "libigc",    "libze_",
+    "libintelocl",   "libMesaOpenCL", "libRusticlOpenCL", "liboclgrind", "libcltune_icd", "libmpi",    "libmpich",
+    "libmpicxx",     "libopen-",      "libprrte",         "libpmi",      "libhwloc",      "libevent",  "libucp",
+    "libucs",        "libuct",        "libucm",           "libfabric",   "libibverbs",    "librdmacm", "libpsm",
+    "libinfinipath", "libibumad",     "libmlx4",          "libmlx5",     "libefa",        "libnl-",    "libslurm",
+    "libpbs",        "libmunge",      "libxnvctrl",       "libXNVCtrl",  "mca_",          "libmca_",   "liboshmem",
+    "libasan",       "libtsan",       "libubsan",         "liblsan",
 };
 // What everybody calls others through.
 constexpr std::array callers{"libc.so", "libc-",    "ld-linux", "ld.so",      "ld-",      "libstdc++",

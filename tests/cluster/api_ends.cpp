@@ -354,6 +354,55 @@ TEST_CASE("a command that uses the same memory as one that fails later, but does
     check_equal(read(queue, buffer, 0, 2 * small), wanted);
 }
 
+TEST_CASE("bytes that a command was to write stay if it fails for its wait list, on whichever device they are") {
+    setup cl(0);
+    const buffer_handle source = cl.buffer(large);
+    fill(cl.queues.front(), source, large, 9);
+    CL_OK(clFinish(cl.queues.front()));
+    const bytes nines = filled(large, 9);
+    using command = cl_int (*)(cl_command_queue, cl_mem, cl_mem, const bytes &, cl_event, cl_event *);
+    const std::pair<const char *, command> commands[] = {
+        {"write",
+         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, cl_event wait, cl_event *event) {
+             return clEnqueueWriteBuffer(queue, to, CL_FALSE, 0, large, data.data(), 1, &wait, event);
+         }},
+        {"write of a box",
+         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, cl_event wait, cl_event *event) {
+             const std::array<std::size_t, 3> origin{};
+             const std::array<std::size_t, 3> region{large, 1, 1};
+             return clEnqueueWriteBufferRect(queue, to, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0,
+                                             0, data.data(), 1, &wait, event);
+         }},
+        {"fill",
+         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &, cl_event wait, cl_event *event) {
+             const char value = 9;
+             return clEnqueueFillBuffer(queue, to, &value, 1, 0, large, 1, &wait, event);
+         }},
+        {"copy", [](cl_command_queue queue, cl_mem to, cl_mem from, const bytes &, cl_event wait,
+                    cl_event *event) { return clEnqueueCopyBuffer(queue, from, to, 0, 0, large, 1, &wait, event); }},
+    };
+    unsigned char value = 0;
+    for (const auto &[what, enqueue] : commands)
+        for (std::size_t holder = 0; holder < cl.count(); ++holder)
+            for (const bool behind_another : {false, true}) {
+                CAPTURE(what);
+                CAPTURE(holder);
+                CAPTURE(behind_another);
+                const buffer_handle buffer = cl.buffer(large);
+                fill(cl.queues[holder], buffer, large, ++value);
+                const event_handle user = cl.user_event();
+                event_handle before;
+                if (behind_another) before = marker(cl.queues.back(), {user});
+                event_handle failing;
+                CL_OK(enqueue(cl.queues.front(), buffer, source, nines, behind_another ? before : user, failing.out()));
+                for (const queue_handle &each : cl.queues) CL_OK(clFlush(each));
+                CL_OK(clSetUserEventStatus(user, -17));
+                const cl_event event = failing;
+                CHECK(clWaitForEvents(1, &event) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+                expect(cl, buffer, filled(large, value));
+            }
+}
+
 TEST_CASE("a blocking command whose wait list failed returns the same code in all processes, and a map no memory") {
     if (!is_cluster()) return;
     setup cl(0);

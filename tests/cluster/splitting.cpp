@@ -512,6 +512,36 @@ TEST_CASE("parts that use pieces of rows") {
     check_same(cl.read(buffers[0], wanted.size()), wanted);
 }
 
+TEST_CASE("a launch that fails for its wait list leaves what it was to write, wherever its parts are cut") {
+    const fixture cl;
+    const kernel_handle kernel = cl.kernel("square");
+    const std::size_t count = 640;
+    const ints from = numbers(count);
+    const ints others = numbers(2 * count);
+    const buffer_handle source = cl.filled(from);
+    const buffer_handle other = cl.filled(others);
+    for (const std::size_t fails_on : {count / 4, count / 2, count}) {
+        CAPTURE(fails_on);
+        const buffer_handle to = cl.buffer(count * sizeof(cl_int));
+        set_args(kernel, to.get(), source.get(), static_cast<cl_int>(count));
+        cl.launch(kernel, {count}, {16});
+        ints wanted(count);
+        for (std::size_t i = 0; i < count; ++i) wanted[i] = from[i] * from[i] + static_cast<cl_int>(i / 16);
+        const event_handle user = cl.user_event();
+        const cl_event wait = user;
+        event_handle failing;
+        const std::size_t offset = count - fails_on;
+        const std::size_t local = 16;
+        set_args(kernel, to.get(), other.get(), static_cast<cl_int>(count));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues.back(), kernel, 1, &offset, &fails_on, &local, 1, &wait, failing.out()));
+        CL_OK(clFlush(cl.queues.back()));
+        CL_OK(clSetUserEventStatus(user, -17));
+        const cl_event event = failing;
+        CHECK(clWaitForEvents(1, &event) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        check_same(cl.read(to, count), wanted);
+    }
+}
+
 namespace {
 
 /// `data` after a launch of a kernel, whose argument it is, on as many work-items, in groups.

@@ -111,10 +111,11 @@ struct Graph::Expected {
     }
 
     /// The transfers of a call are the ones that it needs, each from a nearest holder.
-    void check_transfers(const Call &call, std::map<std::pair<BufferId, std::size_t>, Device> sources) {
+    void check_transfers(const Call &call, std::map<std::pair<BufferId, std::size_t>, Device> sources,
+                         bool may_fail = false) {
         std::set<std::pair<BufferId, std::size_t>> from_home;
         for (const Access &access : call.accesses) {
-            if (!reads(access)) continue;
+            if (!reads(access) && !may_fail) continue;
             const auto home = homes[access.buffer];
             for (std::size_t at = access.begin; at < access.end; ++at) {
                 if (home && *home == call.device) break;
@@ -161,12 +162,12 @@ struct Graph::Expected {
         homes[buffer] = device;
     }
 
-    /// Of a call that fails, what it was to write is undefined.
-    void write(const Call &call, Cell value) {
+    /// Without a value its device has what was there before.
+    void write(const Call &call, std::optional<Cell> value) {
         for (const Access &access : call.accesses) {
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at) {
                 holders[access.buffer][at] = Mask{1} << homes[access.buffer].value_or(call.device);
-                if (writes_byte(access, at)) cells[access.buffer][at] = value;
+                if (value && writes_byte(access, at)) cells[access.buffer][at] = *value;
             }
         }
     }
@@ -398,6 +399,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             if (call.detach) expected.homes[*call.detach].reset();
             continue;
         }
+        // It fails for what it waits for: the bytes that it was to write stay.
+        const bool keeps_bytes = failed_[k] && !call.fails;
         std::size_t to_tell = 0;
         for (const std::size_t wait : call.waits) {
             const bool knows = told_all[wait] || program.process_of_device[program.calls[wait].device] == owner;
@@ -432,7 +435,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             std::vector<Event *> waits;
             for (const std::size_t wait : call.waits) waits.push_back(&events[p][wait]);
             const Decisions &d =
-                schedules[p].decide({call.device, call.queue, call.accesses, waits, call.result_to_all});
+                schedules[p].decide({call.device, call.queue, call.accesses, waits, call.result_to_all, keeps_bytes});
             require(d.event.command > last[p] && d.event.process == owner, "a command has another name");
             ids[p][k] = d.event.command;
             last[p] = d.event.command + (d.write_backs.empty() ? 0 : 1);
@@ -532,9 +535,13 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         }
 
         match_messages();
-        expected.check_transfers(call, std::move(sources));
+        expected.check_transfers(call, std::move(sources), keeps_bytes);
         expected.check_write_backs(call, written_back);
-        expected.write(call, failed_[k] ? garbage : static_cast<Cell>(k + 1));
+        // Of a call that fails for a reason of its own, what it was to write is undefined.
+        if (keeps_bytes)
+            expected.write(call, {});
+        else
+            expected.write(call, failed_[k] ? garbage : static_cast<Cell>(k + 1));
     }
     for (const Schedule &schedule : schedules) expected.check_residency(schedule);
 }

@@ -29,8 +29,8 @@ struct Call {
     bool result_to_all = false;
     bool blocking = false;               ///< the host waits for it; all processes get to know its end
     std::vector<Process> finishes = {};  ///< processes that wait for all their own steps before this call
-    bool fails = false;                  ///< at any time, as do those that wait for it: what it would do is not done
-    Place place = Place::unordered;      ///< on its device's out-of-order queue, if it is not in an in-order one
+    bool fails = false;              ///< at any time, as do those that wait for it; these leave all bytes as they were
+    Place place = Place::unordered;  ///< on its device's out-of-order queue, if it is not in an in-order one
     /// This call is no command: it attaches that buffer to the device, or detaches it.
     std::optional<BufferId> attach = {};
     std::optional<BufferId> detach = {};

@@ -104,6 +104,11 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
     conclude(joint.end(told_all), event, blocking, call);
 }
 
+/// Whether all devices of the queue write, each in its own memory. Where that may fail, one does, which has what was there before.
+bool writes_in_all(const QueueObject &queue, std::span<EventObject *const> waits) {
+    return queue.is_aggregate() && !may_fail(waits);
+}
+
 /// `begin(lane, command)` gives what enqueues it natively.
 template <typename Begin>
 void write_everywhere(QueueObject &queue, Joint &joint, const Access &access, bool from_host, Begin &&begin,
@@ -203,21 +208,21 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
 void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, size_t offset,
                           size_t size, const void *ptr, cl_uint num_events, const cl_event *wait_list,
                           cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
-    check_context(queue, buffer);
+    check_context(whole, buffer);
     check_range(buffer, offset, size);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, buffer);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_alignment(whole, buffer);
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
-    if (is_left_out()) return leave_out(queue, CL_COMMAND_WRITE_BUFFER, event);
+    if (is_left_out()) return leave_out(whole, CL_COMMAND_WRITE_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
-    if (queue.is_aggregate()) {
-        Joint joint(queue, CL_COMMAND_WRITE_BUFFER, waits, event != nullptr || blocking != CL_FALSE);
+    if (writes_in_all(whole, waits)) {
+        Joint joint(whole, CL_COMMAND_WRITE_BUFFER, waits, event != nullptr || blocking != CL_FALSE);
         const CallHash call = World::get().calls().last();
         write_everywhere(
-            queue, joint, accesses.front(), true,
+            whole, joint, accesses.front(), true,
             [&](QueueObject &lane, Enqueued &command) {
                 command.kept = mapped_memory().keeper_of(ptr);
                 executor().stage(command, ptr, size);
@@ -229,6 +234,7 @@ void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, c
             blocking != CL_FALSE);
         return conclude(joint.end(), event, blocking != CL_FALSE, call);
     }
+    QueueObject &queue = lane_for(whole, buffer, offset, offset + size);
     // Only the device's process needs the program's memory.
     Enqueued command =
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true});
@@ -309,22 +315,22 @@ void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_hand
 
 void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, const void *pattern, size_t pattern_size,
                          size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list, cl_event *event) {
-    QueueObject &queue = queue_of(queue_handle);
+    QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
-    check_context(queue, buffer);
+    check_context(whole, buffer);
     check_range(buffer, offset, size);
     const bool is_size = pattern_size != 0 && pattern_size <= 128 && (pattern_size & (pattern_size - 1)) == 0;
     if (pattern == nullptr || !is_size)
         fail(CL_INVALID_VALUE, "pattern is NULL or pattern_size, {}, no power of two up to 128", pattern_size);
     require(offset % pattern_size == 0 && size % pattern_size == 0, CL_INVALID_VALUE,
             "offset or size is no multiple of pattern_size");
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, buffer);
-    if (is_left_out()) return leave_out(queue, CL_COMMAND_FILL_BUFFER, event);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_alignment(whole, buffer);
+    if (is_left_out()) return leave_out(whole, CL_COMMAND_FILL_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
-    if (queue.is_aggregate()) {
-        Joint joint(queue, CL_COMMAND_FILL_BUFFER, waits, event != nullptr);
-        write_everywhere(queue, joint, accesses.front(), false, [&](QueueObject &lane, Enqueued &) {
+    if (writes_in_all(whole, waits)) {
+        Joint joint(whole, CL_COMMAND_FILL_BUFFER, waits, event != nullptr);
+        write_everywhere(whole, joint, accesses.front(), false, [&](QueueObject &lane, Enqueued &) {
             return [&](Enqueued &, const Waits &w) {
                 return clEnqueueFillBuffer(lane.native.get(), buffer.root().native(*lane.space), pattern, pattern_size,
                                            buffer.origin + offset, size, w.count, w.events, w.event);
@@ -332,6 +338,7 @@ void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, co
         });
         return give(joint.end(), event);
     }
+    QueueObject &queue = lane_for(whole, buffer, offset, offset + size);
     enqueue({queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return clEnqueueFillBuffer(queue.native.get(), buffer.root().native(*queue.space), pattern, pattern_size,
                                    buffer.origin + offset, size, w.count, w.events, w.event);
@@ -356,7 +363,7 @@ void enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl
     require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin, CL_MEM_COPY_OVERLAP,
             "the ranges overlap");
     if (is_left_out()) return leave_out(queue, CL_COMMAND_COPY_BUFFER, event);
-    if (queue.is_aggregate() && copy_in_place(queue, source, read, target, write, waits, event)) return;
+    if (writes_in_all(queue, waits) && copy_in_place(queue, source, read, target, write, waits, event)) return;
     QueueObject &lane = lane_for(queue, source, source_offset, source_offset + size);
     const std::array accesses{read, write};
     enqueue({lane, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {

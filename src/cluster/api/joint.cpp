@@ -39,6 +39,7 @@ Ref<EventObject> Joint::end(bool told_all) {
     Ref<EventObject> held(event);
     event->release();  // the program has it once it is given to it
     event->is_joint = true;
+    event->behind_user_event = may_fail(wait_list_);
     event->scheduled.process = queue_.lanes.front()->device->process;
     event->scheduled.told_all = told_all && wait_list_.empty();
     const auto join = [](const Promise &a, const Promise &b) {

@@ -64,6 +64,20 @@ TimesOfCommand times_of_command(const EventObject &event) {
     };
 }
 
+/// The program's, also of a part.
+std::span<EventObject *const> wait_list_of(const Enqueued &command) {
+    return command.whole_wait_list.empty() ? command.wait_list : command.whole_wait_list;
+}
+
+bool is_map(const Enqueued &command) {
+    return command.type == CL_COMMAND_MAP_BUFFER || command.type == CL_COMMAND_MAP_IMAGE;
+}
+
+/// What was there stays if the command fails for its wait list. Not in memory that is mapped: the program writes there meanwhile.
+bool keeps_what_it_overwrites(const Enqueued &command) {
+    return !is_map(command) && command.type != CL_COMMAND_UNMAP_MEM_OBJECT && may_fail(wait_list_of(command));
+}
+
 /// Sends the program's memory, and ends `sent` then.
 class HostMemorySend final : public Operation {
 public:
@@ -254,13 +268,14 @@ void Executor::wait_for_one(QueueObject &queue) {
     once_enqueued_.push_back({std::move(all), std::move(one)});
 }
 
-void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known) {
+void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known,
+                           bool may_fail) {
     if (since_forgetting_++ >= forget_every) {
         since_forgetting_ = 0;
         schedule_.over(steps_.forget_ended());
     }
     unready_.clear();
-    for (const Transfer &transfer : schedule_.begin_parts(parts, buffers, known)) {
+    for (const Transfer &transfer : schedule_.begin_parts(parts, buffers, known, may_fail)) {
         poisoned_ = false;
         start(transfer);
         if (poisoned_) unready_.push_back(transfer.target);
@@ -272,7 +287,7 @@ void Executor::prepare(Enqueued &command) {
     waits_.clear();
     passing_.clear();
     promised_.clear();
-    for (const EventObject *const event : command.whole_wait_list.empty() ? command.wait_list : command.whole_wait_list)
+    for (const EventObject *const event : wait_list_of(command))
         if (is_open(event->promise.landed) || is_open(event->promise.incoming)) promised_.push_back(event->promise);
     incoming_ = nullptr;
     source_sent_ = nullptr;
@@ -467,7 +482,7 @@ void Executor::note_host_memory(const Enqueued &command) {
     for (const Access &access : command.accesses) {
         MemObject &object = *objects_[access.buffer];
         if ((object.flags & CL_MEM_USE_HOST_PTR) == 0) continue;
-        if (command.result.size > 0 || command.type == CL_COMMAND_MAP_BUFFER || command.type == CL_COMMAND_MAP_IMAGE)
+        if (command.result.size > 0 || is_map(command))
             object.seen_by_host = true;
         else if (access.mode != AccessMode::read && !object.written_by)
             object.written_by = command.queue.device->process;
@@ -493,8 +508,9 @@ void Executor::decide(const Enqueued &command) {
     scheduled_.clear();
     for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
-    const Command wanted{command.queue.device->memory, command.queue.id, command.accesses, scheduled_,
-                         command.result.size > 0};  // for the program
+    const Command wanted{command.queue.device->memory,     command.queue.id, command.accesses, scheduled_,
+                         command.result.size > 0,  // for the program
+                         keeps_what_it_overwrites(command)};
     decisions_ = &(command.is_part ? schedule_.decide_part(wanted) : schedule_.decide(wanted));
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {
@@ -588,6 +604,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     Ref<EventObject> held(event);
     event->release();  // the program has it once it is given to it
     if (decisions_ != nullptr) event->scheduled = decisions_->event;
+    event->behind_user_event = may_fail(wait_list_of(command));
     event->ending = failed;
     if (native_ && failed == nullptr) {
         event->native = std::move(native_event_);

@@ -118,7 +118,8 @@ public:
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
     /// Before the parts of a split launch are run, those of this process: Schedule::begin_parts().
-    void begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known);
+    void begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known,
+                     bool may_fail);
     [[nodiscard]] Schedule &schedule() { return schedule_; }
     /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so; but
     /// not those of the lanes of one queue.

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -55,6 +57,9 @@ public:
     /// Waits until this process knows of its end. Not under the lock.
     cl_int wait_here() const;
 
+    /// Whether it may still end with what the program gives a user event; alike in all processes.
+    [[nodiscard]] bool may_fail() const { return behind_user_event && agreed != CL_COMPLETE; }
+
     const Ref<ContextObject> context;
     const Ref<QueueObject> queue;  ///< null for a user event
     const cl_command_type type;
@@ -71,6 +76,8 @@ public:
     std::unique_ptr<cldist::Command> result;
     /// The status at its end, once all processes know it at the same place of the program.
     std::optional<cl_int> agreed;
+    /// It waits for a user event, perhaps through others: all processes know that, and none when the program sets it.
+    bool behind_user_event = is_user();
     std::optional<Times> times;        ///< of a command that has ended, once all processes know them
     std::shared_ptr<Ending> agreeing;  ///< the same, while a thread waits for that; set once, under the lock
     /// A command of an aggregate queue: it ends when its parts have, of all processes.
@@ -87,5 +94,10 @@ private:
     void keep_user_event();
     void forget_user_event();
 };
+
+/// Whether one of them may.
+inline bool may_fail(std::span<EventObject *const> events) {
+    return std::any_of(events.begin(), events.end(), [](const EventObject *event) { return event->may_fail(); });
+}
 
 }  // namespace cldist::cluster

@@ -84,7 +84,7 @@ const Decisions &Schedule::decide(const Command &command) {
         wait_for(*event, owner);
     }
     for (const Access &access : command.accesses) {
-        if (!reads(access.mode)) continue;
+        if (!reads(access.mode) && !command.may_fail) continue;
         const Buffer &buffer = buffers_[access.buffer];
         if (buffer.home) {
             const Device home = buffer.home->device;
@@ -181,14 +181,15 @@ const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
 }
 
 /// Also leaves the buffers in the state in which they are then.
-KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers) {
+KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
+                                           bool may_fail) {
     KnownParts::Decided decided;
     for (const BufferId buffer : buffers) decided.before.push_back(known_state(buffer));
     for (const CommandPart &part : parts) {
         const Process getter = topology_.process_of(part.device);
         const std::size_t first = decided.moves.size();
         for (const Access &access : part.accesses) {
-            if (!reads(access.mode)) continue;
+            if (!reads(access.mode) && !may_fail) continue;
             read(access.buffer, part.device, access.begin, access.end);
             for (const Copy &copy : copies_) {
                 if (getter != self_ && topology_.process_of(copy.source) != self_) continue;
@@ -213,7 +214,8 @@ KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, s
 }
 
 const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> parts,
-                                                   std::span<const BufferId> buffers, KnownParts &known) {
+                                                   std::span<const BufferId> buffers, KnownParts &known,
+                                                   bool may_fail) {
     clear(decisions_);
     ++last_;
     for (const BufferId buffer : buffers) known_state(buffer);
@@ -224,7 +226,7 @@ const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> 
     };
     auto found = std::find_if(known.decided.begin(), known.decided.end(), is_now);
     if (found == known.decided.end()) {
-        KnownParts::Decided decided = decide_parts(parts, buffers);
+        KnownParts::Decided decided = decide_parts(parts, buffers, may_fail);
         if (known.decided.size() == most_known) known.decided.erase(known.decided.begin());
         known.decided.push_back(std::move(decided));
         found = std::prev(known.decided.end());

@@ -51,6 +51,8 @@ struct Command {
     std::span<const Access> accesses;   ///< ranges may overlap
     std::span<Event *const> wait_list;  ///< without user events, which every process has itself
     bool result_to_hosts = false;       ///< what it reads goes to the memory of the program: reads and maps
+    /// It may fail for what it waits for: then the bytes that it was to write must stay, so its device gets them first.
+    bool may_fail = false;
 };
 
 /// Where the program runs, and what it reads goes.
@@ -179,10 +181,10 @@ public:
     /// Brings to the devices of `parts` what they lack of the bytes that they read, and takes what they write for written: what is
     /// common to them, whatever devices this process has. `buffers` are those that they use. What has been decided before for
     /// the same buffers, with the same devices having the same bytes, is found in `known`, so that the cost grows with the
-    /// transfers of this process alone. The result, one number's steps, is valid until the next call; then comes decide_part()
-    /// for each part here.
+    /// transfers of this process alone. `may_fail` as in Command, alike for all that is in `known`. The result, one number's
+    /// steps, is valid until the next call; then comes decide_part() for each part here.
     const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                             KnownParts &known);
+                                             KnownParts &known, bool may_fail = false);
     /// Enqueues a part of a command, on a device of this process, of whose bytes account has been kept: its conflicts with
     /// other steps here are all that is left. Not to be called by all processes.
     const Decisions &decide_part(const Command &command);
@@ -249,7 +251,8 @@ private:
     void move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers);
     void move(BufferId buffer, std::span<const Piece> pieces, Device source, Device target,
               std::vector<Transfer> &transfers);
-    KnownParts::Decided decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers);
+    KnownParts::Decided decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
+                                     bool may_fail);
     void find_conflicts(const Command &command);
     void write_back(const Command &command);
     Hazards &hazards(BufferId buffer, Device device);
