@@ -157,7 +157,7 @@ def draw(results, picture):
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
     axes.set_xlabel("% of the time, rank 0 of two processes")
-    figure.legend(loc="outside upper center", ncols=4)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
     figure.savefig(picture, dpi=120)
 
 
