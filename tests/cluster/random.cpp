@@ -1003,12 +1003,12 @@ private:
     bool well_ = true;
 };
 
-/// On the cluster platform, with more than one memory. A process alone with one leaves waiting to its driver.
-bool has_several_memories(const std::vector<cl_device_id> &devices) {
+/// On the cluster platform, with more than one process. A process alone with one memory leaves waiting to its driver; with
+/// several PoCL 3.1 still ends it now and then (decision 5), so there the long test alone has failing commands.
+bool may_have_failures(const std::vector<cl_device_id> &devices) {
     cl_uint rank = 0;
     if (clGetDeviceInfo(devices[0], CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) == CL_SUCCESS) return true;
-    const char *const memories = std::getenv("CLDIST_DEVICE_MEMORIES");
-    return devices.size() > 1 && memories != nullptr && std::string(memories) == "apart";
+    return devices.size() > 1 && std::getenv("CLDIST_TEST_FAILURES") != nullptr;
 }
 
 }  // namespace
@@ -1029,9 +1029,9 @@ int main(int argc, char **argv) {
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
-    // PoCL 3.1 dies of some events that fail; of two memories and more the platform spares it them. In a context where one has
+    // PoCL 3.1 dies of some events that fail; of two processes and more the platform spares it them. In a context where one has
     // it is more careful, so there are two.
-    const bool may_fail = has_several_memories(devices);
+    const bool may_fail = may_have_failures(devices);
     std::array<cl_context, 2> contexts{};
     std::array<cl_program, 2> programs{};
     for (std::size_t i = 0; i < contexts.size(); ++i) {
