@@ -23,6 +23,11 @@ kernel void even(global int *to, const global int *from) {
     const size_t i = get_global_id(0);
     if (i % 2 == 0) to[i] = from[i];
 }
+// Where it writes can't be derived.
+kernel void scattered(global int *to, const global int *from) {
+    const size_t i = get_global_id(0);
+    to[from[i] < 0 ? 63 - i : i] = from[i];
+}
 kernel void shifted(global int *to, const global int *from) {
     const size_t i = get_global_id(0);
     to[(i + 1) % 64] = from[i];
@@ -48,7 +53,7 @@ int is_read(const void **, const size_t *, const size_t *subrange, const size_t 
 
 int is_written(const void **, const size_t *, const size_t *subrange, const size_t *, const size_t *first,
                unsigned int param, size_t start, size_t *next_start) {
-    if (param == 0) return items(subrange, first, wrong == "overlap" ? 1 : 0, start, next_start);
+    if (param == 0) return items(subrange, first, wrong == "overlap" || wrong == "unknown" ? 1 : 0, start, next_start);
     *next_start = SIZE_MAX;
     return 0;
 }
@@ -57,7 +62,10 @@ int is_written(const void **, const size_t *, const size_t *subrange, const size
 
 int main(int argc, char **argv) {
     wrong = argc > 1 ? argv[1] : "";
-    const std::string name = wrong == "left-alone" ? "even" : wrong == "written" ? "shifted" : "next";
+    const std::string name = wrong == "left-alone" ? "even"
+                             : wrong == "written"  ? "shifted"
+                             : wrong == "unknown"  ? "scattered"
+                                                   : "next";
     const OneKernel cl(source, name.c_str());
     const cl_kernel kernel = cl.kernel;
     cl_int code = CL_SUCCESS;

@@ -717,9 +717,14 @@ void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read, c
     require((is_read == nullptr) == (is_written == nullptr), CL_INVALID_VALUE,
             "one of the functions is NULL, and the other is not");
     if (object.splitting == nullptr) return;
-    object.splitting = is_read == nullptr
-                           ? object.program->answers.splittings.at(object.info->name)
-                           : object.splitting->with_model(splitting::model_from_functions(is_read, is_written));
+    if (is_read == nullptr) {
+        object.splitting = object.program->answers.splittings.at(object.info->name);
+        return;
+    }
+    std::string why = why_no_parts(*object.program, *object.info);
+    if (why.empty()) why = why_not_by_functions(*object.program->facts, object.info->name);
+    object.splitting =
+        object.splitting->with_model(splitting::model_from_functions(is_read, is_written), std::move(why));
 }
 
 void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *value, size_t *size_ret) {

@@ -75,9 +75,10 @@ Splitting::Splitting(std::string kernel, std::shared_ptr<const splitting::Access
       shares_(std::move(shares)),
       adaptation_(std::move(adaptation)) {}
 
-std::shared_ptr<Splitting> Splitting::with_model(std::shared_ptr<const splitting::AccessModel> model) const {
-    return std::make_shared<Splitting>(kernel_, std::move(model), why_not_, asks_for_groups_, speaks_, shares_,
-                                       adaptation_);
+std::shared_ptr<Splitting> Splitting::with_model(std::shared_ptr<const splitting::AccessModel> model,
+                                                 std::string why_not) const {
+    return std::make_shared<Splitting>(kernel_, std::move(model), std::move(why_not), asks_for_groups_, speaks_,
+                                       shares_, adaptation_);
 }
 
 splitting::Launch Splitting::with_local(splitting::Launch launch, std::size_t most) const {

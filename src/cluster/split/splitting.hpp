@@ -54,7 +54,8 @@ public:
     [[nodiscard]] bool asks_for_groups() const { return asks_for_groups_; }
     [[nodiscard]] const std::string &kernel() const { return kernel_; }
     /// The same kernel, with other functions.
-    [[nodiscard]] std::shared_ptr<Splitting> with_model(std::shared_ptr<const splitting::AccessModel> model) const;
+    [[nodiscard]] std::shared_ptr<Splitting> with_model(std::shared_ptr<const splitting::AccessModel> model,
+                                                        std::string why_not) const;
 
 private:
     using Key = std::vector<std::uint64_t>;
