@@ -39,7 +39,7 @@ public:
     virtual Outcome ended(const Block &block) = 0;
     /// Of a block that ended with a failure: how many bytes from its start were moved all the same.
     [[nodiscard]] virtual std::size_t moved_of_failed(const Block &) const { return 0; }
-    /// Asked until it answers, after the last block.
+    /// Asked until it answers, after the last block; also where open() was not, since the transfer had failed before.
     virtual Outcome close() { return Status{}; }
 };
 

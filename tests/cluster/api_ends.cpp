@@ -322,7 +322,7 @@ TEST_CASE("a marker that failed may be released before others of its wait list h
 
 TEST_CASE("a command that uses the same memory as one that fails later, but does not wait for it, does not fail") {
     if (!is_cluster()) return;
-    if (!are_processors()) {
+    if (!are_processors(devices())) {
         MESSAGE("SKIP: NVIDIA's driver (580) runs an out-of-order queue in order, and what is behind a failure fails");
         return;
     }
@@ -491,7 +491,8 @@ TEST_CASE("objects may be released before the callbacks of their events are call
     const buffer_handle buffer = cl.buffer(4096);
     const queue_handle busy = cl.out_of_order(0);
     constexpr unsigned rounds = 1000;
-    const unsigned rounds_of_a_context = are_processors() ? 16 : 250;  // making one takes NVIDIA's driver up to seconds
+    const unsigned rounds_of_a_context =
+        are_processors(devices()) ? 16 : 250;  // making one takes NVIDIA's driver up to seconds
     std::atomic<unsigned> contexts = 0;
     std::vector<std::promise<cl_int>> called(rounds);
     for (unsigned round = 0; round < rounds; ++round) {

@@ -1,7 +1,5 @@
 #include "fixture.hpp"
 
-#include <algorithm>
-
 #include <CL/cl_ext_collective.h>
 
 namespace cluster_test {
@@ -53,12 +51,6 @@ const std::vector<cl_device_id> &devices() {
     return all;
 }
 
-bool are_processors() {
-    return std::all_of(devices().begin(), devices().end(), [](cl_device_id device) {
-        return (info<cl_device_type>(clGetDeviceInfo, CL_DEVICE_TYPE, device) & CL_DEVICE_TYPE_CPU) != 0;
-    });
-}
-
 bool is_cluster() { return info_text(clGetPlatformInfo, CL_PLATFORM_NAME, platform()) == "cldist"; }
 
 bool has_several_processes() {
@@ -67,7 +59,7 @@ bool has_several_processes() {
 }
 
 setup::setup(cl_command_queue_properties properties, of wanted)
-    : context(wanted == of::its_own || are_processors() ? context_of_all_devices() : context_of_all_cases()) {
+    : context(wanted == of::its_own || are_processors(devices()) ? context_of_all_devices() : context_of_all_cases()) {
     for (std::size_t i = 0; i < devices().size(); ++i) queues.push_back(queue(i, properties));
 }
 

@@ -28,9 +28,6 @@ bool is_cluster();
 /// Whether the devices are of several processes.
 bool has_several_processes();
 
-/// Whether all devices are processors.
-bool are_processors();
-
 /// A context of all devices, with an in-order queue for each. On devices other than processors all cases share the context
 /// unless they want their own.
 class setup {

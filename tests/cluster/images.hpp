@@ -91,13 +91,6 @@ struct machine {
     }
     cl_command_queue queue(std::size_t i) const { return queues[i % queues.size()]; }
     std::size_t count() const { return queues.size(); }
-    bool of_processors() const {
-        return std::all_of(devices.begin(), devices.end(), [](cl_device_id device) {
-            cl_device_type type = 0;
-            CL_OK(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, nullptr));
-            return (type & CL_DEVICE_TYPE_CPU) != 0;
-        });
-    }
 
 private:
     machine() {

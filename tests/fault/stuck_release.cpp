@@ -25,22 +25,7 @@ void expect(cl_int code, const char *call) {
     std::_Exit(9);
 }
 
-}  // namespace
-
-extern "C" CL_API_ENTRY cl_int CL_API_CALL clReleaseContext(cl_context context) {
-    if (std::this_thread::get_id() != main_thread) {
-        cl_context none = nullptr;
-        if (!first_alone || kept.compare_exchange_strong(none, context))
-            for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
-        other_went = other_went || context != kept;
-    }
-    decltype(&clReleaseContext) next = nullptr;
-    void *const symbol = dlsym(RTLD_NEXT, "clReleaseContext");
-    std::memcpy(&next, &symbol, sizeof next);
-    return next(context);
-}
-
-static void use_a_context(cl_device_id device) {
+void use_a_context(cl_device_id device) {
     cl_int code = CL_SUCCESS;
     cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
     expect(code, "clCreateContext");
@@ -55,6 +40,21 @@ static void use_a_context(cl_device_id device) {
     clReleaseMemObject(buffer);
     clReleaseCommandQueue(queue);
     clReleaseContext(context);
+}
+
+}  // namespace
+
+extern "C" CL_API_ENTRY cl_int CL_API_CALL clReleaseContext(cl_context context) {
+    if (std::this_thread::get_id() != main_thread) {
+        cl_context none = nullptr;
+        if (!first_alone || kept.compare_exchange_strong(none, context))
+            for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+        other_went = other_went || context != kept;
+    }
+    decltype(&clReleaseContext) next = nullptr;
+    void *const symbol = dlsym(RTLD_NEXT, "clReleaseContext");
+    std::memcpy(&next, &symbol, sizeof next);
+    return next(context);
 }
 
 int main(int argc, char **argv) {

@@ -106,11 +106,7 @@ opencl::opencl(of wanted) : device(the_device()) {
     host_queue = in_order_queue(0);
 }
 
-bool opencl::is_processor() const {
-    cl_device_type type = 0;
-    CL_OK(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, nullptr));
-    return (type & CL_DEVICE_TYPE_CPU) != 0;
-}
+bool opencl::is_processor() const { return are_processors({device}); }
 
 queue_handle opencl::in_order_queue(cl_command_queue_properties properties) const {
     cl_int error = CL_SUCCESS;

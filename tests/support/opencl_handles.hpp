@@ -71,4 +71,13 @@ inline bytes pattern(std::uint64_t seed, std::size_t size) {
     return data;
 }
 
+/// Whether all of them are processors.
+inline bool are_processors(const std::vector<cl_device_id> &devices) {
+    return std::all_of(devices.begin(), devices.end(), [](cl_device_id device) {
+        cl_device_type type = 0;
+        CL_OK(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, nullptr));
+        return (type & CL_DEVICE_TYPE_CPU) != 0;
+    });
+}
+
 }  // namespace cldist_test

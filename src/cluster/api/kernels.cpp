@@ -561,8 +561,8 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
             if (const auto *const part = part_of(*lane); part != nullptr)
                 check_contents(kernel, split, *part, executor().schedule());
     const bool fallible = may_fail(whole.wait_list);
-    KnownParts unknown;
-    executor().begin_parts(split.all, split.buffers, fallible ? unknown : split.known, fallible);
+    KnownParts of_this_launch;
+    executor().begin_parts(split.all, split.buffers, fallible ? of_this_launch : split.known, fallible);
     if (checks)
         for (QueueObject *const lane : queue.own_lanes)
             if (const auto *const part = part_of(*lane); part != nullptr) try_part(joint, *lane, kernel, split, *part);
