@@ -25,19 +25,19 @@ BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 CLDIST = str(BUILD / "tools/cldist/cldist")
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 META = str(BUILD / "examples/splitting/libsplitting-meta-functions.so")
-# About a second or less each on one core of 2020; --quick: as small as in the tests.
+# About a second or less each on one core of 2020; --quick: as small as in the tests; --large: some milliseconds of a GPU.
 PROGRAMS = {
-    "nearest_neighbour": (["--size", "4000000"], ["--size", "1009"]),
-    "mandelbrot": (["--size", "1024"], ["--size", "61", "--iterations", "50"]),
-    "hash": (["--size", "500000"], ["--size", "101"]),
-    "bitonic_sort": (["--size", "1048576"], ["--size", "512"]),
-    "binomial_option": (["--size", "2048"], ["--size", "21", "--iterations", "31"]),
-    "monte_carlo": (["--size", "512", "--iterations", "200"], ["--size", "23", "--iterations", "20"]),
-    "n_body": (["--size", "8192"], ["--size", "83", "--iterations", "3"]),
-    "k_means": (["--size", "500000"], ["--size", "203", "--iterations", "3"]),
-    "back_propagation": (["--size", "262144"], ["--size", "112", "--iterations", "2"]),
-    "hotspot": (["--size", "1024x1024:5", "--iterations", "20"], ["--size", "53x41:3", "--iterations", "7"]),
-    "lu_decomposition": (["--size", "512"], ["--size", "64"]),
+    "nearest_neighbour": (["--size", "4000000"], ["--size", "1009"], ["--size", "20000000"]),
+    "mandelbrot": (["--size", "1024"], ["--size", "61", "--iterations", "50"], ["--size", "8192"]),
+    "hash": (["--size", "500000"], ["--size", "101"], ["--size", "50000000"]),
+    "bitonic_sort": (["--size", "1048576"], ["--size", "512"], ["--size", "33554432"]),
+    "binomial_option": (["--size", "2048"], ["--size", "21", "--iterations", "31"], ["--size", "131072"]),
+    "monte_carlo": (["--size", "512", "--iterations", "200"], ["--size", "23", "--iterations", "20"], ["--size", "65536", "--iterations", "200"]),
+    "n_body": (["--size", "8192"], ["--size", "83", "--iterations", "3"], ["--size", "131072"]),
+    "k_means": (["--size", "500000"], ["--size", "203", "--iterations", "3"], ["--size", "5000000"]),
+    "back_propagation": (["--size", "262144"], ["--size", "112", "--iterations", "2"], ["--size", "8388608"]),
+    "hotspot": (["--size", "1024x1024:5", "--iterations", "20"], ["--size", "53x41:3", "--iterations", "7"], ["--size", "8192x8192:5", "--iterations", "20"]),
+    "lu_decomposition": (["--size", "512"], ["--size", "64"], ["--size", "4096"]),
 }
 LINE = re.compile(r"^\S+ \S+: ([\d.]+) s, ([\d.]+) us to enqueue a launch", re.MULTILINE)
 
@@ -70,16 +70,21 @@ def table(head, rows):
         print(f"| {' | '.join(str(cell) for cell in row)} |")
 
 
+def options(arguments, usual, small, large):
+    """Of a program, by the sizes that are asked for. Its reference on one core would take minutes for what a GPU is given."""
+    return {"usual": usual, "small": small, "large": [*large, "--no-check"]}[arguments.sizes]
+
+
 def measure_programs(arguments):
     results = {}
     for name, sizes in PROGRAMS.items():
-        size = [*sizes[arguments.quick], "--repeat", "5"]
+        size = [*options(arguments, *sizes), "--repeat", "5"]
         runs = {"native": lambda: run(name, size)}
         for n in arguments.processes:
             runs[f"{n}"] = lambda n=n: run(name, size, "-n", str(n))
             runs[f"{n}, by hand"] = lambda n=n: run(name, size, "-n", str(n), CLDIST_META=META)
         results[name] = medians(arguments.rounds, runs)
-        print(f"{name} done", file=sys.stderr)
+        print(f"{name}: {', '.join(f'{key} {times[0]:.4f} s' for key, times in results[name].items())}", file=sys.stderr)
     keys = list(next(iter(results.values())))
     table(["seconds of", *keys], [[name, *(f"{times[key][0]:.4f}" for key in keys)] for name, times in results.items()])
     table(["µs to enqueue a launch of", *keys],
@@ -129,7 +134,7 @@ def measure_parts(arguments):
     results = {}
     for name, sizes in PROGRAMS.items():
         with tempfile.TemporaryDirectory() as folder:
-            run(name, [*sizes[arguments.quick], "--repeat", "5"], "-n", "2", CLDIST_TRACE=folder)
+            run(name, [*options(arguments, *sizes), "--repeat", "5"], "-n", "2", CLDIST_TRACE=folder)
             results[name] = parts_of(sorted(pathlib.Path(folder).glob("cldist-trace-*.json")))
     keys = list(next(iter(results.values())))
     table(["% of the time of 2 processes", *keys],
@@ -162,10 +167,9 @@ def draw(results, picture):
 
 
 def measure_pyramids(arguments):
-    side = 64 if arguments.quick else 1024
     results = {}
     for height in range(1, 7):
-        size = ["--size", f"{side}x{side}:{height}", "--iterations", "60"]
+        size = options(arguments, *(["--size", f"{side}x{side}:{height}", "--iterations", "60"] for side in (1024, 64, 8192)))
         runs = {"native": lambda: run("hotspot", size)}
         for n in arguments.processes:
             runs[f"{n}"] = lambda n=n: run("hotspot", size, "-n", str(n))
@@ -210,7 +214,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], metavar="N")
     parser.add_argument("--rounds", type=int, default=1, help="of all runs, of which the medians count (default 1)")
-    parser.add_argument("--quick", action="store_true", help="small sizes: whether it works, not how fast")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--quick", dest="sizes", action="store_const", const="small", default="usual",
+                       help="small sizes: whether it works, not how fast")
+    sizes.add_argument("--large", dest="sizes", action="store_const", const="large",
+                       help="sizes for GPUs; results are not checked")
     parser.add_argument("--picture", metavar="FILE.png", help="draws what the time goes to (Debian: python3-matplotlib)")
     arguments = parser.parse_args()
     results = {"programs": measure_programs(arguments), "parts": measure_parts(arguments),

@@ -59,15 +59,25 @@ public:
                                                         std::span<const Immediate> arguments) const override {
         if (!kernel_.why_not.empty() || arguments.size() != kernel_.arguments.size()) return std::nullopt;
         std::vector<ArgumentAccess> all(arguments.size());
+        std::vector<Boxes> boxes(arguments.size());
         const auto groups = equal_groups(launch, part);
         for (std::size_t i = 0; i < all.size() && !groups.empty(); ++i)
             all[i].reads_whole = !kernel_.arguments[i].why_whole.empty();
         for (const AccessDescription &access : kernel_.accesses) {
-            ArgumentAccess &argument = all.at(access.argument);
-            if (!access.written && argument.reads_whole) continue;
+            const ArgumentAccess &argument = all.at(access.argument);
             for (const Groups &equal : groups) {
-                if (!add(access, launch, equal, arguments, argument)) return std::nullopt;
+                if (!access.written && argument.reads_whole) break;
+                if (!add(access, launch, equal, arguments, all[access.argument], boxes[access.argument]))
+                    return std::nullopt;
             }
+        }
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            for (const Box &box : boxes[i].written) {
+                if (ranges_of(box) > most_ranges) return std::nullopt;
+                all[i].written.unite(Intervals(box));
+            }
+            if (all[i].reads_whole) continue;
+            for (const Box &box : boxes[i].read) all[i].read.unite(Intervals(coarsened(box)));
         }
         for (std::size_t i = 0; i < all.size(); ++i) {
             if (arguments[i].buffer_size == 0) continue;
@@ -80,9 +90,43 @@ public:
     }
 
 private:
+    /// Of one argument.
+    struct Boxes {
+        std::vector<Box> read;
+        std::vector<Box> written;
+    };
+
+    /// Boxes with the same steps that touch become one.
+    static void unite(std::vector<Box> &boxes, Box box) {
+        for (;;) {
+            const auto touching = std::find_if(boxes.begin(), boxes.end(), [&](const Box &other) {
+                return other.steps == box.steps && other.begin <= box.begin + box.length &&
+                       box.begin <= other.begin + other.length;
+            });
+            if (touching == boxes.end()) break;
+            const std::size_t end = std::max(touching->begin + touching->length, box.begin + box.length);
+            box.begin = std::min(touching->begin, box.begin);
+            box.length = end - box.begin;
+            box = normalised(box);
+            boxes.erase(touching);
+        }
+        boxes.push_back(std::move(box));
+    }
+
+    /// With as many ranges as are kept apart.
+    static Box coarsened(Box box) {
+        while (ranges_of(box) > most_ranges) {
+            const auto [stride, count] = box.steps.front();
+            box.length += stride * (count - 1);
+            box.steps.erase(box.steps.begin());
+            box = normalised(box);
+        }
+        return box;
+    }
+
     /// Whether it is understood.
     static bool add(const AccessDescription &access, const Launch &launch, const Groups &groups,
-                    std::span<const Immediate> arguments, ArgumentAccess &argument) {
+                    std::span<const Immediate> arguments, ArgumentAccess &argument, Boxes &boxes) {
         Evaluation evaluation(launch, groups, arguments);
         if (!evaluation.narrow(access.conditions)) return true;
         const auto steps = evaluation.steps(evaluation.form(*access.offset));
@@ -121,19 +165,11 @@ private:
         box.length = static_cast<std::size_t>(length);
         box = normalised(box);
         if (end_of_buffer != 0 && box.begin >= end_of_buffer) return true;
-        while (ranges_of(box) > most_ranges) {
-            if (access.written) return false;
-            const auto [stride, count] = box.steps.front();
-            box.length += stride * (count - 1);
-            box.steps.erase(box.steps.begin());
-            box = normalised(box);
-        }
         const bool always =
             exact && std::all_of(access.conditions.begin(), access.conditions.end(),
                                  [&](const Operand &condition) { return evaluation.always(*condition); });
-        const Intervals set(box);
-        if (access.written) argument.written.unite(set);
-        if (!access.written || !always) argument.read.unite(set);
+        if (access.written) unite(boxes.written, box);
+        if (!access.written || !always) unite(boxes.read, box);
         return true;
     }
 

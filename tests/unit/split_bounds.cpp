@@ -98,6 +98,28 @@ TEST_CASE("columns of a matrix stay columns") {
     CHECK(access.written == Intervals(Box{16, 16, {{400, 5}}}));
 }
 
+TEST_CASE("accesses that together leave no gap are one range, however many there are") {
+    // out[3 * id + 1], out[3 * id] and out[3 * id + 2], of four million work-items; the same of in
+    constexpr std::size_t count = std::size_t{1} << 22;
+    const Launch launch{1, {0, 0, 0}, {count, 1, 1}, {64, 1, 1}};
+    const SubRange part{{64, 0, 0}, {count, 1, 1}};
+    std::vector<AccessDescription> reads;
+    std::vector<AccessDescription> writes;
+    for (const std::int64_t byte : {4, 0, 8}) {
+        const Operand offset = plus(times(12, global_id(0)), constant(byte));
+        reads.push_back({0, false, true, 0, offset, constant(4), {}});
+        writes.push_back({1, true, true, 0, offset, constant(4), {}});
+    }
+    CHECK(of(kernel(reads), launch, part, 0, 0).read == Intervals{{12 * 64, 12 * count}});
+    CHECK(of(kernel(writes), launch, part, 0, 1).written == Intervals{{12 * 64, 12 * count}});
+    // With a gap they are too many to be kept apart: what is read may be more, what is written may not.
+    reads.pop_back();
+    writes.pop_back();
+    CHECK(of(kernel(reads), launch, part, 0, 0).read == Intervals{{12 * 64, 12 * count - 4}});
+    CHECK_FALSE(
+        model_from_description(kernel(writes))->accesses(launch, part, std::vector<Immediate>{{}, {}, number(0)}));
+}
+
 TEST_CASE("an index of 32 bits that passes their range is not taken for one that does not") {
     // in[(int)(id * n)]: n is so large that the product wraps around
     const Operand wraps = node(
