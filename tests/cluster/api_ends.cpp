@@ -385,7 +385,7 @@ TEST_CASE("bytes that a command was to write stay if it fails for its wait list,
     for (const auto &[what, enqueue] : commands)
         for (std::size_t holder = 0; holder < cl.count(); ++holder)
             for (const bool behind_another : {false, true}) {
-                CAPTURE(what);
+                CAPTURE(std::string(what));
                 CAPTURE(holder);
                 CAPTURE(behind_another);
                 const buffer_handle buffer = cl.buffer(large);

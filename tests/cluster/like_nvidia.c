@@ -2,7 +2,7 @@
  * - a program that has a kernel without arguments is not built, or not linked, if it was asked about arguments;
  * - nothing is told of arguments without being asked;
  * - it says 256 of every kernel's work-groups, and runs larger ones;
- * - a marker's end is said to be seconds before its start;
+ * - a barrier has no times, and a marker's end is said to be seconds before its start;
  * - its devices have memory of their own, and a call that copies between them and ordinary memory of the program returns when
  *   that is done, also one that is not blocking.
  * It changes the other driver's table of functions, which all its objects have. */
@@ -47,8 +47,8 @@ static cl_int CL_API_CALL get_event_profiling_info(cl_event event, cl_profiling_
     const cl_int code = native.clGetEventProfilingInfo(event, param, size, value, size_ret);
     cl_command_type type = 0;
     native.clGetEventInfo(event, CL_EVENT_COMMAND_TYPE, sizeof type, &type, NULL);
-    const int of_marker = type == CL_COMMAND_MARKER || type == CL_COMMAND_BARRIER;
-    if (code == CL_SUCCESS && of_marker && param == CL_PROFILING_COMMAND_END && value != NULL) {
+    if (code == CL_SUCCESS && type == CL_COMMAND_BARRIER && value != NULL) memset(value, 0, sizeof(cl_ulong));
+    if (code == CL_SUCCESS && type == CL_COMMAND_MARKER && param == CL_PROFILING_COMMAND_END && value != NULL) {
         cl_ulong time = 0;
         memcpy(&time, value, sizeof time);
         time -= 2000000000; /* ns */

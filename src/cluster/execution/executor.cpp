@@ -760,18 +760,20 @@ cl_int Executor::write(Enqueued &command, const NativeRange &range, const std::b
     return code;
 }
 
-// Natively a marker and what stands for the end, as of the library's file commands.
+// Natively what stands for the start and the end, as of the library's file commands.
 cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
                                 const Waits &waits) {
     QueueObject &queue = command.queue;
     const std::shared_ptr<DeviceResources> &resources = queue.resources();
+    const bool is_profiled = (queue.properties & CL_QUEUE_PROFILING_ENABLE) != 0;
     const QueueInfo info{queue.native.get(),
                          queue.space->context.get(),
                          queue.device->native,
                          queue.in_order(),
                          resources->placeholder(),
                          resources->processor(),
-                         false};
+                         false,
+                         is_profiled && !resources->host_memory() ? queue.space->small_buffer() : nullptr};
     auto bridge = std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
     began_ = cldist::Event::share(bridge->start().gate);
     *waits.event = cldist::Event::share(bridge->user_visible_event()).give();

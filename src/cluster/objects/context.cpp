@@ -47,13 +47,17 @@ Space::Space(Device memory_in, std::vector<cl_device_id> devices_in)
       context(make_context(devices)),
       is_pocl_(cldist::is_pocl(devices.front())) {}
 
-std::shared_ptr<DeviceResources> Space::resources_of(cl_device_id device) {
+cl_mem Space::small_buffer() {
     if (!buffer_) {
         cl_int code = CL_SUCCESS;
         buffer_ = Mem::adopt(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, 64, nullptr, &code));
         check(code, "clCreateBuffer");
     }
-    const cl_mem buffer = buffer_.get();
+    return buffer_.get();
+}
+
+std::shared_ptr<DeviceResources> Space::resources_of(cl_device_id device) {
+    const cl_mem buffer = small_buffer();
     return DeviceResources::of(context.get(), device, {&buffer, 1});
 }
 
