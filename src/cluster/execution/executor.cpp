@@ -995,10 +995,17 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
 
 namespace {
 
-// Enqueues the copies between pieces of a buffer and host memory, where they stand side by side; rows of a box as one. Gives an
-// event for all.
-cldist::Event copy_pieces(cl_command_queue queue, cl_mem buffer, std::span<const Piece> pieces, std::byte *memory,
-                          bool reads, std::span<const cl_event> waits) {
+std::shared_ptr<std::byte[]> memory_for_copies(Space &space, std::size_t size) {
+    const DeviceResources &resources = *space.resources();
+    auto memory = HostCopies::possible(!resources.host_memory()) ? HostCopies::page_locked(resources, size) : nullptr;
+    return memory != nullptr ? memory : own_memory(size);
+}
+
+// Enqueues the copies between pieces of a buffer and host memory, where they stand side by side; rows of a box as one. The last
+// event is that of all.
+std::vector<cldist::Event> copy_pieces(const QueueInfo &info, cl_mem buffer, std::span<const Piece> pieces,
+                                       std::byte *memory, bool reads, std::span<const cl_event> waits) {
+    const cl_command_queue queue = info.queue;
     std::vector<cldist::Event> copied;
     const auto count = static_cast<cl_uint>(waits.size());
     const cl_event *const before = waits.empty() ? nullptr : waits.data();
@@ -1031,13 +1038,10 @@ cldist::Event copy_pieces(cl_command_queue queue, cl_mem buffer, std::span<const
         memory += rows * length;
         i += rows;
     }
-    if (copied.size() == 1) return std::move(copied.front());
+    if (copied.size() == 1) return copied;
     std::vector<cl_event> all;
     for (const cldist::Event &each : copied) all.push_back(each.get());
-    cldist::Event together;
-    check(clEnqueueMarkerWithWaitList(queue, static_cast<cl_uint>(all.size()), all.data(), together.out()),
-          "clEnqueueMarkerWithWaitList");
-    return together;
+    return enqueue_start(info, all, {}).events;
 }
 
 }  // namespace
@@ -1050,7 +1054,7 @@ void Executor::start_packed_message(const Transfer &transfer, MemObject &object)
     std::size_t size = object.is_image() ? transfer.end - transfer.begin : 0;
     for (const Piece &piece : transfer.pieces) size += piece.end - piece.begin;
     const QueueInfo &queue = space.transfer_queue();
-    const std::shared_ptr<std::byte[]> memory = own_memory(size);
+    const std::shared_ptr<std::byte[]> memory = memory_for_copies(space, size);
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
 
@@ -1059,19 +1063,23 @@ void Executor::start_packed_message(const Transfer &transfer, MemObject &object)
         bridge = std::make_unique<Bridge>(queue.context);
         waits.push_back(bridge->user_visible_event());
     }
-    cldist::Event copied;
+    std::vector<cldist::Event> events(1);
     if (object.is_image()) {
         const auto extent = extents(object.desc);
         const auto count = static_cast<cl_uint>(waits.size());
         const cl_event *const before = waits.empty() ? nullptr : waits.data();
         check(sends ? clEnqueueReadImage(queue.queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
-                                         0, 0, memory.get(), count, before, copied.out())
+                                         0, 0, memory.get(), count, before, events.front().out())
                     : clEnqueueWriteImage(queue.queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
-                                          0, 0, memory.get(), count, before, copied.out()),
+                                          0, 0, memory.get(), count, before, events.front().out()),
               "copying an image");
     } else {
-        copied = copy_pieces(queue.queue, object.native(space), transfer.pieces, memory.get(), sends, waits);
+        events = copy_pieces(queue, object.native(space), transfer.pieces, memory.get(), sends, waits);
     }
+    cldist::Event copied = std::move(events.back());
+    events.pop_back();
+    if (!events.empty())
+        keep_until(copied.get(), std::make_shared<const std::vector<cldist::Event>>(std::move(events)));
     if (sends) {
         const cl_event after = copied.get();
         bridge = std::make_unique<Bridge>(queue.context, start_behind(queue, {&after, 1}));
@@ -1125,7 +1133,7 @@ void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
     const std::size_t size = transfer.end - transfer.begin;
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, source, waits);
-    const std::shared_ptr<std::byte[]> memory = own_memory(size);
+    const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, size);
     cldist::Event read;
     const auto extent = extents(object.desc);
     auto count = static_cast<cl_uint>(waits.size());

@@ -25,12 +25,15 @@ std::size_t HostCopies::largest_whole() {
 }
 
 std::shared_ptr<std::byte[]> HostCopies::memory(QueueObject &queue, std::size_t size) {
-    StagingPool &pool = queue.resources()->staging();
+    const StagingPool &pool = queue.resources()->staging();
     const auto fits = [&] { return pool.bytes_lent() + size <= config().staging_keep.value; };
     let_go(!fits());
-    if (!fits()) return nullptr;
+    return fits() ? page_locked(*queue.resources(), size) : nullptr;
+}
+
+std::shared_ptr<std::byte[]> HostCopies::page_locked(const DeviceResources &resources, std::size_t size) {
     try {
-        auto lease = std::make_shared<StagingPool::Lease>(pool.lease(size));
+        auto lease = std::make_shared<StagingPool::Lease>(resources.staging().lease(size));
         std::byte *const data = lease->data();
         return {std::move(lease), data};
     } catch (const Error &error) {

@@ -24,6 +24,8 @@ public:
 
     /// Memory for a copy; null if there is enough of it in use.
     std::shared_ptr<std::byte[]> memory(QueueObject &queue, std::size_t size);
+    /// Also where much is in use; null if the platform refuses it.
+    static std::shared_ptr<std::byte[]> page_locked(const DeviceResources &resources, std::size_t size);
     /// Keeps it until the event has ended.
     void keep_until(cldist::Event event, std::shared_ptr<std::byte[]> memory) {
         kept_.emplace_back(std::move(event), std::move(memory));
