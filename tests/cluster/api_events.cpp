@@ -544,6 +544,51 @@ TEST_CASE("markers and barriers end behind what they wait for") {
     }
 }
 
+TEST_CASE("in a queue that is out of order, what waits for events waits for nothing else") {
+    if (!is_cluster()) return;  // PoCL 3.1's markers do
+    setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        CAPTURE(i);
+        const queue_handle queue = cl.out_of_order(i);
+        const buffer_handle waiting = cl.buffer(5000);
+        const buffer_handle mapped = cl.buffer(5000);
+        write(cl.queues[i], waiting, 0, bytes(5000));
+        write(cl.queues[i], mapped, 0, bytes(5000, 3));
+        const event_handle user = cl.user_event();
+        const cl_event go = user;
+        const cl_uchar value = 9;
+        CL_OK(clEnqueueFillBuffer(queue, waiting, &value, 1, 0, 5000, 1, &go, nullptr));
+        const event_handle elsewhere = add(cl, cl.queues[(i + 1) % cl.count()], mapped, 5000, 2);
+        const cl_event wait = elsewhere;
+        const auto ends = [&](const char *what, const event_handle &event) {
+            CAPTURE(what);
+            CL_OK(clFlush(queue));
+            complete(event);
+        };
+        event_handle marker;
+        CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, marker.out()));
+        ends("a marker", marker);
+        CHECK(status_of(elsewhere) == CL_COMPLETE);
+        event_handle behind_ended;
+        CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, behind_ended.out()));
+        ends("a marker behind what has ended", behind_ended);
+        cl_int error = CL_SUCCESS;
+        void *const memory =
+            clEnqueueMapBuffer(queue, mapped, CL_TRUE, CL_MAP_READ, 0, 5000, 0, nullptr, nullptr, &error);
+        CL_OK(error);
+        CHECK(static_cast<unsigned char *>(memory)[4999] == 5);
+        event_handle unmapped;
+        CL_OK(clEnqueueUnmapMemObject(queue, mapped, memory, 0, nullptr, unmapped.out()));
+        ends("an unmapping", unmapped);
+        event_handle barrier;
+        CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, barrier.out()));
+        ends("a barrier behind what has ended", barrier);
+        CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
+        CL_OK(clFinish(queue));
+        expect(cl, waiting, bytes(5000, 9));
+    }
+}
+
 TEST_CASE("the functions of OpenCL 1 order commands") {
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {

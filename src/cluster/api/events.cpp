@@ -198,8 +198,12 @@ void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const Wai
                 [&](Enqueued &, const Waits &w) { return native(lane->native.get(), w.count, w.events, w.event); });
         return give(joint.end(), list.event);
     }
-    enqueue({queue, type, {}, waits}, list.event,
-            [&](Enqueued &, const Waits &w) { return native(queue.native.get(), w.count, w.events, w.event); });
+    enqueue({queue, type, {}, waits}, list.event, [&](Enqueued &, const Waits &w) {
+        // Events that have ended are left out.
+        const bool waits_for_events = !waits.empty() && (type == CL_COMMAND_MARKER || w.count == 0);
+        return waits_for_events ? enqueue_marker_behind(queue, w)
+                                : native(queue.native.get(), w.count, w.events, w.event);
+    });
 }
 
 }  // namespace

@@ -126,6 +126,22 @@ Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
 
 }  // namespace
 
+cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits) {
+    const cl_command_queue native = queue.native.get();
+    if (queue.in_order()) return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
+    if (queue.space->is_pocl()) {
+        const cl_mem buffer = queue.space->small_buffer();
+        return clEnqueueMigrateMemObjects(native, 1, &buffer, 0, waits.count, waits.events, waits.event);
+    }
+    if (waits.count != 0) return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
+    cl_int code = CL_SUCCESS;
+    const cldist::Event complete = cldist::Event::adopt(clCreateUserEvent(queue.space->context.get(), &code));
+    if (code != CL_SUCCESS) return code;
+    clSetUserEventStatus(complete.get(), CL_COMPLETE);
+    const cl_event wait = complete.get();
+    return clEnqueueMarkerWithWaitList(native, 1, &wait, waits.event);
+}
+
 Executor::Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
                    HostLink *link)
     : schedule_(schedule),

@@ -85,6 +85,10 @@ struct Waits {
     cl_event *event;
 };
 
+/// Natively a marker that waits for these events alone, none perhaps. PoCL's (3.1) wait for all commands before them in queues that
+/// are out of order, as do others' without events.
+cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits);
+
 /// Puts the schedule's decisions into effect in this process: moves bytes, enqueues native commands behind what they wait
 /// for, tells other processes. Under the lock.
 class Executor final : public MemoryKeeper, public QueueKeeper, public SpaceKeeper {

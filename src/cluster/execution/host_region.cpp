@@ -84,7 +84,7 @@ cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, c
     cl_event *const event = waits.event != nullptr || !keeps ? waits.event : own.out();
     cl_int code = CL_SUCCESS;
     if (!mapped.is_written())
-        code = clEnqueueMarkerWithWaitList(queue.native.get(), waits.count, waits.events, event);
+        code = enqueue_marker_behind(queue, {waits.count, waits.events, event});
     else if (object.is_image())
         code = clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(),
                                    mapped.pitches.row, mapped.pitches.native_slice(object.type), mapped.memory,
