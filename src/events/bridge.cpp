@@ -44,19 +44,8 @@ Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list)
     return event;
 }
 
-Event enqueue_timed(const QueueInfo &info, std::span<const cl_event> wait_list) {
-    Event event;
-    const cl_uint value = 0;
-    check(clEnqueueFillBuffer(info.queue, info.timed, &value, sizeof value, 0, sizeof value,
-                              static_cast<cl_uint>(wait_list.size()), wait_list.empty() ? nullptr : wait_list.data(),
-                              event.out()),
-          "clEnqueueFillBuffer");
-    return event;
-}
-
 // Does nothing, and waits for what any command with this wait list would wait for.
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
-    if (info.timed != nullptr) return enqueue_timed(info, wait_list);
     if (info.in_order || (info.placeholder == nullptr && !wait_list.empty())) return enqueue_marker(info, wait_list);
     Event event;
     if (info.placeholder != nullptr) {
@@ -257,8 +246,7 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::
         result_ = user_event(info.context);
         ends = {end_.back().get(), result_.get()};
     }
-    const bool by_barrier = info.in_order && info.timed == nullptr;
-    end_.push_back(by_barrier ? enqueue_barrier(info, ends.back()) : enqueue_stand_in(info, ends));
+    end_.push_back(info.in_order ? enqueue_barrier(info, ends.back()) : enqueue_stand_in(info, ends));
     check(clFlush(info.queue), "clFlush");
 }
 

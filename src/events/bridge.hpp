@@ -23,9 +23,6 @@ struct QueueInfo {
     bool processor = false;
     /// See HostAddresses::last().
     bool addresses_last = false;
-    /// Any small buffer of the context, if what stands for the command is to have times: NVIDIA's driver (580) makes those of
-    /// markers and barriers up, or has none. Writes to it stand for the command then.
-    cl_mem timed = nullptr;
 };
 
 /// A range of a buffer that is to lie in host memory while a command runs.

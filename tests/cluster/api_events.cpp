@@ -545,7 +545,8 @@ TEST_CASE("markers and barriers end behind what they wait for") {
 }
 
 TEST_CASE("in a queue that is out of order, what waits for events waits for nothing else") {
-    if (!is_cluster()) return;  // PoCL 3.1's markers do
+    // PoCL 3.1's markers do, and such queues of NVIDIA's driver (580).
+    if (!is_cluster() || !are_processors(devices())) return;
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         CAPTURE(i);

@@ -57,10 +57,9 @@ std::string contents(const std::string &path) {
 
 // One that is linked into the program asks the processor: nothing comes between.
 bool has_own_random_device() {
-    Dl_info device{};
-    Dl_info program{};
-    void *const function = dlsym(RTLD_DEFAULT, "_ZNSt13random_device9_M_getvalEv");
-    return dladdr(function, &device) != 0 && dladdr(&folder, &program) != 0 && device.dli_fbase == program.dli_fbase;
+    void *const library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    if (library != nullptr) dlclose(library);
+    return library == nullptr;
 }
 
 void draw() {

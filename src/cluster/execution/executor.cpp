@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -59,9 +60,7 @@ TimesOfCommand times_of_command(const EventObject &event) {
     if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
     if (!event.native) return std::function<Times()>();
     return [native = std::make_shared<const cldist::Event>(cldist::Event::share(event.native.get())),
-            began = std::make_shared<const cldist::Event>(cldist::Event::share(event.began.get()))] {
-        return times_of(native->get(), began->get());
-    };
+            own = event.own_times] { return times_of(native->get(), own); };
 }
 
 /// The program's, also of a part.
@@ -111,6 +110,37 @@ private:
     const std::function<void()> pack_;
     const std::shared_ptr<Ending> sent_;
     const std::shared_ptr<const void> kept_;
+};
+
+cl_ulong system_ns() {
+    using namespace std::chrono;
+    return static_cast<cl_ulong>(duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count());
+}
+
+/// Notes when the carrier starts and ends.
+class TimedOperation final : public Operation {
+public:
+    TimedOperation(std::unique_ptr<Operation> carrier, std::shared_ptr<Times> times)
+        : Operation(carrier->record()), carrier_(std::move(carrier)), times_(std::move(times)) {}
+
+    void woken_by(const Waker &waker) override { carrier_->woken_by(waker); }
+    void start(const Status &gate) override {
+        (*times_)[2] = system_ns();
+        carrier_->start(gate);
+    }
+    Progress poll() override {
+        const Progress progress = carrier_->poll();
+        if (progress != Progress::done) return progress;
+        if (!carrier_->status().ok()) fail(carrier_->status());
+        (*times_)[3] = system_ns();
+        return Progress::done;
+    }
+    [[nodiscard]] bool bytes_in_flight() const override { return carrier_->bytes_in_flight(); }
+    [[nodiscard]] bool wakes() const override { return carrier_->wakes(); }
+
+private:
+    const std::unique_ptr<Operation> carrier_;
+    const std::shared_ptr<Times> times_;
 };
 
 // What waits for all of `waits`, of no queue's own.
@@ -203,7 +233,7 @@ void Executor::forget(QueueObject &queue) {
 void Executor::forget(Space &space) {
     steps_.forget_space(space);
     native_event_.reset();
-    began_.reset();
+    own_times_.reset();
     passing_.clear();
 }
 
@@ -308,7 +338,7 @@ void Executor::prepare(Enqueued &command) {
     incoming_ = nullptr;
     source_sent_ = nullptr;
     native_event_.reset();
-    began_.reset();
+    own_times_.reset();
     command.queue.used.store(true, std::memory_order_relaxed);
     if (command.type == CL_COMMAND_BARRIER && !command.queue.in_order()) command.queue.has_barrier = true;
     poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
@@ -624,7 +654,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     event->ending = failed;
     if (native_ && failed == nullptr) {
         event->native = std::move(native_event_);
-        event->began = std::move(began_);
+        event->own_times = std::move(own_times_);
         event->space = command.queue.space;
     }
     if (passes_result) {
@@ -781,20 +811,22 @@ cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std
                                 const Waits &waits) {
     QueueObject &queue = command.queue;
     const std::shared_ptr<DeviceResources> &resources = queue.resources();
-    const bool is_profiled = (queue.properties & CL_QUEUE_PROFILING_ENABLE) != 0;
     const QueueInfo info{queue.native.get(),
                          queue.space->context.get(),
                          queue.device->native,
                          queue.in_order(),
                          resources->placeholder(),
                          resources->processor(),
-                         false,
-                         is_profiled && !resources->host_memory() ? queue.space->small_buffer() : nullptr};
+                         false};
     auto bridge = std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
-    began_ = cldist::Event::share(bridge->start().gate);
+    const auto times = std::make_shared<Times>();
+    times->fill(system_ns());
+    own_times_ = times;
     *waits.event = cldist::Event::share(bridge->user_visible_event()).give();
-    auto operation = make_file_transfer({resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}},
-                                        direction, std::make_shared<MemoryAccess>(memory), false);
+    auto operation = std::make_unique<TimedOperation>(
+        make_file_transfer({resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}}, direction,
+                           std::make_shared<MemoryAccess>(memory), false),
+        times);
     file_engine().start_when_ready(command_of(std::move(operation), std::move(bridge)),
                                    {nullptr, waits.count != 0, !resources->processor()});
     return CL_SUCCESS;

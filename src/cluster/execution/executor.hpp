@@ -299,7 +299,7 @@ private:
     std::shared_ptr<Ending> incoming_;     // what is promised before it to arrive in the program's memory
     std::shared_ptr<Ending> source_sent_;  // when the program's memory that it reads has gone to the device's process
     cldist::Event native_event_;
-    cldist::Event began_;  // as in EventObject
+    std::shared_ptr<const Times> own_times_;  // as in EventObject
     unsigned since_forgetting_ = 0;
 
     // The program's memory that results of other processes are on their way to, by address.

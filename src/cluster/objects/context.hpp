@@ -33,7 +33,7 @@ public:
         if (resources_ == nullptr) resources_ = resources_of(devices.front());
         return resources_;
     }
-    [[nodiscard]] cl_mem small_buffer();
+    [[nodiscard]] cl_mem small_buffer();  ///< for what needs one
     /// A queue in which no command waits for another without need.
     [[nodiscard]] const QueueInfo &transfer_queue();
     /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's compiler (580) fails then

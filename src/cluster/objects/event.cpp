@@ -29,12 +29,9 @@ Times native_times(cl_event event) {
 
 }  // namespace
 
-Times times_of(cl_event event, cl_event began) {
+Times times_of(cl_event event, const std::shared_ptr<const Times> &own) {
+    if (own != nullptr) return *own;
     Times times = native_times(event);
-    if (began != nullptr && times.back() != 0) {
-        const Times before = native_times(began);
-        times = {before[0], before[1], before[3], times[3]};
-    }
     // NVIDIA's driver (580) gives markers times that are up to seconds too early.
     for (std::size_t i = 1; i < times.size(); ++i) times[i] = std::max(times[i], times[i - 1]);
     return times;
@@ -129,7 +126,7 @@ Times EventObject::times_here() const {
         return longest;
     }
     if (ending != nullptr && (!native || ending->times().back() != 0)) return ending->times();
-    return native ? times_of(native.get(), began.get()) : Times{};
+    return native ? times_of(native.get(), own_times) : Times{};
 }
 
 cl_int EventObject::wait_here() const {

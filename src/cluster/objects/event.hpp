@@ -18,8 +18,8 @@ namespace cldist::cluster {
 /// Waits for a native event, whose queue is flushed, and returns its status. Not under the lock.
 cl_int wait_for(cl_event event);
 
-/// Of a native event that has ended; `began` as in EventObject, or null.
-Times times_of(cl_event event, cl_event began);
+/// Of a native event that has ended; `own` as in EventObject.
+Times times_of(cl_event event, const std::shared_ptr<const Times> &own);
 
 /// Of two parts of a command those of the one that took longer; of two alike those of the later one.
 Times longer(const Times &a, const Times &b);
@@ -65,9 +65,11 @@ public:
     const cl_command_type type;
     const std::thread::id creator = std::this_thread::get_id();
 
-    Event scheduled;         ///< what the schedule knows of the command
-    cldist::Event native;    ///< of this process's own command
-    cldist::Event began;     ///< of a command at whose end that one began, if it was natively enqueued as two
+    Event scheduled;       ///< what the schedule knows of the command
+    cldist::Event native;  ///< of this process's own command
+    /// Of a command that is natively what stands for its start and its end, by the system's clock; else null. NVIDIA's driver
+    /// (580), whose clock that is, too, makes such times up, or has none.
+    std::shared_ptr<const Times> own_times;
     Space *space = nullptr;  ///< the native event's
     std::shared_ptr<Ending> ending;
     Promise promise;
