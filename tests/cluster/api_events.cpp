@@ -555,11 +555,26 @@ TEST_CASE("in a queue that is out of order, what waits for events waits for noth
         const buffer_handle mapped = cl.buffer(5000);
         write(cl.queues[i], waiting, 0, bytes(5000));
         write(cl.queues[i], mapped, 0, bytes(5000, 3));
+        const buffer_handle whole = cl.buffer(8192);
+        write(cl.queues[i], whole, 0, bytes(8192, 1));
+        const buffer_handle first = cl.sub_buffer(whole, 0, 4096);
+        const buffer_handle second = cl.sub_buffer(whole, 4096, 4096);
+        const cl_image_format format{CL_RGBA, CL_UNSIGNED_INT8};
+        cl_image_desc desc{};
+        desc.image_type = CL_MEM_OBJECT_IMAGE2D;
+        desc.image_width = desc.image_height = 8;
+        cl_int no_image = CL_SUCCESS;
+        const buffer_handle image(clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &no_image));
         const event_handle user = cl.user_event();
         const cl_event go = user;
         const cl_uchar value = 9;
+        bytes read_later(4096);
+        const queue_handle behind = cl.queue((i + 1) % cl.count(), 0);
+        for (const cl_command_queue each : {queue.get(), behind.get()})
+            CL_OK(clEnqueueReadBuffer(each, first, CL_FALSE, 0, 4096, read_later.data(), 1, &go, nullptr));
         CL_OK(clEnqueueFillBuffer(queue, waiting, &value, 1, 0, 5000, 1, &go, nullptr));
-        const event_handle elsewhere = add(cl, cl.queues[(i + 1) % cl.count()], mapped, 5000, 2);
+        const queue_handle other = cl.queue((i + 1) % cl.count(), 0);
+        const event_handle elsewhere = add(cl, other, mapped, 5000, 2);
         const cl_event wait = elsewhere;
         const auto ends = [&](const char *what, const event_handle &event) {
             CAPTURE(what);
@@ -584,9 +599,34 @@ TEST_CASE("in a queue that is out of order, what waits for events waits for noth
         event_handle barrier;
         CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, barrier.out()));
         ends("a barrier behind what has ended", barrier);
+        event_handle migrated;
+        const cl_mem buffers[] = {mapped};
+        CL_OK(clEnqueueMigrateMemObjects(queue, 1, buffers, 0, 0, nullptr, migrated.out()));
+        ends("a migration", migrated);
+        // Of a part of the buffer of which the other has a command that waits.
+        event_handle part_migrated;
+        const cl_mem parts[] = {second};
+        CL_OK(clEnqueueMigrateMemObjects(cl.queues[i], 1, parts, 0, 0, nullptr, part_migrated.out()));
+        CL_OK(clFlush(cl.queues[i]));
+        complete(part_migrated);
+        if (image) {
+            cl_event invalidated_event = nullptr;
+            std::size_t pitch = 0;
+            const std::array<std::size_t, 3> origin{};
+            const std::array<std::size_t, 3> region{8, 8, 1};
+            void *const pixels =
+                clEnqueueMapImage(queue, image, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, origin.data(), region.data(),
+                                  &pitch, nullptr, 0, nullptr, &invalidated_event, &error);
+            CL_OK(error);
+            const event_handle invalidated(invalidated_event);
+            ends("an image's mapping that reads nothing", invalidated);
+            CL_OK(clEnqueueUnmapMemObject(queue, image, pixels, 0, nullptr, nullptr));
+        }
         CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
         CL_OK(clFinish(queue));
+        CL_OK(clFinish(behind));
         expect(cl, waiting, bytes(5000, 9));
+        CHECK(read_later == bytes(4096, 1));
     }
 }
 

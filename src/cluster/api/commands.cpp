@@ -368,7 +368,7 @@ void enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl
     const std::array accesses{read, write};
     enqueue({lane, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         // PoCL 3.1 refuses that, which OpenCL has allowed since 2.1.
-        if (size == 0) return clEnqueueMarkerWithWaitList(lane.native.get(), w.count, w.events, w.event);
+        if (size == 0) return enqueue_marker_behind(lane, w);
         return clEnqueueCopyBuffer(lane.native.get(), source.root().native(*lane.space),
                                    target.root().native(*lane.space), source.origin + source_offset,
                                    target.origin + target_offset, size, w.count, w.events, w.event);
@@ -504,7 +504,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
                 code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, command.result.data,
                                            w.count, w.events, w.event);
             } else {
-                code = clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+                code = enqueue_marker_behind(queue, w);
             }
             return code;
         },
@@ -589,10 +589,9 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
         return give(Joint(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, event != nullptr).end(), event);
     enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         // Where migrations waited for transfers, also those of commands before them in the queue, NVIDIA's driver (580)
-        // crashed in a thread of its own.
-        const bool moves_nothing = queue.space->devices.size() == 1 && !queue.space->resources()->processor();
-        if (moves_nothing || w.count != 0)
-            return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+        // crashed in a thread of its own; PoCL's (3.1) wait for whatever uses their buffers.
+        const bool moves_nothing = queue.space->devices.size() == 1;
+        if (moves_nothing || w.count != 0) return enqueue_marker_behind(queue, w);
         std::vector<cl_mem> natives;
         for (cl_uint i = 0; i < count; ++i) natives.push_back(memory_of(list[i]).native(*queue.space));
         return clEnqueueMigrateMemObjects(queue.native.get(), count, natives.data(), flags, w.count, w.events, w.event);

@@ -190,20 +190,19 @@ void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const Wai
                   cl_int(CL_API_CALL *native)(cl_command_queue, cl_uint, const cl_event *, cl_event *)) {
     QueueObject &queue = queue_of(queue_handle);
     const auto waits = wait_list_of(list, *queue.context);
+    const auto enqueue_in = [&](QueueObject &in, const Waits &w) {
+        // Events that have ended, and what other lanes wait for, are left out.
+        const bool waits_for_events = !waits.empty() && (type == CL_COMMAND_MARKER || w.count == 0);
+        return waits_for_events ? enqueue_marker_behind(in, w) : native(in.native.get(), w.count, w.events, w.event);
+    };
     if (queue.is_aggregate()) {
         Joint joint(queue, type, waits, list.event != nullptr);
         for (QueueObject *const lane : queue.own_lanes)
-            joint.run(
-                {.queue = *lane, .type = type, .accesses = {}, .wait_list = {}, .is_part = true},
-                [&](Enqueued &, const Waits &w) { return native(lane->native.get(), w.count, w.events, w.event); });
+            joint.run({.queue = *lane, .type = type, .accesses = {}, .wait_list = {}, .is_part = true},
+                      [&](Enqueued &, const Waits &w) { return enqueue_in(*lane, w); });
         return give(joint.end(), list.event);
     }
-    enqueue({queue, type, {}, waits}, list.event, [&](Enqueued &, const Waits &w) {
-        // Events that have ended are left out.
-        const bool waits_for_events = !waits.empty() && (type == CL_COMMAND_MARKER || w.count == 0);
-        return waits_for_events ? enqueue_marker_behind(queue, w)
-                                : native(queue.native.get(), w.count, w.events, w.event);
-    });
+    enqueue({queue, type, {}, waits}, list.event, [&](Enqueued &, const Waits &w) { return enqueue_in(queue, w); });
 }
 
 }  // namespace

@@ -566,7 +566,7 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
         {queue, CL_COMMAND_MAP_IMAGE, accesses, waits, std::move(result), blocking != CL_FALSE},
         event != nullptr || blocking != CL_FALSE || executor().is_host(),
         [&](Enqueued &command, const Waits &w) {
-            if (!needs_contents) return clEnqueueMarkerWithWaitList(queue.native.get(), w.count, w.events, w.event);
+            if (!needs_contents) return enqueue_marker_behind(queue, w);
             return read_part(queue, image, part, mapped.pitches, mapped.memory, command.result, w);
         },
         &mapped_part);

@@ -30,9 +30,7 @@ Ref<EventObject> Joint::end(bool told_all) {
         const bool waits = !waits_on(*lane).empty();
         if (in_order ? event_wanted_ || waits : event_wanted_ && waits)
             run({.queue = *lane, .type = CL_COMMAND_MARKER, .accesses = {}, .wait_list = {}, .is_part = true},
-                [lane](Enqueued &, const Waits &w) {
-                    return clEnqueueMarkerWithWaitList(lane->native.get(), w.count, w.events, w.event);
-                });
+                [lane](Enqueued &, const Waits &w) { return enqueue_marker_behind(*lane, w); });
     }
     if (!event_wanted_) return {};
     auto *const event = new EventObject(*queue_.context, &queue_, type_);

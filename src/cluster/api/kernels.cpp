@@ -476,7 +476,7 @@ void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const
     command.is_part = true;
     cldist::Event ready;
     joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
-        const cl_int code = clEnqueueMarkerWithWaitList(lane.native.get(), w.count, w.events, ready.out());
+        const cl_int code = enqueue_marker_behind(lane, {w.count, w.events, ready.out()});
         if (code == CL_SUCCESS && w.event != nullptr) *w.event = cldist::Event::share(ready.get()).give();
         return code;
     });

@@ -1049,19 +1049,17 @@ std::shared_ptr<std::byte[]> memory_for_copies(Space &space, std::size_t size) {
     return memory != nullptr ? memory : own_memory(size);
 }
 
-// Enqueues the copies between pieces of a buffer and host memory, where they stand side by side; rows of a box as one. The last
-// event is that of all.
-std::vector<cldist::Event> copy_pieces(const QueueInfo &info, cl_mem buffer, std::span<const Piece> pieces,
-                                       std::byte *memory, bool reads, std::span<const cl_event> waits) {
-    const cl_command_queue queue = info.queue;
-    std::vector<cldist::Event> copied;
-    const auto count = static_cast<cl_uint>(waits.size());
-    const cl_event *const before = waits.empty() ? nullptr : waits.data();
-    const auto next = [&] {
-        copied.emplace_back();
-        return copied.back().out();
-    };
-    for (std::size_t i = 0; i < pieces.size();) {
+// Pieces of equal length at equal distances, within a pitch: as a box of rows.
+struct Rows {
+    std::size_t begin;  // bytes
+    std::size_t length;
+    std::size_t pitch;
+    std::size_t count;
+};
+
+std::vector<Rows> rows_of(std::span<const Piece> pieces) {
+    std::vector<Rows> all;
+    for (std::size_t i = 0; i < pieces.size(); i += all.back().count) {
         const std::size_t begin = pieces[i].begin;
         const std::size_t length = pieces[i].end - begin;
         const std::size_t pitch = i + 1 < pieces.size() ? pieces[i + 1].begin - begin : 0;
@@ -1069,27 +1067,76 @@ std::vector<cldist::Event> copy_pieces(const QueueInfo &info, cl_mem buffer, std
         while (i + rows < pieces.size() && pieces[i + rows].begin == begin + rows * pitch &&
                pieces[i + rows].end == pieces[i + rows].begin + length)
             ++rows;
-        const std::array<std::size_t, 3> origin{pitch != 0 ? begin % pitch : 0, pitch != 0 ? begin / pitch : 0, 0};
-        if (rows > 1 && origin[0] + length <= pitch) {
-            const std::array<std::size_t, 3> region{length, rows, 1};
-            check(reads ? clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(),
-                                                  region.data(), pitch, 0, length, 0, memory, count, before, next())
-                        : clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(),
-                                                   region.data(), pitch, 0, length, 0, memory, count, before, next()),
-                  "copying rows");
-        } else {
-            rows = 1;
-            check(reads ? clEnqueueReadBuffer(queue, buffer, CL_FALSE, begin, length, memory, count, before, next())
-                        : clEnqueueWriteBuffer(queue, buffer, CL_FALSE, begin, length, memory, count, before, next()),
-                  "copying pieces");
-        }
-        memory += rows * length;
-        i += rows;
+        all.push_back({begin, length, pitch, rows > 1 && begin % pitch + length <= pitch ? rows : 1});
+    }
+    return all;
+}
+
+cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::byte *memory, bool reads,
+                 std::span<const cl_event> waits, cl_event *event) {
+    const auto count = static_cast<cl_uint>(waits.size());
+    const cl_event *const before = waits.empty() ? nullptr : waits.data();
+    if (rows.count == 1)
+        return reads
+                   ? clEnqueueReadBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length, memory, count, before, event)
+                   : clEnqueueWriteBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length, memory, count, before,
+                                          event);
+    const std::array<std::size_t, 3> origin{rows.begin % rows.pitch, rows.begin / rows.pitch, 0};
+    const std::array<std::size_t, 3> region{rows.length, rows.count, 1};
+    return reads ? clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(), region.data(),
+                                           rows.pitch, 0, rows.length, 0, memory, count, before, event)
+                 : clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(), region.data(),
+                                            rows.pitch, 0, rows.length, 0, memory, count, before, event);
+}
+
+// NVIDIA's driver (580) takes about a thousand commands that wait; then enqueueing blocks. So many pieces are a kernel's and one
+// copy's there.
+constexpr std::size_t most_copies = 8;
+
+std::vector<cldist::Event> copy_by_kernel(Space &space, cl_mem buffer, std::span<const Piece> pieces, std::byte *memory,
+                                          bool reads, std::span<const cl_event> waits) {
+    PieceKernels &kernels = space.piece_kernels();
+    std::vector<PieceCopy> copies;
+    std::size_t size = 0;
+    for (const Piece &piece : pieces) {
+        copies.push_back({piece.begin, size, piece.end - piece.begin});
+        size += piece.end - piece.begin;
+    }
+    cl_int code = CL_SUCCESS;
+    const Mem packed = Mem::adopt(clCreateBuffer(space.context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
+    check(code, "clCreateBuffer");
+    const cl_command_queue queue = space.transfer_queue().queue;
+    const auto copy = [&](std::span<const cl_event> behind, cl_event *event) {
+        return copy_rows(queue, packed.get(), {0, size, 0, 1}, memory, reads, behind, event);
+    };
+    std::vector<cldist::Event> events(2);
+    check(reads ? kernels.enqueue_gather(queue, buffer, packed.get(), copies, waits, events[0].out())
+                : copy(waits, events[0].out()),
+          "copying pieces");
+    const cl_event first = events[0].get();
+    check(reads ? copy({&first, 1}, events[1].out())
+                : kernels.enqueue_scatter(queue, buffer, packed.get(), copies, {&first, 1}, events[1].out()),
+          "copying pieces");
+    return events;
+}
+
+// Enqueues the copies between pieces of a buffer and host memory, where they stand side by side. The last event is that of all.
+std::vector<cldist::Event> copy_pieces(Space &space, cl_mem buffer, std::span<const Piece> pieces, std::byte *memory,
+                                       bool reads, std::span<const cl_event> waits) {
+    const QueueInfo &info = space.transfer_queue();
+    const std::vector<Rows> all = rows_of(pieces);
+    if (all.size() > most_copies && !space.resources()->host_memory() && space.piece_kernels().may_use(buffer, reads))
+        return copy_by_kernel(space, buffer, pieces, memory, reads, waits);
+    std::vector<cldist::Event> copied;
+    for (const Rows &rows : all) {
+        copied.emplace_back();
+        check(copy_rows(info.queue, buffer, rows, memory, reads, waits, copied.back().out()), "copying pieces");
+        memory += rows.count * rows.length;
     }
     if (copied.size() == 1) return copied;
-    std::vector<cl_event> all;
-    for (const cldist::Event &each : copied) all.push_back(each.get());
-    return enqueue_start(info, all, {}).events;
+    std::vector<cl_event> together;
+    for (const cldist::Event &each : copied) together.push_back(each.get());
+    return enqueue_start(info, together, {}).events;
 }
 
 }  // namespace
@@ -1122,7 +1169,7 @@ void Executor::start_packed_message(const Transfer &transfer, MemObject &object)
                                           0, 0, memory.get(), count, before, events.front().out()),
               "copying an image");
     } else {
-        events = copy_pieces(queue, object.native(space), transfer.pieces, memory.get(), sends, waits);
+        events = copy_pieces(space, object.native(space), transfer.pieces, memory.get(), sends, waits);
     }
     cldist::Event copied = std::move(events.back());
     events.pop_back();

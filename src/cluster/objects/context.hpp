@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cluster/objects/device.hpp"
+#include "cluster/objects/piece_kernels.hpp"
 #include "events/bridge.hpp"
 #include "pipeline/device_resources.hpp"
 
@@ -34,6 +35,11 @@ public:
         return resources_;
     }
     [[nodiscard]] cl_mem small_buffer();  ///< for what needs one
+    /// Of the first device; built on first use.
+    [[nodiscard]] PieceKernels &piece_kernels() {
+        if (piece_kernels_ == nullptr) piece_kernels_ = std::make_unique<PieceKernels>(context.get(), devices.front());
+        return *piece_kernels_;
+    }
     /// A queue in which no command waits for another without need.
     [[nodiscard]] const QueueInfo &transfer_queue();
     /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's compiler (580) fails then
@@ -42,6 +48,7 @@ public:
     [[nodiscard]] bool is_pocl() const { return is_pocl_; }
 
 private:
+    std::unique_ptr<PieceKernels> piece_kernels_;
     Mem buffer_;  ///< its end tells the library of the space's
     std::shared_ptr<DeviceResources> resources_;
     Queue queue_;
