@@ -233,6 +233,40 @@ TEST_CASE("a mapping shows what any device wrote, and unmapping it by any device
     }
 }
 
+TEST_CASE(
+    "one range may be mapped more than once, also after a mapping of it failed, and its mappings end in any order") {
+    setup cl;
+    for (const queue_handle &queue : cl.queues) {
+        const buffer_handle buffer = cl.buffer(4096);
+        const bytes data = pattern(5, 4096);
+        write(queue, buffer, 0, data);
+        const event_handle user = cl.user_event();
+        const cl_event wait = user;
+        event_handle failing;
+        cl_int error = CL_SUCCESS;
+        clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, 4096, 1, &wait, failing.out(), &error);
+        CL_OK(error);
+        CL_OK(clFlush(queue));
+        CL_OK(clSetUserEventStatus(user, -7));
+        const cl_event event = failing;
+        CHECK(clWaitForEvents(1, &event) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        for (const bool last_first : {true, false}) {
+            std::vector<void *> mapped;
+            for (int i = 0; i < 3; ++i) {
+                mapped.push_back(
+                    clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, 4096, 0, nullptr, nullptr, &error));
+                CL_OK(error);
+            }
+            if (last_first) std::reverse(mapped.begin(), mapped.end());
+            for (void *const memory : mapped) {
+                CHECK(std::memcmp(memory, data.data(), data.size()) == 0);
+                CL_OK(clEnqueueUnmapMemObject(queue, buffer, memory, 0, nullptr, nullptr));
+            }
+            CL_OK(clFinish(queue));
+        }
+    }
+}
+
 TEST_CASE("a mapping may be undone by a command behind it, before its bytes have come") {
     const setup cl;
     const std::size_t size = 34 * MiB;  // of memory that is given back to the system at once

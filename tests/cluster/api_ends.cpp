@@ -380,6 +380,12 @@ TEST_CASE("bytes that a command was to write stay if it fails for its wait list,
          }},
         {"copy", [](cl_command_queue queue, cl_mem to, cl_mem from, const bytes &, cl_event wait,
                     cl_event *event) { return clEnqueueCopyBuffer(queue, from, to, 0, 0, large, 1, &wait, event); }},
+        {"mapping that discards",
+         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &, cl_event wait, cl_event *event) {
+             cl_int code = CL_SUCCESS;
+             clEnqueueMapBuffer(queue, to, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, 0, large, 1, &wait, event, &code);
+             return code;
+         }},
     };
     unsigned char value = 0;
     for (const auto &[what, enqueue] : commands)

@@ -7,6 +7,7 @@
 #include <thread>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "base/error_code.hpp"
 #include "base/log.hpp"
@@ -84,6 +85,12 @@ std::uint64_t number_of_list(Count count, const Element &element) {
     std::uint64_t hash = count;
     for (Count i = 0; i < count; ++i) hash = mixed(hash + element(i));
     return hash;
+}
+
+/// The mapping of an object with that address, or that number; null if there is none.
+inline const Mapped *mapping_of(cl_mem memory, const void *pointer) {
+    MemObject *const object = MemObject::from(memory);
+    return object != nullptr ? object->mapping(pointer) : nullptr;
 }
 
 /// The number that stands for an argument: the one at `place`.
@@ -168,9 +175,13 @@ std::uint64_t compared(const Arguments &arguments) {
             return argument_hash(std::get<0>(arguments), std::get<1>(arguments), of, value);
         } else {
             static_assert(argument.kind == Kind::mapping);
-            MemObject *const object = MemObject::from(of);
-            const Mapped *const mapped = object != nullptr ? object->mapping(value) : nullptr;
-            return mapped != nullptr ? mapped->number : 0;
+            // Mappings of one range may have one address in a process and several in another: which of them ends is all the same.
+            const Mapped *const mapped = mapping_of(of, value);
+            if (mapped == nullptr) return 0;
+            std::vector<std::uint64_t> parts{mapped->device_memory, mapped->begin, mapped->end, mapped->flags};
+            parts.insert(parts.end(), mapped->origin.begin(), mapped->origin.end());
+            parts.insert(parts.end(), mapped->region.begin(), mapped->region.end());
+            return number_of_list(parts.size(), [&](std::size_t i) { return parts[i]; });
         }
     }
 }

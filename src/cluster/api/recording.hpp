@@ -169,7 +169,8 @@ void put(RecordWriter &writer, const Arguments &arguments) {
         if (recorded.form == RecordedValue::Form::object) writer.number(recorded.number);
         if (recorded.form == RecordedValue::Form::bytes) writer.bytes(value, of);
     } else if constexpr (argument.kind == Kind::mapping) {
-        writer.number(compared<call, at>(arguments));
+        const Mapped *const mapped = mapping_of(of, value);
+        writer.number(mapped != nullptr ? mapped->number : 0);
     } else if constexpr (argument.kind == Kind::color) {
         put_bytes(writer, value, 4 * sizeof(cl_uint));
     } else if constexpr (argument.kind == Kind::bytes && argument.name == "pattern") {

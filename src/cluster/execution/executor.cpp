@@ -72,9 +72,9 @@ bool is_map(const Enqueued &command) {
     return command.type == CL_COMMAND_MAP_BUFFER || command.type == CL_COMMAND_MAP_IMAGE;
 }
 
-/// What was there stays if the command fails for its wait list. Not in memory that is mapped: the program writes there meanwhile.
+/// What was there stays if the command fails for its wait list. Not in memory that was mapped: the program has written there.
 bool keeps_what_it_overwrites(const Enqueued &command) {
-    return !is_map(command) && command.type != CL_COMMAND_UNMAP_MEM_OBJECT && may_fail(wait_list_of(command));
+    return command.type != CL_COMMAND_UNMAP_MEM_OBJECT && may_fail(wait_list_of(command));
 }
 
 /// Sends the program's memory, and ends `sent` then.

@@ -128,11 +128,11 @@ public:
     [[nodiscard]] std::byte *host_memory(std::size_t at) const {
         return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at : nullptr;
     }
-    /// The mapping with that address, or that number; null if there is none.
+    /// The last mapping with that address, or that number; null if there is none.
     [[nodiscard]] Mapped *mapping(const void *memory) {
         const auto at =
-            std::find_if(mappings.begin(), mappings.end(), [memory](const Mapped &m) { return m.memory == memory; });
-        return memory != nullptr && at != mappings.end() ? &*at : nullptr;
+            std::find_if(mappings.rbegin(), mappings.rend(), [memory](const Mapped &m) { return m.memory == memory; });
+        return memory != nullptr && at != mappings.rend() ? &*at : nullptr;
     }
 
     const Ref<ContextObject> context;
