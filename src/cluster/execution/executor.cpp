@@ -1093,8 +1093,9 @@ cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::b
 // copy's there.
 constexpr std::size_t most_copies = 8;
 
-std::vector<cldist::Event> copy_by_kernel(Space &space, cl_mem buffer, std::span<const Piece> pieces, std::byte *memory,
-                                          bool reads, std::span<const cl_event> waits) {
+std::vector<cldist::Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem buffer,
+                                          std::span<const Piece> pieces, std::byte *memory, bool reads,
+                                          std::span<const cl_event> waits) {
     PieceKernels &kernels = space.piece_kernels();
     std::vector<PieceCopy> copies;
     std::size_t size = 0;
@@ -1105,7 +1106,6 @@ std::vector<cldist::Event> copy_by_kernel(Space &space, cl_mem buffer, std::span
     cl_int code = CL_SUCCESS;
     const Mem packed = Mem::adopt(clCreateBuffer(space.context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
     check(code, "clCreateBuffer");
-    const cl_command_queue queue = space.transfer_queue().queue;
     const auto copy = [&](std::span<const cl_event> behind, cl_event *event) {
         return copy_rows(queue, packed.get(), {0, size, 0, 1}, memory, reads, behind, event);
     };
@@ -1121,12 +1121,12 @@ std::vector<cldist::Event> copy_by_kernel(Space &space, cl_mem buffer, std::span
 }
 
 // Enqueues the copies between pieces of a buffer and host memory, where they stand side by side. The last event is that of all.
-std::vector<cldist::Event> copy_pieces(Space &space, cl_mem buffer, std::span<const Piece> pieces, std::byte *memory,
-                                       bool reads, std::span<const cl_event> waits) {
-    const QueueInfo &info = space.transfer_queue();
+std::vector<cldist::Event> copy_pieces(Space &space, const QueueInfo &info, cl_mem buffer,
+                                       std::span<const Piece> pieces, std::byte *memory, bool reads,
+                                       std::span<const cl_event> waits) {
     const std::vector<Rows> all = rows_of(pieces);
     if (all.size() > most_copies && !space.resources()->host_memory() && space.piece_kernels().may_use(buffer, reads))
-        return copy_by_kernel(space, buffer, pieces, memory, reads, waits);
+        return copy_by_kernel(space, info.queue, buffer, pieces, memory, reads, waits);
     std::vector<cldist::Event> copied;
     for (const Rows &rows : all) {
         copied.emplace_back();
@@ -1148,7 +1148,8 @@ void Executor::start_packed_message(const Transfer &transfer, MemObject &object)
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
     std::size_t size = object.is_image() ? transfer.end - transfer.begin : 0;
     for (const Piece &piece : transfer.pieces) size += piece.end - piece.begin;
-    const QueueInfo &queue = space.transfer_queue();
+    const std::shared_ptr<const QueueInfo> own_queue = space.queue_of_transfer();
+    const QueueInfo &queue = *own_queue;
     const std::shared_ptr<std::byte[]> memory = memory_for_copies(space, size);
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
@@ -1169,10 +1170,11 @@ void Executor::start_packed_message(const Transfer &transfer, MemObject &object)
                                           0, 0, memory.get(), count, before, events.front().out()),
               "copying an image");
     } else {
-        events = copy_pieces(space, object.native(space), transfer.pieces, memory.get(), sends, waits);
+        events = copy_pieces(space, queue, object.native(space), transfer.pieces, memory.get(), sends, waits);
     }
     cldist::Event copied = std::move(events.back());
     events.pop_back();
+    keep_until(copied.get(), own_queue);
     if (!events.empty())
         keep_until(copied.get(), std::make_shared<const std::vector<cldist::Event>>(std::move(events)));
     if (sends) {
@@ -1233,7 +1235,8 @@ void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
     const auto extent = extents(object.desc);
     auto count = static_cast<cl_uint>(waits.size());
     const cl_event *const before = waits.empty() ? nullptr : waits.data();
-    const cl_command_queue reader = source.transfer_queue().queue;
+    const std::shared_ptr<const QueueInfo> reading = source.queue_of_transfer();
+    const cl_command_queue reader = reading->queue;
     check(is_image ? clEnqueueReadImage(reader, object.native(source), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
                                         memory.get(), count, before, read.out())
                    : clEnqueueReadBuffer(reader, object.native(source), CL_FALSE, transfer.begin, size, memory.get(),
@@ -1250,7 +1253,8 @@ void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
     waits.push_back(arrived.get());
     cldist::Event written;
     count = static_cast<cl_uint>(waits.size());
-    const cl_command_queue writer = target.transfer_queue().queue;
+    const std::shared_ptr<const QueueInfo> writing = target.queue_of_transfer();
+    const cl_command_queue writer = writing->queue;
     check(is_image ? clEnqueueWriteImage(writer, object.native(target), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
                                          memory.get(), count, waits.data(), written.out())
                    : clEnqueueWriteBuffer(writer, object.native(target), CL_FALSE, transfer.begin, size, memory.get(),
@@ -1259,6 +1263,8 @@ void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
     clFlush(writer);
     end_alike(*ending, arrived.get());
     end_with(read.get(), std::move(ending));
+    keep_until(read.get(), reading);
+    keep_until(written.get(), writing);
     keep_until(written.get(), memory);
     steps_.add(transfer.step, source, std::move(read), {transfer.after});
     steps_.add(transfer.step, target, std::move(written), {transfer.after});

@@ -79,6 +79,30 @@ const QueueInfo &Space::transfer_queue() {
     return info_;
 }
 
+std::shared_ptr<const QueueInfo> Space::queue_of_transfer() {
+    if (resources()->host_memory()) return {std::shared_ptr<void>(), &transfer_queue()};
+    Queue queue;
+    {
+        const std::lock_guard lock(idle_->mutex);
+        if (!idle_->queues.empty()) {
+            queue = std::move(idle_->queues.back());
+            idle_->queues.pop_back();
+        }
+    }
+    if (!queue) {
+        cl_int code = CL_SUCCESS;
+        queue = Queue::adopt(clCreateCommandQueue(context.get(), devices.front(), 0, &code));
+        check(code, "clCreateCommandQueue");
+    }
+    auto *const info =
+        new QueueInfo{queue.give(), context.get(), devices.front(), true, nullptr, resources()->processor(), false};
+    return {info, [idle = idle_](const QueueInfo *lent) {
+                const std::unique_ptr<const QueueInfo> freed(lent);
+                const std::lock_guard lock(idle->mutex);
+                idle->queues.push_back(Queue::adopt(lent->queue));
+            }};
+}
+
 bool Space::always_tells_of_arguments() {
     if (tells_) return *tells_;
     const char *source = "kernel void nothing() {}";

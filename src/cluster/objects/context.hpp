@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -42,6 +43,9 @@ public:
     }
     /// A queue in which no command waits for another without need.
     [[nodiscard]] const QueueInfo &transfer_queue();
+    /// The queue of one transfer's commands, until it is let go of: on devices with memory of their own one of its own, in order. In
+    /// NVIDIA's driver (580) a command that waits holds up all those behind it also in queues that are out of order.
+    [[nodiscard]] std::shared_ptr<const QueueInfo> queue_of_transfer();
     /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's compiler (580) fails then
     /// at kernels without arguments.
     [[nodiscard]] bool always_tells_of_arguments();
@@ -53,6 +57,11 @@ private:
     std::shared_ptr<DeviceResources> resources_;
     Queue queue_;
     QueueInfo info_;
+    struct Idle {
+        std::mutex mutex;
+        std::vector<Queue> queues;
+    };
+    const std::shared_ptr<Idle> idle_ = std::make_shared<Idle>();
     std::optional<bool> tells_;
     const bool is_pocl_;
 };
