@@ -630,6 +630,29 @@ TEST_CASE("in a queue that is out of order, what waits for events waits for noth
     }
 }
 
+TEST_CASE("what a marker has waited for is over when the marker is") {
+    setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        const queue_handle queue = cl.out_of_order(i);
+        const buffer_handle buffer = cl.buffer(5000);
+        write(queue, buffer, 0, bytes(5000, 3));
+        for (int round = 0; round < 300; ++round) {
+            event_handle mapped;
+            event_handle marker;
+            cl_int error = CL_SUCCESS;
+            void *const memory =
+                clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, 5000, 0, nullptr, mapped.out(), &error);
+            CL_OK(error);
+            const cl_event wait = mapped;
+            CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, marker.out()));
+            CL_OK(clFlush(queue));
+            complete(marker);
+            CHECK(status_of(mapped) == CL_COMPLETE);
+            CL_OK(clEnqueueUnmapMemObject(queue, buffer, memory, 0, nullptr, nullptr));
+        }
+    }
+}
+
 TEST_CASE("the functions of OpenCL 1 order commands") {
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {

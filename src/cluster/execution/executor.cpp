@@ -963,6 +963,7 @@ void Executor::end_with(cl_event native, std::shared_ptr<Ending> ending) {
 const std::shared_ptr<Ending> &Executor::ending_of(EventObject &event) {
     if (event.ending == nullptr) {
         event.ending = std::make_shared<Ending>();
+        event.ends_natively = true;
         end_with(event.native.get(), event.ending);
     }
     return event.ending;

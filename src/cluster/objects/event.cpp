@@ -108,7 +108,7 @@ cl_int EventObject::status_here() const {
     if (!native) return CL_SUBMITTED;
     const cl_int status = execution_status(native.get());
     // The command has ended, but its result is still on its way to others.
-    return ending != nullptr && status == CL_COMPLETE ? CL_RUNNING : status;
+    return ending != nullptr && !ends_natively && status == CL_COMPLETE ? CL_RUNNING : status;
 }
 
 cl_int EventObject::visible_status() const {

@@ -72,6 +72,7 @@ public:
     std::shared_ptr<const Times> own_times;
     Space *space = nullptr;  ///< the native event's
     std::shared_ptr<Ending> ending;
+    bool ends_natively = false;  ///< `ending` is the native event's, and set behind it
     Promise promise;
     std::shared_ptr<Ending> result_after;  ///< when `result` may be started; null for now
     /// Brings the result of a blocking command here, and on, once it is driven.
