@@ -5,7 +5,7 @@ For each program the seconds of a run, and the median time that its host takes t
 by meta-functions: what that is above the native time is bookkeeping. What the time of two processes goes to, from their traces:
 kernels of the first, messages, both at once, or neither. Then HotSpot by the height of its pyramids, the time to enqueue a launch
 beside devices that are simulated, and how many of the kernels of examples/ can be split with no meta-functions. Programs check
-their results, but for simulated ones.
+their results, except simulated ones and those of --large.
 
 Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/splitting.json.
 """

@@ -552,6 +552,42 @@ TEST_CASE("pieces travel although earlier ones wait for what the program does la
     for (const cl_mem buffer : {free[0].get(), waiting[0].get()}) check_same(cl.read(buffer, wanted.size()), wanted);
 }
 
+TEST_CASE("what a launch reads comes although what it overwrites is to be written later") {
+    const fixture cl;
+    const kernel_handle stencil = cl.kernel("stencil_1d");
+    const kernel_handle square = cl.kernel("square");
+    const std::size_t count = 4096;
+    const std::size_t size = count * sizeof(cl_int);
+    const buffer_handle whole = cl.buffer(2 * size);
+    const buffer_handle from = cl.sub_buffer(whole, 0, size);
+    const buffer_handle to = cl.sub_buffer(whole, size, size);
+    const buffer_handle other = cl.buffer(size);
+    const ints numbers_before = numbers(count);
+    const buffer_handle source = cl.filled(numbers_before);
+    for (const buffer_handle *each : {&from, &to}) {
+        set_args(square, each->get(), source.get(), static_cast<cl_int>(count));
+        cl.launch(square, {count}, {16});
+    }
+    const event_handle user = cl.user_event();
+    const cl_event wait = user;
+    // On one part of the buffer, so that the others' bytes wait for it.
+    const std::size_t half = count / 2;
+    set_args(square, to.get(), source.get(), static_cast<cl_int>(count));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], square, 1, &half, &half, nullptr, 1, &wait, nullptr));
+    set_args(stencil, to.get(), from.get(), static_cast<cl_int>(count));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], stencil, 1, nullptr, &count, nullptr, 1, &wait, nullptr));
+    CL_OK(clFlush(cl.queues[0]));
+    const queue_handle free = cl.out_of_order(0);
+    event_handle done;
+    set_args(stencil, other.get(), from.get(), static_cast<cl_int>(count));
+    CL_OK(clEnqueueNDRangeKernel(free, stencil, 1, nullptr, &count, nullptr, 0, nullptr, done.out()));
+    CL_OK(clFlush(free));
+    complete(done);
+    CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
+    CL_OK(clFinish(cl.queues[0]));
+    check_same(cl.read(other, count), cl.read(to, count));
+}
+
 TEST_CASE("a launch that fails for its wait list leaves what it was to write, wherever its parts are cut") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("square");

@@ -193,12 +193,15 @@ KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, s
             read(access.buffer, part.device, access.begin, access.end);
             for (const Copy &copy : copies_) {
                 if (getter != self_ && topology_.process_of(copy.source) != self_) continue;
+                const bool overwritten = !reads(access.mode);
                 const auto same = std::find_if(decided.moves.begin() + static_cast<std::ptrdiff_t>(first),
                                                decided.moves.end(), [&](const KnownParts::Move &move) {
-                                                   return move.buffer == access.buffer && move.source == copy.source;
+                                                   return move.buffer == access.buffer && move.source == copy.source &&
+                                                          move.overwritten == overwritten;
                                                });
                 if (same == decided.moves.end())
-                    decided.moves.push_back({access.buffer, copy.source, part.device, {{copy.begin, copy.end}}});
+                    decided.moves.push_back(
+                        {access.buffer, copy.source, part.device, {{copy.begin, copy.end}}, overwritten});
                 else if (same->pieces.back().end == copy.begin)
                     same->pieces.back().end = copy.end;
                 else

@@ -141,6 +141,7 @@ struct KnownParts {
         Device source;
         Device target;
         std::vector<Piece> pieces;
+        bool overwritten;  ///< what stays if the part fails, which may wait for others than what it reads
     };
     struct Decided {
         std::vector<std::shared_ptr<Residency>> before;  ///< of each buffer
