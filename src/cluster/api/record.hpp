@@ -7,7 +7,6 @@
 #include <thread>
 #include <tuple>
 #include <type_traits>
-#include <vector>
 
 #include "base/error_code.hpp"
 #include "base/log.hpp"
@@ -178,9 +177,10 @@ std::uint64_t compared(const Arguments &arguments) {
             // Mappings of one range may have one address in a process and several in another: which of them ends is all the same.
             const Mapped *const mapped = mapping_of(of, value);
             if (mapped == nullptr) return 0;
-            std::vector<std::uint64_t> parts{mapped->device_memory, mapped->begin, mapped->end, mapped->flags};
-            parts.insert(parts.end(), mapped->origin.begin(), mapped->origin.end());
-            parts.insert(parts.end(), mapped->region.begin(), mapped->region.end());
+            const auto &[x, y, z] = mapped->origin;
+            const auto &[width, height, depth] = mapped->region;
+            const std::array<std::uint64_t, 10> parts{
+                mapped->device_memory, mapped->begin, mapped->end, mapped->flags, x, y, z, width, height, depth};
             return number_of_list(parts.size(), [&](std::size_t i) { return parts[i]; });
         }
     }

@@ -77,36 +77,48 @@ bool keeps_what_it_overwrites(const Enqueued &command) {
     return command.type != CL_COMMAND_UNMAP_MEM_OBJECT && may_fail(wait_list_of(command));
 }
 
+/// An operation that another one carries out.
+class Carried : public Operation {
+public:
+    explicit Carried(std::unique_ptr<Operation> carrier) : Operation(carrier->record()), carrier_(std::move(carrier)) {}
+
+    void woken_by(const Waker &waker) final { carrier_->woken_by(waker); }
+    void start(const Status &gate) final {
+        before();
+        carrier_->start(gate);
+    }
+    Progress poll() final {
+        const Progress progress = carrier_->poll();
+        if (progress != Progress::done) return progress;
+        if (!carrier_->status().ok()) fail(carrier_->status());
+        after();
+        return Progress::done;
+    }
+    [[nodiscard]] bool bytes_in_flight() const final { return carrier_->bytes_in_flight(); }
+    [[nodiscard]] bool wakes() const final { return carrier_->wakes(); }
+
+private:
+    virtual void before() = 0;
+    virtual void after() = 0;
+
+    const std::unique_ptr<Operation> carrier_;
+};
+
 /// Sends the program's memory, and ends `sent` then.
-class HostMemorySend final : public Operation {
+class HostMemorySend final : public Carried {
 public:
     /// `pack` is called before the carrier starts.
     HostMemorySend(std::unique_ptr<Operation> carrier, std::function<void()> pack, std::shared_ptr<Ending> sent,
                    std::shared_ptr<const void> kept)
-        : Operation(carrier->record()),
-          carrier_(std::move(carrier)),
-          pack_(std::move(pack)),
-          sent_(std::move(sent)),
-          kept_(std::move(kept)) {}
+        : Carried(std::move(carrier)), pack_(std::move(pack)), sent_(std::move(sent)), kept_(std::move(kept)) {}
     ~HostMemorySend() override { sent_->set(CL_TRANSFER_ABANDONED); }
 
-    void woken_by(const Waker &waker) override { carrier_->woken_by(waker); }
-    void start(const Status &gate) override {
-        if (pack_) pack_();
-        carrier_->start(gate);
-    }
-    Progress poll() override {
-        const Progress progress = carrier_->poll();
-        if (progress != Progress::done) return progress;
-        if (!carrier_->status().ok()) fail(carrier_->status());
-        sent_->set(CL_COMPLETE);
-        return Progress::done;
-    }
-    [[nodiscard]] bool bytes_in_flight() const override { return carrier_->bytes_in_flight(); }
-    [[nodiscard]] bool wakes() const override { return carrier_->wakes(); }
-
 private:
-    const std::unique_ptr<Operation> carrier_;
+    void before() override {
+        if (pack_) pack_();
+    }
+    void after() override { sent_->set(CL_COMPLETE); }
+
     const std::function<void()> pack_;
     const std::shared_ptr<Ending> sent_;
     const std::shared_ptr<const void> kept_;
@@ -118,28 +130,15 @@ cl_ulong system_ns() {
 }
 
 /// Notes when the carrier starts and ends.
-class TimedOperation final : public Operation {
+class TimedOperation final : public Carried {
 public:
     TimedOperation(std::unique_ptr<Operation> carrier, std::shared_ptr<Times> times)
-        : Operation(carrier->record()), carrier_(std::move(carrier)), times_(std::move(times)) {}
-
-    void woken_by(const Waker &waker) override { carrier_->woken_by(waker); }
-    void start(const Status &gate) override {
-        (*times_)[2] = system_ns();
-        carrier_->start(gate);
-    }
-    Progress poll() override {
-        const Progress progress = carrier_->poll();
-        if (progress != Progress::done) return progress;
-        if (!carrier_->status().ok()) fail(carrier_->status());
-        (*times_)[3] = system_ns();
-        return Progress::done;
-    }
-    [[nodiscard]] bool bytes_in_flight() const override { return carrier_->bytes_in_flight(); }
-    [[nodiscard]] bool wakes() const override { return carrier_->wakes(); }
+        : Carried(std::move(carrier)), times_(std::move(times)) {}
 
 private:
-    const std::unique_ptr<Operation> carrier_;
+    void before() override { (*times_)[2] = system_ns(); }
+    void after() override { (*times_)[3] = system_ns(); }
+
     const std::shared_ptr<Times> times_;
 };
 
