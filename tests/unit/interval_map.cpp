@@ -1,7 +1,9 @@
 #include "cluster/schedule/interval_map.hpp"
 
+#include <algorithm>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -61,15 +63,16 @@ TEST_CASE("an empty range of an interval map has no pieces and changes nothing")
     CHECK(IntervalMap<int>(0, 1).pieces() == 0);
 }
 
-TEST_CASE("an interval map is like an array after random changes, and has as few pieces as can be") {
-    constexpr std::size_t size = 24;
+static void change_at_random(std::size_t size, std::size_t longest, int rounds, int changes) {
+    CAPTURE(size);
     std::mt19937_64 random(1);
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < rounds; ++round) {
         IntervalMap<int> map(size, 0);
         std::vector<int> array(size, 0);
-        for (int i = 0; i < 40; ++i) {
+        std::vector<std::pair<IntervalMap<int>, std::vector<Piece>>> copies;
+        for (int i = 0; i < changes; ++i) {
             const std::size_t begin = random() % (size + 1);
-            const std::size_t end = begin + random() % (size + 1 - begin);
+            const std::size_t end = begin + random() % (std::min(size - begin, longest) + 1);
             const int value = static_cast<int>(random() % 3);
             const auto kind = random() % 3;
             if (kind == 0) {
@@ -93,6 +96,8 @@ TEST_CASE("an interval map is like an array after random changes, and has as few
             }
             REQUIRE(pieces_of(map, 0, size) == expected);
             REQUIRE(map.pieces() == expected.size());
+            if (i % 10 == 0) copies.emplace_back(map, expected);
+            for (const auto &[copy, then] : copies) REQUIRE((copy == map) == (then == expected));
             std::size_t at = begin;
             for (const auto &[b, e, v] : pieces_of(map, begin, end)) {
                 REQUIRE(b == at);
@@ -100,5 +105,12 @@ TEST_CASE("an interval map is like an array after random changes, and has as few
             }
             REQUIRE(at == end);
         }
+        for (const auto &[copy, then] : copies) REQUIRE(pieces_of(copy, 0, size) == then);
     }
+}
+
+TEST_CASE("an interval map is like an array after random changes, has as few pieces as can be, and its copies stay") {
+    change_at_random(24, 24, 300, 40);
+    change_at_random(1000, 5, 3, 2000);
+    change_at_random(1000, 150, 3, 500);
 }
