@@ -21,37 +21,57 @@ namespace {
 class AllResources {
 public:
     std::shared_ptr<DeviceResources> get(cl_context context, cl_device_id device, std::span<const cl_mem> buffers) {
+        std::vector<cl_mem> added;
+        const auto use = [&](Entry &entry) {
+            entry.last_used = now_ns();
+            return entry.resources;
+        };
+        std::shared_ptr<DeviceResources> resources;
+        {
+            const std::lock_guard lock(mutex_);
+            OnContext &on_context = contexts_[context];
+            for (const cl_mem buffer : buffers)
+                if (on_context.buffers.insert(buffer).second) added.push_back(buffer);
+            resources = use(on_context.devices[device]);
+        }
+        // Not under the lock, for which a thread of the platform may wait in on_destroyed().
+        for (const cl_mem buffer : added) {
+            if (clSetMemObjectDestructorCallback(buffer, on_destroyed, context) == CL_SUCCESS) continue;
+            const std::lock_guard lock(mutex_);
+            contexts_[context].buffers.erase(buffer);
+        }
+        if (resources != nullptr) return resources;
+        resources = std::make_shared<DeviceResources>(context, device);
         const std::lock_guard lock(mutex_);
-        OnContext &on_context = contexts_[context];
-        for (const cl_mem buffer : buffers)
-            if (on_context.buffers.insert(buffer).second &&
-                clSetMemObjectDestructorCallback(buffer, on_destroyed, context) != CL_SUCCESS)
-                on_context.buffers.erase(buffer);
-        Entry &entry = on_context.devices[device];
-        if (entry.resources == nullptr) entry.resources = std::make_shared<DeviceResources>(context, device);
-        entry.last_used = now_ns();
-        return entry.resources;
+        Entry &entry = contexts_[context].devices[device];
+        if (entry.resources == nullptr) entry.resources = std::move(resources);
+        return use(entry);
     }
 
-    /// However long the ends of what is let go take, get() does not wait for them.
+    /// Also of staging memory above its limit. However long the ends of what is let go take, get() does not wait for them.
     void release_unused(double idle_seconds) {
         const std::uint64_t now = now_ns();
         const auto since = [now](std::uint64_t then) { return static_cast<double>(now - then) * 1e-9; };
         std::vector<std::shared_ptr<DeviceResources>> let_go;
-        const std::lock_guard lock(mutex_);
-        for (auto at = contexts_.begin(); at != contexts_.end();) {
-            auto &[devices, buffers, left] = at->second;
-            const bool all_left = buffers.empty() && left != 0 && since(left) >= left_seconds;
-            for (auto on = devices.begin(); on != devices.end();) {
-                auto &[resources, last_used] = on->second;
-                const bool in_use = resources.use_count() > 1;
-                if (in_use) last_used = now;
-                const bool unused = !in_use && (all_left || since(last_used) >= idle_seconds);
-                if (unused) let_go.push_back(std::move(resources));
-                on = unused ? devices.erase(on) : std::next(on);
+        std::vector<std::shared_ptr<StagingPool>> kept;
+        {
+            const std::lock_guard lock(mutex_);
+            for (auto at = contexts_.begin(); at != contexts_.end();) {
+                auto &[devices, buffers, left] = at->second;
+                const bool all_left = buffers.empty() && left != 0 && since(left) >= left_seconds;
+                for (auto on = devices.begin(); on != devices.end();) {
+                    auto &[resources, last_used] = on->second;
+                    const bool in_use = resources.use_count() > 1;
+                    if (in_use) last_used = now;
+                    const bool unused = !in_use && (all_left || since(last_used) >= idle_seconds);
+                    if (!unused && resources != nullptr) kept.push_back(resources->staging().shared_from_this());
+                    if (unused) let_go.push_back(std::move(resources));
+                    on = unused ? devices.erase(on) : std::next(on);
+                }
+                at = devices.empty() && buffers.empty() ? contexts_.erase(at) : std::next(at);
             }
-            at = devices.empty() && buffers.empty() ? contexts_.erase(at) : std::next(at);
         }
+        for (const std::shared_ptr<StagingPool> &pool : kept) pool->trim();
     }
 
 private:

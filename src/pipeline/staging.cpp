@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/status.hpp"
+#include "pipeline/house.hpp"
 #include "pipeline/page_lock.hpp"
 
 namespace cldist {
@@ -70,14 +71,25 @@ StagingPool::Lease StagingPool::lease(std::size_t size) {
     // Powers of two, so that pieces are found again; whole huge pages above that, not to waste gigabytes.
     const std::size_t piece = size <= huge_page ? std::bit_ceil(std::max(size, smallest_piece))
                                                 : (size + huge_page - 1) / huge_page * huge_page;
+    {
+        const std::lock_guard lock(mutex_);
+        // The smallest that does, but none of which more than half would lie idle.
+        Slab *best = nullptr;
+        for (const auto &slab : slabs_)
+            if (!slab->free.empty() && slab->piece >= piece && slab->piece / 2 <= piece &&
+                (best == nullptr || slab->piece < best->piece))
+                best = slab.get();
+        if (best != nullptr) return lend(*best);
+    }
+    // It waits for the queue, and so perhaps for a thread of the platform that gives something back: not under the lock.
+    std::unique_ptr<Slab> slab = make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
     const std::lock_guard lock(mutex_);
-    // The smallest that does, but none of which more than half would lie idle.
-    Slab *best = nullptr;
-    for (const auto &slab : slabs_)
-        if (!slab->free.empty() && slab->piece >= piece && slab->piece / 2 <= piece &&
-            (best == nullptr || slab->piece < best->piece))
-            best = slab.get();
-    Slab &slab = best != nullptr ? *best : make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
+    unused_ += slab->size;
+    slabs_.push_back(std::move(slab));
+    return lend(*slabs_.back());
+}
+
+StagingPool::Lease StagingPool::lend(Slab &slab) {
     if (slab.unused()) unused_ -= slab.size;
     std::byte *data = slab.free.back();
     slab.free.pop_back();
@@ -86,21 +98,34 @@ StagingPool::Lease StagingPool::lease(std::size_t size) {
 }
 
 void StagingPool::give_back(Slab *slab, std::byte *data) {
-    const std::lock_guard lock(mutex_);
-    slab->free.push_back(data);
-    lent_ -= slab->piece;
-    if (!slab->unused()) return;
-    unused_ += slab->size;
-    // The one that just came back is kept whatever its size: page-locking it again would cost more than the transfer.
-    std::erase_if(slabs_, [&](const auto &other) {
-        if (unused_ <= keep_ || other.get() == slab || !other->unused()) return false;
-        unused_ -= other->size;
-        destroy(*other);
-        return true;
-    });
+    {
+        const std::lock_guard lock(mutex_);
+        slab->free.push_back(data);
+        lent_ -= slab->piece;
+        if (!slab->unused()) return;
+        unused_ += slab->size;
+        last_unused_ = slab;
+        if (unused_ <= keep_ || unused_ == slab->size) return;
+    }
+    clear_house_soon();
 }
 
-StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces) {
+void StagingPool::trim() {
+    std::vector<std::unique_ptr<Slab>> surplus;
+    {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(slabs_, [&](auto &slab) {
+            // The last one is kept whatever its size: page-locking it again would cost more than the transfer.
+            if (unused_ <= keep_ || slab.get() == last_unused_ || !slab->unused()) return false;
+            unused_ -= slab->size;
+            surplus.push_back(std::move(slab));
+            return true;
+        });
+    }
+    for (const auto &slab : surplus) destroy(*slab);
+}
+
+std::unique_ptr<StagingPool::Slab> StagingPool::make_slab(std::size_t piece, std::size_t pieces) const {
     const std::size_t size = piece * pieces;
     std::byte *memory = map_memory(size);
     auto slab = std::make_unique<Slab>(Slab{piece, size, memory, {}, {}});
@@ -111,9 +136,7 @@ StagingPool::Slab &StagingPool::make_slab(std::size_t piece, std::size_t pieces)
         throw;
     }
     for (std::size_t i = pieces; i-- > 0;) slab->free.push_back(slab->base + i * piece);
-    unused_ += size;
-    slabs_.push_back(std::move(slab));
-    return *slabs_.back();
+    return slab;
 }
 
 std::size_t StagingPool::bytes_lent() const {

@@ -9,8 +9,8 @@
 
 namespace cldist {
 
-/// Page-locked host memory of one context, lent in pieces. What is given back is kept for the next lender up to a
-/// limit. Thread-safe.
+/// Page-locked host memory of one context, lent in pieces. What is given back is kept for the next lender, up to a limit
+/// for long. Thread-safe.
 ///
 /// The memory is the library's own mapping, which OpenCL wraps (CL_MEM_USE_HOST_PTR) and so page-locks: unlike memory
 /// from a driver, any MPI library can send from it by any of its ways.
@@ -50,21 +50,27 @@ public:
     /// Throws an Error (CL_OUT_OF_RESOURCES, …) if there is no memory.
     Lease lease(std::size_t size);
 
+    /// Lets go of what is unused above the limit, but not of what came back last. Waits for the platform: pieces are given back on
+    /// the platform's own threads, which must not, so this is for another one.
+    void trim();
+
     [[nodiscard]] std::size_t bytes_allocated() const;
     [[nodiscard]] std::size_t bytes_lent() const;
 
 private:
+    Lease lend(Slab &slab);
     void give_back(Slab *slab, std::byte *data);
-    Slab &make_slab(std::size_t piece, std::size_t pieces);
-    void destroy(Slab &slab);
+    [[nodiscard]] std::unique_ptr<Slab> make_slab(std::size_t piece, std::size_t pieces) const;
+    static void destroy(Slab &slab);
 
     const Context context_;
     const Queue queue_;
     const std::size_t keep_;
     mutable std::mutex mutex_;
     std::vector<std::unique_ptr<Slab>> slabs_;
-    std::size_t unused_ = 0;  ///< bytes of slabs of which no piece is lent
-    std::size_t lent_ = 0;    ///< bytes of pieces
+    std::size_t unused_ = 0;             ///< bytes of slabs of which no piece is lent
+    std::size_t lent_ = 0;               ///< bytes of pieces
+    const Slab *last_unused_ = nullptr;  ///< of which a piece came back last and no piece is lent, or was then
 };
 
 }  // namespace cldist

@@ -552,6 +552,36 @@ TEST_CASE("pieces travel although earlier ones wait for what the program does la
     for (const cl_mem buffer : {free[0].get(), waiting[0].get()}) check_same(cl.read(buffer, wanted.size()), wanted);
 }
 
+TEST_CASE("pieces of more and more bytes travel while earlier ones come and go") {
+    const fixture cl;
+    const kernel_handle columns = cl.kernel("columns");
+    const std::size_t width = 8;
+    constexpr std::size_t heights = 9;
+    std::array<ints, heights> wanted;
+    std::array<std::array<buffer_handle, 2>, heights> buffers;
+    for (std::size_t i = 0; i < heights; ++i) {
+        wanted[i] = numbers(width * std::size_t{256} << i);
+        buffers[i] = {cl.filled(wanted[i]), cl.buffer(wanted[i].size() * sizeof(cl_int))};
+    }
+    constexpr std::size_t rounds = 6;
+    for (std::size_t i = 0; i < heights; ++i)
+        for (std::size_t round = 0; round < rounds; ++round) {
+            set_args(columns, buffers[i][(round + 1) % 2].get(), buffers[i][round % 2].get(),
+                     static_cast<cl_int>(width), static_cast<cl_int>(wanted[i].size() / width));
+            CL_OK(clEnqueueNDRangeKernel(cl.queues[0], columns, 1, nullptr, &width, nullptr, 0, nullptr, nullptr));
+            CL_OK(clFlush(cl.queues[0]));
+        }
+    for (std::size_t i = 0; i < heights; ++i) {
+        for (std::size_t round = 0; round < rounds; ++round) {
+            const ints before = wanted[i];
+            for (std::size_t at = 0; at < before.size(); ++at)
+                wanted[i][at] =
+                    before[at] + before[at / width * width + (at % width + 1) % width] + before[at / width * width + 7];
+        }
+        check_same(cl.read(buffers[i][0], wanted[i].size()), wanted[i]);
+    }
+}
+
 TEST_CASE("what a launch reads comes although what it overwrites is to be written later") {
     const fixture cl;
     const kernel_handle stencil = cl.kernel("stencil_1d");

@@ -62,6 +62,20 @@ TEST_CASE("the nearest holder is the source: of the same process, else of the sa
     CHECK(read(residency, two_hosts, 5, 0, 1).empty());
 }
 
+TEST_CASE("bytes that wait for something the program does later don't travel with others") {
+    Residency residency(two_hosts, 100, Contents::undefined);
+    residency.write(two_hosts, 0, 0, 30);
+    residency.write(two_hosts, 0, 30, 50, 7);
+    residency.write(two_hosts, 0, 50, 60, 7);
+    residency.write(two_hosts, 0, 60, 80, 9);
+    residency.write(two_hosts, 0, 80, 100);
+    CHECK(read(residency, two_hosts, 3, 0, 100) ==
+          std::vector<Copy>{{0, 30, 0}, {30, 60, 0, 7}, {60, 80, 0, 9}, {80, 100, 0}});
+    CHECK(read(residency, two_hosts, 2, 20, 40) == std::vector<Copy>{{20, 30, 3}, {30, 40, 3, 7}});
+    residency.write(two_hosts, 0, 0, 100);
+    CHECK(read(residency, two_hosts, 3, 0, 100) == std::vector<Copy>{{0, 100, 0}});
+}
+
 TEST_CASE("hosts and processes are told apart whatever their numbers") {
     // Ranks dealt out to the hosts in turn, devices in no order.
     const Topology mixed({7, 3, 7, 3}, {3, 0, 2, 1, 0});

@@ -320,7 +320,8 @@ void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const B
         schedule_.over(steps_.forget_ended());
     }
     unready_.clear();
-    for (const Transfer &transfer : schedule_.begin_parts(parts, buffers, known, may_fail)) {
+    for (const Transfer &transfer :
+         schedule_.begin_parts(parts, buffers, known, may_fail, may_fail ? schedule_.next() : 0)) {
         poisoned_ = false;
         start(transfer);
         if (poisoned_) unready_.push_back(transfer.target);
@@ -544,6 +545,13 @@ void Executor::warn_of_unseen(const MemObject &object) const {
         object.is_image() ? "image" : "buffer", object.number(), object.size, object.host_ptr, *object.written_by);
 }
 
+// Alike in all processes: those with wait lists are left out by none.
+CommandId Executor::note_user_events(const Enqueued &command) const {
+    if (!may_fail(wait_list_of(command))) return command.queue.behind;
+    if (command.queue.in_order() || command.type == CL_COMMAND_BARRIER) command.queue.behind = schedule_.next();
+    return schedule_.next();
+}
+
 void Executor::decide(const Enqueued &command) {
     if (!alone()) note_host_memory(command);
     if (since_forgetting_++ >= forget_every) {
@@ -553,9 +561,9 @@ void Executor::decide(const Enqueued &command) {
     scheduled_.clear();
     for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
-    const Command wanted{command.queue.device->memory,     command.queue.id, command.accesses, scheduled_,
+    const Command wanted{command.queue.device->memory,      command.queue.id,         command.accesses, scheduled_,
                          command.result.size > 0,  // for the program
-                         keeps_what_it_overwrites(command)};
+                         keeps_what_it_overwrites(command), note_user_events(command)};
     decisions_ = &(command.is_part ? schedule_.decide_part(wanted) : schedule_.decide(wanted));
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {
@@ -1139,50 +1147,66 @@ std::vector<cldist::Event> copy_pieces(Space &space, const QueueInfo &info, cl_m
     return enqueue_start(info, together, {}).events;
 }
 
+std::size_t bytes_of(const Transfer &transfer) {
+    if (transfer.pieces.empty()) return transfer.end - transfer.begin;
+    std::size_t size = 0;
+    for (const Piece &piece : transfer.pieces) size += piece.end - piece.begin;
+    return size;
+}
+
 }  // namespace
 
+// Between an object and host memory, where the transfer's pieces of a buffer stand side by side, or an image's bytes.
+cldist::Event Executor::copy_packed(const Transfer &transfer, MemObject &object, Space &space,
+                                    const std::shared_ptr<const QueueInfo> &queue,
+                                    const std::shared_ptr<std::byte[]> &memory, bool reads,
+                                    std::span<const cl_event> waits) {
+    std::vector<cldist::Event> events(1);
+    if (object.is_image()) {
+        const auto extent = extents(object.desc);
+        const auto count = static_cast<cl_uint>(waits.size());
+        const cl_event *const before = waits.empty() ? nullptr : waits.data();
+        check(reads ? clEnqueueReadImage(queue->queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
+                                         0, 0, memory.get(), count, before, events.front().out())
+                    : clEnqueueWriteImage(queue->queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
+                                          0, 0, memory.get(), count, before, events.front().out()),
+              "copying an image");
+    } else {
+        const Piece whole{transfer.begin, transfer.end};
+        const std::span<const Piece> pieces =
+            transfer.pieces.empty() ? std::span<const Piece>(&whole, 1) : transfer.pieces;
+        events = copy_pieces(space, *queue, object.native(space), pieces, memory.get(), reads, waits);
+    }
+    clFlush(queue->queue);
+    cldist::Event copied = std::move(events.back());
+    events.pop_back();
+    keep_until(copied.get(), queue);
+    keep_until(copied.get(), memory);
+    if (!events.empty())
+        keep_until(copied.get(), std::make_shared<const std::vector<cldist::Event>>(std::move(events)));
+    return copied;
+}
+
 // Through host memory. An image travels as its bytes there: NVIDIA's driver has no copies between buffers and arrays of 1D
-// images. Pieces of a buffer stand side by side there.
+// images.
 void Executor::start_packed_message(const Transfer &transfer, MemObject &object) {
     const bool sends = transfer.kind == Transfer::Kind::send;
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
-    std::size_t size = object.is_image() ? transfer.end - transfer.begin : 0;
-    for (const Piece &piece : transfer.pieces) size += piece.end - piece.begin;
-    const std::shared_ptr<const QueueInfo> own_queue = space.queue_of_transfer();
-    const QueueInfo &queue = *own_queue;
+    const std::size_t size = bytes_of(transfer);
+    const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
     const std::shared_ptr<std::byte[]> memory = memory_for_copies(space, size);
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
 
     std::unique_ptr<Bridge> bridge;
     if (!sends) {
-        bridge = std::make_unique<Bridge>(queue.context);
+        bridge = std::make_unique<Bridge>(queue->context);
         waits.push_back(bridge->user_visible_event());
     }
-    std::vector<cldist::Event> events(1);
-    if (object.is_image()) {
-        const auto extent = extents(object.desc);
-        const auto count = static_cast<cl_uint>(waits.size());
-        const cl_event *const before = waits.empty() ? nullptr : waits.data();
-        check(sends ? clEnqueueReadImage(queue.queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
-                                         0, 0, memory.get(), count, before, events.front().out())
-                    : clEnqueueWriteImage(queue.queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
-                                          0, 0, memory.get(), count, before, events.front().out()),
-              "copying an image");
-    } else {
-        events = copy_pieces(space, queue, object.native(space), transfer.pieces, memory.get(), sends, waits);
-    }
-    cldist::Event copied = std::move(events.back());
-    events.pop_back();
-    keep_until(copied.get(), own_queue);
-    if (!events.empty())
-        keep_until(copied.get(), std::make_shared<const std::vector<cldist::Event>>(std::move(events)));
+    cldist::Event copied = copy_packed(transfer, object, space, queue, memory, sends, waits);
     if (sends) {
         const cl_event after = copied.get();
-        bridge = std::make_unique<Bridge>(queue.context, start_behind(queue, {&after, 1}));
-    } else {
-        keep_until(copied.get(), memory);
-        clFlush(queue.queue);
+        bridge = std::make_unique<Bridge>(queue->context, start_behind(*queue, {&after, 1}));
     }
     steps_.add(transfer.step, space, std::move(copied), {transfer.after});
     // Also where the copy has failed before the message has come.
@@ -1190,7 +1214,7 @@ void Executor::start_packed_message(const Transfer &transfer, MemObject &object)
     const Direction direction = sends ? Direction::send : Direction::recv;
     start_channel({{nullptr, {}, 0, size, memory.get(), {}},
                    std::move(bridge),
-                   queue.device,
+                   queue->device,
                    {nullptr, sends, !space.resources()->processor()}},
                   direction, transfer.message, link(transfer, direction));
 }
@@ -1205,9 +1229,9 @@ void Executor::start_channel(ChannelEnd end, Direction direction, const Message 
         transport_.engine().start_when_ready(std::move(command), end.rule);
 }
 
-// Between two memories of this process: a message to itself.
+// Between two memories of this process: a message to itself, or, of an image or of pieces, through host memory.
 void Executor::start_copy(const Transfer &transfer, MemObject &object) {
-    if (object.is_image() || !transport_.reaches_itself()) {
+    if (object.is_image() || !transfer.pieces.empty() || !transport_.reaches_itself()) {
         start_staged_copy(transfer, object);
         return;
     }
@@ -1222,27 +1246,14 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     start_channel(std::move(to), Direction::recv, message, link(transfer, Direction::recv));
 }
 
-// Through host memory, by native commands.
+// By native commands.
 void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
     Space &source = *object.context->space(transfer.source);
     Space &target = *object.context->space(transfer.target);
-    const bool is_image = object.is_image();
-    const std::size_t size = transfer.end - transfer.begin;
+    const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, bytes_of(transfer));
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, source, waits);
-    const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, size);
-    cldist::Event read;
-    const auto extent = extents(object.desc);
-    auto count = static_cast<cl_uint>(waits.size());
-    const cl_event *const before = waits.empty() ? nullptr : waits.data();
-    const std::shared_ptr<const QueueInfo> reading = source.queue_of_transfer();
-    const cl_command_queue reader = reading->queue;
-    check(is_image ? clEnqueueReadImage(reader, object.native(source), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
-                                        memory.get(), count, before, read.out())
-                   : clEnqueueReadBuffer(reader, object.native(source), CL_FALSE, transfer.begin, size, memory.get(),
-                                         count, before, read.out()),
-          "reading for another platform's device");
-    clFlush(reader);
+    cldist::Event read = copy_packed(transfer, object, source, source.queue_of_transfer(), memory, true, waits);
 
     cl_int code = CL_SUCCESS;
     cldist::Event arrived = cldist::Event::adopt(clCreateUserEvent(target.context.get(), &code));
@@ -1251,21 +1262,9 @@ void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
     waits.clear();
     steps_.add_waits(transfer.after, target, waits);
     waits.push_back(arrived.get());
-    cldist::Event written;
-    count = static_cast<cl_uint>(waits.size());
-    const std::shared_ptr<const QueueInfo> writing = target.queue_of_transfer();
-    const cl_command_queue writer = writing->queue;
-    check(is_image ? clEnqueueWriteImage(writer, object.native(target), CL_FALSE, no_offset.data(), extent.data(), 0, 0,
-                                         memory.get(), count, waits.data(), written.out())
-                   : clEnqueueWriteBuffer(writer, object.native(target), CL_FALSE, transfer.begin, size, memory.get(),
-                                          count, waits.data(), written.out()),
-          "writing for another platform's device");
-    clFlush(writer);
+    cldist::Event written = copy_packed(transfer, object, target, target.queue_of_transfer(), memory, false, waits);
     end_alike(*ending, arrived.get());
     end_with(read.get(), std::move(ending));
-    keep_until(read.get(), reading);
-    keep_until(written.get(), writing);
-    keep_until(written.get(), memory);
     steps_.add(transfer.step, source, std::move(read), {transfer.after});
     steps_.add(transfer.step, target, std::move(written), {transfer.after});
 }

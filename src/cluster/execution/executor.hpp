@@ -210,10 +210,15 @@ private:
     std::shared_ptr<std::byte[]> brought_memory(std::size_t size);
     [[nodiscard]] Link link_between_hosts(Process other) const;
     void prepare(Enqueued &command);
+    [[nodiscard]] CommandId note_user_events(const Enqueued &command) const;
     void decide(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
     void start_message(const Transfer &transfer, MemObject &object);
+    [[nodiscard]] cldist::Event copy_packed(const Transfer &transfer, MemObject &object, Space &space,
+                                            const std::shared_ptr<const QueueInfo> &queue,
+                                            const std::shared_ptr<std::byte[]> &memory, bool reads,
+                                            std::span<const cl_event> waits);
     void start_packed_message(const Transfer &transfer, MemObject &object);
     void tell_all_of_joint(EventObject &event);
     /// One end of a message, which waits for its start.

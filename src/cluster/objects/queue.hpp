@@ -60,6 +60,9 @@ public:
     std::vector<cl_queue_properties> property_list;  ///< as it was given
     Queue native;
     QueueId id = unordered;
+    /// The last of its commands that waited for a user event, if all that come later wait for it; else 0. Alike in all processes,
+    /// as what it names.
+    CommandId behind = 0;
     /// Of an aggregate device's queue: a queue of each member, in their order, of which the program does not know (decision 32).
     std::vector<Ref<QueueObject>> lanes;
     std::vector<QueueObject *> own_lanes;  ///< those of this process

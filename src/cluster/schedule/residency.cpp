@@ -62,7 +62,8 @@ bool Holders::contains(std::uint32_t place) const {
     });
 }
 
-void Holders::set_only(std::uint32_t place) {
+void Holders::set_only(std::uint32_t place, std::uint64_t behind) {
+    behind_ = behind;
     count_ = 1;
     run_count_ = 1;
     sum_ = place;
@@ -136,7 +137,7 @@ std::uint32_t Holders::nth_in(Topology::Places places, std::size_t n) const {
 }
 
 bool Holders::operator==(const Holders &other) const {
-    if (count_ != other.count_ || sum_ != other.sum_) return false;
+    if (count_ != other.count_ || sum_ != other.sum_ || behind_ != other.behind_) return false;
     if (bits_ != nullptr && other.bits_ != nullptr) return bits_ == other.bits_ || *bits_ == *other.bits_;
     if (bits_ != nullptr) return other == *this;
     return std::all_of(runs().begin(), runs().end(), [&](const Run &run) {
@@ -157,19 +158,22 @@ void Residency::read(const Topology &topology, Device reader, std::size_t begin,
     holders_.change(begin, end, lacks, [&](std::size_t piece_begin, std::size_t piece_end, Holders &holders) {
         const Device source = nearest(topology, holders, reader);
         holders.add(place, topology.devices());
-        if (copies.size() > first && copies.back().source == source && copies.back().end == piece_begin) {
+        if (copies.size() > first && copies.back().source == source && copies.back().end == piece_begin &&
+            copies.back().behind == holders.behind()) {
             copies.back().end = piece_end;
         } else {
-            copies.push_back({piece_begin, piece_end, source});
+            copies.push_back({piece_begin, piece_end, source, holders.behind()});
         }
     });
 }
 
-void Residency::write(const Topology &topology, Device writer, std::size_t begin, std::size_t end) {
+void Residency::write(const Topology &topology, Device writer, std::size_t begin, std::size_t end,
+                      std::uint64_t behind) {
     const std::uint32_t place = topology.place_of(writer);
     holders_.overwrite(
-        begin, end, [place](const Holders &holders) { return holders.is_only(place); },
-        [place](Holders &holders) { holders.set_only(place); });
+        begin, end,
+        [place, behind](const Holders &holders) { return holders.is_only(place) && holders.behind() == behind; },
+        [place, behind](Holders &holders) { holders.set_only(place, behind); });
 }
 
 bool Residency::has(const Topology &topology, Device reader, std::size_t begin, std::size_t end) const {
@@ -181,11 +185,12 @@ bool Residency::has(const Topology &topology, Device reader, std::size_t begin, 
     return has;
 }
 
-bool Residency::is_only(const Topology &topology, Device writer, std::size_t begin, std::size_t end) const {
+bool Residency::is_only(const Topology &topology, Device writer, std::size_t begin, std::size_t end,
+                        std::uint64_t behind) const {
     const std::uint32_t place = topology.place_of(writer);
     bool is_only = true;
     holders_.visit(begin, end, [&](std::size_t, std::size_t, const Holders &holders) {
-        is_only = is_only && holders.is_only(place);
+        is_only = is_only && holders.is_only(place) && holders.behind() == behind;
     });
     return is_only;
 }

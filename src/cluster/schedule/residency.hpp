@@ -24,6 +24,7 @@ struct Copy {
     std::size_t begin;
     std::size_t end;
     Device source;
+    std::uint64_t behind = 0;  ///< see Holders::behind
 
     bool operator==(const Copy &) const = default;
 };
@@ -41,7 +42,7 @@ public:
     [[nodiscard]] bool contains(std::uint32_t place) const;
     [[nodiscard]] bool is_only(std::uint32_t place) const { return count_ == 1 && runs_[0].first == place; }
 
-    void set_only(std::uint32_t place);
+    void set_only(std::uint32_t place, std::uint64_t behind = 0);
     /// `place` is none of them yet, and below `places`.
     void add(std::uint32_t place, std::uint32_t places);
 
@@ -49,6 +50,10 @@ public:
     /// The nth of those among `places`, from 0, which are more: in the order in which they came while that is known, else
     /// in that of places.
     [[nodiscard]] std::uint32_t nth_in(Topology::Places places, std::size_t n) const;
+
+    /// Names what the program does later that the bytes wait for, as the command that waits for it; 0 if there is none. Bytes that
+    /// wait for one thing don't travel with others.
+    [[nodiscard]] std::uint64_t behind() const { return behind_; }
 
     /// What it has allocated; a part of it, where others share that.
     [[nodiscard]] std::size_t bytes() const {
@@ -81,7 +86,8 @@ private:
     static constexpr std::size_t most_runs = 4;
 
     std::uint32_t count_ = 0;
-    std::uint32_t run_count_ = 0;        // none where there are bits
+    std::uint32_t run_count_ = 0;  // none where there are bits
+    std::uint64_t behind_ = 0;
     std::uint64_t sum_ = 0;              // of places: most sets that differ are told apart by it
     std::array<Run, most_runs> runs_{};  // by age
     std::shared_ptr<Bits> bits_;
@@ -102,12 +108,14 @@ public:
     /// on their number, so that many readers in turn ask different holders.
     void read(const Topology &topology, Device reader, std::size_t begin, std::size_t end, std::vector<Copy> &copies);
 
-    /// A command on `writer` writes every byte of the range, or has read it before: it is the only holder.
-    void write(const Topology &topology, Device writer, std::size_t begin, std::size_t end);
+    /// A command on `writer` writes every byte of the range, or has read it before: it is the only holder. `behind` is that of
+    /// Holders.
+    void write(const Topology &topology, Device writer, std::size_t begin, std::size_t end, std::uint64_t behind = 0);
 
     /// Whether that would change nothing.
     [[nodiscard]] bool has(const Topology &topology, Device reader, std::size_t begin, std::size_t end) const;
-    [[nodiscard]] bool is_only(const Topology &topology, Device writer, std::size_t begin, std::size_t end) const;
+    [[nodiscard]] bool is_only(const Topology &topology, Device writer, std::size_t begin, std::size_t end,
+                               std::uint64_t behind = 0) const;
 
     /// All devices write the same bytes.
     void write_everywhere(const Topology &topology, std::size_t begin, std::size_t end);

@@ -93,9 +93,7 @@ const Decisions &Schedule::decide(const Command &command) {
             continue;
         }
         read(access.buffer, command.device, access.begin, access.end);
-        for (const Copy &copy : copies_) {
-            move(access.buffer, copy, command.device, decisions_.transfers);
-        }
+        carry_copies(access.buffer, command.device);
     }
     // Whatever a command reads is what was there before it wrote.
     bool writes_elsewhere = false;
@@ -103,7 +101,7 @@ const Decisions &Schedule::decide(const Command &command) {
         if (!writes(access.mode)) continue;
         const Buffer &buffer = buffers_[access.buffer];
         if (!buffer.home)
-            write(access.buffer, command.device, access.begin, access.end);
+            write(access.buffer, command.device, access.begin, access.end, command.behind);
         else
             writes_elsewhere = writes_elsewhere || buffer.home->device != command.device;
     }
@@ -139,10 +137,29 @@ constexpr std::size_t most_known = 8;
 // Pieces that are shorter travel together.
 constexpr std::size_t travels_alone = std::size_t{256} << 10U;
 
+// Fewer copies of one command travel each on its own, from as many holders as there are.
+constexpr std::size_t many_copies = 16;
+
 bool travel_together(std::span<const Piece> pieces) {
     std::size_t bytes = 0;
     for (const Piece &piece : pieces) bytes += piece.end - piece.begin;
     return pieces.size() > 1 && bytes / pieces.size() < travels_alone;
+}
+
+// To those from `first` on that are of the same bytes' holders.
+void add_move(std::vector<KnownParts::Move> &moves, std::size_t first, BufferId buffer, const Copy &copy, Device target,
+              bool overwritten) {
+    const auto same = std::find_if(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
+                                   [&](const KnownParts::Move &move) {
+                                       return move.buffer == buffer && move.source == copy.source &&
+                                              move.overwritten == overwritten && move.behind == copy.behind;
+                                   });
+    if (same == moves.end())
+        moves.push_back({buffer, copy.source, target, {{copy.begin, copy.end}}, overwritten, copy.behind});
+    else if (same->pieces.back().end == copy.begin)
+        same->pieces.back().end = copy.end;
+    else
+        same->pieces.push_back({copy.begin, copy.end});
 }
 
 }  // namespace
@@ -162,10 +179,29 @@ void Schedule::read(BufferId buffer, Device device, std::size_t begin, std::size
         changed(buffer).read(topology_, device, begin, end, copies_);
 }
 
-void Schedule::write(BufferId buffer, Device device, std::size_t begin, std::size_t end) {
+void Schedule::write(BufferId buffer, Device device, std::size_t begin, std::size_t end, CommandId behind) {
     const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
-    if (now.use_count() == 1 || !now->is_only(topology_, device, begin, end))
-        changed(buffer).write(topology_, device, begin, end);
+    if (now.use_count() == 1 || !now->is_only(topology_, device, begin, end, behind))
+        changed(buffer).write(topology_, device, begin, end, behind);
+}
+
+void Schedule::carry(const KnownParts::Move &move, std::vector<Transfer> &transfers) {
+    if (travel_together(move.pieces)) {
+        this->move(move.buffer, move.pieces, move.source, move.target, transfers);
+        return;
+    }
+    for (const Piece &piece : move.pieces) this->move(move.buffer, {&piece, 1}, move.source, move.target, transfers);
+}
+
+/// Those in `copies_`.
+void Schedule::carry_copies(BufferId buffer, Device target) {
+    if (copies_.size() < many_copies) {
+        for (const Copy &copy : copies_) move(buffer, copy, target, decisions_.transfers);
+        return;
+    }
+    std::vector<KnownParts::Move> moves;
+    for (const Copy &copy : copies_) add_move(moves, 0, buffer, copy, target, false);
+    for (const KnownParts::Move &each : moves) carry(each, decisions_.transfers);
 }
 
 /// A state that has been there before is the same one.
@@ -182,7 +218,7 @@ const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
 
 /// Also leaves the buffers in the state in which they are then.
 KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                           bool may_fail) {
+                                           bool may_fail, CommandId behind) {
     KnownParts::Decided decided;
     for (const BufferId buffer : buffers) decided.before.push_back(known_state(buffer));
     for (const CommandPart &part : parts) {
@@ -193,32 +229,20 @@ KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, s
             read(access.buffer, part.device, access.begin, access.end);
             for (const Copy &copy : copies_) {
                 if (getter != self_ && topology_.process_of(copy.source) != self_) continue;
-                const bool overwritten = !reads(access.mode);
-                const auto same = std::find_if(decided.moves.begin() + static_cast<std::ptrdiff_t>(first),
-                                               decided.moves.end(), [&](const KnownParts::Move &move) {
-                                                   return move.buffer == access.buffer && move.source == copy.source &&
-                                                          move.overwritten == overwritten;
-                                               });
-                if (same == decided.moves.end())
-                    decided.moves.push_back(
-                        {access.buffer, copy.source, part.device, {{copy.begin, copy.end}}, overwritten});
-                else if (same->pieces.back().end == copy.begin)
-                    same->pieces.back().end = copy.end;
-                else
-                    same->pieces.push_back({copy.begin, copy.end});
+                add_move(decided.moves, first, access.buffer, copy, part.device, !reads(access.mode));
             }
         }
     }
     for (const CommandPart &part : parts)
         for (const Access &access : part.accesses)
-            if (writes(access.mode)) write(access.buffer, part.device, access.begin, access.end);
+            if (writes(access.mode)) write(access.buffer, part.device, access.begin, access.end, behind);
     for (const BufferId buffer : buffers) decided.after.push_back(known_state(buffer));
     return decided;
 }
 
 const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> parts,
-                                                   std::span<const BufferId> buffers, KnownParts &known,
-                                                   bool may_fail) {
+                                                   std::span<const BufferId> buffers, KnownParts &known, bool may_fail,
+                                                   CommandId behind) {
     clear(decisions_);
     ++last_;
     for (const BufferId buffer : buffers) known_state(buffer);
@@ -229,22 +253,14 @@ const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> 
     };
     auto found = std::find_if(known.decided.begin(), known.decided.end(), is_now);
     if (found == known.decided.end()) {
-        KnownParts::Decided decided = decide_parts(parts, buffers, may_fail);
+        KnownParts::Decided decided = decide_parts(parts, buffers, may_fail, behind);
         if (known.decided.size() == most_known) known.decided.erase(known.decided.begin());
         known.decided.push_back(std::move(decided));
         found = std::prev(known.decided.end());
     } else {
         for (std::size_t i = 0; i < buffers.size(); ++i) buffers_[buffers[i]].residency = found->after[i];
     }
-    for (const KnownParts::Move &move : found->moves) {
-        const bool is_copy = topology_.process_of(move.source) == topology_.process_of(move.target);
-        if (!is_copy && travel_together(move.pieces)) {
-            this->move(move.buffer, move.pieces, move.source, move.target, decisions_.transfers);
-            continue;
-        }
-        for (const Piece &piece : move.pieces)
-            this->move(move.buffer, {&piece, 1}, move.source, move.target, decisions_.transfers);
-    }
+    for (const KnownParts::Move &move : found->moves) carry(move, decisions_.transfers);
     return decisions_.transfers;
 }
 
@@ -274,9 +290,7 @@ const Decisions &Schedule::attach(BufferId id, Device device) {
     const std::size_t size = buffer.residency->holders().size();
     copies_.clear();
     changed(id).read(topology_, device, 0, size, copies_);
-    for (const Copy &copy : copies_) {
-        move(id, copy, device, decisions_.transfers);
-    }
+    carry_copies(id, device);
     changed(id).write(topology_, device, 0, size);
     buffer.home = Home{device, false};
     return decisions_;

@@ -53,6 +53,9 @@ struct Command {
     bool result_to_hosts = false;       ///< what it reads goes to the memory of the program: reads and maps
     /// It may fail for what it waits for: then the bytes that it was to write must stay, so its device gets them first.
     bool may_fail = false;
+    /// Names what it waits for that the program may do later, as the command that waits for it (next() for itself); 0 if there is
+    /// nothing like that.
+    CommandId behind = 0;
 };
 
 /// Where the program runs, and what it reads goes.
@@ -142,6 +145,7 @@ struct KnownParts {
         Device target;
         std::vector<Piece> pieces;
         bool overwritten;  ///< what stays if the part fails, which may wait for others than what it reads
+        CommandId behind;  ///< as in Command, of who wrote it
     };
     struct Decided {
         std::vector<std::shared_ptr<Residency>> before;  ///< of each buffer
@@ -182,10 +186,10 @@ public:
     /// Brings to the devices of `parts` what they lack of the bytes that they read, and takes what they write for written: what is
     /// common to them, whatever devices this process has. `buffers` are those that they use. What has been decided before for
     /// the same buffers, with the same devices having the same bytes, is found in `known`, so that the cost grows with the
-    /// transfers of this process alone. `may_fail` as in Command, alike for all that is in `known`. The result, one number's
+    /// transfers of this process alone. `may_fail` and `behind` as in Command, the former alike for all that is in `known`. The result, one number's
     /// steps, is valid until the next call; then comes decide_part() for each part here.
     const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                             KnownParts &known, bool may_fail = false);
+                                             KnownParts &known, bool may_fail = false, CommandId behind = 0);
     /// Enqueues a part of a command, on a device of this process, of whose bytes account has been kept: its conflicts with
     /// other steps here are all that is left. Not to be called by all processes.
     const Decisions &decide_part(const Command &command);
@@ -223,6 +227,8 @@ public:
     /// All of this process's steps for commands before `command` have ended: nobody needs to wait for them any more.
     void over(CommandId command);
 
+    /// The number that the next command gets.
+    [[nodiscard]] CommandId next() const { return last_ + 1; }
     [[nodiscard]] const Topology &topology() const { return topology_; }
     [[nodiscard]] Hosts hosts() const { return hosts_; }
     [[nodiscard]] const Residency &residency(BufferId buffer) const { return *buffers_[buffer].residency; }
@@ -247,13 +253,15 @@ private:
     bool note_told(Event &event, Process waiting) const;
     Residency &changed(BufferId buffer);
     void read(BufferId buffer, Device device, std::size_t begin, std::size_t end);
-    void write(BufferId buffer, Device device, std::size_t begin, std::size_t end);
+    void write(BufferId buffer, Device device, std::size_t begin, std::size_t end, CommandId behind);
     const std::shared_ptr<Residency> &known_state(BufferId buffer);
     void move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers);
     void move(BufferId buffer, std::span<const Piece> pieces, Device source, Device target,
               std::vector<Transfer> &transfers);
+    void carry(const KnownParts::Move &move, std::vector<Transfer> &transfers);
+    void carry_copies(BufferId buffer, Device target);
     KnownParts::Decided decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                     bool may_fail);
+                                     bool may_fail, CommandId behind);
     void find_conflicts(const Command &command);
     void write_back(const Command &command);
     Hazards &hazards(BufferId buffer, Device device);
