@@ -2,6 +2,8 @@
 
 #include <CL/cl_ext_collective.h>
 
+#include "tested_platform.hpp"
+
 namespace cluster_test {
 namespace {
 
@@ -33,8 +35,8 @@ context_handle context_of_all_cases() {
 
 cl_platform_id platform() {
     static const cl_platform_id first = [] {
-        cl_platform_id id = nullptr;
-        CL_OK(clGetPlatformIDs(1, &id, nullptr));
+        cl_platform_id id = tested_platform();
+        REQUIRE(id != nullptr);
         return id;
     }();
     return first;

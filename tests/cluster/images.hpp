@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "opencl_handles.hpp"
+#include "tested_platform.hpp"
 
 namespace images_test {
 
@@ -94,7 +95,7 @@ struct machine {
 
 private:
     machine() {
-        CL_OK(clGetPlatformIDs(1, &platform, nullptr));
+        platform = cluster_test::tested_platform();
         cl_uint number = 0;
         CL_OK(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &number));
         devices.resize(number);

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "tested_platform.hpp"
+
 namespace {
 
 void check(cl_int code, const char *call) {
@@ -47,8 +49,7 @@ struct Platform {
     cl_program program = nullptr;
 
     Platform() {
-        cl_platform_id platform = nullptr;
-        CHECKED(clGetPlatformIDs(1, &platform, nullptr));
+        cl_platform_id platform = cluster_test::tested_platform();
         cl_uint count = 0;
         CHECKED(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count));
         devices.resize(count);

@@ -28,6 +28,8 @@
 #include <utility>
 #include <vector>
 
+#include "tested_platform.hpp"
+
 namespace {
 
 using bytes = std::vector<unsigned char>;
@@ -1087,8 +1089,7 @@ int main(int argc, char **argv) {
     }
     std::signal(SIGALRM, end_stuck);
 
-    cl_platform_id platform = nullptr;
-    check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
+    cl_platform_id platform = cluster_test::tested_platform();
     cl_uint count = 0;
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
