@@ -618,6 +618,46 @@ TEST_CASE("what a launch reads comes although what it overwrites is to be writte
     check_same(cl.read(other, count), cl.read(to, count));
 }
 
+TEST_CASE("boxes are written before and after a launch that waited for a user event") {
+    const fixture cl;
+    const kernel_handle square = cl.kernel("square");
+    const std::size_t count = 4096;
+    const std::size_t row = 32;
+    const std::size_t group = 16;
+    ints wanted = numbers(count);
+    const buffer_handle buffer = cl.filled(wanted);
+    const buffer_handle other = cl.buffer(count * sizeof(cl_int));
+    const buffer_handle source = cl.filled(wanted);
+    const cl_command_queue queue = cl.queues[0];
+    constexpr std::size_t rows = 32;
+    const ints data = numbers(rows * row / 2, 7);
+    // The left or the right half of some rows.
+    const auto write = [&](std::size_t first_row, std::size_t column) {
+        const std::size_t half = row / 2 * sizeof(cl_int);
+        const std::array<std::size_t, 3> at{column * sizeof(cl_int), first_row, 0};
+        const std::array<std::size_t, 3> origin{};
+        const std::array<std::size_t, 3> region{half, rows, 1};
+        CL_OK(clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, at.data(), origin.data(), region.data(), 2 * half, 0,
+                                       half, 0, data.data(), 0, nullptr, nullptr));
+        for (std::size_t i = 0; i < data.size(); ++i)
+            wanted[(first_row + i / (row / 2)) * row + column + i % (row / 2)] = data[i];
+    };
+    // They touch, and go to the last device's part of a launch.
+    write(count / row - 2 * rows, row / 2);
+    const event_handle user = cl.user_event();
+    const cl_event wait = user;
+    set_args(square, other.get(), source.get(), static_cast<cl_int>(count));
+    CL_OK(clEnqueueNDRangeKernel(queue, square, 1, nullptr, &count, &group, 1, &wait, nullptr));
+    CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
+    write(count / row - rows, 0);
+    set_args(square, other.get(), buffer.get(), static_cast<cl_int>(count));
+    CL_OK(clEnqueueNDRangeKernel(queue, square, 1, nullptr, &count, &group, 0, nullptr, nullptr));
+    check_same(cl.read(buffer, count), wanted);
+    const ints squares = cl.read(other, count);
+    for (std::size_t i = 0; i < count; ++i) wanted[i] = wanted[i] * wanted[i] + static_cast<cl_int>(i / group);
+    check_same(squares, wanted);
+}
+
 TEST_CASE("a launch that fails for its wait list leaves what it was to write, wherever its parts are cut") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("square");

@@ -547,8 +547,11 @@ void Executor::warn_of_unseen(const MemObject &object) const {
 
 // Alike in all processes: those with wait lists are left out by none.
 CommandId Executor::note_user_events(const Enqueued &command) const {
-    if (!may_fail(wait_list_of(command))) return command.queue.behind;
-    if (command.queue.in_order() || command.type == CL_COMMAND_BARRIER) command.queue.behind = schedule_.next();
+    QueueObject &queue = command.queue;
+    if (!may_fail(wait_list_of(command))) return queue.behind;
+    // Of what is enqueued on a lane other processes may know nothing.
+    const bool is_lane = queue.whole != nullptr;
+    if (!is_lane && (queue.in_order() || command.type == CL_COMMAND_BARRIER)) queue.behind = schedule_.next();
     return schedule_.next();
 }
 

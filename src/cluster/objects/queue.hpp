@@ -60,8 +60,8 @@ public:
     std::vector<cl_queue_properties> property_list;  ///< as it was given
     Queue native;
     QueueId id = unordered;
-    /// The last of its commands that waited for a user event, if all that come later wait for it; else 0. Alike in all processes,
-    /// as what it names.
+    /// The last of its commands that waited for a user event and that all later ones wait for; 0 if there is none, and of a lane.
+    /// All processes name the same command.
     CommandId behind = 0;
     /// Of an aggregate device's queue: a queue of each member, in their order, of which the program does not know (decision 32).
     std::vector<Ref<QueueObject>> lanes;

@@ -24,7 +24,7 @@ struct Copy {
     std::size_t begin;
     std::size_t end;
     Device source;
-    std::uint64_t behind = 0;  ///< see Holders::behind
+    std::uint64_t behind = 0;  ///< Holders::behind() of the bytes
 
     bool operator==(const Copy &) const = default;
 };
@@ -51,8 +51,8 @@ public:
     /// in that of places.
     [[nodiscard]] std::uint32_t nth_in(Topology::Places places, std::size_t n) const;
 
-    /// Names what the program does later that the bytes wait for, as the command that waits for it; 0 if there is none. Bytes that
-    /// wait for one thing don't travel with others.
+    /// The command that waited for a user event and that whoever wrote these bytes waited for, if it was not that itself; 0 if there
+    /// is none. Bytes that differ in it don't travel together.
     [[nodiscard]] std::uint64_t behind() const { return behind_; }
 
     /// What it has allocated; a part of it, where others share that.

@@ -53,8 +53,8 @@ struct Command {
     bool result_to_hosts = false;       ///< what it reads goes to the memory of the program: reads and maps
     /// It may fail for what it waits for: then the bytes that it was to write must stay, so its device gets them first.
     bool may_fail = false;
-    /// Names what it waits for that the program may do later, as the command that waits for it (next() for itself); 0 if there is
-    /// nothing like that.
+    /// The command that waits for a user event which the program may not have set, and for which this one waits: next() if that is
+    /// this one, 0 if there is none.
     CommandId behind = 0;
 };
 
