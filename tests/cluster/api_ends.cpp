@@ -361,6 +361,22 @@ TEST_CASE("what a command reads may be read by others although the rest of it is
     }
 }
 
+TEST_CASE("a command behind a user event that another thread has set is behind it for all processes, or for none") {
+    const setup cl(0);
+    const cl_command_queue writer = cl.queues.back();
+    const buffer_handle buffer = cl.buffer(2 * small);
+    write(writer, buffer, 0, filled(small, 1));
+    const event_handle user = cl.user_event();
+    std::thread([&] { CL_OK(clSetUserEventStatus(user, CL_COMPLETE)); }).join();
+    const cl_event wait = user;
+    const unsigned char two = 2;
+    CL_OK(clEnqueueFillBuffer(writer, buffer, &two, 1, small, small, 1, &wait, nullptr));
+    CL_OK(clFinish(writer));
+    bytes wanted = filled(small, 1);
+    wanted.insert(wanted.end(), small, 2);
+    for (const queue_handle &queue : cl.queues) CHECK(read(queue, buffer, 0, 2 * small) == wanted);
+}
+
 TEST_CASE("a command that uses the same memory as one that fails later, but does not wait for it, does not fail") {
     if (!is_cluster()) return;
     if (!are_processors(devices())) {

@@ -266,6 +266,8 @@ void set_user_event_status(cl_event event, cl_int status) {
     require(held->is_user(), CL_INVALID_EVENT, "the event is no user event");
     require(status <= CL_COMPLETE, CL_INVALID_VALUE, "the status is neither CL_COMPLETE nor negative");
     if (status < 0) held->context->failed = true;
+    // With a central host all processes make all calls in this order, whatever threads call there.
+    if (World::get().is_central() && !held->agreed) held->agreed = status;
     bool first = false;
     {
         const Unlocked unlocked;
@@ -273,7 +275,8 @@ void set_user_event_status(cl_event event, cl_int status) {
     }
     require(first, CL_INVALID_OPERATION, "the status was set before");
     --held->context->open_user_events;
-    if (held->creator == std::this_thread::get_id()) held->agreed = status;  // all make this call
+    // Every process's program makes this call at this place of its thread's calls.
+    if (!World::get().is_central() && held->creator == std::this_thread::get_id()) held->agreed = status;
 }
 
 void wait_for_events(cl_uint num_events, const cl_event *list) {
