@@ -22,17 +22,11 @@ class AllResources {
 public:
     std::shared_ptr<DeviceResources> get(cl_context context, cl_device_id device, std::span<const cl_mem> buffers) {
         std::vector<cl_mem> added;
-        const auto use = [&](Entry &entry) {
-            entry.last_used = now_ns();
-            return entry.resources;
-        };
-        std::shared_ptr<DeviceResources> resources;
         {
             const std::lock_guard lock(mutex_);
             OnContext &on_context = contexts_[context];
             for (const cl_mem buffer : buffers)
                 if (on_context.buffers.insert(buffer).second) added.push_back(buffer);
-            resources = use(on_context.devices[device]);
         }
         // Not under the lock, for which a thread of the platform may wait in on_destroyed().
         for (const cl_mem buffer : added) {
@@ -40,12 +34,13 @@ public:
             const std::lock_guard lock(mutex_);
             contexts_[context].buffers.erase(buffer);
         }
-        if (resources != nullptr) return resources;
-        resources = std::make_shared<DeviceResources>(context, device);
+        if (auto resources = find(context, device)) return resources;
+        const std::lock_guard one_at_a_time(making_);
+        if (auto resources = find(context, device)) return resources;
+        auto resources = std::make_shared<DeviceResources>(context, device);
         const std::lock_guard lock(mutex_);
-        Entry &entry = contexts_[context].devices[device];
-        if (entry.resources == nullptr) entry.resources = std::move(resources);
-        return use(entry);
+        contexts_[context].devices[device] = {resources, now_ns()};
+        return resources;
     }
 
     /// Also of staging memory above its limit. However long the ends of what is let go take, get() does not wait for them.
@@ -64,7 +59,7 @@ public:
                     const bool in_use = resources.use_count() > 1;
                     if (in_use) last_used = now;
                     const bool unused = !in_use && (all_left || since(last_used) >= idle_seconds);
-                    if (!unused && resources != nullptr) kept.push_back(resources->staging().shared_from_this());
+                    if (!unused) kept.push_back(resources->staging().shared_from_this());
                     if (unused) let_go.push_back(std::move(resources));
                     on = unused ? devices.erase(on) : std::next(on);
                 }
@@ -90,6 +85,16 @@ private:
 
     static void CL_CALLBACK on_destroyed(cl_mem buffer, void *context);
 
+    std::shared_ptr<DeviceResources> find(cl_context context, cl_device_id device) {
+        const std::lock_guard lock(mutex_);
+        std::map<cl_device_id, Entry> &devices = contexts_[context].devices;
+        const auto at = devices.find(device);
+        if (at == devices.end()) return nullptr;
+        at->second.last_used = now_ns();
+        return at->second.resources;
+    }
+
+    std::mutex making_;  ///< before `mutex_`
     std::mutex mutex_;
     std::map<cl_context, OnContext> contexts_;
 };

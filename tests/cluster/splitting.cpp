@@ -142,6 +142,14 @@ struct fixture : setup {
     program_handle program;
 };
 
+/// What the kernel `columns` makes of it.
+ints after_columns(const ints &before, std::size_t width) {
+    ints after(before.size());
+    for (std::size_t at = 0; at < before.size(); ++at)
+        after[at] = before[at] + before[at / width * width + (at % width + 1) % width] + before[at / width * width + 7];
+    return after;
+}
+
 void check_same(const ints &found, const ints &wanted) {
     REQUIRE(found.size() == wanted.size());
     const auto [at, other] = std::mismatch(found.begin(), found.end(), wanted.begin());
@@ -511,9 +519,7 @@ TEST_CASE("parts that use pieces of rows") {
         set_args(columns, buffers[1 - i % 2].get(), buffers[i % 2].get(), static_cast<cl_int>(width),
                  static_cast<cl_int>(height));
         cl.launch(columns, {width});
-        const ints from = wanted;
-        for (std::size_t at = 0; at < wanted.size(); ++at)
-            wanted[at] = from[at] + from[at / width * width + (at % width + 1) % width] + from[at / width * width + 7];
+        wanted = after_columns(wanted, width);
     }
     check_same(cl.read(buffers[0], wanted.size()), wanted);
 }
@@ -524,13 +530,7 @@ TEST_CASE("pieces travel although earlier ones wait for what the program does la
     const std::size_t width = 37;
     const std::size_t height = 50;
     const ints from = numbers(width * height);
-    ints wanted = from;
-    for (int round = 0; round < 2; ++round) {
-        const ints before = wanted;
-        for (std::size_t at = 0; at < wanted.size(); ++at)
-            wanted[at] =
-                before[at] + before[at / width * width + (at % width + 1) % width] + before[at / width * width + 7];
-    }
+    const ints wanted = after_columns(after_columns(from, width), width);
     const std::array waiting{cl.filled(from), cl.buffer(from.size() * sizeof(cl_int))};
     const std::array free{cl.filled(from), cl.buffer(from.size() * sizeof(cl_int))};
     const auto launch = [&](cl_command_queue queue, cl_mem to, cl_mem source, std::vector<cl_event> waits,
@@ -572,12 +572,7 @@ TEST_CASE("pieces of more and more bytes travel while earlier ones come and go")
             CL_OK(clFlush(cl.queues[0]));
         }
     for (std::size_t i = 0; i < heights; ++i) {
-        for (std::size_t round = 0; round < rounds; ++round) {
-            const ints before = wanted[i];
-            for (std::size_t at = 0; at < before.size(); ++at)
-                wanted[i][at] =
-                    before[at] + before[at / width * width + (at % width + 1) % width] + before[at / width * width + 7];
-        }
+        for (std::size_t round = 0; round < rounds; ++round) wanted[i] = after_columns(wanted[i], width);
         check_same(cl.read(buffers[i][0], wanted[i].size()), wanted[i]);
     }
 }

@@ -185,12 +185,13 @@ void Schedule::write(BufferId buffer, Device device, std::size_t begin, std::siz
         changed(buffer).write(topology_, device, begin, end, behind);
 }
 
-void Schedule::carry(const KnownParts::Move &move, std::vector<Transfer> &transfers) {
+void Schedule::carry(const KnownParts::Move &move) {
     if (travel_together(move.pieces)) {
-        this->move(move.buffer, move.pieces, move.source, move.target, transfers);
+        this->move(move.buffer, move.pieces, move.source, move.target, decisions_.transfers);
         return;
     }
-    for (const Piece &piece : move.pieces) this->move(move.buffer, {&piece, 1}, move.source, move.target, transfers);
+    for (const Piece &piece : move.pieces)
+        this->move(move.buffer, {&piece, 1}, move.source, move.target, decisions_.transfers);
 }
 
 /// Those in `copies_`.
@@ -201,7 +202,7 @@ void Schedule::carry_copies(BufferId buffer, Device target) {
     }
     std::vector<KnownParts::Move> moves;
     for (const Copy &copy : copies_) add_move(moves, 0, buffer, copy, target, false);
-    for (const KnownParts::Move &each : moves) carry(each, decisions_.transfers);
+    for (const KnownParts::Move &each : moves) carry(each);
 }
 
 /// A state that has been there before is the same one.
@@ -260,7 +261,7 @@ const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> 
     } else {
         for (std::size_t i = 0; i < buffers.size(); ++i) buffers_[buffers[i]].residency = found->after[i];
     }
-    for (const KnownParts::Move &move : found->moves) carry(move, decisions_.transfers);
+    for (const KnownParts::Move &move : found->moves) carry(move);
     return decisions_.transfers;
 }
 

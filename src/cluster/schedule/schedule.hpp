@@ -258,7 +258,7 @@ private:
     void move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers);
     void move(BufferId buffer, std::span<const Piece> pieces, Device source, Device target,
               std::vector<Transfer> &transfers);
-    void carry(const KnownParts::Move &move, std::vector<Transfer> &transfers);
+    void carry(const KnownParts::Move &move);
     void carry_copies(BufferId buffer, Device target);
     KnownParts::Decided decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
                                      bool may_fail, CommandId behind);
