@@ -41,6 +41,7 @@ kernel void uses_local(global int *out, local int *scratch) {
     out[get_global_id(0)] = fixed[0] + scratch[0];
 }
 kernel void set(global int *out, int value) { out[get_global_id(0)] = value; }
+kernel void copy(global int *to, const global int *from) { to[get_global_id(0)] = from[get_global_id(0)]; }
 )";
 
 struct kernels : setup {
@@ -126,6 +127,46 @@ TEST_CASE("global, constant and local pointers reach the kernel on each device")
             CL_OK(run(cl.queues[i], kernel, {64}, {group}));
             CHECK(values<int>(cl.queues[i], out, 64) == wanted);
         }
+    }
+}
+
+TEST_CASE("kernels use sub-buffers that overlap while bytes of the rest of the buffer come from another device") {
+    const kernels cl;
+    const kernel_handle set_all = cl["set"];
+    const kernel_handle copy = cl["copy"];
+    const std::size_t count = 4096;
+    const std::size_t size = count * sizeof(cl_int);
+    for (int round = 0; round < 50; ++round) {
+        CAPTURE(round);
+        const cl_command_queue queue = cl.queues[static_cast<std::size_t>(round) % cl.count()];
+        const cl_command_queue others = cl.queues[static_cast<std::size_t>(round + 1) % cl.count()];
+        const buffer_handle whole = cl.buffer(2 * size);
+        const buffer_handle written = cl.sub_buffer(whole, 0, size);
+        const buffer_handle read = cl.sub_buffer(whole, 0, size);
+        const buffer_handle rest = cl.sub_buffer(whole, size, size);
+        const std::array<buffer_handle, 2> copies = {cl.buffer(size), cl.buffer(size)};
+        CL_OK(set(set_all, 0, rest));
+        CL_OK(set(set_all, 1, cl_int{-round}));
+        event_handle other_half;
+        event_handle half;
+        CL_OK(clEnqueueNDRangeKernel(others, set_all, 1, nullptr, &count, nullptr, 0, nullptr, other_half.out()));
+        CL_OK(set(set_all, 0, written));
+        CL_OK(set(set_all, 1, cl_int{round + 1}));
+        CL_OK(clEnqueueNDRangeKernel(queue, set_all, 1, nullptr, &count, nullptr, 0, nullptr, half.out()));
+        for (const cl_command_queue each : {queue, others}) CL_OK(clFlush(each));
+        const queue_handle free = cl.out_of_order(static_cast<std::size_t>(round) % cl.count());
+        const std::array<cl_event, 2> wait = {half, other_half};
+        for (const std::size_t i : {0, 1}) {
+            CL_OK(set(copy, 0, copies[i]));
+            CL_OK(set(copy, 1, i == 0 ? read : rest));
+            CL_OK(clEnqueueNDRangeKernel(free, copy, 1, nullptr, &count, nullptr, 1, &wait[i], nullptr));
+        }
+        CL_OK(clFinish(free));
+        const std::vector<cl_int> first(count, round + 1);
+        const std::vector<cl_int> second(count, -round);
+        CHECK(values<cl_int>(queue, copies[0], count) == first);
+        CHECK(values<cl_int>(queue, copies[1], count) == second);
+        CHECK(values<cl_int>(others, written, count) == first);
     }
 }
 
@@ -369,7 +410,7 @@ TEST_CASE("all kernels of a program are made at once") {
     const kernels cl;
     cl_uint count = 0;
     CL_OK(clCreateKernelsInProgram(cl.all, 0, nullptr, &count));
-    CHECK(count == 7);
+    CHECK(count == 8);
     std::vector<cl_kernel> list(count);
     CL_FAILS(CL_INVALID_VALUE, clCreateKernelsInProgram(cl.all, count - 1, list.data(), nullptr));
     CL_OK(clCreateKernelsInProgram(cl.all, count, list.data(), nullptr));

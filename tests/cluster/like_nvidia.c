@@ -4,13 +4,15 @@
  * - it says 256 of every kernel's work-groups, and runs larger ones;
  * - a barrier has no times, and a marker's end is said to be seconds before its start;
  * - its devices have memory of their own, and a call that copies between them and ordinary memory of the program returns when
- *   that is done, also one that is not blocking.
+ *   that is done, also one that is not blocking;
+ * - a buffer must have been used before kernels use sub-buffers of it that overlap: here the process ends otherwise.
  * It changes the other driver's table of functions, which all its objects have. */
 #define _GNU_SOURCE
 #include "test_driver.h"
 
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -147,6 +149,114 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem buffer, cl
                                        event);
 }
 
+/* Sub-buffers. */
+#define MOST 4096
+static struct part {
+    cl_mem buffer, whole;
+    size_t begin, end;
+} parts[MOST];
+static cl_mem used[MOST]; /* buffers */
+static struct argument {
+    cl_kernel kernel;
+    cl_uint index;
+    cl_mem buffer;
+} arguments[MOST];
+static size_t argument_count;
+static pthread_mutex_t parts_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static int is_used(cl_mem buffer) {
+    for (size_t i = 0; i < MOST; ++i)
+        if (used[i] == buffer) return 1;
+    return 0;
+}
+
+static void CL_CALLBACK forget(cl_mem buffer, void *nothing) {
+    (void)nothing;
+    pthread_mutex_lock(&parts_mutex);
+    for (size_t i = 0; i < MOST; ++i) {
+        if (parts[i].buffer == buffer) parts[i].buffer = NULL;
+        if (arguments[i].buffer == buffer) arguments[i].buffer = NULL;
+        if (used[i] == buffer) used[i] = NULL;
+    }
+    pthread_mutex_unlock(&parts_mutex);
+}
+
+static cl_mem CL_API_CALL create_sub_buffer(cl_mem whole, cl_mem_flags flags, cl_buffer_create_type type,
+                                            const void *info, cl_int *code) {
+    const cl_mem buffer = native.clCreateSubBuffer(whole, flags, type, info, code);
+    if (buffer == NULL) return NULL;
+    cl_buffer_region region;
+    memcpy(&region, info, sizeof region);
+    const struct part part = {buffer, whole, region.origin, region.origin + region.size};
+    size_t place = 0;
+    pthread_mutex_lock(&parts_mutex);
+    while (place < MOST && parts[place].buffer != NULL) ++place;
+    if (place < MOST) parts[place] = part;
+    pthread_mutex_unlock(&parts_mutex);
+    native.clSetMemObjectDestructorCallback(buffer, forget, NULL);
+    return buffer;
+}
+
+static cl_int CL_API_CALL migrate(cl_command_queue queue, cl_uint number, const cl_mem *buffers,
+                                  cl_mem_migration_flags flags, cl_uint count, const cl_event *list, cl_event *event) {
+    for (cl_uint i = 0; i < number; ++i) {
+        pthread_mutex_lock(&parts_mutex);
+        const int is_new = !is_used(buffers[i]);
+        size_t place = 0;
+        while (place < MOST && used[place] != NULL) ++place;
+        if (is_new && place < MOST) used[place] = buffers[i];
+        pthread_mutex_unlock(&parts_mutex);
+        if (is_new) native.clSetMemObjectDestructorCallback(buffers[i], forget, NULL);
+    }
+    return native.clEnqueueMigrateMemObjects(queue, number, buffers, flags, count, list, event);
+}
+
+static cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
+    struct argument argument = {kernel, index, NULL};
+    if (size == sizeof argument.buffer && value != NULL) memcpy(&argument.buffer, value, size);
+    pthread_mutex_lock(&parts_mutex);
+    size_t i = 0;
+    while (i < MOST && (arguments[i].kernel != kernel || arguments[i].index != index)) ++i;
+    arguments[i < MOST ? i : argument_count++ % MOST] = argument;
+    pthread_mutex_unlock(&parts_mutex);
+    return native.clSetKernelArg(kernel, index, size, value);
+}
+
+static const struct part *part_of(cl_mem buffer) {
+    for (size_t i = 0; i < MOST; ++i)
+        if (buffer != NULL && parts[i].buffer == buffer) return &parts[i];
+    return NULL;
+}
+
+static int overlaps_another(const struct part *part) {
+    for (size_t i = 0; i < MOST; ++i)
+        if (parts[i].buffer != NULL && &parts[i] != part && parts[i].whole == part->whole &&
+            parts[i].begin < part->end && part->begin < parts[i].end)
+            return 1;
+    return 0;
+}
+
+static int is_lost(cl_kernel kernel) {
+    for (size_t i = 0; i < MOST; ++i) {
+        const struct part *const part = arguments[i].kernel == kernel ? part_of(arguments[i].buffer) : NULL;
+        if (part != NULL && !is_used(part->whole) && overlaps_another(part)) return 1;
+    }
+    return 0;
+}
+
+static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                         const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
+                                         const cl_event *list, cl_event *event) {
+    pthread_mutex_lock(&parts_mutex);
+    if (is_lost(kernel)) {
+        fputs("a kernel uses one of several sub-buffers that overlap, and the buffer itself was not used before\n",
+              stderr);
+        abort();
+    }
+    pthread_mutex_unlock(&parts_mutex);
+    return native.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count, list, event);
+}
+
 static cl_platform_id begin(cl_platform_id other) {
     cl_icd_dispatch *const table = (cl_icd_dispatch *)(uintptr_t)other->dispatch;
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -156,6 +266,10 @@ static cl_platform_id begin(cl_platform_id other) {
     table->clGetDeviceInfo = get_device_info;
     table->clGetEventProfilingInfo = get_event_profiling_info;
     table->clCreateBuffer = create_buffer;
+    table->clCreateSubBuffer = create_sub_buffer;
+    table->clEnqueueMigrateMemObjects = migrate;
+    table->clSetKernelArg = set_kernel_arg;
+    table->clEnqueueNDRangeKernel = enqueue_kernel;
     table->clEnqueueMapBuffer = map_buffer;
     table->clEnqueueReadBuffer = read_buffer;
     table->clEnqueueWriteBuffer = write_buffer;

@@ -104,6 +104,8 @@ Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environ
     environment.emplace("OMPI_MCA_hwloc_base_binding_policy", "none");
     environment.emplace("PRTE_MCA_hwloc_default_binding_policy", "none");
     if (on_other_hosts(options, environment)) return environment;
+    // Without ssh and rsh Open MPI 4 starts nothing, on this host neither.
+    environment.emplace("OMPI_MCA_plm_rsh_agent", "ssh:rsh:false");
     environment.emplace("OMPI_MCA_rmaps_base_oversubscribe", "1");
     environment.emplace("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
     return environment;

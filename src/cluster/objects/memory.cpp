@@ -12,6 +12,13 @@ void CL_CALLBACK release_destruction(cl_mem, void *held) {
     delete static_cast<std::shared_ptr<MemObject::Destruction> *>(held);
 }
 
+// Moves nothing.
+void use(cl_mem buffer, Space &space) {
+    const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
+    check(clEnqueueMigrateMemObjects(queue->queue, 1, &buffer, 0, 0, nullptr, nullptr), "clEnqueueMigrateMemObjects");
+    clFlush(queue->queue);
+}
+
 }  // namespace
 
 void MappedMemory::add(const Mapped &mapped) {
@@ -61,9 +68,9 @@ MemObject::~MemObject() {
     if (keeper != nullptr) keeper->forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);
     if (destruction->callbacks.empty()) return;
-    for (const auto &[space, mem] : natives_) {
+    for (const Native &native : natives_) {
         auto held = std::make_unique<std::shared_ptr<Destruction>>(destruction);
-        if (clSetMemObjectDestructorCallback(mem.get(), release_destruction, held.get()) == CL_SUCCESS)
+        if (clSetMemObjectDestructorCallback(native.mem.get(), release_destruction, held.get()) == CL_SUCCESS)
             (void)held.release();
     }
     natives_.clear();
@@ -72,13 +79,31 @@ MemObject::~MemObject() {
     destruction->callbacks.clear();
 }
 
+MemObject::Native *MemObject::find_native(const Space &space) {
+    const auto at = std::find_if(natives_.begin(), natives_.end(), [&](const Native &n) { return n.space == &space; });
+    return at == natives_.end() ? nullptr : &*at;
+}
+
 cl_mem MemObject::native(Space &space) {
-    for (const auto &[of, mem] : natives_)
-        if (of == &space) return mem.get();
-    natives_.emplace_back(&space, make_native(space));
-    const cl_mem mem = natives_.back().second.get();
+    if (const Native *const made = find_native(space)) return made->mem.get();
+    if (parent) {
+        parent->native(space);  // makes its parts
+        if (const Native *const made = find_native(space)) return made->mem.get();
+    }
+    natives_.push_back({&space, make_native(space)});
+    const cl_mem mem = natives_.back().mem.get();
+    if (parent) parent->use_before_parts(space);
     for (MemObject *const part : sub_buffers_) part->make_early(space);
     return mem;
+}
+
+// NVIDIA's driver (580) loses what kernels write by a sub-buffer if the buffer and another sub-buffer, which overlaps that one, are
+// first used at the same time: seen with two processes on one GPU.
+void MemObject::use_before_parts(Space &space) {
+    Native *const mine = find_native(space);
+    if (mine == nullptr || mine->is_used || space.resources()->host_memory()) return;
+    use(mine->mem.get(), space);
+    mine->is_used = true;
 }
 
 bool MemObject::is_mapped_natively() const {
@@ -88,7 +113,7 @@ bool MemObject::is_mapped_natively() const {
 }
 
 void MemObject::add_sub_buffer(MemObject &part) {
-    for (const auto &[space, mem] : natives_) part.make_early(*space);
+    for (const Native &native : natives_) part.make_early(*native.space);
     sub_buffers_.push_back(&part);
 }
 

@@ -174,7 +174,15 @@ private:
     [[nodiscard]] Mem make_native(Space &space);
     void make_early(Space &space);
 
-    std::vector<std::pair<Space *, Mem>> natives_;
+    struct Native {
+        Space *space;
+        Mem mem;
+        bool is_used = false;  ///< before its parts were
+    };
+    [[nodiscard]] Native *find_native(const Space &space);
+    void use_before_parts(Space &space);
+
+    std::vector<Native> natives_;
     std::vector<MemObject *> sub_buffers_;
     std::atomic<Homes> homes_ = Homes{};
 };
