@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -34,6 +36,15 @@ Event user_event(cl_context context) {
     Event event = Event::adopt(clCreateUserEvent(context, &code));
     check(code, "clCreateUserEvent");
     return event;
+}
+
+std::atomic<std::uint64_t> last_failure_ns = 0;
+
+// Before what is enqueued in the queue.
+void let_failures_settle(const QueueInfo &info) {
+    if (!info.in_order || info.processor) return;
+    const auto since = std::chrono::nanoseconds(now_ns() - last_failure_ns);
+    if (since < settling_time) std::this_thread::sleep_for(settling_time - since);
 }
 
 Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list) {
@@ -132,6 +143,7 @@ Event enqueue_barrier(const QueueInfo &info, cl_event done) {
 
 // As enqueue_start(), but flushes nothing.
 Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
+    let_failures_settle(info);
     Start start;
     // PoCL 3.1 never ends what waits for an event that failed before: let it wait for one that fails behind it.
     Event failing = first_failure(wait_list) < 0 ? user_event(info.context) : Event();
@@ -177,6 +189,7 @@ FailureLock hold_failures() {
 void set_user_event(cl_event event, cl_int status) {
     const auto held = hold_failures();
     clSetUserEventStatus(event, status);
+    if (status < 0) last_failure_ns = now_ns();
 }
 
 bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings) {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <numeric>
+#include <thread>
 
 #include "transfers.hpp"
 
@@ -207,6 +208,24 @@ MPI_CASE("a blocking receive of a message that is too long returns CL_MESSAGE_TR
                       CL_MESSAGE_TRUNCATED);
                 cl.expect(buffer, 0, 200 * KiB, 1);
             }
+        }
+    }
+}
+
+MPI_CASE("what is enqueued once a command before it in its in-order queue has failed ends well", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(100, static_cast<std::uint64_t>(mpi.rank));
+    for (int round = 0; round < 50; ++round) {
+        CAPTURE(round);
+        if (mpi.rank == 0) {
+            expect_complete(send(queue, buffer, 0, 100, 1, 1, mpi.comm));
+            expect_complete(send(queue, buffer, 0, 100, 1, 2, mpi.comm));
+        } else if (mpi.rank == 1) {
+            const event_handle failed = receive(queue, buffer, 0, 50, 0, 1, mpi.comm);
+            CL_OK(clFlush(queue));
+            while (status_of(failed) > CL_COMPLETE) std::this_thread::yield();
+            expect_received(receive(queue, buffer, 0, 100, 0, 2, mpi.comm), 100, 0, 2);
         }
     }
 }

@@ -617,8 +617,9 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
                     engine.keep_remains(nullptr, std::move(remains));
                 });
     }
-    // What failed meanwhile may have done so before the platform looked: the command may never end.
-    if (native_ && !poisoned_ && first_failure(waits_) < 0) {
+    // What failed meanwhile may have done so before PoCL looked: the command may never end. With NVIDIA's driver (580) it would fail
+    // when all that it waits for has ended, and what is enqueued in its in-order queue until then would fail, too.
+    if (native_ && !poisoned_ && command.queue.space->is_pocl() && first_failure(waits_) < 0) {
         poisoned_ = true;
         std::vector<cldist::Event> remains;
         remains.push_back(std::move(native_event_));

@@ -1,9 +1,12 @@
 #include "cluster/execution/steps.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
+#include "cluster/objects/context.hpp"
 #include "cluster/objects/event.hpp"
+#include "events/bridge.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
@@ -24,6 +27,13 @@ cl_event marker_behind(QueueObject &queue, CommandId command) {
     check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, event.out()), "clEnqueueMarkerWithWaitList");
     queue.markers.emplace_back(queue.last, std::move(event));
     return queue.markers.back().second.get();
+}
+
+// Its last command has failed.
+void let_failure_settle(QueueObject &queue) {
+    if (queue.settled == queue.last || queue.space->resources()->processor()) return;
+    queue.settled = queue.last;
+    std::this_thread::sleep_for(settling_time);
 }
 
 }  // namespace
@@ -49,10 +59,12 @@ void Steps::add_failed(Step step, Space &space, Order order) {
 }
 
 void Steps::add_waits_in(QueueObject &queue, Space &space, std::vector<cl_event> &waits) {
-    if (queue.bare > queue.ended) static_cast<void>(marker_behind(queue, queue.bare));
     const Step last{queue.last, 0};
     const auto at = first_of(last);
-    if (at != entries_.end() && at->step == last && state_of(*at) == State::failed) add_waits({&last, 1}, space, waits);
+    const bool failed = at != entries_.end() && at->step == last && state_of(*at) == State::failed;
+    if (failed && !at->failed) let_failure_settle(queue);
+    if (queue.bare > queue.ended) static_cast<void>(marker_behind(queue, queue.bare));
+    if (failed) add_waits({&last, 1}, space, waits);
 }
 
 void Steps::add_last(const QueueObject &queue, Space &space, std::vector<cl_event> &waits) {

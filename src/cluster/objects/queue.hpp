@@ -84,6 +84,7 @@ public:
     CommandId last = 0;                                       ///< enqueued
     CommandId bare = 0;                                       ///< the last one without an event
     CommandId ended = 0;                                      ///< all up to this one have
+    CommandId settled = 0;                                    ///< the last one whose failure was waited out
     std::deque<std::pair<CommandId, cldist::Event>> markers;  ///< each behind that command
 
 private:
