@@ -81,7 +81,7 @@ void commands(std::uint32_t devices) {
         Schedule schedule = last_of(devices);
         const auto buffers = buffers_of(schedule, devices, size);
         measure(devices, "virtual, whole buffer of each device, read and written", [&] {
-            for (Device d = 0; d + 1 < devices; ++d) {
+            for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const Access access{buffers[d], 0, size, AccessMode::read_write};
                 schedule.decide({d, d, {&access, 1}, {}, false});
             }
@@ -92,7 +92,7 @@ void commands(std::uint32_t devices) {
         Schedule schedule = last_of(devices);
         const auto buffers = buffers_of(schedule, 1, size);
         measure(devices, "virtual, one buffer, read and written by device after device", [&] {
-            for (Device d = 0; d + 1 < devices; ++d) {
+            for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const Access access{buffers[0], 0, size, AccessMode::read_write};
                 schedule.decide({d, d, {&access, 1}, {}, false});
             }
@@ -103,7 +103,7 @@ void commands(std::uint32_t devices) {
         Schedule schedule = last_of(devices);
         const auto buffers = buffers_of(schedule, 1, size);
         measure(devices, "virtual, one buffer, written by the first and read by all", [&] {
-            for (Device d = 0; d + 1 < devices; ++d) {
+            for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const Access access{buffers[0], 0, size, d == 0 ? AccessMode::write : AccessMode::read};
                 schedule.decide({d, d, {&access, 1}, {}, false});
             }
@@ -115,7 +115,7 @@ void commands(std::uint32_t devices) {
         const auto buffers = buffers_of(schedule, 2, devices * size);
         std::size_t step = 0;
         measure(devices, "virtual, stencil: writes its part, reads it and its neighbours'", [&] {
-            for (Device d = 0; d + 1 < devices; ++d) {
+            for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const std::array<Access, 2> accesses{
                     Access{buffers[step % 2], d == 0 ? 0 : d * size - 64, (d + 1) * size + 64, AccessMode::read},
                     Access{buffers[(step + 1) % 2], d * size, (d + 1) * size, AccessMode::write}};
@@ -150,12 +150,12 @@ void recorded_calls() {
     });
 }
 
-/// Device i copies its buffer to all others'; `by_target`: in the queues of the others' devices.
+/// MemoryId i copies its buffer to all others'; `by_target`: in the queues of the others' devices.
 void all_to_all(std::uint32_t devices, std::uint32_t rounds, bool by_target) {
     constexpr std::size_t size = 16;
     Schedule schedule = last_of(devices);
     const auto buffers = buffers_of(schedule, devices, size);
-    for (Device d = 0; d < devices; ++d) {
+    for (MemoryId d = 0; d < devices; ++d) {
         const Access access{buffers[d], 0, size, AccessMode::write};
         schedule.decide({d, d, {&access, 1}, {}, false});
     }
@@ -163,10 +163,10 @@ void all_to_all(std::uint32_t devices, std::uint32_t rounds, bool by_target) {
     std::uint64_t commands = 0;
     std::uint64_t transfers = 0;
     for (std::uint32_t round = 0; round < rounds; ++round) {
-        for (Device i = 0; i < devices; ++i) {
-            for (Device j = 0; j < devices; ++j) {
+        for (MemoryId i = 0; i < devices; ++i) {
+            for (MemoryId j = 0; j < devices; ++j) {
                 if (j == i) continue;
-                const Device device = by_target ? j : i;
+                const MemoryId device = by_target ? j : i;
                 const std::array<Access, 2> accesses{Access{buffers[i], 0, size, AccessMode::read},
                                                      Access{buffers[j], 0, size, AccessMode::write}};
                 transfers += schedule.decide({device, device, accesses, {}, false}).transfers.size();

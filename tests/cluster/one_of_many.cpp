@@ -138,7 +138,7 @@ public:
         CL_OK(code);
     }
 
-    queue_handle queue(Device device) const {
+    queue_handle queue(MemoryId device) const {
         cl_int code = CL_SUCCESS;
         queue_handle made(clCreateCommandQueue(context, world().devices()[device]->handle(), 0, &code));
         CL_OK(code);
@@ -152,7 +152,8 @@ public:
         return made;
     }
     /// What the platform ought to do for a command.
-    Event decide(Device device, std::vector<Access> accesses, std::vector<Event *> waits = {}, bool result = false) {
+    ScheduledEvent decide(MemoryId device, std::vector<Access> accesses, std::vector<ScheduledEvent *> waits = {},
+                          bool result = false) {
         const Decisions &decisions = schedule.decide({device, device, accesses, waits, result});
         for (const Completion &sent : decisions.completions_sent) wanted.push_back(line("end to", sent.message));
         for (const Completion &awaited : decisions.completions_awaited)
@@ -212,7 +213,7 @@ TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
     // Between others: nothing for this process.
     event_handle written;
     CL_OK(clEnqueueWriteBuffer(first, a, CL_FALSE, 0, size, data.data(), 0, nullptr, written.out()));
-    Event write = all.decide(0, {whole_a});
+    ScheduledEvent write = all.decide(0, {whole_a});
     CHECK(all.wanted.empty());
 
     // It gets the end of that command, and the bytes.
@@ -232,7 +233,7 @@ TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
     const std::array<cl_event, 1> after_write{written};
     event_handle added;
     CL_OK(clEnqueueNDRangeKernel(own, kernel, 1, nullptr, &items, nullptr, 1, after_write.data(), added.out()));
-    Event add = all.decide(own_rank, {{a_id, 0, size, AccessMode::read_write}}, {&write});
+    ScheduledEvent add = all.decide(own_rank, {{a_id, 0, size, AccessMode::read_write}}, {&write});
     CHECK(all.wanted.size() == 2);
     all.check_messages();
 
@@ -240,7 +241,7 @@ TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
     const std::array<cl_event, 1> after_add{added};
     event_handle added_there;
     CL_OK(clEnqueueNDRangeKernel(other, kernel, 1, nullptr, &items, nullptr, 1, after_add.data(), added_there.out()));
-    Event add_there = all.decide(17, {{a_id, 0, size, AccessMode::read_write}}, {&add});
+    ScheduledEvent add_there = all.decide(17, {{a_id, 0, size, AccessMode::read_write}}, {&add});
     CHECK(all.wanted.size() == 4);
     all.check_messages();
 
@@ -268,7 +269,7 @@ TEST_CASE("ends of others' commands may arrive in whatever order") {
     std::vector<queue_handle> queues;
     std::vector<event_handle> theirs(3);
     std::vector<event_handle> mine(3);
-    for (Device device = 0; device < 3; ++device) {
+    for (MemoryId device = 0; device < 3; ++device) {
         const auto queue = all.queue(device);
         CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, theirs[device].out()));
         queues.push_back(all.queue(own_rank));

@@ -102,16 +102,16 @@ struct Graph::Expected {
         }
     }
 
-    static bool has(Mask mask, Device device) { return (mask >> device & 1) != 0; }
+    static bool has(Mask mask, MemoryId device) { return (mask >> device & 1) != 0; }
 
-    [[nodiscard]] int distance(Device a, Device b) const {
+    [[nodiscard]] int distance(MemoryId a, MemoryId b) const {
         const Process p = program.process_of_device[a];
         const Process q = program.process_of_device[b];
         return p == q ? 0 : program.host_of_process[p] == program.host_of_process[q] ? 1 : 2;
     }
 
     /// The transfers of a call are the ones that it needs, each from a nearest holder.
-    void check_transfers(const Call &call, std::map<std::pair<BufferId, std::size_t>, Device> sources,
+    void check_transfers(const Call &call, std::map<std::pair<BufferId, std::size_t>, MemoryId> sources,
                          bool may_fail = false) {
         std::set<std::pair<BufferId, std::size_t>> from_home;
         for (const Access &access : call.accesses) {
@@ -129,9 +129,9 @@ struct Graph::Expected {
                 if (mask == 0 || has(mask, call.device)) continue;
                 const auto found = sources.find({access.buffer, at});
                 require(found != sources.end(), "a byte is missing that the command reads");
-                const Device source = found->second;
+                const MemoryId source = found->second;
                 require(has(mask, source), "a copy from who has no new bytes");
-                for (Device other = 0; other < program.process_of_device.size(); ++other) {
+                for (MemoryId other = 0; other < program.process_of_device.size(); ++other) {
                     require(!has(mask, other) || distance(other, call.device) >= distance(source, call.device),
                             "a copy from farther than need be");
                 }
@@ -152,7 +152,7 @@ struct Graph::Expected {
         require(written == wanted, "other bytes go to their home than are written elsewhere");
     }
 
-    void attach(BufferId buffer, Device device, std::map<std::pair<BufferId, std::size_t>, Device> sources) {
+    void attach(BufferId buffer, MemoryId device, std::map<std::pair<BufferId, std::size_t>, MemoryId> sources) {
         homes[buffer].reset();
         Call whole;
         whole.device = device;
@@ -180,8 +180,8 @@ struct Graph::Expected {
                 Mask mask = 0;
                 const Topology &topology = schedule.topology();
                 for (std::size_t i = 0; i < piece.count(); ++i) {
-                    const std::uint32_t place = piece.nth_in({0, topology.devices()}, i);
-                    const Device device = topology.device_at(place);
+                    const std::uint32_t place = piece.nth_in({0, topology.memories()}, i);
+                    const MemoryId device = topology.memory_at(place);
                     require(piece.contains(place) && !has(mask, device), "holders are wrong");
                     mask |= Mask{1} << device;
                 }
@@ -197,7 +197,7 @@ struct Graph::Expected {
     const Program &program;
     std::vector<std::vector<Mask>> holders;  // buffer, byte
     std::vector<std::vector<Cell>> cells;
-    std::vector<std::optional<Device>> homes;  // that buffers are attached to
+    std::vector<std::optional<MemoryId>> homes;  // that buffers are attached to
 };
 
 std::size_t Graph::add(Node node) {
@@ -213,7 +213,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     const auto ended = ended_with(program);
     // What the platform takes the end of each call to promise: calls whose results have landed. By queue.
     using Results = std::set<std::size_t>;
-    std::map<std::pair<QueueId, Device>, QueuePromises<Results>> queue_promises;
+    std::map<std::pair<QueueId, MemoryId>, QueuePromises<Results>> queue_promises;
     std::vector<Results> promises(program.calls.size());
     const auto join = [](Results a, const Results &b) {
         a.insert(b.begin(), b.end());
@@ -225,7 +225,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     Expected expected(program_);
 
     std::vector<Schedule> schedules;
-    std::vector<std::vector<Event>> events(processes);
+    std::vector<std::vector<ScheduledEvent>> events(processes);
     for (Process p = 0; p < processes; ++p) {
         schedules.emplace_back(topology, p, program.attach_after);
         events[p].resize(program.calls.size());
@@ -296,8 +296,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     };
 
     // A transfer to `target`; where its bytes come from.
-    const auto take = [&](Process p, std::size_t k, const Transfer &transfer, Device target,
-                          std::map<std::pair<BufferId, std::size_t>, Device> &sources) {
+    const auto take = [&](Process p, std::size_t k, const Transfer &transfer, MemoryId target,
+                          std::map<std::pair<BufferId, std::size_t>, MemoryId> &sources) {
         Node node{Node::Kind::copy, p, k, transfer.buffer, transfer.begin, transfer.end, transfer.source,
                   transfer.target};
         node.before = steps_of(p, transfer.after);
@@ -358,8 +358,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             return false;
         return std::all_of(call.accesses.begin(), call.accesses.end(), [&](const Access &access) {
             const auto home = schedules[p].home(access.buffer);
-            if (home && home->by_itself) return home->device == call.device;
-            return home && program.process_of_device[home->device] != p;
+            if (home && home->by_itself) return home->memory == call.device;
+            return home && program.process_of_device[home->memory] != p;
         });
     };
 
@@ -386,7 +386,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             }
         }
         if (call.attach || call.detach) {
-            std::map<std::pair<BufferId, std::size_t>, Device> from;
+            std::map<std::pair<BufferId, std::size_t>, MemoryId> from;
             for (Process p = 0; p < processes; ++p) {
                 if (call.detach) schedules[p].detach(*call.detach);
                 if (!call.attach) continue;
@@ -407,7 +407,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             if (!knows && told[wait].insert(owner).second) ++to_tell;
         }
 
-        std::map<std::pair<BufferId, std::size_t>, Device> sources;
+        std::map<std::pair<BufferId, std::size_t>, MemoryId> sources;
         std::set<std::pair<BufferId, std::size_t>> written_back;
         std::size_t completions_sent = 0;
         std::size_t completions_awaited = 0;
@@ -415,11 +415,11 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         for (BufferId b = 0; b < program.buffers.size(); ++b) {
             const auto home = schedules[0].home(b);
             if (home && home->by_itself) ++attached_;
-            require(!home || home->by_itself || expected.homes[b] == home->device, "a buffer has another home");
+            require(!home || home->by_itself || expected.homes[b] == home->memory, "a buffer has another home");
             for (const Schedule &schedule : schedules) {
                 const auto other = schedule.home(b);
                 require(home.has_value() == other.has_value() &&
-                            (!home || (home->device == other->device && home->by_itself == other->by_itself)),
+                            (!home || (home->memory == other->memory && home->by_itself == other->by_itself)),
                         "processes have different ideas of where a buffer is attached");
             }
         }
@@ -432,7 +432,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 }
                 continue;
             }
-            std::vector<Event *> waits;
+            std::vector<ScheduledEvent *> waits;
             for (const std::size_t wait : call.waits) waits.push_back(&events[p][wait]);
             const Decisions &d =
                 schedules[p].decide({call.device, call.queue, call.accesses, waits, call.result_to_all, keeps_bytes});
@@ -496,9 +496,9 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 require(d.after.empty(), "a command elsewhere waits");
             }
             for (const Transfer &transfer : d.write_backs) {
-                std::map<std::pair<BufferId, std::size_t>, Device> bytes;
+                std::map<std::pair<BufferId, std::size_t>, MemoryId> bytes;
                 require(transfer.source == call.device, "what is written elsewhere comes from another device");
-                take(p, k, transfer, expected.homes[transfer.buffer].value_or(~Device{0}), bytes);
+                take(p, k, transfer, expected.homes[transfer.buffer].value_or(~MemoryId{0}), bytes);
                 for (const auto &[byte, source] : bytes) written_back.insert(byte);
                 ++write_backs_;
             }
@@ -575,7 +575,7 @@ void Graph::check_order() const {
 
     struct Use {
         std::size_t node;
-        Device device;
+        MemoryId device;
         BufferId buffer;
         std::size_t begin;
         std::size_t end;
@@ -619,7 +619,7 @@ void Graph::check_order() const {
 
 Graph::State Graph::start() const {
     State state;
-    for (Device device = 0; device < program_.process_of_device.size(); ++device) {
+    for (MemoryId device = 0; device < program_.process_of_device.size(); ++device) {
         state.memory.emplace_back();
         for (const Program::Buffer &buffer : program_.buffers) {
             state.memory.back().emplace_back(buffer.size,
@@ -638,7 +638,7 @@ bool Graph::is_ready(const State &state, std::size_t node) const {
 
 void Graph::execute(State &state, std::size_t number) const {
     const Node &node = nodes_[number];
-    const auto range_of = [&](Device device) {
+    const auto range_of = [&](MemoryId device) {
         return state.memory[device][node.buffer].begin() + static_cast<std::ptrdiff_t>(node.begin);
     };
     const auto size = static_cast<std::ptrdiff_t>(node.end - node.begin);

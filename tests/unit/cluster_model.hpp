@@ -22,7 +22,7 @@ namespace cluster_model {
 using namespace cldist::cluster;
 
 struct Call {
-    Device device = 0;
+    MemoryId device = 0;
     QueueId queue = unordered;       ///< if in-order
     std::vector<Access> accesses;    ///< buffers by their number in the program
     std::vector<std::size_t> waits;  ///< earlier calls
@@ -63,8 +63,8 @@ struct Node {
     BufferId buffer = 0;  // of a transfer
     std::size_t begin = 0;
     std::size_t end = 0;
-    Device source = 0;
-    Device target = 0;
+    MemoryId source = 0;
+    MemoryId target = 0;
     std::size_t peer = 0;  // of a receive or a hear: the node that sends
     std::vector<std::size_t> before = {};
 };

@@ -20,7 +20,7 @@ public:
     Machine(const Topology &topology, std::size_t buffers, Contents contents)
         : topology_(topology), newest_(buffers, std::vector<int>(size)) {
         for (Process p = 0; p < topology.processes(); ++p) schedules_.emplace_back(topology, p);
-        memories_.assign(topology.devices(), newest_);
+        memories_.assign(topology.memories(), newest_);
         for (std::size_t i = 0; i < buffers; ++i)
             for (Schedule &schedule : schedules_) schedule.create_buffer(size, contents);
     }
@@ -29,7 +29,7 @@ public:
     void launch(const std::vector<std::vector<Access>> &accesses, std::vector<KnownParts> &known) {
         std::vector<CommandPart> parts;
         std::set<BufferId> buffers;
-        for (Device device = 0; device < accesses.size(); ++device) {
+        for (MemoryId device = 0; device < accesses.size(); ++device) {
             if (!accesses[device].empty()) parts.push_back({device, accesses[device]});
             for (const Access &access : accesses[device]) buffers.insert(access.buffer);
         }
@@ -40,16 +40,16 @@ public:
         carry_out(all);
         for (const CommandPart &part : parts)
             for (const Access &access : part.accesses)
-                if (access.mode != AccessMode::write) check_read(part.device, access);
+                if (access.mode != AccessMode::write) check_read(part.memory, access);
         ++writes_;
         for (const CommandPart &part : parts)
             for (const Access &access : part.accesses)
-                if (access.mode != AccessMode::read) write({part.device}, access);
+                if (access.mode != AccessMode::read) write({part.memory}, access);
         for (const CommandPart &part : parts)
-            schedules_[topology_.process_of(part.device)].decide_part({part.device, unordered, part.accesses, {}});
+            schedules_[topology_.process_of(part.memory)].decide_part({part.memory, unordered, part.accesses, {}});
     }
 
-    void command(Device device, const Access &access) {
+    void command(MemoryId device, const Access &access) {
         std::vector<std::vector<Transfer>> all;
         for (Schedule &schedule : schedules_)
             all.push_back(schedule.decide({device, unordered, {&access, 1}, {}}).transfers);
@@ -62,13 +62,13 @@ public:
     void write_everywhere(const Access &access) {
         for (Schedule &schedule : schedules_) schedule.write_everywhere(access);
         ++writes_;
-        std::vector<Device> devices;
-        for (Device device = 0; device < topology_.devices(); ++device) devices.push_back(device);
+        std::vector<MemoryId> devices;
+        for (MemoryId device = 0; device < topology_.memories(); ++device) devices.push_back(device);
         write(devices, access);
     }
 
     void copy_in_place(const Access &from, const Access &to) {
-        for (Device device = 0; device < topology_.devices(); ++device) {
+        for (MemoryId device = 0; device < topology_.memories(); ++device) {
             const auto place = topology_.place_of(device);
             schedules_[0]
                 .residency(from.buffer)
@@ -119,16 +119,16 @@ private:
             for (std::size_t at = piece.begin; at < piece.end; ++at)
                 memories_[transfer.target][transfer.buffer][at] = memories_[transfer.source][transfer.buffer][at];
     }
-    void check_read(Device device, const Access &access) {
+    void check_read(MemoryId device, const Access &access) {
         for (std::size_t at = access.begin; at < access.end; ++at)
             if (newest_[access.buffer][at] != 0) {
                 REQUIRE(memories_[device][access.buffer][at] == newest_[access.buffer][at]);
             }
     }
-    void write(const std::vector<Device> &devices, const Access &access) {
+    void write(const std::vector<MemoryId> &devices, const Access &access) {
         for (std::size_t at = access.begin; at < access.end; ++at) {
             newest_[access.buffer][at] = writes_;
-            for (const Device device : devices) memories_[device][access.buffer][at] = writes_;
+            for (const MemoryId device : devices) memories_[device][access.buffer][at] = writes_;
         }
     }
 
@@ -174,7 +174,7 @@ TEST_CASE("parts of launches read what was there before, among all other command
         for (int round = 0; round < 20; ++round) {
             Machine machine(topology, 3, round % 2 == 0 ? Contents::everywhere : Contents::undefined);
             std::vector<std::vector<KnownParts>> known(18);
-            const std::size_t devices = topology.devices();
+            const std::size_t devices = topology.memories();
             for (int step = 0; step < 200; ++step) {
                 const auto buffer = static_cast<BufferId>(random() % 3);
                 const auto other = static_cast<BufferId>((buffer + 1 + random() % 2) % 3);

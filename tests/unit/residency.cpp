@@ -17,7 +17,7 @@ namespace {
 // Two hosts, each of two processes that have two devices: 0 1 | 2 3 || 4 5 | 6 7.
 const Topology two_hosts({0, 0, 1, 1}, {0, 0, 1, 1, 2, 2, 3, 3});
 
-std::vector<Copy> read(Residency &residency, const Topology &topology, Device reader, std::size_t begin,
+std::vector<Copy> read(Residency &residency, const Topology &topology, MemoryId reader, std::size_t begin,
                        std::size_t end) {
     std::vector<Copy> copies;
     residency.read(topology, reader, begin, end, copies);
@@ -47,7 +47,7 @@ TEST_CASE("bytes that were never written need no copy") {
 
 TEST_CASE("a buffer that every process initialised needs no copy until it is written") {
     Residency residency(two_hosts, 100, Contents::everywhere);
-    for (Device d = 0; d < 8; ++d) CHECK(read(residency, two_hosts, d, 0, 100).empty());
+    for (MemoryId d = 0; d < 8; ++d) CHECK(read(residency, two_hosts, d, 0, 100).empty());
     residency.write(two_hosts, 5, 50, 100);
     CHECK(read(residency, two_hosts, 0, 0, 100) == std::vector<Copy>{{50, 100, 5}});
 }
@@ -89,7 +89,7 @@ TEST_CASE("hosts and processes are told apart whatever their numbers") {
 
 TEST_CASE("a range held in pieces comes from each piece's holder, neighbours with one source in one copy") {
     Residency residency(two_hosts, 40, Contents::undefined);
-    for (Device d = 0; d < 4; ++d) residency.write(two_hosts, 2 * d, d * 10, d * 10 + 10);
+    for (MemoryId d = 0; d < 4; ++d) residency.write(two_hosts, 2 * d, d * 10, d * 10 + 10);
     CHECK(residency.holders().pieces() == 4);
     CHECK(read(residency, two_hosts, 2, 0, 20) == std::vector<Copy>{{0, 10, 0}});
     // [0, 10) has holders 0 and 2, [10, 20) has 2.
@@ -101,12 +101,12 @@ TEST_CASE("a range held in pieces comes from each piece's holder, neighbours wit
 
 TEST_CASE("ranges that as many devices hold are one piece only where the devices are the same") {
     const Topology topology = one_device_each(16, 4);
-    for (const Device holders : {2U, 4U, 5U, 9U}) {
+    for (const MemoryId holders : {2U, 4U, 5U, 9U}) {
         Residency residency(topology, 20, Contents::undefined);
         residency.write(topology, 0, 0, 20);
         // In another order, which does not matter; then one of them is another.
-        for (Device d = 1; d < holders; ++d) read(residency, topology, d, 0, 10);
-        for (Device d = holders - 1; d > 1; --d) read(residency, topology, d, 10, 20);
+        for (MemoryId d = 1; d < holders; ++d) read(residency, topology, d, 0, 10);
+        for (MemoryId d = holders - 1; d > 1; --d) read(residency, topology, d, 10, 20);
         CHECK(residency.holders().pieces() == 2);
         read(residency, topology, 15, 10, 20);
         CHECK(residency.holders().pieces() == 2);
@@ -120,25 +120,25 @@ TEST_CASE("what many devices read in turn spreads as a tree, once to each host")
     std::mt19937_64 random(3);
     for (const std::uint32_t per_host : {1U, 8U, 64U}) {
         const Topology topology = one_device_each(256, per_host);
-        std::vector<Device> readers(256);
+        std::vector<MemoryId> readers(256);
         std::iota(readers.begin(), readers.end(), 0);
         for (const bool shuffled : {false, true}) {
             if (shuffled) std::shuffle(readers.begin() + 1, readers.end(), random);
             Residency residency(topology, 16, Contents::undefined);
             residency.write(topology, readers[0], 0, 16);
-            std::map<Device, int> depth{{readers[0], 0}};
-            std::map<Device, int> sent;
+            std::map<MemoryId, int> depth{{readers[0], 0}};
+            std::map<MemoryId, int> sent;
             std::uint32_t between_hosts = 0;
             for (auto reader = readers.begin() + 1; reader != readers.end(); ++reader) {
                 const auto copies = read(residency, topology, *reader, 0, 16);
                 REQUIRE(copies.size() == 1);
-                const Device source = copies[0].source;
+                const MemoryId source = copies[0].source;
                 REQUIRE(depth.count(source) == 1);
                 depth[*reader] = depth[source] + 1;
                 ++sent[source];
                 if (topology.host_of(source) != topology.host_of(*reader)) ++between_hosts;
             }
-            const auto most = [](const std::map<Device, int> &counts) {
+            const auto most = [](const std::map<MemoryId, int> &counts) {
                 return std::max_element(counts.begin(), counts.end(),
                                         [](const auto &a, const auto &b) { return a.second < b.second; })
                     ->second;
@@ -254,12 +254,12 @@ TEST_CASE("what a buffer's holders take grows with the pieces in use, not with t
     const std::size_t before = heap_in_use();
     Residency residency(topology, devices * part, Contents::everywhere);
     CHECK(heap_in_use() - before <= 2 * each);
-    for (Device d = 0; d < devices; ++d) residency.write(topology, d, d * part, (d + 1) * part);
+    for (MemoryId d = 0; d < devices; ++d) residency.write(topology, d, d * part, (d + 1) * part);
     CHECK(residency.holders().pieces() == devices);
     CHECK(heap_in_use() - before <= devices * each);
     // Half of the devices read all of it, in turn: each piece has that many holders.
     std::vector<Copy> copies;
-    for (Device d = 0; d < devices / 2; ++d) {
+    for (MemoryId d = 0; d < devices / 2; ++d) {
         copies.clear();
         residency.read(topology, d, 0, devices * part, copies);
     }

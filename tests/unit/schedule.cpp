@@ -61,7 +61,7 @@ void for_each_program(std::size_t length, Use &&use) {
     for (std::size_t number = 0; number < count; ++number) {
         std::size_t rest = number;
         for (Call &call : program.calls) {
-            call.device = static_cast<Device>(rest % 3);
+            call.device = static_cast<MemoryId>(rest % 3);
             call.accesses = forms[rest / 3 % forms.size()];
             rest /= 3 * forms.size();
         }
@@ -88,7 +88,7 @@ void place(Program &program, bool all_apart) {
 }
 
 /// The same with the first buffer attached to a device before.
-Program with_home(Program program, Device device) {
+Program with_home(Program program, MemoryId device) {
     Call attach;
     attach.device = device;
     attach.attach = 0;
@@ -100,7 +100,7 @@ Program with_home(Program program, Device device) {
 
 /// Executes one in `step` of all programs of `length` commands, places and orders, in every order; with a buffer attached to
 /// `home` if it is given.
-void check_programs(std::size_t length, std::size_t step, std::optional<Device> home = {}) {
+void check_programs(std::size_t length, std::size_t step, std::optional<MemoryId> home = {}) {
     std::size_t number = 0;
     std::size_t programs = 0;
     std::size_t choices = 0;
@@ -159,7 +159,7 @@ Program random_program(std::mt19937_64 &random) {
     const std::size_t calls = 1 + random() % 16;
     for (std::size_t k = 0; k < calls; ++k) {
         Call call;
-        call.device = static_cast<Device>(random() % users);
+        call.device = static_cast<MemoryId>(random() % users);
         // Two in-order queues on each device, and out-of-order ones.
         if (random() % 8 == 0) {
             const auto buffer = static_cast<BufferId>(random() % program.buffers.size());
@@ -208,7 +208,7 @@ struct Processes {
         for (Schedule &schedule : schedules) id = schedule.create_buffer(size, contents);
         return id;
     }
-    std::vector<Decisions> decide(Device device, const std::vector<Access> &accesses, QueueId queue = unordered) {
+    std::vector<Decisions> decide(MemoryId device, const std::vector<Access> &accesses, QueueId queue = unordered) {
         std::vector<Decisions> all;
         for (Schedule &schedule : schedules) all.push_back(schedule.decide({device, queue, accesses, {}, false}));
         return all;
@@ -227,7 +227,7 @@ TEST_CASE("every order that three commands leave open shows each reader what one
 TEST_CASE("every order of four commands is right") { check_programs(4, in_long_version() ? 1 : 47); }
 
 TEST_CASE("every order of three commands is right where they use a buffer that is attached to a device") {
-    for (Device home = 0; home < 3; ++home) check_programs(3, in_long_version() ? 1 : 23, home);
+    for (MemoryId home = 0; home < 3; ++home) check_programs(3, in_long_version() ? 1 : 23, home);
 }
 
 TEST_CASE("random sequences of commands are right on any cluster") {
@@ -325,12 +325,12 @@ TEST_CASE("nobody waits for commands that are known to be over") {
 
 TEST_CASE("a completion goes once to each process that waits, and to none that knows") {
     Processes all(three_apart);
-    std::vector<Event> events(3);
+    std::vector<ScheduledEvent> events(3);
     for (Process p = 0; p < 3; ++p) events[p] = all.schedules[p].decide({0, unordered, {}, {}, false}).event;
-    const auto wait_on = [&](Device device) {
+    const auto wait_on = [&](MemoryId device) {
         std::vector<Decisions> decisions;
         for (Process p = 0; p < 3; ++p) {
-            Event *const event = &events[p];
+            ScheduledEvent *const event = &events[p];
             decisions.push_back(all.schedules[p].decide({device, unordered, {}, {&event, 1}, false}));
         }
         return decisions;
@@ -341,7 +341,7 @@ TEST_CASE("a completion goes once to each process that waits, and to none that k
     REQUIRE(decisions[2].completions_awaited.size() == 1);
     CHECK(decisions[2].completions_awaited[0].command == 1);
     CHECK(decisions[1].completions_awaited.empty());
-    for (const Device device : {2U, 0U}) {  // told before; its own
+    for (const MemoryId device : {2U, 0U}) {  // told before; its own
         for (const Decisions &d : wait_on(device)) CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
     }
     std::size_t told = 0;
@@ -422,11 +422,11 @@ TEST_CASE("an event that all processes wait for is told to each of them once, an
     std::vector<Process> devices(processes);
     std::iota(devices.begin(), devices.end(), 0);
     Schedule schedule(Topology(hosts, devices), 0);
-    Event event = schedule.decide({0, unordered, {}, {}, false}).event;
-    Event *const waits = &event;
+    ScheduledEvent event = schedule.decide({0, unordered, {}, {}, false}).event;
+    ScheduledEvent *const waits = &event;
     std::size_t told = 0;
     for (int round = 0; round < 2; ++round) {
-        for (Device device = 0; device < processes; ++device)
+        for (MemoryId device = 0; device < processes; ++device)
             told += schedule.decide({device, unordered, {}, {&waits, 1}, false}).completions_sent.size();
     }
     CHECK(told == processes - 1);

@@ -535,7 +535,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     if (mapped.is_native && !same_memory) {
         Space &space = *queue.context->space(mapped.device_memory);
         const cl_command_queue native = space.transfer_queue().queue;
-        const cldist::Event passed_on = event_of(mapped.landed, space);
+        const Event passed_on = event_of(mapped.landed, space);
         const cl_event wait = passed_on.get();
         check(clEnqueueUnmapMemObject(native, object.root().native(space), pointer, wait != nullptr ? 1 : 0,
                                       wait != nullptr ? &wait : nullptr, nullptr),

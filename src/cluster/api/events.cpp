@@ -63,7 +63,7 @@ void ask_if_needed(EventObject &event) {
     Unpacker unpacker(told);
     const auto status = unpacker.get<cl_int>();
     if (status > CL_COMPLETE || event.known_here()) return;
-    event.ending = std::make_shared<Ending>();
+    event.end_as(std::make_shared<Ending>());
     event.ending->set(status, unpacker.get<Times>());
 }
 
@@ -108,7 +108,7 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
         flush_queue_of(*event);
         if (event->is_user() || event->agreed || event->agreeing != nullptr) continue;
         event->agreeing = std::make_shared<Ending>();
-        if (event->is_joint)
+        if (event->is_joint())
             joint.push_back(event.get());
         else
             open[owner_of(*event)].push_back(event.get());
@@ -176,8 +176,8 @@ cl_int agree_on_status(EventObject &event) {
         if (latest <= CL_COMPLETE) event.agreed = latest;
         return latest;
     }
-    const auto status = event.is_joint ? status_of_parts(event)
-                                       : told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
+    const auto status = event.is_joint() ? status_of_parts(event)
+                                         : told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
     if (status == CL_COMPLETE) {
         const Unlocked unlocked;
         wait_for_promise(event, status);
@@ -256,7 +256,7 @@ void wait_for_result(EventObject &event, const CallHash &call) {
 
 cl_event create_user_event(cl_context context, cl_int *) {
     EventObject *const event = make<EventObject>(context_of(context), nullptr, CL_COMMAND_USER);
-    event->ending = std::make_shared<Ending>();
+    event->end_as(std::make_shared<Ending>());
     return event->handle();
 }
 
@@ -319,7 +319,7 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
         if (World::get().is_central()) ask_if_needed(*object);
         if (object->known_here() && object->status_here() == CL_COMPLETE) times = object->times_here();
         if (!in_callback() && !World::get().is_central()) {
-            if (object->is_joint) {
+            if (object->is_joint()) {
                 times = times_of_parts(*object, times);
             } else {
                 if (!is_mine(*object)) times.fill(now_ns());

@@ -161,7 +161,7 @@ cl_image_desc plain_desc(cl_mem_object_type type, std::size_t width, std::size_t
 
 /// The memories whose platforms answer for all: of those with the same types of devices the first one.
 std::map<std::vector<std::uint32_t>, const DeviceObject *> answering_memories(const ContextObject &context) {
-    std::map<Device, std::vector<const DeviceObject *>> memories;
+    std::map<MemoryId, std::vector<const DeviceObject *>> memories;
     for (const auto &device : context.devices) memories[device->memory].push_back(device.get());
     std::map<std::vector<std::uint32_t>, const DeviceObject *> first;
     for (const auto &[memory, devices] : memories) {

@@ -10,7 +10,7 @@ namespace cldist::cluster {
 std::vector<EventObject *> Joint::waits_on(const QueueObject &lane) const {
     std::vector<EventObject *> waits;
     for (EventObject *const event : wait_list_) {
-        if (!event->is_joint) waits.push_back(event);
+        if (!event->is_joint()) waits.push_back(event);
         for (const auto &[of, part] : event->parts)
             if (of->device.get() == lane.device.get()) waits.push_back(part.get());
     }
@@ -36,7 +36,7 @@ Ref<EventObject> Joint::end(bool told_all) {
     auto *const event = new EventObject(*queue_.context, &queue_, type_);
     Ref<EventObject> held(event);
     event->release();  // the program has it once it is given to it
-    event->is_joint = true;
+    event->source = Source::parts;
     event->behind_user_event = may_fail(wait_list_);
     event->scheduled.process = queue_.lanes.front()->device->process;
     event->scheduled.told_all = told_all && wait_list_.empty();
@@ -56,7 +56,7 @@ std::vector<HeldPiece> pieces_of(const QueueObject &queue, MemObject &root, std:
         return pieces;
     }
     Schedule &schedule = executor().schedule();
-    const std::uint32_t devices = schedule.topology().devices();
+    const std::uint32_t devices = schedule.topology().memories();
     schedule.residency(root.id).holders().visit(
         begin, end, [&](std::size_t first, std::size_t last, const Holders &holders) {
             pieces.push_back({first, last, holders.count() == devices, holders});

@@ -75,7 +75,7 @@ T on_device(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info par
 /// for all devices, and what each of them says, behind its place.
 Blob pack_kernel(const ProgramObject &program, const char *name, Process process) {
     cl_int result = CL_SUCCESS;
-    std::map<Device, Kernel> kernels;  // by memory
+    std::map<MemoryId, Kernel> kernels;  // by memory
     Packer devices;
     for (std::size_t i = 0; i < program.devices.size(); ++i) {
         const DeviceObject &device = *program.devices[i];
@@ -474,10 +474,10 @@ void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const
             reads.push_back({access.buffer, access.begin, access.end, AccessMode::read});
     Enqueued command{lane, CL_COMMAND_MARKER, reads, {}};
     command.is_part = true;
-    cldist::Event ready;
+    Event ready;
     joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
         const cl_int code = enqueue_marker_behind(lane, {w.count, w.events, ready.out()});
-        if (code == CL_SUCCESS && w.event != nullptr) *w.event = cldist::Event::share(ready.get()).give();
+        if (code == CL_SUCCESS && w.event != nullptr) *w.event = Event::share(ready.get()).give();
         return code;
     });
     if (ready) {
@@ -519,7 +519,7 @@ void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context
 template <typename Launch>
 cl_int traced(const KernelObject &kernel, const Waits &waits, Launch &&launch) {
     if (!trace::enabled()) return launch(waits);
-    cldist::Event unwanted;
+    Event unwanted;
     cl_event *const event = waits.event != nullptr ? waits.event : unwanted.out();
     const cl_int code = launch(Waits{waits.count, waits.events, event});
     if (code == CL_SUCCESS) clTraceEvent(*event, kernel.info->name.c_str());

@@ -38,7 +38,7 @@ public:
     }
     [[nodiscard]] bool reaches_itself() const override { return carrier_.reaches_itself(); }
     Engine &engine() override { return carrier_.engine(); }
-    void drive(cldist::Command &command) override { carrier_.drive(command); }
+    void drive(Command &command) override { carrier_.drive(command); }
 
 private:
     Transport &carrier_;

@@ -42,16 +42,16 @@ void flush_producer(cl_event event) {
 }
 
 bool has_discrete_device(const Topology &topology, Process process, const std::vector<MemoryTraits> &memories) {
-    for (Device memory = 0; memory < topology.devices(); ++memory)
+    for (MemoryId memory = 0; memory < topology.memories(); ++memory)
         if (topology.process_of(memory) == process && !memories[memory].host_memory) return true;
     return false;
 }
 
-std::unique_ptr<cldist::Command> command_of(std::unique_ptr<Operation> operation,
-                                            std::unique_ptr<Bridge> bridge = nullptr, cl_device_id device = nullptr) {
+std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation, std::unique_ptr<Bridge> bridge = nullptr,
+                                    cl_device_id device = nullptr) {
     std::vector<std::unique_ptr<Operation>> operations;
     operations.push_back(std::move(operation));
-    return std::make_unique<cldist::Command>(std::move(operations), std::move(bridge), device);
+    return std::make_unique<Command>(std::move(operations), std::move(bridge), device);
 }
 
 bool is_open(const std::shared_ptr<Ending> &ending) { return ending != nullptr && !ending->over(); }
@@ -59,8 +59,9 @@ bool is_open(const std::shared_ptr<Ending> &ending) { return ending != nullptr &
 TimesOfCommand times_of_command(const EventObject &event) {
     if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
     if (!event.native) return std::function<Times()>();
-    return [native = std::make_shared<const cldist::Event>(cldist::Event::share(event.native.get())),
-            own = event.own_times] { return times_of(native->get(), own); };
+    return [native = std::make_shared<const Event>(Event::share(event.native.get())), own = event.own_times] {
+        return times_of(native->get(), own);
+    };
 }
 
 /// The program's, also of a part.
@@ -148,7 +149,7 @@ Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
     Start start;
     if (waits.empty()) return start;
     flush_producer(waits.front());
-    start.events.push_back(cldist::Event::share(waits.front()));
+    start.events.push_back(Event::share(waits.front()));
     start.gate = start.last = waits.front();
     return start;
 }
@@ -164,7 +165,7 @@ cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits) {
     }
     if (waits.count != 0) return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
     cl_int code = CL_SUCCESS;
-    const cldist::Event complete = cldist::Event::adopt(clCreateUserEvent(queue.space->context.get(), &code));
+    const Event complete = Event::adopt(clCreateUserEvent(queue.space->context.get(), &code));
     if (code != CL_SUCCESS) return code;
     clSetUserEventStatus(complete.get(), CL_COMPLETE);
     const cl_event wait = complete.get();
@@ -209,7 +210,7 @@ void Executor::forget(MemObject &object) {
     schedule_.release_buffer(object.id);
 }
 
-void Executor::attach(MemObject &buffer, Device device) {
+void Executor::attach(MemObject &buffer, MemoryId device) {
     if (decides_nothing(*buffer.context)) return;
     for (const Transfer &transfer : schedule_.attach(buffer.id, device).transfers) start(transfer);
 }
@@ -251,12 +252,12 @@ void Executor::keep_back(QueueObject &queue) {
     if (++queue.since_marker < milestone || queue.context->open_user_events != 0) return;
     queue.since_marker = 0;
     if (queue.space->resources()->processor()) return;
-    cldist::Event marker;
+    Event marker;
     check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
     clFlush(queue.native.get());
     queue.milestones.push_back(std::move(marker));
     if (queue.milestones.size() <= most_milestones) return;
-    const cldist::Event first = std::move(queue.milestones.front());
+    const Event first = std::move(queue.milestones.front());
     queue.milestones.pop_front();
     const cl_event event = first.get();
     const UnlockedWithin unlocked;
@@ -270,11 +271,11 @@ cl_event Executor::native_in(EventObject &event, Space &space) {
     for (const auto &[of, stand_in] : event.stand_ins)
         if (of == &space) return stand_in.get();
     cl_int code = CL_SUCCESS;
-    cldist::Event stand_in = cldist::Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    Event stand_in = Event::adopt(clCreateUserEvent(space.context.get(), &code));
     check(code, "clCreateUserEvent");
     const cl_event native = stand_in.get();
     event.stand_ins.emplace_back(&space, std::move(stand_in));
-    once_enqueued_.push_back({ending_of(event), cldist::Event::share(native)});
+    once_enqueued_.push_back({ending_of(event), Event::share(native)});
     return native;
 }
 
@@ -306,10 +307,10 @@ void Executor::wait_for_one(QueueObject &queue) {
     if (waits_.size() == 1 && !queue.has_barrier) return;
     auto all = ending_of_all(waits_);
     cl_int code = CL_SUCCESS;
-    cldist::Event one = cldist::Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    Event one = Event::adopt(clCreateUserEvent(space.context.get(), &code));
     check(code, "clCreateUserEvent");
     waits_.assign(1, one.get());
-    passing_.push_back(cldist::Event::share(one.get()));
+    passing_.push_back(Event::share(one.get()));
     once_enqueued_.push_back({std::move(all), std::move(one)});
 }
 
@@ -428,7 +429,7 @@ void Executor::receive_host_memory(Enqueued &command, const Message &message) {
     Space &space = *command.queue.space;
     auto bridge = std::make_unique<Bridge>(space.context.get());
     waits_.push_back(bridge->user_visible_event());
-    passing_.push_back(cldist::Event::share(bridge->user_visible_event()));
+    passing_.push_back(Event::share(bridge->user_visible_event()));
     keep_until(bridge->user_visible_event(), command.brought);  // the command may fail before
     DeviceRange range{nullptr, {}, 0, size, command.brought.get(), {}};
     receive_ =
@@ -457,12 +458,12 @@ void Executor::start_receive(const QueueObject &queue) {
         transport_.engine().submit(std::move(receive_), {});
         return;
     }
-    auto receive = std::make_shared<std::unique_ptr<cldist::Command>>(std::move(receive_));
+    auto receive = std::make_shared<std::unique_ptr<Command>>(std::move(receive_));
     ending_of_all(others)->then([this, receive](cl_int) { transport_.engine().submit(std::move(*receive), {}); });
 }
 
 void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space) {
-    cldist::Event event = event_of(ending, space);
+    Event event = event_of(ending, space);
     if (!event) return;
     waits_.push_back(event.get());
     passing_.push_back(std::move(event));
@@ -564,15 +565,16 @@ void Executor::decide(const Enqueued &command) {
     scheduled_.clear();
     for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
-    const Command wanted{command.queue.device->memory,      command.queue.id,         command.accesses, scheduled_,
-                         command.result.size > 0,  // for the program
-                         keeps_what_it_overwrites(command), note_user_events(command)};
+    const ScheduledCommand wanted{
+        command.queue.device->memory,      command.queue.id,         command.accesses, scheduled_,
+        command.result.size > 0,  // for the program
+        keeps_what_it_overwrites(command), note_user_events(command)};
     decisions_ = &(command.is_part ? schedule_.decide_part(wanted) : schedule_.decide(wanted));
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {
         const auto home = schedule_.home(id);
-        const bool here = home && schedule_.topology().process_of(home->device) == self_;
-        objects_[id]->set_homes(home ? Homes{here ? Home::here : Home::elsewhere, home->device + 1} : Homes{});
+        const bool here = home && schedule_.topology().process_of(home->memory) == self_;
+        objects_[id]->set_homes(home ? Homes{here ? Home::here : Home::elsewhere, home->memory + 1} : Homes{});
     }
 
     const auto event_of = [&](CommandId id) -> EventObject & {
@@ -585,7 +587,7 @@ void Executor::decide(const Enqueued &command) {
         EventObject &event = event_of(completion.command);
         auto told = std::make_shared<Ending>();
         submit_now(transport_.receive_status(completion.message, told), CL_COMPLETE);
-        if (!event.known_here()) event.ending = std::move(told);
+        if (!event.known_here()) event.end_as(std::move(told));
     }
     for (const Transfer &transfer : decisions_->transfers) start(transfer);
     if (!native_) return;
@@ -608,20 +610,19 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first of it, as do commands behind
         // such a barrier; it aborts when what they wait for ends and they are gone. It looks at them after that end can be seen.
         if (may_fail_early)
-            stand_in.ending->then(
-                [&engine = transport_.engine(),
-                 kept = std::make_shared<cldist::Event>(cldist::Event::share(native_event_.get()))](cl_int status) {
-                    if (status >= 0) return;
-                    std::vector<cldist::Event> remains;
-                    remains.push_back(std::move(*kept));
-                    engine.keep_remains(nullptr, std::move(remains));
-                });
+            stand_in.ending->then([&engine = transport_.engine(),
+                                   kept = std::make_shared<Event>(Event::share(native_event_.get()))](cl_int status) {
+                if (status >= 0) return;
+                std::vector<Event> remains;
+                remains.push_back(std::move(*kept));
+                engine.keep_remains(nullptr, std::move(remains));
+            });
     }
     // What failed meanwhile may have done so before PoCL looked: the command may never end. With NVIDIA's driver (580) it would fail
     // when all that it waits for has ended, and what is enqueued in its in-order queue until then would fail, too.
     if (native_ && !poisoned_ && command.queue.space->is_pocl() && first_failure(waits_) < 0) {
         poisoned_ = true;
-        std::vector<cldist::Event> remains;
+        std::vector<Event> remains;
         remains.push_back(std::move(native_event_));
         transport_.engine().keep_remains(nullptr, std::move(remains));
     }
@@ -662,8 +663,9 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     event->release();  // the program has it once it is given to it
     if (decisions_ != nullptr) event->scheduled = decisions_->event;
     event->behind_user_event = may_fail(wait_list_of(command));
-    event->ending = failed;
+    if (failed != nullptr) event->end_as(failed);
     if (native_ && failed == nullptr) {
+        event->source = Source::native;
         event->native = std::move(native_event_);
         event->own_times = std::move(own_times_);
         event->space = command.queue.space;
@@ -697,7 +699,7 @@ void Executor::keep_step(const Enqueued &command, bool failed) {
     if (failed)
         steps_.add_failed(step, *queue.space, std::move(order));
     else if (native_event_)
-        steps_.add(step, *queue.space, cldist::Event::share(native_event_.get()), std::move(order));
+        steps_.add(step, *queue.space, Event::share(native_event_.get()), std::move(order));
     else
         steps_.add(step, queue, std::move(order));
 }
@@ -706,7 +708,8 @@ void Executor::keep_step(const Enqueued &command, bool failed) {
 std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &event,
                                               const std::shared_ptr<Ending> &earlier) {
     const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
-    const std::shared_ptr<Ending> failed = std::exchange(event.ending, std::make_shared<Ending>());
+    const std::shared_ptr<Ending> failed = event.ending;
+    event.end_as(std::make_shared<Ending>());
     const bool by_caller = command.blocking && failed == nullptr && !follows();
     // Another result may still be on its way to the same memory; the later one must not overtake it.
     const bool overlaps = (lands(command) || relay.from) && keep_open(command.result.memory(), event.ending);
@@ -726,10 +729,10 @@ std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &ev
         struct Held {
             std::unique_ptr<Operation> operation;
             std::shared_ptr<Ending> failed;
-            cldist::Event native;
+            Event native;
         };
         after->then([this, held = std::make_shared<Held>(std::move(operation), failed,
-                                                         cldist::Event::share(event.native.get()))](cl_int) {
+                                                         Event::share(event.native.get()))](cl_int) {
             if (held->failed == nullptr)
                 submit(std::move(held->operation), held->native.get());
             else
@@ -788,12 +791,12 @@ cl_int Executor::write(Enqueued &command, const NativeRange &range, const std::b
                                     waits.events, waits.event);
     const bool now = !is_open(incoming_) && (command.blocking || range.size <= copied_at_once);
     std::vector<cl_event> all(waits.events, waits.events + waits.count);
-    cldist::Event copied;
+    Event copied;
     if (now) {
         std::memcpy(command.staging.get(), from, range.size);
     } else {
         cl_int code = CL_SUCCESS;
-        copied = cldist::Event::adopt(clCreateUserEvent(command.queue.space->context.get(), &code));
+        copied = Event::adopt(clCreateUserEvent(command.queue.space->context.get(), &code));
         check(code, "clCreateUserEvent");
         all.push_back(copied.get());
     }
@@ -801,10 +804,10 @@ cl_int Executor::write(Enqueued &command, const NativeRange &range, const std::b
         clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, command.staging.get(),
                              static_cast<cl_uint>(all.size()), all.empty() ? nullptr : all.data(), waits.event);
     if (code != CL_SUCCESS) return code;
-    copies_.keep_until(cldist::Event::share(*waits.event), command.staging);
+    copies_.keep_until(Event::share(*waits.event), command.staging);
     if (now) return code;
     const auto copy = [from, size = range.size, memory = command.staging,
-                       event = std::make_shared<const cldist::Event>(std::move(copied))] {
+                       event = std::make_shared<const Event>(std::move(copied))] {
         io_threads().run([=] {
             std::memcpy(memory.get(), from, size);
             clSetUserEventStatus(event->get(), CL_COMPLETE);
@@ -833,7 +836,7 @@ cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std
     const auto times = std::make_shared<Times>();
     times->fill(system_ns());
     own_times_ = times;
-    *waits.event = cldist::Event::share(bridge->user_visible_event()).give();
+    *waits.event = Event::share(bridge->user_visible_event()).give();
     auto operation = std::make_unique<TimedOperation>(
         make_file_transfer({resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}}, direction,
                            std::make_shared<MemoryAccess>(memory), false),
@@ -876,7 +879,7 @@ void Executor::tell_first(EventObject &event) {
     }
     auto told = std::make_shared<Ending>();
     submit_now(transport_.receive_status(*message, told), CL_COMPLETE);
-    if (!event.known_here()) event.ending = std::move(told);
+    if (!event.known_here()) event.end_as(std::move(told));
 }
 
 // Up a tree comes how the parts ended, and down it how the command did, with the times of the longest part. What an ending
@@ -930,14 +933,14 @@ void Executor::tell_all_of_joint(EventObject &event) {
 }
 
 void Executor::tell_all(EventObject &event) {
-    if (event.is_joint) {
+    if (event.is_joint()) {
         if (event.ending == nullptr) tell_all_of_joint(event);
         return;
     }
     if (alone()) return;
     if (event.agreed) {
         if (event.known_here()) return;
-        event.ending = std::make_shared<Ending>();
+        event.end_as(std::make_shared<Ending>());
         event.ending->set(*event.agreed);
         return;
     }
@@ -948,7 +951,7 @@ void Executor::tell_all(EventObject &event) {
     }
     auto told = std::make_shared<Ending>();
     submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
-    if (!event.known_here()) event.ending = told;
+    if (!event.known_here()) event.end_as(told);
     for (const Message &message : relay.to)
         told->then([this, told, message](cl_int status) {
             const TimesOfCommand times = [times = told->times()] { return times; };
@@ -974,7 +977,6 @@ void Executor::end_with(cl_event native, std::shared_ptr<Ending> ending) {
 const std::shared_ptr<Ending> &Executor::ending_of(EventObject &event) {
     if (event.ending == nullptr) {
         event.ending = std::make_shared<Ending>();
-        event.ends_natively = true;
         end_with(event.native.get(), event.ending);
     }
     return event.ending;
@@ -1049,7 +1051,7 @@ void Executor::start_message(const Transfer &transfer, MemObject &object) {
     const Direction direction = sends ? Direction::send : Direction::recv;
     ChannelEnd end = make_end(transfer, object, direction);
     steps_.add(transfer.step, *object.context->space(sends ? transfer.source : transfer.target),
-               cldist::Event::share(end.bridge->user_visible_event()), {transfer.after});
+               Event::share(end.bridge->user_visible_event()), {transfer.after});
     start_channel(std::move(end), direction, transfer.message, link(transfer, direction));
 }
 
@@ -1105,9 +1107,8 @@ cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::b
 // copy's there.
 constexpr std::size_t most_copies = 8;
 
-std::vector<cldist::Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem buffer,
-                                          std::span<const Piece> pieces, std::byte *memory, bool reads,
-                                          std::span<const cl_event> waits) {
+std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem buffer, std::span<const Piece> pieces,
+                                  std::byte *memory, bool reads, std::span<const cl_event> waits) {
     PieceKernels &kernels = space.piece_kernels();
     std::vector<PieceCopy> copies;
     std::size_t size = 0;
@@ -1121,7 +1122,7 @@ std::vector<cldist::Event> copy_by_kernel(Space &space, cl_command_queue queue, 
     const auto copy = [&](std::span<const cl_event> behind, cl_event *event) {
         return copy_rows(queue, packed.get(), {0, size, 0, 1}, memory, reads, behind, event);
     };
-    std::vector<cldist::Event> events(2);
+    std::vector<Event> events(2);
     check(reads ? kernels.enqueue_gather(queue, buffer, packed.get(), copies, waits, events[0].out())
                 : copy(waits, events[0].out()),
           "copying pieces");
@@ -1133,13 +1134,12 @@ std::vector<cldist::Event> copy_by_kernel(Space &space, cl_command_queue queue, 
 }
 
 // Enqueues the copies between pieces of a buffer and host memory, where they stand side by side. The last event is that of all.
-std::vector<cldist::Event> copy_pieces(Space &space, const QueueInfo &info, cl_mem buffer,
-                                       std::span<const Piece> pieces, std::byte *memory, bool reads,
-                                       std::span<const cl_event> waits) {
+std::vector<Event> copy_pieces(Space &space, const QueueInfo &info, cl_mem buffer, std::span<const Piece> pieces,
+                               std::byte *memory, bool reads, std::span<const cl_event> waits) {
     const std::vector<Rows> all = rows_of(pieces);
     if (all.size() > most_copies && !space.resources()->host_memory() && space.piece_kernels().may_use(buffer, reads))
         return copy_by_kernel(space, info.queue, buffer, pieces, memory, reads, waits);
-    std::vector<cldist::Event> copied;
+    std::vector<Event> copied;
     for (const Rows &rows : all) {
         copied.emplace_back();
         check(copy_rows(info.queue, buffer, rows, memory, reads, waits, copied.back().out()), "copying pieces");
@@ -1147,7 +1147,7 @@ std::vector<cldist::Event> copy_pieces(Space &space, const QueueInfo &info, cl_m
     }
     if (copied.size() == 1) return copied;
     std::vector<cl_event> together;
-    for (const cldist::Event &each : copied) together.push_back(each.get());
+    for (const Event &each : copied) together.push_back(each.get());
     return enqueue_start(info, together, {}).events;
 }
 
@@ -1161,11 +1161,10 @@ std::size_t bytes_of(const Transfer &transfer) {
 }  // namespace
 
 // Between an object and host memory, where the transfer's pieces of a buffer stand side by side, or an image's bytes.
-cldist::Event Executor::copy_packed(const Transfer &transfer, MemObject &object, Space &space,
-                                    const std::shared_ptr<const QueueInfo> &queue,
-                                    const std::shared_ptr<std::byte[]> &memory, bool reads,
-                                    std::span<const cl_event> waits) {
-    std::vector<cldist::Event> events(1);
+Event Executor::copy_packed(const Transfer &transfer, MemObject &object, Space &space,
+                            const std::shared_ptr<const QueueInfo> &queue, const std::shared_ptr<std::byte[]> &memory,
+                            bool reads, std::span<const cl_event> waits) {
+    std::vector<Event> events(1);
     if (object.is_image()) {
         const auto extent = extents(object.desc);
         const auto count = static_cast<cl_uint>(waits.size());
@@ -1182,12 +1181,11 @@ cldist::Event Executor::copy_packed(const Transfer &transfer, MemObject &object,
         events = copy_pieces(space, *queue, object.native(space), pieces, memory.get(), reads, waits);
     }
     clFlush(queue->queue);
-    cldist::Event copied = std::move(events.back());
+    Event copied = std::move(events.back());
     events.pop_back();
     keep_until(copied.get(), queue);
     keep_until(copied.get(), memory);
-    if (!events.empty())
-        keep_until(copied.get(), std::make_shared<const std::vector<cldist::Event>>(std::move(events)));
+    if (!events.empty()) keep_until(copied.get(), std::make_shared<const std::vector<Event>>(std::move(events)));
     return copied;
 }
 
@@ -1207,7 +1205,7 @@ void Executor::start_packed_message(const Transfer &transfer, MemObject &object)
         bridge = std::make_unique<Bridge>(queue->context);
         waits.push_back(bridge->user_visible_event());
     }
-    cldist::Event copied = copy_packed(transfer, object, space, queue, memory, sends, waits);
+    Event copied = copy_packed(transfer, object, space, queue, memory, sends, waits);
     if (sends) {
         const cl_event after = copied.get();
         bridge = std::make_unique<Bridge>(queue->context, start_behind(*queue, {&after, 1}));
@@ -1244,8 +1242,8 @@ void Executor::start_copy(const Transfer &transfer, MemObject &object) {
     ChannelEnd from = make_end(transfer, object, Direction::send);
     ChannelEnd to = make_end(transfer, object, Direction::recv);
     const Message message{self_, copies_between_++};
-    steps_.add(transfer.step, source, cldist::Event::share(from.bridge->user_visible_event()), {transfer.after});
-    steps_.add(transfer.step, target, cldist::Event::share(to.bridge->user_visible_event()), {transfer.after});
+    steps_.add(transfer.step, source, Event::share(from.bridge->user_visible_event()), {transfer.after});
+    steps_.add(transfer.step, target, Event::share(to.bridge->user_visible_event()), {transfer.after});
     start_channel(std::move(from), Direction::send, message, link(transfer, Direction::send));
     start_channel(std::move(to), Direction::recv, message, link(transfer, Direction::recv));
 }
@@ -1257,16 +1255,16 @@ void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
     const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, bytes_of(transfer));
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, source, waits);
-    cldist::Event read = copy_packed(transfer, object, source, source.queue_of_transfer(), memory, true, waits);
+    Event read = copy_packed(transfer, object, source, source.queue_of_transfer(), memory, true, waits);
 
     cl_int code = CL_SUCCESS;
-    cldist::Event arrived = cldist::Event::adopt(clCreateUserEvent(target.context.get(), &code));
+    Event arrived = Event::adopt(clCreateUserEvent(target.context.get(), &code));
     check(code, "clCreateUserEvent");
     auto ending = std::make_shared<Ending>();
     waits.clear();
     steps_.add_waits(transfer.after, target, waits);
     waits.push_back(arrived.get());
-    cldist::Event written = copy_packed(transfer, object, target, target.queue_of_transfer(), memory, false, waits);
+    Event written = copy_packed(transfer, object, target, target.queue_of_transfer(), memory, false, waits);
     end_alike(*ending, arrived.get());
     end_with(read.get(), std::move(ending));
     steps_.add(transfer.step, source, std::move(read), {transfer.after});
@@ -1276,7 +1274,7 @@ void Executor::start_staged_copy(const Transfer &transfer, MemObject &object) {
 void Executor::finish_all() {
     for (const MemObject *const object : objects_)
         if (object != nullptr) warn_of_unseen(*object);
-    for (const cldist::Event &rest : steps_.rest()) {
+    for (const Event &rest : steps_.rest()) {
         const cl_event event = rest.get();
         flush_producer(event);
         clWaitForEvents(1, &event);

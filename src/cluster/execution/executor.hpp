@@ -145,7 +145,7 @@ public:
     void give_memory(QueueObject &queue, Mapped &mapped);
 
     /// The buffer's bytes go to the device's memory, and stay there (Schedule::attach); until detach(). Of a root.
-    void attach(MemObject &buffer, Device device);
+    void attach(MemObject &buffer, MemoryId device);
     void detach(MemObject &buffer);
 
     /// A root memory object begins and ends.
@@ -189,7 +189,7 @@ private:
     /// A user event that stands for what has no native event in a space.
     struct StandIn {
         std::shared_ptr<Ending> ending;
-        cldist::Event event;
+        Event event;
     };
 
     void keep_back(QueueObject &queue);
@@ -215,10 +215,10 @@ private:
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
     void start_message(const Transfer &transfer, MemObject &object);
-    [[nodiscard]] cldist::Event copy_packed(const Transfer &transfer, MemObject &object, Space &space,
-                                            const std::shared_ptr<const QueueInfo> &queue,
-                                            const std::shared_ptr<std::byte[]> &memory, bool reads,
-                                            std::span<const cl_event> waits);
+    [[nodiscard]] Event copy_packed(const Transfer &transfer, MemObject &object, Space &space,
+                                    const std::shared_ptr<const QueueInfo> &queue,
+                                    const std::shared_ptr<std::byte[]> &memory, bool reads,
+                                    std::span<const cl_event> waits);
     void start_packed_message(const Transfer &transfer, MemObject &object);
     void tell_all_of_joint(EventObject &event);
     /// One end of a message, which waits for its start.
@@ -294,16 +294,15 @@ private:
     bool poisoned_ = false;  // something that it waits for has failed already
     cl_int code_ = CL_SUCCESS;
     std::vector<cl_event> waits_;
-    std::unique_ptr<cldist::Command>
-        receive_;  // of the program's memory, which ends waits_.front(); null if there is none
+    std::unique_ptr<Command> receive_;  // of the program's memory, which ends waits_.front(); null if there is none
     std::vector<StandIn> once_enqueued_;
-    std::vector<cluster::Event *> scheduled_;
-    std::vector<Device> unready_;          // that lack what the next parts read
-    std::vector<cldist::Event> passing_;   // that wait_natively() and wait_for_one() made
+    std::vector<ScheduledEvent *> scheduled_;
+    std::vector<MemoryId> unready_;        // that lack what the next parts read
+    std::vector<Event> passing_;           // that wait_natively() and wait_for_one() made
     std::vector<Promise> promised_;        // by the wait list
     std::shared_ptr<Ending> incoming_;     // what is promised before it to arrive in the program's memory
     std::shared_ptr<Ending> source_sent_;  // when the program's memory that it reads has gone to the device's process
-    cldist::Event native_event_;
+    Event native_event_;
     std::shared_ptr<const Times> own_times_;  // as in EventObject
     unsigned since_forgetting_ = 0;
 

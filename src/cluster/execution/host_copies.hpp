@@ -27,7 +27,7 @@ public:
     /// Also where much is in use; null if the platform refuses it.
     static std::shared_ptr<std::byte[]> page_locked(const DeviceResources &resources, std::size_t size);
     /// Keeps it until the event has ended.
-    void keep_until(cldist::Event event, std::shared_ptr<std::byte[]> memory) {
+    void keep_until(Event event, std::shared_ptr<std::byte[]> memory) {
         kept_.emplace_back(std::move(event), std::move(memory));
     }
 
@@ -45,7 +45,7 @@ public:
 private:
     void let_go(bool all);
 
-    std::deque<std::pair<cldist::Event, std::shared_ptr<std::byte[]>>> kept_;
+    std::deque<std::pair<Event, std::shared_ptr<std::byte[]>>> kept_;
     std::map<const std::byte *, std::pair<const std::byte *, unsigned>> page_locked_;  // end, and how many times
 };
 

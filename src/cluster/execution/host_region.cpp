@@ -80,7 +80,7 @@ cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, c
              HostCopies &copies) {
     // A native mapping is another memory's.
     const bool keeps = mapped.own != nullptr || mapped.is_native;
-    cldist::Event own;
+    Event own;
     cl_event *const event = waits.event != nullptr || !keeps ? waits.event : own.out();
     cl_int code = CL_SUCCESS;
     if (!mapped.is_written())
@@ -94,7 +94,7 @@ cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, c
                                     mapped.end - mapped.begin, mapped.memory, waits.count, waits.events, event);
     if (code != CL_SUCCESS || !keeps) return code;
     if (mapped.own != nullptr && mapped.is_page_locked)
-        copies.keep_until(cldist::Event::share(*event), mapped.own);
+        copies.keep_until(Event::share(*event), mapped.own);
     else
         keep_until(*event, mapped.kept);
     return code;

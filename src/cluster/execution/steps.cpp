@@ -23,7 +23,7 @@ auto marker_at_or_behind(QueueObject &queue, CommandId command) {
 cl_event marker_behind(QueueObject &queue, CommandId command) {
     const auto at = marker_at_or_behind(queue, command);
     if (at != queue.markers.end()) return at->second.get();
-    cldist::Event event;
+    Event event;
     check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, event.out()), "clEnqueueMarkerWithWaitList");
     queue.markers.emplace_back(queue.last, std::move(event));
     return queue.markers.back().second.get();
@@ -45,7 +45,7 @@ void Steps::insert(Entry entry) {
     entries_.insert(at, std::move(entry));
 }
 
-void Steps::add(Step step, Space &space, cldist::Event event, Order order) {
+void Steps::add(Step step, Space &space, Event event, Order order) {
     insert({step, &space, nullptr, std::move(event), std::move(order), false, {}, {}, 0});
 }
 
@@ -224,7 +224,7 @@ void Steps::forget_queue(QueueObject &queue) {
                   [&](const Entry &entry) { return entry.queue == &queue && state_of(entry) == State::ended_well; });
     for (Entry &entry : entries_) {
         if (entry.queue != &queue) continue;
-        if (!entry.failed) entry.event = cldist::Event::share(event_of(entry));
+        if (!entry.failed) entry.event = Event::share(event_of(entry));
         entry.queue = nullptr;
     }
 }
@@ -237,10 +237,10 @@ void Steps::forget_space(const Space &space) {
     std::erase_if(entries_, [&](const Entry &entry) { return entry.space == &space; });
 }
 
-std::vector<cldist::Event> Steps::rest() {
-    std::vector<cldist::Event> events;
+std::vector<Event> Steps::rest() {
+    std::vector<Event> events;
     for (const Entry &entry : entries_)
-        if (state_of(entry) == State::open) events.push_back(cldist::Event::share(event_of(entry)));
+        if (state_of(entry) == State::open) events.push_back(Event::share(event_of(entry)));
     return events;
 }
 

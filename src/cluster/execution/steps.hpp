@@ -34,7 +34,7 @@ public:
     };
 
     /// Steps come in the order of commands; a copy between two spaces has an event in each.
-    void add(Step step, Space &space, cldist::Event event, Order order);
+    void add(Step step, Space &space, Event event, Order order);
     void add(Step step, QueueObject &queue, Order order);
     /// One that failed before it was enqueued.
     void add_failed(Step step, Space &space, Order order);
@@ -55,7 +55,7 @@ public:
     /// So is the space: nobody will wait for what was enqueued there.
     void forget_space(const Space &space);
     /// One event each for all that has not ended, in order.
-    [[nodiscard]] std::vector<cldist::Event> rest();
+    [[nodiscard]] std::vector<Event> rest();
 
 private:
     enum class State { open, ended_well, failed };
@@ -63,11 +63,11 @@ private:
         Step step;
         Space *space;
         QueueObject *queue;  // whose marker serves, if there is no event
-        cldist::Event event;
+        Event event;
         Order order;
         bool failed = false;           // though no event says so
         std::shared_ptr<Ending> over;  // the step and all that it waited for
-        cldist::Event guard;           // ends well then
+        Event guard;                   // ends well then
         unsigned seen = 0;             // in for_each_open()
     };
 

@@ -85,7 +85,7 @@ public:
     /// Drives the operations that nobody else does.
     virtual Engine &engine() = 0;
     /// Drives what was made for the calling thread to its end.
-    virtual void drive(cldist::Command &command) = 0;
+    virtual void drive(Command &command) = 0;
 };
 
 }  // namespace cldist::cluster

@@ -41,9 +41,9 @@ void add_once(std::vector<cl_device_id> &natives, cl_device_id native) {
     if (std::find(natives.begin(), natives.end(), native) == natives.end()) natives.push_back(native);
 }
 
-Space::Space(Device memory_in, std::vector<cl_device_id> devices_in)
+Space::Space(MemoryId memory_in, std::vector<cl_device_id> memories_in)
     : memory(memory_in),
-      devices(std::move(devices_in)),
+      devices(std::move(memories_in)),
       context(make_context(devices)),
       is_pocl_(cldist::is_pocl(devices.front())) {}
 
@@ -113,15 +113,15 @@ bool Space::always_tells_of_arguments() {
     return *tells_;
 }
 
-ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in,
+ContextObject::ContextObject(DeviceList memories_in, std::vector<cl_context_properties> properties_in,
                              Ref<DeviceObject> aggregate_in)
-    : devices(std::move(devices_in)),
+    : devices(std::move(memories_in)),
       aggregate(std::move(aggregate_in)),
       largest_allocation(largest(devices)),
       sub_buffer_alignments(alignments(devices)),
       has_one_memory(share_memory(devices)),
       properties(std::move(properties_in)) {
-    std::map<Device, std::vector<cl_device_id>> natives;
+    std::map<MemoryId, std::vector<cl_device_id>> natives;
     for (const auto &device : devices)
         if (device->answering != nullptr) add_once(natives[device->answering_memory], device->answering);
     for (auto &[memory, list] : natives) spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
@@ -145,7 +145,7 @@ std::vector<cl_device_id> ContextObject::shown(const DeviceList &of) const {
     return handles;
 }
 
-Space *ContextObject::space(Device memory) const {
+Space *ContextObject::space(MemoryId memory) const {
     for (const auto &space : spaces)
         if (space->memory == memory) return space.get();
     return nullptr;

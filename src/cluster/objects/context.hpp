@@ -22,9 +22,9 @@ void add_once(std::vector<cl_device_id> &natives, cl_device_id native);
 class Space {
 public:
     /// `devices` are native ones of one platform. Throws an Error.
-    Space(Device memory, std::vector<cl_device_id> devices);
+    Space(MemoryId memory, std::vector<cl_device_id> devices);
 
-    const Device memory;
+    const MemoryId memory;
     const std::vector<cl_device_id> devices;
     const Context context;
 
@@ -81,7 +81,7 @@ struct Adaptation;
 class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
 public:
     /// Throws an Error.
-    ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in,
+    ContextObject(DeviceList memories_in, std::vector<cl_context_properties> properties_in,
                   Ref<DeviceObject> aggregate_in = {});
     ~ContextObject();
 
@@ -91,7 +91,7 @@ public:
     /// Those among `of` that the program knows of.
     [[nodiscard]] std::vector<cl_device_id> shown(const DeviceList &of) const;
     /// Null if the memory is not this process's.
-    [[nodiscard]] Space *space(Device memory) const;
+    [[nodiscard]] Space *space(MemoryId memory) const;
 
     const DeviceList devices;
     /// That the program sees in front of `devices`, its members; null: it sees them themselves.

@@ -254,8 +254,8 @@ DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
 
 }  // namespace
 
-DeviceObject::DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in,
-                           std::optional<Device> like)
+DeviceObject::DeviceObject(Process process_in, MemoryId memory_in, DevicePart as, Ref<DeviceObject> parent_in,
+                           std::optional<MemoryId> like)
     : process(process_in),
       memory(memory_in),
       native(like.value_or(memory_in) == memory_in ? as.native : nullptr),

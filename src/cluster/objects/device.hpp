@@ -31,8 +31,8 @@ struct DevicePart {
 class DeviceObject final : public Object<DeviceObject, cl_device_id, Kind::device> {
 public:
     /// `like`: the memory of this process's device that answers for it, if it is another's.
-    DeviceObject(Process process_in, Device memory_in, DevicePart as, Ref<DeviceObject> parent_in = {},
-                 std::optional<Device> like = {});
+    DeviceObject(Process process_in, MemoryId memory_in, DevicePart as, Ref<DeviceObject> parent_in = {},
+                 std::optional<MemoryId> like = {});
     /// One in front of devices, at least one, which it holds (CLDIST_VIEW=aggregate).
     explicit DeviceObject(std::vector<Ref<DeviceObject>> members_in);
     ~DeviceObject();
@@ -54,12 +54,12 @@ public:
     const std::vector<Ref<DeviceObject>>
         members;  ///< of an aggregate device; else none. It has no process, memory or native device.
     const Process process;
-    const Device memory;        ///< its number for the schedule
+    const MemoryId memory;      ///< its number for the schedule
     const cl_device_id native;  ///< null in other processes
     /// Who answers in this process what is asked about it: the device; one like it if its process is absent (see Agreement); else
     /// null.
     const cl_device_id answering;
-    const Device answering_memory;  ///< that one's
+    const MemoryId answering_memory;  ///< that one's
     const DeviceInfos &infos;
     const std::shared_ptr<DeviceParts> parts;
     const std::uint32_t type;        ///< devices with the same infos have the same

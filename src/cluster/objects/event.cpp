@@ -49,10 +49,10 @@ void end_alike(Ending &ending, cl_event user_event) {
     });
 }
 
-cldist::Event event_of(const std::shared_ptr<Ending> &ending, const Space &space) {
+Event event_of(const std::shared_ptr<Ending> &ending, const Space &space) {
     if (ending == nullptr || ending->over()) return {};
     cl_int code = CL_SUCCESS;
-    cldist::Event event = cldist::Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    Event event = Event::adopt(clCreateUserEvent(space.context.get(), &code));
     check(code, "clCreateUserEvent");
     clRetainEvent(event.get());
     ending->then([native = event.get()](cl_int) {
@@ -93,22 +93,26 @@ void abandon_user_events() {
 
 cl_int EventObject::status_here() const {
     if (agreed) return *agreed;
-    if (is_joint) {
-        if (ending != nullptr && ending->over()) return ending->status();
-        cl_int open = CL_COMPLETE;
-        cl_int failed = CL_COMPLETE;
-        for (const auto &[lane, part] : parts) {
-            const cl_int status = part->status_here();
-            open = std::max(open, status);
-            failed = std::min(failed, status);
+    switch (source) {
+        case Source::none: return CL_SUBMITTED;
+        case Source::native: return execution_status(native.get());
+        case Source::ending: return ending->status();
+        case Source::result: {
+            if (ending->over()) return ending->status();
+            const cl_int status = execution_status(native.get());
+            return status == CL_COMPLETE ? CL_RUNNING : status;
         }
-        return open != CL_COMPLETE ? open : failed;
+        case Source::parts: break;
     }
-    if (ending != nullptr && (!native || ending->over())) return ending->status();
-    if (!native) return CL_SUBMITTED;
-    const cl_int status = execution_status(native.get());
-    // The command has ended, but its result is still on its way to others.
-    return ending != nullptr && !ends_natively && status == CL_COMPLETE ? CL_RUNNING : status;
+    if (ending != nullptr && ending->over()) return ending->status();
+    cl_int open = CL_COMPLETE;
+    cl_int failed = CL_COMPLETE;
+    for (const auto &[lane, part] : parts) {
+        const cl_int status = part->status_here();
+        open = std::max(open, status);
+        failed = std::min(failed, status);
+    }
+    return open != CL_COMPLETE ? open : failed;
 }
 
 cl_int EventObject::visible_status() const {
@@ -116,27 +120,28 @@ cl_int EventObject::visible_status() const {
     return status == CL_COMPLETE && promise.landed != nullptr && !promise.landed->over() ? CL_RUNNING : status;
 }
 
-// Of the part that took longest.
 Times EventObject::times_here() const {
-    if (is_joint) {
-        if (ending != nullptr && ending->over()) return ending->times();
-        Times longest{};
-        for (const auto &[lane, part] : parts)
-            if (is_work(*part)) longest = longer(longest, part->times_here());
-        return longest;
+    switch (source) {
+        case Source::none: return {};
+        case Source::ending: return ending->times();
+        case Source::native:
+        case Source::result:
+            if (ending != nullptr && ending->times().back() != 0) return ending->times();
+            return times_of(native.get(), own_times);
+        case Source::parts: break;
     }
-    if (ending != nullptr && (!native || ending->times().back() != 0)) return ending->times();
-    return native ? times_of(native.get(), own_times) : Times{};
+    if (ending != nullptr && ending->over()) return ending->times();
+    Times longest{};
+    for (const auto &[lane, part] : parts)
+        if (is_work(*part)) longest = longer(longest, part->times_here());
+    return longest;
 }
 
 cl_int EventObject::wait_here() const {
-    if (is_joint) {
-        cl_int failed = CL_COMPLETE;
-        for (const auto &[lane, part] : parts) failed = std::min(failed, part->wait_here());
-        return failed;
-    }
-    if (ending != nullptr) return ending->wait();
-    return wait_for(native.get());
+    if (!is_joint()) return ending != nullptr ? ending->wait() : wait_for(native.get());
+    cl_int failed = CL_COMPLETE;
+    for (const auto &[lane, part] : parts) failed = std::min(failed, part->wait_here());
+    return failed;
 }
 
 }  // namespace cldist::cluster

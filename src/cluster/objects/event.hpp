@@ -28,13 +28,21 @@ Times longer(const Times &a, const Times &b);
 void end_alike(Ending &ending, cl_event user_event);
 
 /// A user event of the space that ends well when `ending` has ended, in whatever way; none if it has.
-cldist::Event event_of(const std::shared_ptr<Ending> &ending, const Space &space);
+Event event_of(const std::shared_ptr<Ending> &ending, const Space &space);
 
 /// Fails all user events that the program has not set. Takes the lock.
 void abandon_user_events();
 
-/// An event of the program's. Of a command of this process there is a native one; of what else this process gets to know
-/// the end there is an Ending; of some commands of other processes there is neither.
+/// What tells a process how far the command of an event is.
+enum class Source {
+    none,    ///< nothing: another process's command, of whose end it has not been told to
+    native,  ///< the native event of its own command
+    result,  ///< that, until the command has ended, and then the Ending that is set once its result has been passed on
+    ending,  ///< an Ending: a user event, a command that failed here, or one of whose end other processes tell
+    parts,   ///< the events of the parts of a command of an aggregate queue, and an Ending once other processes tell
+};
+
+/// An event of the program's.
 class EventObject final : public Object<EventObject, cl_event, Kind::event> {
 public:
     EventObject(ContextObject &context_in, QueueObject *queue_in, cl_command_type type_in)
@@ -47,7 +55,12 @@ public:
 
     [[nodiscard]] bool is_user() const { return type == CL_COMMAND_USER; }
     /// Whether this process can tell its end: its own command, a user event, or one whose result comes here.
-    [[nodiscard]] bool known_here() const { return native || ending != nullptr || is_joint; }
+    [[nodiscard]] bool known_here() const { return source != Source::none; }
+    /// It ends as `told` does, its own command once that has ended, too.
+    void end_as(std::shared_ptr<Ending> told) {
+        ending = std::move(told);
+        source = native ? Source::result : Source::ending;
+    }
     /// CL_COMPLETE, a negative code or how far the command is, as this process knows; CL_SUBMITTED if it doesn't.
     [[nodiscard]] cl_int status_here() const;
     /// The same for the program: a command that has ended well is still running until what it promises is here.
@@ -65,33 +78,34 @@ public:
     const cl_command_type type;
     const std::thread::id creator = std::this_thread::get_id();
 
-    Event scheduled;       ///< what the schedule knows of the command
-    cldist::Event native;  ///< of this process's own command
+    Source source = Source::none;
+    ScheduledEvent scheduled;  ///< what the schedule knows of the command
+    Event native;              ///< of this process's own command; else null
     /// Of a command that is natively what stands for its start and its end, by the system's clock; else null. NVIDIA's driver
     /// (580), whose clock that is, too, makes such times up, or has none.
     std::shared_ptr<const Times> own_times;
     Space *space = nullptr;  ///< the native event's
-    std::shared_ptr<Ending> ending;
-    bool ends_natively = false;  ///< `ending` is the native event's, and set behind it
+    std::shared_ptr<Ending>
+        ending;  ///< null if nobody has asked for it; of Source::native it is set behind the native event
     Promise promise;
     std::shared_ptr<Ending> result_after;  ///< when `result` may be started; null for now
     /// Brings the result of a blocking command here, and on, once it is driven.
-    std::unique_ptr<cldist::Command> result;
+    std::unique_ptr<Command> result;
     /// The status at its end, once all processes know it at the same place of the program.
     std::optional<cl_int> agreed;
     /// It waits for a user event, perhaps through others: all processes know that, and none when the program sets it.
     bool behind_user_event = is_user();
     std::optional<Times> times;        ///< of a command that has ended, once all processes know them
     std::shared_ptr<Ending> agreeing;  ///< the same, while a thread waits for that; set once, under the lock
-    /// A command of an aggregate queue: it ends when its parts have, of all processes.
-    bool is_joint = false;
+    /// Whether it is of an aggregate queue: it ends when its parts have, of all processes.
+    [[nodiscard]] bool is_joint() const { return source == Source::parts; }
     /// Its parts that this process knows of, each with its lane.
     std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts;
     /// Whether a part is more than what stands for the order of its lane.
     [[nodiscard]] bool is_work(const EventObject &part) const {
         return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER || type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
     }
-    std::vector<std::pair<Space *, cldist::Event>> stand_ins;  ///< for it in spaces where it has no native event
+    std::vector<std::pair<Space *, Event>> stand_ins;  ///< for it in spaces where it has no native event
 
 private:
     void keep_user_event();

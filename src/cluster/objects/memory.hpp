@@ -17,10 +17,10 @@ namespace cldist::cluster {
 
 /// A range of a memory object that the program has mapped.
 struct Mapped {
-    std::uint64_t number = 0;  ///< as objects have
-    void *memory = nullptr;    ///< where the program has it in this process; null where there is no program
-    Device device_memory = 0;  ///< of the device that mapped it
-    std::size_t begin = 0;     ///< bytes of the object
+    std::uint64_t number = 0;    ///< as objects have
+    void *memory = nullptr;      ///< where the program has it in this process; null where there is no program
+    MemoryId device_memory = 0;  ///< of the device that mapped it
+    std::size_t begin = 0;       ///< bytes of the object
     std::size_t end = 0;
     cl_map_flags flags = 0;
     [[nodiscard]] bool is_written() const { return (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0; }
@@ -67,10 +67,10 @@ struct Homes {
     Home home = Home::none;
     /// Some are attached by themselves: that counts for commands of one memory's devices alone, with that number less one; 0 if
     /// none is.
-    Device only = 0;
+    MemoryId only = 0;
 
     [[nodiscard]] constexpr bool by_program() const { return home != Home::none && only == 0; }
-    [[nodiscard]] constexpr Home for_device(Device memory) const {
+    [[nodiscard]] constexpr Home for_device(MemoryId memory) const {
         return only == 0 || only == memory + 1 ? home : Home::none;
     }
 };

@@ -47,8 +47,8 @@ struct KernelInfo {
 
 class ProgramObject final : public Object<ProgramObject, cl_program, Kind::program> {
 public:
-    ProgramObject(ContextObject &context_in, DeviceList devices_in)
-        : context(&context_in), devices(std::move(devices_in)) {}
+    ProgramObject(ContextObject &context_in, DeviceList memories_in)
+        : context(&context_in), devices(std::move(memories_in)) {}
 
     ~ProgramObject();
 
@@ -125,7 +125,7 @@ public:
         const std::uint64_t version = version_of_homes.load(std::memory_order_acquire);
         const std::uint64_t known = homes_.load(std::memory_order_relaxed);
         return known >> version_shift == version
-                   ? Homes{static_cast<Home>(known & 3U), static_cast<Device>(known >> 2U & most_devices)}
+                   ? Homes{static_cast<Home>(known & 3U), static_cast<MemoryId>(known >> 2U & most_devices)}
                    : find_homes();
     }
     void set_argument(cl_uint index, Argument argument);
@@ -149,7 +149,7 @@ private:
     std::vector<Native> natives_;
     // The version, and behind it 24 and two bits: what homes() was then.
     static constexpr unsigned version_shift = 26;
-    static constexpr Device most_devices = (Device{1} << (version_shift - 2)) - 1;
+    static constexpr MemoryId most_devices = (MemoryId{1} << (version_shift - 2)) - 1;
     std::atomic<std::uint64_t> homes_ = 0;
 };
 

@@ -75,17 +75,17 @@ public:
     [[nodiscard]] QueuePromises<Promise> &promised() { return whole != nullptr ? whole->promises : promises; }
 
     // Of a queue of this process, for Executor::keep_back():
-    unsigned since_marker = 0;             ///< commands
-    std::deque<cldist::Event> milestones;  ///< markers, each so many commands behind the one before
+    unsigned since_marker = 0;     ///< commands
+    std::deque<Event> milestones;  ///< markers, each so many commands behind the one before
 
     bool has_barrier = false;  ///< out of order, and had a barrier: later commands wait for more than their wait lists
 
     // Of an in-order queue of this process, for Steps:
-    CommandId last = 0;                                       ///< enqueued
-    CommandId bare = 0;                                       ///< the last one without an event
-    CommandId ended = 0;                                      ///< all up to this one have
-    CommandId settled = 0;                                    ///< the last one whose failure was waited out
-    std::deque<std::pair<CommandId, cldist::Event>> markers;  ///< each behind that command
+    CommandId last = 0;                               ///< enqueued
+    CommandId bare = 0;                               ///< the last one without an event
+    CommandId ended = 0;                              ///< all up to this one have
+    CommandId settled = 0;                            ///< the last one whose failure was waited out
+    std::deque<std::pair<CommandId, Event>> markers;  ///< each behind that command
 
 private:
     std::shared_ptr<DeviceResources> resources_;

@@ -16,15 +16,15 @@ void set_bit(std::vector<std::uint64_t> &bits, std::uint32_t at) {
     bits[at / word_bits] |= std::uint64_t{1} << (at % word_bits);
 }
 
-Device nearest(const Topology &topology, const Holders &holders, Device reader) {
-    const Topology::Places all{0, topology.devices()};
-    if (holders.count() == 1) return topology.device_at(holders.nth_in(all, 0));
+MemoryId nearest(const Topology &topology, const Holders &holders, MemoryId reader) {
+    const Topology::Places all{0, topology.memories()};
+    if (holders.count() == 1) return topology.memory_at(holders.nth_in(all, 0));
     for (const Topology::Places near : {topology.same_process(reader), topology.same_host(reader)}) {
         if (const std::size_t count = holders.count_in(near); count > 0) {
-            return topology.device_at(holders.nth_in(near, parent_of_next(count)));
+            return topology.memory_at(holders.nth_in(near, parent_of_next(count)));
         }
     }
-    return topology.device_at(holders.nth_in(all, parent_of_next(holders.count())));
+    return topology.memory_at(holders.nth_in(all, parent_of_next(holders.count())));
 }
 
 }  // namespace
@@ -148,16 +148,16 @@ bool Holders::operator==(const Holders &other) const {
 // ---- Residency -----------------------------------------------------------------------------------------------------
 
 Residency::Residency(const Topology &topology, std::size_t size, Contents contents)
-    : holders_(size, contents == Contents::everywhere ? Holders(topology.devices()) : Holders()) {}
+    : holders_(size, contents == Contents::everywhere ? Holders(topology.memories()) : Holders()) {}
 
-void Residency::read(const Topology &topology, Device reader, std::size_t begin, std::size_t end,
+void Residency::read(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end,
                      std::vector<Copy> &copies) {
     const std::uint32_t place = topology.place_of(reader);
     const auto lacks = [place](const Holders &holders) { return holders.count() > 0 && !holders.contains(place); };
     const std::size_t first = copies.size();
     holders_.change(begin, end, lacks, [&](std::size_t piece_begin, std::size_t piece_end, Holders &holders) {
-        const Device source = nearest(topology, holders, reader);
-        holders.add(place, topology.devices());
+        const MemoryId source = nearest(topology, holders, reader);
+        holders.add(place, topology.memories());
         if (copies.size() > first && copies.back().source == source && copies.back().end == piece_begin &&
             copies.back().behind == holders.behind()) {
             copies.back().end = piece_end;
@@ -167,7 +167,7 @@ void Residency::read(const Topology &topology, Device reader, std::size_t begin,
     });
 }
 
-void Residency::write(const Topology &topology, Device writer, std::size_t begin, std::size_t end,
+void Residency::write(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end,
                       std::uint64_t behind) {
     const std::uint32_t place = topology.place_of(writer);
     holders_.overwrite(
@@ -176,7 +176,7 @@ void Residency::write(const Topology &topology, Device writer, std::size_t begin
         [place, behind](Holders &holders) { holders.set_only(place, behind); });
 }
 
-bool Residency::has(const Topology &topology, Device reader, std::size_t begin, std::size_t end) const {
+bool Residency::has(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end) const {
     const std::uint32_t place = topology.place_of(reader);
     bool has = true;
     holders_.visit(begin, end, [&](std::size_t, std::size_t, const Holders &holders) {
@@ -185,7 +185,7 @@ bool Residency::has(const Topology &topology, Device reader, std::size_t begin, 
     return has;
 }
 
-bool Residency::is_only(const Topology &topology, Device writer, std::size_t begin, std::size_t end,
+bool Residency::is_only(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end,
                         std::uint64_t behind) const {
     const std::uint32_t place = topology.place_of(writer);
     bool is_only = true;
@@ -196,7 +196,7 @@ bool Residency::is_only(const Topology &topology, Device writer, std::size_t beg
 }
 
 void Residency::write_everywhere(const Topology &topology, std::size_t begin, std::size_t end) {
-    const Holders all(topology.devices());
+    const Holders all(topology.memories());
     holders_.overwrite(
         begin, end, [&](const Holders &holders) { return holders == all; }, [&](Holders &holders) { holders = all; });
 }

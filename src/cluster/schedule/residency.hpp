@@ -23,7 +23,7 @@ enum class Contents {
 struct Copy {
     std::size_t begin;
     std::size_t end;
-    Device source;
+    MemoryId source;
     std::uint64_t behind = 0;  ///< Holders::behind() of the bytes
 
     bool operator==(const Copy &) const = default;
@@ -106,15 +106,15 @@ public:
     ///
     /// The source is a device of the same process, else of the same host, else any. Of several it is one that depends
     /// on their number, so that many readers in turn ask different holders.
-    void read(const Topology &topology, Device reader, std::size_t begin, std::size_t end, std::vector<Copy> &copies);
+    void read(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end, std::vector<Copy> &copies);
 
     /// A command on `writer` writes every byte of the range, or has read it before: it is the only holder. `behind` is that of
     /// Holders.
-    void write(const Topology &topology, Device writer, std::size_t begin, std::size_t end, std::uint64_t behind = 0);
+    void write(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end, std::uint64_t behind = 0);
 
     /// Whether that would change nothing.
-    [[nodiscard]] bool has(const Topology &topology, Device reader, std::size_t begin, std::size_t end) const;
-    [[nodiscard]] bool is_only(const Topology &topology, Device writer, std::size_t begin, std::size_t end,
+    [[nodiscard]] bool has(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end) const;
+    [[nodiscard]] bool is_only(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end,
                                std::uint64_t behind = 0) const;
 
     /// All devices write the same bytes.

@@ -52,9 +52,9 @@ BufferId Schedule::create_buffer(std::size_t size, Contents contents, bool attac
     return id;
 }
 
-void Schedule::give_contents(BufferId buffer, Device device) {
+void Schedule::give_contents(BufferId buffer, MemoryId memory) {
     Residency &residency = changed(buffer);
-    residency.write(topology_, device, 0, residency.holders().size());
+    residency.write(topology_, memory, 0, residency.holders().size());
 }
 
 void Schedule::release_buffer(BufferId buffer) {
@@ -69,8 +69,8 @@ std::size_t Schedule::bytes(BufferId buffer) const {
     return bytes;
 }
 
-const Decisions &Schedule::decide(const Command &command) {
-    const Process owner = topology_.process_of(command.device);
+const Decisions &Schedule::decide(const ScheduledCommand &command) {
+    const Process owner = topology_.process_of(command.memory);
     clear(decisions_);
     decisions_.event.command = ++last_;
     decisions_.event.process = owner;
@@ -78,22 +78,22 @@ const Decisions &Schedule::decide(const Command &command) {
     decisions_.event.told_all = command.result_to_hosts && hosts_ == Hosts::all;
     decisions_.actual = owner == self_;
     if (attach_after_ != 0)
-        for (const Access &access : command.accesses) note_use(access.buffer, command.device);
+        for (const Access &access : command.accesses) note_use(access.buffer, command.memory);
 
-    for (Event *event : command.wait_list) {
+    for (ScheduledEvent *event : command.wait_list) {
         wait_for(*event, owner);
     }
     for (const Access &access : command.accesses) {
         if (!reads(access.mode) && !command.may_fail) continue;
         const Buffer &buffer = buffers_[access.buffer];
         if (buffer.home) {
-            const Device home = buffer.home->device;
-            if (home != command.device && access.begin < access.end)
-                move(access.buffer, {access.begin, access.end, home}, command.device, decisions_.transfers);
+            const MemoryId home = buffer.home->memory;
+            if (home != command.memory && access.begin < access.end)
+                move(access.buffer, {access.begin, access.end, home}, command.memory, decisions_.transfers);
             continue;
         }
-        read(access.buffer, command.device, access.begin, access.end);
-        carry_copies(access.buffer, command.device);
+        read(access.buffer, command.memory, access.begin, access.end);
+        carry_copies(access.buffer, command.memory);
     }
     // Whatever a command reads is what was there before it wrote.
     bool writes_elsewhere = false;
@@ -101,9 +101,9 @@ const Decisions &Schedule::decide(const Command &command) {
         if (!writes(access.mode)) continue;
         const Buffer &buffer = buffers_[access.buffer];
         if (!buffer.home)
-            write(access.buffer, command.device, access.begin, access.end, command.behind);
+            write(access.buffer, command.memory, access.begin, access.end, command.behind);
         else
-            writes_elsewhere = writes_elsewhere || buffer.home->device != command.device;
+            writes_elsewhere = writes_elsewhere || buffer.home->memory != command.memory;
     }
 
     if (decisions_.actual) find_conflicts(command);
@@ -115,10 +115,10 @@ const Decisions &Schedule::decide(const Command &command) {
     return decisions_;
 }
 
-void Schedule::find_conflicts(const Command &command) {
+void Schedule::find_conflicts(const ScheduledCommand &command) {
     const Step step{last_, 0};
     for (const Access &access : command.accesses) {
-        Hazards &uses = hazards(access.buffer, command.device);
+        Hazards &uses = hazards(access.buffer, command.memory);
         if (writes(access.mode)) {
             uses.write(access.begin, access.end, step, command.queue, over_, decisions_.after);
         } else {
@@ -147,8 +147,8 @@ bool travel_together(std::span<const Piece> pieces) {
 }
 
 // To those from `first` on that are of the same bytes' holders.
-void add_move(std::vector<KnownParts::Move> &moves, std::size_t first, BufferId buffer, const Copy &copy, Device target,
-              bool overwritten) {
+void add_move(std::vector<KnownParts::Move> &moves, std::size_t first, BufferId buffer, const Copy &copy,
+              MemoryId target, bool overwritten) {
     const auto same = std::find_if(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
                                    [&](const KnownParts::Move &move) {
                                        return move.buffer == buffer && move.source == copy.source &&
@@ -172,17 +172,17 @@ Residency &Schedule::changed(BufferId buffer) {
 }
 
 /// What the device must get is in `copies_` then.
-void Schedule::read(BufferId buffer, Device device, std::size_t begin, std::size_t end) {
+void Schedule::read(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end) {
     copies_.clear();
     const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
-    if (now.use_count() == 1 || !now->has(topology_, device, begin, end))
-        changed(buffer).read(topology_, device, begin, end, copies_);
+    if (now.use_count() == 1 || !now->has(topology_, memory, begin, end))
+        changed(buffer).read(topology_, memory, begin, end, copies_);
 }
 
-void Schedule::write(BufferId buffer, Device device, std::size_t begin, std::size_t end, CommandId behind) {
+void Schedule::write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end, CommandId behind) {
     const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
-    if (now.use_count() == 1 || !now->is_only(topology_, device, begin, end, behind))
-        changed(buffer).write(topology_, device, begin, end, behind);
+    if (now.use_count() == 1 || !now->is_only(topology_, memory, begin, end, behind))
+        changed(buffer).write(topology_, memory, begin, end, behind);
 }
 
 void Schedule::carry(const KnownParts::Move &move) {
@@ -195,7 +195,7 @@ void Schedule::carry(const KnownParts::Move &move) {
 }
 
 /// Those in `copies_`.
-void Schedule::carry_copies(BufferId buffer, Device target) {
+void Schedule::carry_copies(BufferId buffer, MemoryId target) {
     if (copies_.size() < many_copies) {
         for (const Copy &copy : copies_) move(buffer, copy, target, decisions_.transfers);
         return;
@@ -223,20 +223,20 @@ KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, s
     KnownParts::Decided decided;
     for (const BufferId buffer : buffers) decided.before.push_back(known_state(buffer));
     for (const CommandPart &part : parts) {
-        const Process getter = topology_.process_of(part.device);
+        const Process getter = topology_.process_of(part.memory);
         const std::size_t first = decided.moves.size();
         for (const Access &access : part.accesses) {
             if (!reads(access.mode) && !may_fail) continue;
-            read(access.buffer, part.device, access.begin, access.end);
+            read(access.buffer, part.memory, access.begin, access.end);
             for (const Copy &copy : copies_) {
                 if (getter != self_ && topology_.process_of(copy.source) != self_) continue;
-                add_move(decided.moves, first, access.buffer, copy, part.device, !reads(access.mode));
+                add_move(decided.moves, first, access.buffer, copy, part.memory, !reads(access.mode));
             }
         }
     }
     for (const CommandPart &part : parts)
         for (const Access &access : part.accesses)
-            if (writes(access.mode)) write(access.buffer, part.device, access.begin, access.end, behind);
+            if (writes(access.mode)) write(access.buffer, part.memory, access.begin, access.end, behind);
     for (const BufferId buffer : buffers) decided.after.push_back(known_state(buffer));
     return decided;
 }
@@ -265,7 +265,7 @@ const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> 
     return decisions_.transfers;
 }
 
-const Decisions &Schedule::decide_part(const Command &command) {
+const Decisions &Schedule::decide_part(const ScheduledCommand &command) {
     clear(decisions_);
     decisions_.event.command = ++last_;
     decisions_.event.process = self_;
@@ -284,16 +284,16 @@ void Schedule::copy_in_place(const Access &from, const Access &to) {
     target.copy(residency(from.buffer), from.begin, from.end, to.begin);
 }
 
-const Decisions &Schedule::attach(BufferId id, Device device) {
+const Decisions &Schedule::attach(BufferId id, MemoryId memory) {
     clear(decisions_);
     ++last_;
     Buffer &buffer = buffers_[id];
     const std::size_t size = buffer.residency->holders().size();
     copies_.clear();
-    changed(id).read(topology_, device, 0, size, copies_);
-    carry_copies(id, device);
-    changed(id).write(topology_, device, 0, size);
-    buffer.home = Home{device, false};
+    changed(id).read(topology_, memory, 0, size, copies_);
+    carry_copies(id, memory);
+    changed(id).write(topology_, memory, 0, size);
+    buffer.home = Home{memory, false};
     return decisions_;
 }
 
@@ -303,11 +303,11 @@ void Schedule::detach(BufferId buffer) {
 }
 
 /// Attaches it by itself, or takes it back; each time after twice as many uses as before, so that it does not go to and fro.
-void Schedule::note_use(BufferId id, Device device) {
+void Schedule::note_use(BufferId id, MemoryId memory) {
     Buffer &buffer = buffers_[id];
     if (!buffer.attachable || (buffer.home && !buffer.home->by_itself)) return;
-    if (buffer.user != device) {
-        buffer.user = device;
+    if (buffer.user != memory) {
+        buffer.user = memory;
         buffer.uses = 0;
         if (buffer.home) {
             buffer.home.reset();
@@ -320,13 +320,13 @@ void Schedule::note_use(BufferId id, Device device) {
     const std::size_t size = buffer.residency->holders().size();
     if (buffer.residency->holders().pieces() != 1) return;
     buffer.residency->holders().visit(0, size, [&](std::size_t, std::size_t, const Holders &holders) {
-        if (holders.is_only(topology_.place_of(device))) buffer.home = Home{device, true};
+        if (holders.is_only(topology_.place_of(memory))) buffer.home = Home{memory, true};
     });
     if (buffer.home) decisions_.homes_changed.push_back(id);
 }
 
 /// Tells the process of the command that waits, once.
-void Schedule::wait_for(Event &event, Process waiting) {
+void Schedule::wait_for(ScheduledEvent &event, Process waiting) {
     if (!note_told(event, waiting)) return;
     if (self_ == event.process) {
         decisions_.completions_sent.push_back({event.command, message_to(waiting)});
@@ -336,7 +336,7 @@ void Schedule::wait_for(Event &event, Process waiting) {
 }
 
 /// Whether one of the two is this process, and the other one did not know of the event's end so far.
-bool Schedule::note_told(Event &event, Process waiting) const {
+bool Schedule::note_told(ScheduledEvent &event, Process waiting) const {
     if (event.process == waiting || event.told_all || (self_ != event.process && self_ != waiting)) return false;
     const auto at = std::lower_bound(event.told.begin(), event.told.end(), waiting);
     if (at != event.told.end() && *at == waiting) return false;
@@ -345,22 +345,22 @@ bool Schedule::note_told(Event &event, Process waiting) const {
 }
 
 /// Like transfers of a command behind it.
-void Schedule::write_back(const Command &command) {
+void Schedule::write_back(const ScheduledCommand &command) {
     ++last_;
     for (const Access &access : command.accesses) {
         const std::optional<Home> home = buffers_[access.buffer].home;
-        if (!writes(access.mode) || !home || home->device == command.device || access.begin == access.end) continue;
-        move(access.buffer, {access.begin, access.end, command.device}, home->device, decisions_.write_backs);
+        if (!writes(access.mode) || !home || home->memory == command.memory || access.begin == access.end) continue;
+        move(access.buffer, {access.begin, access.end, command.memory}, home->memory, decisions_.write_backs);
     }
 }
 
 /// This process's part in a copy for the command that is being decided.
-void Schedule::move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers) {
+void Schedule::move(BufferId buffer, const Copy &copy, MemoryId target, std::vector<Transfer> &transfers) {
     const Piece piece{copy.begin, copy.end};
     move(buffer, {&piece, 1}, copy.source, target, transfers);
 }
 
-void Schedule::move(BufferId buffer, std::span<const Piece> pieces, Device source, Device target,
+void Schedule::move(BufferId buffer, std::span<const Piece> pieces, MemoryId source, MemoryId target,
                     std::vector<Transfer> &transfers) {
     const Process giver = topology_.process_of(source);
     const Process getter = topology_.process_of(target);
@@ -388,13 +388,13 @@ void Schedule::move(BufferId buffer, std::span<const Piece> pieces, Device sourc
     transfers.push_back(std::move(transfer));
 }
 
-Relay Schedule::tell_all(Event &event) {
+Relay Schedule::tell_all(ScheduledEvent &event) {
     if (event.told_all) return {};
     event.told_all = true;
     return relay(event.process);
 }
 
-std::optional<Message> Schedule::tell_first(Event &event) {
+std::optional<Message> Schedule::tell_first(ScheduledEvent &event) {
     if (!note_told(event, 0)) return {};
     return self_ == 0 ? message_from(event.process) : message_to(0);
 }
@@ -433,14 +433,14 @@ void Schedule::over(CommandId command) {
     over_ = std::max(over_, command);
 }
 
-Hazards &Schedule::hazards(BufferId buffer, Device device) {
+Hazards &Schedule::hazards(BufferId buffer, MemoryId memory) {
     Buffer &entry = buffers_[buffer];
     if (entry.hazards.empty()) {
-        for (std::uint32_t i = 0; i < topology_.devices_in(self_); ++i) {
+        for (std::uint32_t i = 0; i < topology_.memories_in(self_); ++i) {
             entry.hazards.emplace_back(entry.residency->holders().size());
         }
     }
-    return entry.hazards[topology_.local_number(device)];
+    return entry.hazards[topology_.local_number(memory)];
 }
 
 }  // namespace cldist::cluster

@@ -36,7 +36,7 @@ struct Access {
 };
 
 /// What a process knows of the event of a command, beside the native one; lives as long as it may be in wait lists.
-struct Event {
+struct ScheduledEvent {
     CommandId command = 0;
     Process process = 0;    ///< whose command it is
     bool told_all = false;  ///< every process gets to know its end, or did
@@ -45,12 +45,12 @@ struct Event {
 };
 
 /// A command as it is enqueued.
-struct Command {
-    Device device;
-    QueueId queue = unordered;          ///< its queue if that is in-order: one device's, and no other queue's number
-    std::span<const Access> accesses;   ///< ranges may overlap
-    std::span<Event *const> wait_list;  ///< without user events, which every process has itself
-    bool result_to_hosts = false;       ///< what it reads goes to the memory of the program: reads and maps
+struct ScheduledCommand {
+    MemoryId memory;
+    QueueId queue = unordered;         ///< its queue if that is in-order: one device's, and no other queue's number
+    std::span<const Access> accesses;  ///< ranges may overlap
+    std::span<ScheduledEvent *const> wait_list;  ///< without user events, which every process has itself
+    bool result_to_hosts = false;                ///< what it reads goes to the memory of the program: reads and maps
     /// It may fail for what it waits for: then the bytes that it was to write must stay, so its device gets them first.
     bool may_fail = false;
     /// The command that waits for a user event which the program may not have set, and for which this one waits: next() if that is
@@ -76,7 +76,7 @@ struct Message {
 /// One of the commands of several devices that stand side by side: they all read what was there before any of them wrote, and
 /// no two write the same byte.
 struct CommandPart {
-    Device device;
+    MemoryId memory;
     std::span<const Access> accesses;
 };
 
@@ -101,8 +101,8 @@ struct Transfer {
     std::size_t end;
     std::vector<Piece>
         pieces{};  ///< if it is of several, in order: then they travel together, and all between is not touched
-    Device source;
-    Device target;
+    MemoryId source;
+    MemoryId target;
     Message message;          ///< not for a copy
     Step step;                ///< its name
     std::vector<Step> after;  ///< which of this process's steps it waits for
@@ -123,7 +123,7 @@ struct Relay {
 
 /// What this process has to do for a command.
 struct Decisions {
-    Event event;                                  ///< to be kept if the program wants an event
+    ScheduledEvent event;                         ///< to be kept if the program wants an event
     bool actual = false;                          ///< the command's device is here: it is to be enqueued
     std::vector<Step> after;                      ///< if it is: whom it waits for beside its queue and its wait list
     std::vector<Completion> completions_sent;     ///< by this process, each when the command it names has ended
@@ -141,11 +141,11 @@ struct Decisions {
 struct KnownParts {
     struct Move {
         BufferId buffer;
-        Device source;
-        Device target;
+        MemoryId source;
+        MemoryId target;
         std::vector<Piece> pieces;
         bool overwritten;  ///< what stays if the part fails, which may wait for others than what it reads
-        CommandId behind;  ///< as in Command, of who wrote it
+        CommandId behind;  ///< as in ScheduledCommand, of who wrote it
     };
     struct Decided {
         std::vector<std::shared_ptr<Residency>> before;  ///< of each buffer
@@ -173,26 +173,28 @@ public:
 
     /// `size` in bytes. Never attached by itself unless `attachable`.
     BufferId create_buffer(std::size_t size, Contents contents, bool attachable = false);
-    /// A new buffer's contents are the device's alone.
-    void give_contents(BufferId buffer, Device device);
+    /// A new buffer's contents are in that memory alone.
+    void give_contents(BufferId buffer, MemoryId memory);
     /// No later command may name it. Its memory must outlive the steps that use it.
     void release_buffer(BufferId buffer);
 
     /// Enqueues a command. The result is valid until the next call.
-    const Decisions &decide(const Command &command);
+    const Decisions &decide(const ScheduledCommand &command);
 
-    /// What to keep of the event of a command of the device that is left out, if the program wants one.
-    [[nodiscard]] Event leave_out(Device device) { return {++last_, topology_.process_of(device), false, {}}; }
+    /// What to keep of the event of a command that is left out, of a device with that memory, if the program wants one.
+    [[nodiscard]] ScheduledEvent leave_out(MemoryId memory) {
+        return {++last_, topology_.process_of(memory), false, {}};
+    }
     /// Brings to the devices of `parts` what they lack of the bytes that they read, and takes what they write for written: what is
     /// common to them, whatever devices this process has. `buffers` are those that they use. What has been decided before for
     /// the same buffers, with the same devices having the same bytes, is found in `known`, so that the cost grows with the
-    /// transfers of this process alone. `may_fail` and `behind` as in Command, the former alike for all that is in `known`. The result, one number's
+    /// transfers of this process alone. `may_fail` and `behind` as in ScheduledCommand, the former alike for all that is in `known`. The result, one number's
     /// steps, is valid until the next call; then comes decide_part() for each part here.
     const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
                                              KnownParts &known, bool may_fail = false, CommandId behind = 0);
     /// Enqueues a part of a command, on a device of this process, of whose bytes account has been kept: its conflicts with
     /// other steps here are all that is left. Not to be called by all processes.
-    const Decisions &decide_part(const Command &command);
+    const Decisions &decide_part(const ScheduledCommand &command);
     /// All devices write the same bytes; then comes decide_part() for each here.
     void write_everywhere(const Access &access);
     /// Each device copies what it has of the bytes; then comes decide_part() for what those here have.
@@ -201,22 +203,22 @@ public:
     /// From now on the device has the buffer's newest bytes, and nobody keeps account of who else has them: a command of
     /// another device gets what it reads from there, each time, and brings back what it writes. Until detach(), or
     /// attach() to another one. The result's transfers bring the bytes there; it is valid until the next call.
-    const Decisions &attach(BufferId buffer, Device device);
+    const Decisions &attach(BufferId buffer, MemoryId memory);
     void detach(BufferId buffer);
 
     /// Where a buffer is attached.
     struct Home {
-        Device device;
+        MemoryId memory;
         bool by_itself;
     };
     [[nodiscard]] std::optional<Home> home(BufferId buffer) const { return buffers_[buffer].home; }
 
     /// The host program waits for the event, or asks for its status or its profiling information: all processes do, so
     /// all get to know its end. Empty if they do already.
-    Relay tell_all(Event &event);
+    Relay tell_all(ScheduledEvent &event);
     /// The same where process 0 alone has the program, which waits or asks: the message that this process sends it, or, as
     /// process 0, gets. Nothing if it knows already, or the two are others.
-    std::optional<Message> tell_first(Event &event);
+    std::optional<Message> tell_first(ScheduledEvent &event);
     /// A message from process 0, which has the program's memory, to another one; nothing in others. Not of a process to itself.
     std::optional<Message> message_from_first(Process to);
 
@@ -243,28 +245,28 @@ private:
         std::optional<Home> home{};                        // the only holder in `residency`, which then stays as it is
         // Of what may be attached by itself. A command that some processes leave out changes none of these.
         bool attachable = false;
-        Device user = 0;           // whose commands used it last,
+        MemoryId user = 0;         // whose commands used it last,
         std::uint32_t uses = 0;    // so often,
         std::uint32_t wanted = 0;  // and how often it is attached after
     };
 
-    void note_use(BufferId buffer, Device device);
-    void wait_for(Event &event, Process waiting);
-    bool note_told(Event &event, Process waiting) const;
+    void note_use(BufferId buffer, MemoryId memory);
+    void wait_for(ScheduledEvent &event, Process waiting);
+    bool note_told(ScheduledEvent &event, Process waiting) const;
     Residency &changed(BufferId buffer);
-    void read(BufferId buffer, Device device, std::size_t begin, std::size_t end);
-    void write(BufferId buffer, Device device, std::size_t begin, std::size_t end, CommandId behind);
+    void read(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end);
+    void write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end, CommandId behind);
     const std::shared_ptr<Residency> &known_state(BufferId buffer);
-    void move(BufferId buffer, const Copy &copy, Device target, std::vector<Transfer> &transfers);
-    void move(BufferId buffer, std::span<const Piece> pieces, Device source, Device target,
+    void move(BufferId buffer, const Copy &copy, MemoryId target, std::vector<Transfer> &transfers);
+    void move(BufferId buffer, std::span<const Piece> pieces, MemoryId source, MemoryId target,
               std::vector<Transfer> &transfers);
     void carry(const KnownParts::Move &move);
-    void carry_copies(BufferId buffer, Device target);
+    void carry_copies(BufferId buffer, MemoryId target);
     KnownParts::Decided decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
                                      bool may_fail, CommandId behind);
-    void find_conflicts(const Command &command);
-    void write_back(const Command &command);
-    Hazards &hazards(BufferId buffer, Device device);
+    void find_conflicts(const ScheduledCommand &command);
+    void write_back(const ScheduledCommand &command);
+    Hazards &hazards(BufferId buffer, MemoryId memory);
     Relay relay(Process root);
     Message message_to(Process peer) { return {peer, sent_[peer]++}; }
     Message message_from(Process peer) { return {peer, received_[peer]++}; }

@@ -27,11 +27,11 @@ std::uint32_t from(std::uint32_t first, std::uint32_t index, std::uint32_t count
 
 }  // namespace
 
-Topology::Topology(const std::vector<std::uint32_t> &host_of_process, const std::vector<Process> &process_of_device)
+Topology::Topology(const std::vector<std::uint32_t> &host_of_process, const std::vector<Process> &process_of_memory)
     : hosts_(host_of_process),
-      devices_in_(host_of_process.size()),
-      devices_(process_of_device.size()),
-      order_(process_of_device.size()),
+      memories_in_(host_of_process.size()),
+      memories_(process_of_memory.size()),
+      order_(process_of_memory.size()),
       members_of_process_(host_of_process.size()),
       number_on_host_(host_of_process.size()) {
     std::unordered_map<std::uint32_t, std::uint32_t> numbers;
@@ -44,31 +44,31 @@ Topology::Topology(const std::vector<std::uint32_t> &host_of_process, const std:
     }
 
     std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(), [&](Device a, Device b) {
-        const Process p = process_of_device[a];
-        const Process q = process_of_device[b];
+    std::stable_sort(order_.begin(), order_.end(), [&](MemoryId a, MemoryId b) {
+        const Process p = process_of_memory[a];
+        const Process q = process_of_memory[b];
         return std::tie(members_of_process_[p], p) < std::tie(members_of_process_[q], q);
     });
     // Runs of devices with the same process, and with the same host.
     const auto set_runs = [&](const auto &key, auto member) {
-        for (std::uint32_t begin = 0; begin < devices();) {
+        for (std::uint32_t begin = 0; begin < memories();) {
             std::uint32_t end = begin;
-            while (end < devices() && key(order_[end]) == key(order_[begin])) {
+            while (end < memories() && key(order_[end]) == key(order_[begin])) {
                 ++end;
             }
             for (std::uint32_t place = begin; place < end; ++place) {
-                devices_[order_[place]].*member = {begin, end};
+                memories_[order_[place]].*member = {begin, end};
             }
             begin = end;
         }
     };
-    set_runs([&](Device d) { return process_of_device[d]; }, &DeviceEntry::in_process);
-    set_runs([&](Device d) { return hosts_[process_of_device[d]]; }, &DeviceEntry::on_host);
-    for (std::uint32_t place = 0; place < devices(); ++place) {
-        DeviceEntry &entry = devices_[order_[place]];
+    set_runs([&](MemoryId d) { return process_of_memory[d]; }, &MemoryEntry::in_process);
+    set_runs([&](MemoryId d) { return hosts_[process_of_memory[d]]; }, &MemoryEntry::on_host);
+    for (std::uint32_t place = 0; place < memories(); ++place) {
+        MemoryEntry &entry = memories_[order_[place]];
         entry.place = place;
-        entry.process = process_of_device[order_[place]];
-        ++devices_in_[entry.process];
+        entry.process = process_of_memory[order_[place]];
+        ++memories_in_[entry.process];
     }
 }
 

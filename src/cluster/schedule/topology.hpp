@@ -9,36 +9,36 @@ namespace cldist::cluster {
 
 /// A rank.
 using Process = std::uint32_t;
-/// A device's number over all processes. What is meant is its memory: native devices that share native buffers, as
-/// those of one native context do, may have one number.
-using Device = std::uint32_t;
+/// The number of a device's memory over all processes. Native devices that share native buffers, as those of one native
+/// context do, may have one.
+using MemoryId = std::uint32_t;
 
-/// Which process has which devices, and which host has which processes; the same in all processes. Processes of one
-/// host stand side by side in `order`, and so do the devices of one process.
+/// Which process has which memories, and which host has which processes; the same in all processes. Processes of one
+/// host stand side by side in the order of places, and so do the memories of one process.
 class Topology {
 public:
-    /// `host_of_process` has the number of each process's host, `process_of_device` that of each device's process.
-    Topology(const std::vector<std::uint32_t> &host_of_process, const std::vector<Process> &process_of_device);
+    /// `host_of_process` has the number of each process's host, `process_of_memory` that of each memory's process.
+    Topology(const std::vector<std::uint32_t> &host_of_process, const std::vector<Process> &process_of_memory);
 
     [[nodiscard]] std::uint32_t processes() const { return static_cast<std::uint32_t>(hosts_.size()); }
-    [[nodiscard]] std::uint32_t devices() const { return static_cast<std::uint32_t>(devices_.size()); }
-    [[nodiscard]] Process process_of(Device device) const { return devices_[device].process; }
+    [[nodiscard]] std::uint32_t memories() const { return static_cast<std::uint32_t>(memories_.size()); }
+    [[nodiscard]] Process process_of(MemoryId memory) const { return memories_[memory].process; }
     [[nodiscard]] std::uint32_t host_of(Process process) const { return hosts_[process]; }
-    /// A number of the device among those of its process.
-    [[nodiscard]] std::uint32_t local_number(Device device) const {
-        return devices_[device].place - devices_[device].in_process.begin;
+    /// Its number among those of its process.
+    [[nodiscard]] std::uint32_t local_number(MemoryId memory) const {
+        return memories_[memory].place - memories_[memory].in_process.begin;
     }
-    [[nodiscard]] std::uint32_t devices_in(Process process) const { return devices_in_[process]; }
+    [[nodiscard]] std::uint32_t memories_in(Process process) const { return memories_in_[process]; }
 
-    /// Places are numbers of devices in an order in which those that are near each other stand side by side.
+    /// Places are numbers of memories in an order in which those that are near each other stand side by side.
     struct Places {
         std::uint32_t begin;
         std::uint32_t end;
     };
-    [[nodiscard]] std::uint32_t place_of(Device device) const { return devices_[device].place; }
-    [[nodiscard]] Device device_at(std::uint32_t place) const { return order_[place]; }
-    [[nodiscard]] Places same_process(Device device) const { return devices_[device].in_process; }
-    [[nodiscard]] Places same_host(Device device) const { return devices_[device].on_host; }
+    [[nodiscard]] std::uint32_t place_of(MemoryId memory) const { return memories_[memory].place; }
+    [[nodiscard]] MemoryId memory_at(std::uint32_t place) const { return order_[place]; }
+    [[nodiscard]] Places same_process(MemoryId memory) const { return memories_[memory].in_process; }
+    [[nodiscard]] Places same_host(MemoryId memory) const { return memories_[memory].on_host; }
 
     /// A process's place in the tree by which what `root` has reaches all processes.
     struct Branch {
@@ -49,7 +49,7 @@ public:
     [[nodiscard]] Branch branch(Process root, Process of) const;
 
 private:
-    struct DeviceEntry {
+    struct MemoryEntry {
         Process process;
         std::uint32_t place;
         Places in_process;
@@ -57,9 +57,9 @@ private:
     };
 
     std::vector<std::uint32_t> hosts_;               // of each process
-    std::vector<std::uint32_t> devices_in_;          // each process
-    std::vector<DeviceEntry> devices_;               // by device
-    std::vector<Device> order_;                      // by place
+    std::vector<std::uint32_t> memories_in_;         // each process
+    std::vector<MemoryEntry> memories_;              // by number
+    std::vector<MemoryId> order_;                    // by place
     std::vector<std::vector<Process>> members_;      // the processes of each host; hosts by their first process
     std::vector<std::uint32_t> members_of_process_;  // index into members_ of each process
     std::vector<std::uint32_t> number_on_host_;      // of each process

@@ -22,10 +22,10 @@ public:
         look();
         // The first one may take as long as its kernel's compilation.
         if (std::exchange(is_first_, false) || open_.size() >= most_open) return launch(waits);
-        cldist::Event event;
+        Event event;
         const cl_int code = launch(Waits{waits.count, waits.events, event.out()});
         if (code != CL_SUCCESS) return code;
-        if (waits.event != nullptr) *waits.event = cldist::Event::share(event.get()).give();
+        if (waits.event != nullptr) *waits.event = Event::share(event.get()).give();
         open_.push_back({std::move(event), work_items});
         return code;
     }
@@ -36,7 +36,7 @@ public:
 private:
     static constexpr std::size_t most_open = 8;
     struct Part {
-        cldist::Event event;
+        Event event;
         double work_items;
     };
 

@@ -447,7 +447,7 @@ private:
 MpiTransport::MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm)
     : runtime_(std::move(runtime)), comm_(comm) {}
 
-void MpiTransport::drive(cldist::Command &command) { cldist::drive(command, caller_driver()); }
+void MpiTransport::drive(Command &command) { cldist::drive(command, caller_driver()); }
 
 std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction, const Message &message,
                                                   const Link &link) {

@@ -23,7 +23,7 @@ public:
                                      TimesOfCommand times, bool by_caller) override;
 
     Engine &engine() override { return runtime_->engine(); }
-    void drive(cldist::Command &command) override;
+    void drive(Command &command) override;
 
 private:
     const std::shared_ptr<Runtime> runtime_;

@@ -76,7 +76,7 @@ Times times_now() {
 
 }  // namespace
 
-NoTransport::NoTransport() : engine_(file_engine()) { cldist::Command::failure_policy = &failure_policy; }
+NoTransport::NoTransport() : engine_(file_engine()) { Command::failure_policy = &failure_policy; }
 
 std::unique_ptr<Operation> NoTransport::transfer(DeviceRange range, Direction direction, const Message &message,
                                                  const Link &) {
@@ -108,7 +108,7 @@ std::unique_ptr<Operation> NoTransport::relay(Result result, const Relay &relay,
     });
 }
 
-void NoTransport::drive(cldist::Command &command) {
+void NoTransport::drive(Command &command) {
     Wakeup wakeup;
     cldist::drive(command, wakeup);
 }

@@ -29,7 +29,7 @@ public:
                                      TimesOfCommand times, bool by_caller) override;
     [[nodiscard]] bool reaches_itself() const override { return false; }
     Engine &engine() override { return engine_; }
-    void drive(cldist::Command &command) override;
+    void drive(Command &command) override;
 
 private:
     Engine &engine_;

@@ -228,10 +228,10 @@ World::Found World::find_devices(Job &job) {
         Unpacker theirs(devices_there);
         const auto count = theirs.get<std::size_t>();
         for (std::size_t p = 0; p < count; ++p) {
-            const auto memory = static_cast<Device>(found.memories.size());
+            const auto memory = static_cast<MemoryId>(found.memories.size());
             found.processes.push_back(process);
             const bool answers = agreement.speaks_for(process);
-            const auto like = static_cast<Device>(answers ? agreement.self() * count + p : memory);
+            const auto like = static_cast<MemoryId>(answers ? agreement.self() * count + p : memory);
             const auto size = theirs.get<std::size_t>();
             for (std::size_t d = 0; d < size; ++d) {
                 const cl_device_id native = answers ? platforms[p][d] : nullptr;
