@@ -2,7 +2,8 @@
 """Who runs the program: natively on as many devices, every process (replicated), or rank 0 alone (central).
 
 Programs of examples/cluster, copies between devices, calls each second and what they weigh on the network, the time of a call that
-waits for nothing, and a program with a thread for each device. All runs take turns; medians.
+waits for nothing, and a program with a thread for each device; and what rank 0 of many processes does, simulated. All runs take
+turns; medians.
 
 Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/hosts.json.
 """
@@ -26,6 +27,12 @@ PROGRAMS = {
     "himeno_devices": ["--iterations", "100"],
     "kmeans": ["--size", "300000"],
 }
+# With so few work-items for each device that what the host does decides.
+SIMULATED = {
+    "nbody": ["--size", "16384", "--iterations", "3"],
+    "conjugate_gradient": ["--size", "1024", "--iterations", "10"],
+    "kmeans": ["--size", "300000"],
+}
 LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.+)$", re.MULTILINE)
 HOSTS = ["native", "replicated", "central"]
 
@@ -44,13 +51,49 @@ def run(host, processes, command, **settings):
     return done.stdout
 
 
-def measure(names, counts, rounds, take):
+def simulated(name, host, count):
+    """The time of rank 0, beside which nobody is: it runs its own part, and tells or takes for granted the rest."""
+    command = [str(BUILD / "tools/cldist/cldist"), "run", "--simulate", str(count), "--host-mode", host, "--counts", "/dev/null", "--",
+               str(BUILD / "examples/cluster" / name), *SIMULATED[name], "--no-check"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True,
+                          env={"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ})
+    found = LINE.search(done.stdout)
+    if done.returncode != 0 or found is None:
+        sys.exit(f"hosts: {shlex.join(command)} failed with status {done.returncode}")
+    return {f"{name}, s": float(found[4])}
+
+
+def draw(results, picture):
+    """The simulated programs' times over processes."""
+    try:
+        import matplotlib
+    except ImportError:
+        print("hosts: no picture without matplotlib (Debian: python3-matplotlib)", file=sys.stderr)
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(1, len(SIMULATED), figsize=(4.2 * len(SIMULATED), 3.6))
+    for axis, name in zip(axes, SIMULATED):
+        counts = sorted(count for key, count in results if key == f"{name}, s")
+        for host, mark in ("replicated", "o-"), ("central", "s-"):
+            axis.loglog(counts, [1e3 * results[f"{name}, s", count][host] for count in counts], mark, base=2, label=host)
+        axis.set_yscale("log", base=10)
+        axis.set_title(name)
+        axis.set_xlabel("processes, simulated")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("ms of rank 0")
+    axes[0].legend()
+    figure.tight_layout()
+    figure.savefig(picture, format="png", dpi=110)
+
+
+def measure(names, counts, rounds, take, hosts=HOSTS):
     """`take(name, host, count)` gives a dict of numbers; their medians, by name, count and host."""
     results = {}
     for _ in range(rounds):
         for name in names:
             for count in counts:
-                for host in HOSTS:
+                for host in hosts:
                     for key, value in take(name, host, count).items():
                         results.setdefault((key, count), {}).setdefault(host, []).append(value)
     return {what: {host: statistics.median(values) for host, values in of.items()} for what, of in results.items()}
@@ -87,7 +130,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 4, 8])
-    parser.add_argument("--only", choices=["programs", "copies", "calls"], nargs="+", default=["programs", "copies", "calls"])
+    parser.add_argument("--simulate", type=int, nargs="+", default=[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], metavar="PROCESSES")
+    kinds = ["programs", "copies", "calls", "simulated"]
+    parser.add_argument("--only", choices=kinds, nargs="+", default=kinds)
+    parser.add_argument("--picture", metavar="FILE", help="draw the simulated programs' times")
     arguments = parser.parse_args()
     results = {}
     if "calls" in arguments.only:
@@ -102,6 +148,11 @@ def main():
     if "programs" in arguments.only:
         results["programs"] = measure(PROGRAMS, arguments.processes, arguments.rounds, program)
         print_table("Programs", results["programs"])
+    if "simulated" in arguments.only:
+        results["simulated"] = measure(SIMULATED, arguments.simulate, arguments.rounds, simulated, ["replicated", "central"])
+        print_table("Rank 0 of many, simulated", results["simulated"])
+        if arguments.picture:
+            draw(results["simulated"], arguments.picture)
     folder = BUILD / "bench-results"
     folder.mkdir(exist_ok=True)
     (folder / "hosts.json").write_text(json.dumps(

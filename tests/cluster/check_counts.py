@@ -2,9 +2,10 @@
 """Checks that what real processes of a program count is what simulated ones say: calls, commands, messages and bytes. And that
 calls, messages and bytes are the same without buffers that are attached by themselves (CLDIST_ATTACH).
 
-    check_counts.py FOLDER CLDIST PROCESSES PROGRAM [ARGUMENTS]
+    check_counts.py FOLDER CLDIST PROCESSES [--central] PROGRAM [ARGUMENTS]
 
-FOLDER is made. The program runs on so many processes of this host, and then once for each rank alone.
+FOLDER is made. The program runs on so many processes of this host, and then once for each rank alone; with --central once for rank
+0, which is the central host.
 """
 
 import os
@@ -29,6 +30,26 @@ def accounts(path):
     return found
 
 
+def without_batches(line):
+    """How many calls go in one message depends on time."""
+    words = line.split()
+    return words[:2] + words[3:4] if words[:2] == ["calls", "sent"] else line
+
+
+def check_central(folder, cldist, processes, program):
+    run(cldist, "-n", str(processes), "--host-mode", "central", "--counts", str(folder / "real"), *program)
+    run(cldist, "--simulate", f"{processes}:0:{processes}", "--host-mode", "central", "--counts", str(folder / "simulated"), *program)
+    real, simulated = accounts(folder / "real")[0], accounts(folder / "simulated")[0]
+    print("\n".join(real))
+    differing = [(counted, said) for counted, said in zip(real, simulated, strict=True)
+                 if without_batches(counted) != without_batches(said)]
+    for counted, said in differing:
+        print(f"the host has counted\n{counted}\nsimulated it says\n{said}")
+    if not any(line.split()[:2] == ["calls", "sent"] and line.split()[3] != "0" for line in real):
+        sys.exit("no calls have been sent")
+    sys.exit(1 if differing else None)
+
+
 def numbers_to_compare(line):
     """Which commands are dropped is the difference; they are as many in all."""
     if "actual commands" not in line:
@@ -50,6 +71,8 @@ def main():
     folder, cldist, processes, program = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    if program[0] == "--central":
+        check_central(folder, cldist, processes, program[1:])
     run(cldist, "-n", str(processes), "--counts", str(folder / "real"), *program)
     for rank in range(processes):
         for attach in "auto", "program":

@@ -371,6 +371,8 @@ def check_simulation():
     expect(done.returncode == 127 and "can't start /no/such/program" in done.stderr, "a program that is not there is named", done)
     done = run("--simulate", "5", "sh", "-c", "kill -SEGV $$")
     expect(done.returncode == 139 and "the program was killed by SIGSEGV" in done.stderr, "the signal is named", done)
+    done = run("--simulate", "5:3", "--host-mode", "central", "true")
+    expect(done.returncode == 2 and "5:3: with a central host it plays rank 0 alone" in done.stderr, "a central host is rank 0", done)
 
 
 def main():

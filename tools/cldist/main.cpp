@@ -235,8 +235,7 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
            "--host-mode", options.host_mode,
            "Who runs PROGRAM: replicated, every process, or central, rank 0 alone, whose OpenCL calls the others "
            "follow; --host central says the same; sets CLDIST_HOST_MODE")
-        ->check(CLI::IsMember({"replicated", "central"}))
-        ->excludes(simulate);
+        ->check(CLI::IsMember({"replicated", "central"}));
     run->add_option("--view", options.view,
                     "What the program finds: devices, those of all processes, or aggregate, one device in front of all "
                     "of them; sets CLDIST_VIEW")

@@ -220,6 +220,12 @@ namespace {
 // One process, without mpirun.
 int run_simulated(const RunOptions &options, const Environment &environment) {
     const auto simulation = parse_simulation(options.simulate).value();  // checked with the arguments
+    if (is_central(environment) && simulation.rank != 0) {
+        std::fprintf(stderr,
+                     "cldist run: --simulate %s: with a central host it plays rank 0 alone, which is the host\n",
+                     options.simulate.c_str());
+        return wrong_usage;
+    }
     const auto number = static_cast<int>(simulation.rank % simulation.per_host);
     const auto count = static_cast<int>(std::min(simulation.per_host, simulation.processes));
     if (const int status = check_cluster("", {0, number, count}, options.devices); status != 0) return status;

@@ -2,11 +2,26 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "cluster/calls/recorder.hpp"
 #include "cluster/execution/traffic.hpp"
 
 namespace cldist::cluster {
+
+/// A process's place in the binomial tree down which the records go.
+struct CallTree {
+    CallTree(Process self, Process processes) {
+        Process step = 1;
+        while (step < processes && (self & step) == 0) step <<= 1U;
+        parent = self - step;
+        for (step >>= 1U; step > 0; step >>= 1U)
+            if (self + step < processes) children.push_back(self + step);
+    }
+
+    Process parent;  ///< of process 0 there is none
+    std::vector<Process> children;
+};
 
 /// Carries the records of a central host's calls from process 0 to all others, in order.
 class CallStream {

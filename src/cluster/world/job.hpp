@@ -31,9 +31,7 @@ public:
     [[nodiscard]] virtual Place place_of(Process process) const = 0;
 
     /// Of a central host's calls. Collective at the first call. Throws an Error.
-    virtual CallStream &call_stream() {
-        throw Error(CL_INVALID_OPERATION, "CLDIST_HOST_MODE=central is for processes that MPI has started");
-    }
+    virtual CallStream &call_stream() = 0;
     /// There are several processes: from now on their calls are compared.
     virtual void compare(CallLog &calls) = 0;
     /// The program has ended, and its log says so. Returns when that holds for all processes.

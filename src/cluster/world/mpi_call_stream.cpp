@@ -15,18 +15,17 @@ namespace {
 constexpr std::size_t most_sendings = 4;
 constexpr int tag = 0;
 
+CallTree tree_of(MPI_Comm comm) {
+    int rank = 0;
+    int size = 1;
+    check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
+    return {static_cast<Process>(rank), static_cast<Process>(size)};
+}
+
 }  // namespace
 
-MpiCallStream::MpiCallStream(MPI_Comm comm) : comm_(duplicate(comm)) {
-    int size = 1;
-    check_mpi(PMPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-    check_mpi(PMPI_Comm_size(comm_, &size), "MPI_Comm_size");
-    int step = 1;
-    while (step < size && (rank_ & step) == 0) step <<= 1;
-    parent_ = rank_ - step;
-    for (step >>= 1; step > 0; step >>= 1)
-        if (rank_ + step < size) children_.push_back(rank_ + step);
-}
+MpiCallStream::MpiCallStream(MPI_Comm comm) : comm_(duplicate(comm)), tree_(tree_of(comm)) {}
 
 void MpiCallStream::begin(Recorder &recorder) {
     thread_ = std::thread([this, &recorder] { run(recorder); });
@@ -59,10 +58,10 @@ void MpiCallStream::run(Recorder &recorder) try {
 void MpiCallStream::send(std::shared_ptr<const Records> records) {
     Sending &sending = sendings_.emplace_back();
     sending.records = std::move(records);
-    for (const int child : children_) {
-        if (traffic_ != nullptr) traffic_->sent(static_cast<Process>(child), Carries::calls, sending.records->size());
-        check_mpi(PMPI_Issend(sending.records->data(), static_cast<int>(sending.records->size()), MPI_BYTE, child, tag,
-                              comm_, &sending.requests.emplace_back()),
+    for (const Process child : tree_.children) {
+        if (traffic_ != nullptr) traffic_->sent(child, Carries::calls, sending.records->size());
+        check_mpi(PMPI_Issend(sending.records->data(), static_cast<int>(sending.records->size()), MPI_BYTE,
+                              static_cast<int>(child), tag, comm_, &sending.requests.emplace_back()),
                   "MPI_Issend");
     }
 }
@@ -93,7 +92,8 @@ std::span<const std::byte> MpiCallStream::next() {
         int there = 0;
         {
             const OwnYields own_yields;
-            check_mpi(PMPI_Improbe(parent_, tag, comm_, &there, &message, &status), "MPI_Improbe");
+            check_mpi(PMPI_Improbe(static_cast<int>(tree_.parent), tag, comm_, &there, &message, &status),
+                      "MPI_Improbe");
         }
         if (there != 0) break;
         first_was_taken();
@@ -102,7 +102,7 @@ std::span<const std::byte> MpiCallStream::next() {
     check_mpi(PMPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
     auto records = std::make_shared<Records>(static_cast<std::size_t>(size));
     check_mpi(PMPI_Mrecv(records->data(), size, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
-    if (traffic_ != nullptr) traffic_->received(static_cast<Process>(parent_), Carries::calls, records->size());
+    if (traffic_ != nullptr) traffic_->received(tree_.parent, Carries::calls, records->size());
     last_ = records;
     wait_for(most_sendings - 1);
     send(std::move(records));

@@ -36,9 +36,7 @@ private:
     bool first_was_taken();
 
     const MPI_Comm comm_;
-    int rank_ = 0;
-    int parent_ = 0;
-    std::vector<int> children_;
+    const CallTree tree_;
     std::deque<Sending> sendings_;
     std::shared_ptr<const Records> last_;
     std::thread thread_;

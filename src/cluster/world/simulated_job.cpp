@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "mpi_interop/failure.hpp"
@@ -113,9 +115,34 @@ void NoTransport::drive(Command &command) {
     cldist::drive(command, wakeup);
 }
 
+void DroppedCalls::begin(Recorder &recorder) {
+    thread_ = std::thread([this, &recorder] {
+        std::vector<std::byte> records;
+        for (bool more = true; more;) {
+            records.clear();
+            more = recorder.wait_and_take(records);
+            if (records.empty() || traffic_ == nullptr) continue;
+            for (const Process child : tree_.children) traffic_->sent(child, Carries::calls, records.size());
+        }
+    });
+}
+
+void DroppedCalls::finish() {
+    if (thread_.joinable()) thread_.join();
+}
+
 SimulatedJob::SimulatedJob(const Simulation &simulation)
-    : simulation_(simulation), agreement_(simulation.rank, simulation.processes) {
+    : simulation_(simulation), agreement_(simulation.rank, simulation.processes), calls_(simulation.processes) {
     set_log_rank(static_cast<int>(simulation.rank));
+}
+
+CallStream &SimulatedJob::call_stream() {
+    if (simulation_.rank != 0)
+        throw Error(
+            CL_INVALID_OPERATION,
+            fmt::format("CLDIST_SIMULATE plays rank {}: with CLDIST_HOST_MODE=central it plays rank 0 alone, the host",
+                        simulation_.rank));
+    return calls_;
 }
 
 Job::Place SimulatedJob::place_of(Process process) const {

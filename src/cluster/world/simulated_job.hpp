@@ -1,5 +1,7 @@
 #pragma once
 
+#include <thread>
+
 #include "base/config.hpp"
 #include "cluster/world/job.hpp"
 
@@ -35,6 +37,20 @@ private:
     Engine &engine_;
 };
 
+/// A central host's records are made, counted and dropped.
+class DroppedCalls final : public CallStream {
+public:
+    explicit DroppedCalls(Process processes) : tree_(0, processes) {}
+
+    void begin(Recorder &recorder) override;
+    void finish() override;
+    std::span<const std::byte> next() override { return {}; }  // nobody follows
+
+private:
+    const CallTree tree_;
+    std::thread thread_;
+};
+
 /// One process plays one of many, without MPI; the others are absent, and have the same devices.
 class SimulatedJob final : public Job {
 public:
@@ -43,6 +59,7 @@ public:
     Agreement &agreement() override { return agreement_; }
     Transport &transport() override { return transport_; }
     [[nodiscard]] Place place_of(Process process) const override;
+    CallStream &call_stream() override;
     void compare(CallLog &) override {}
     void finish_comparison() override {}
     void end() override {}
@@ -51,6 +68,7 @@ private:
     const Simulation simulation_;
     AbsentOthers agreement_;
     NoTransport transport_;
+    DroppedCalls calls_;
 };
 
 }  // namespace cldist::cluster
