@@ -73,11 +73,6 @@ bool is_map(const Enqueued &command) {
     return command.type == CL_COMMAND_MAP_BUFFER || command.type == CL_COMMAND_MAP_IMAGE;
 }
 
-/// What was there stays if the command fails for its wait list. Not in memory that was mapped: the program has written there.
-bool keeps_what_it_overwrites(const Enqueued &command) {
-    return command.type != CL_COMMAND_UNMAP_MEM_OBJECT && may_fail(wait_list_of(command));
-}
-
 /// An operation that another one carries out.
 class Carried : public Operation {
 public:
@@ -547,9 +542,9 @@ void Executor::warn_of_unseen(const MemObject &object) const {
 }
 
 // Alike in all processes: those with wait lists are left out by none.
-CommandId Executor::note_user_events(const Enqueued &command) const {
+CommandId Executor::note_user_events(const Enqueued &command, bool may_fail) const {
     QueueObject &queue = command.queue;
-    if (!may_fail(wait_list_of(command))) return queue.behind;
+    if (!may_fail) return queue.behind;
     // Of what is enqueued on a lane other processes may know nothing.
     const bool is_lane = queue.whole != nullptr;
     if (!is_lane && (queue.in_order() || command.type == CL_COMMAND_BARRIER)) queue.behind = schedule_.next();
@@ -565,10 +560,16 @@ void Executor::decide(const Enqueued &command) {
     scheduled_.clear();
     for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
-    const ScheduledCommand wanted{
-        command.queue.device->memory,      command.queue.id,         command.accesses, scheduled_,
-        command.result.size > 0,  // for the program
-        keeps_what_it_overwrites(command), note_user_events(command)};
+    const bool fails_with_others = may_fail(wait_list_of(command));
+    // What was there stays then. Not in memory that was mapped: the program has written there.
+    const bool keeps_what_it_overwrites = fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
+    const ScheduledCommand wanted{command.queue.device->memory,
+                                  command.queue.id,
+                                  command.accesses,
+                                  scheduled_,
+                                  command.result.size > 0,  // for the program
+                                  keeps_what_it_overwrites,
+                                  note_user_events(command, fails_with_others)};
     decisions_ = &(command.is_part ? schedule_.decide_part(wanted) : schedule_.decide(wanted));
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {

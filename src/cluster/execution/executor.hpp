@@ -210,7 +210,7 @@ private:
     std::shared_ptr<std::byte[]> brought_memory(std::size_t size);
     [[nodiscard]] Link link_between_hosts(Process other) const;
     void prepare(Enqueued &command);
-    [[nodiscard]] CommandId note_user_events(const Enqueued &command) const;
+    [[nodiscard]] CommandId note_user_events(const Enqueued &command, bool may_fail) const;
     void decide(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);

@@ -84,6 +84,13 @@ public:
     void change(std::size_t begin, std::size_t end, Wanted &&wanted, Change &&change) {
         assert(end <= size_);
         if (begin >= end) return;
+        if (count_ == 1) {
+            if (!wanted(at({}).value)) return;
+            if (begin == 0 && end == size_) {
+                change(begin, end, own({}).value);
+                return;
+            }
+        }
         std::size_t first = end;
         std::size_t last = begin;
         Place place = recent_place_of(begin);
@@ -105,6 +112,13 @@ public:
     void overwrite(std::size_t begin, std::size_t end, IsSet &&is_set, Set &&set) {
         assert(end <= size_);
         if (begin >= end) return;
+        if (count_ == 1) {
+            if (is_set(at({}).value)) return;
+            if (begin == 0 && end == size_) {
+                set(own({}).value);
+                return;
+            }
+        }
         Place place = recent_place_of(begin);
         Place look = place;
         while (look.chunk < chunks_.size() && at(look).begin < end && is_set(at(look).value)) look = next(look);
