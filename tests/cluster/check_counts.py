@@ -73,16 +73,22 @@ def main():
     folder.mkdir(parents=True)
     if program[0] == "--central":
         check_central(folder, cldist, processes, program[1:])
-    run(cldist, "-n", str(processes), "--counts", str(folder / "real"), *program)
     for rank in range(processes):
         for attach in "auto", "program":
             run(cldist, "--simulate", f"{processes}:{rank}:{processes}", "--counts", str(folder / attach), *program, attach=attach)
-    real, simulated, plain = accounts(folder / "real"), accounts(folder / "auto"), accounts(folder / "program")
-    for found in real, simulated, plain:
-        if sorted(found) != list(range(processes)):
-            sys.exit(f"not all of {processes} ranks have counted: {sorted(found)}")
-    differing = [(rank, pair) for rank in real for pair in zip(real[rank], simulated[rank], strict=True)
-                 if pair[0] != pair[1]]
+    simulated, plain = accounts(folder / "auto"), accounts(folder / "program")
+    # PoCL 3.1 fails a build now and then where processes share its cache: they build once more, and agree on that.
+    for attempt in range(3):
+        path = folder / f"real-{attempt}"
+        run(cldist, "-n", str(processes), "--counts", str(path), *program)
+        real = accounts(path)
+        for found in real, simulated, plain:
+            if sorted(found) != list(range(processes)):
+                sys.exit(f"not all of {processes} ranks have counted: {sorted(found)}")
+        differing = [(rank, pair) for rank in real for pair in zip(real[rank], simulated[rank], strict=True)
+                     if pair[0] != pair[1]]
+        if not differing or not all("agreement" in counted for _, (counted, _) in differing):
+            break
     for rank, (counted, said) in differing:
         print(f"rank {rank} has counted\n{counted}\nsimulated it says\n{said}")
     for rank in real:
