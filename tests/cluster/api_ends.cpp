@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -464,6 +465,62 @@ TEST_CASE("bytes that a command was to write stay if it fails for its wait list,
                 CHECK(clWaitForEvents(1, &event) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
                 expect(cl, buffer, filled(large, value));
             }
+}
+
+TEST_CASE("bytes that a command was to write stay if it fails for what its queue puts before it") {
+    setup cl(0);
+    const buffer_handle source = cl.buffer(small);
+    fill(cl.queues.front(), source, small, 9);
+    CL_OK(clFinish(cl.queues.front()));
+    const bytes nines = filled(small, 9);
+    using command = cl_int (*)(cl_command_queue, cl_mem, cl_mem, const bytes &, cl_uint, const cl_event *, cl_event *);
+    const std::pair<const char *, command> commands[] = {
+        {"write",
+         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, cl_uint count, const cl_event *list,
+            cl_event *event) {
+             return clEnqueueWriteBuffer(queue, to, CL_FALSE, 0, small, data.data(), count, list, event);
+         }},
+        {"fill",
+         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &, cl_uint count, const cl_event *list,
+            cl_event *event) {
+             const char value = 9;
+             return clEnqueueFillBuffer(queue, to, &value, 1, 0, small, count, list, event);
+         }},
+        {"copy", [](cl_command_queue queue, cl_mem to, cl_mem from, const bytes &, cl_uint count, const cl_event *list,
+                    cl_event *event) { return clEnqueueCopyBuffer(queue, from, to, 0, 0, small, count, list, event); }},
+    };
+    for (const auto &[what, enqueue] : commands)
+        for (const std::string_view order : {"in-order queue", "barrier", "marker without wait list"}) {
+            CAPTURE(std::string(what));
+            CAPTURE(std::string(order));
+            const bool is_in_order = order == "in-order queue";
+            const queue_handle free = cl.out_of_order(0);
+            const cl_command_queue queue = is_in_order ? cl.queues.front() : free;
+            const buffer_handle buffer = cl.buffer(small);
+            fill(cl.queues.front(), buffer, small, 1);
+            CL_OK(clFinish(cl.queues.front()));
+            fill(cl.queues.back(), buffer, small, 2);
+            CL_OK(clFinish(cl.queues.back()));
+            const event_handle user = cl.user_event();
+            const cl_event wait = user;
+            event_handle before;
+            event_handle all;
+            if (order == "barrier")
+                CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, before.out()));
+            else
+                CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, before.out()));
+            if (order == "marker without wait list") CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, all.out()));
+            const cl_event list = all;
+            event_handle failing;
+            CL_OK(enqueue(queue, buffer, source, nines, list != nullptr ? 1 : 0, list != nullptr ? &list : nullptr,
+                          failing.out()));
+            CL_OK(clFlush(queue));
+            CL_OK(clSetUserEventStatus(user, -17));
+            const cl_event event = failing;
+            // Whether it fails then is the platform's choice.
+            const cl_int code = clWaitForEvents(1, &event);
+            expect(cl, buffer, filled(small, code == CL_SUCCESS ? 9 : 2));
+        }
 }
 
 TEST_CASE("a blocking command whose wait list failed returns the same code in all processes, and a map no memory") {

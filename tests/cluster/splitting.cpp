@@ -613,6 +613,33 @@ TEST_CASE("what a launch reads comes although what it overwrites is to be writte
     check_same(cl.read(other, count), cl.read(to, count));
 }
 
+TEST_CASE("what a launch wrote stays if what overwrites it fails behind a marker of its queue") {
+    const fixture cl;
+    const kernel_handle kernel = cl.kernel("square");
+    const std::size_t count = 4096;
+    const buffer_handle source = cl.filled(numbers(count));
+    const buffer_handle to = cl.filled(ints(count, 5));
+    const cl_command_queue queue = cl.queues[0];
+    set_args(kernel, to.get(), source.get(), static_cast<cl_int>(count));
+    cl.launch(kernel, {count}, {16});
+    const ints wanted = cl.read(to, count);
+    // Each device has old bytes of the others' parts.
+    set_args(kernel, to.get(), source.get(), static_cast<cl_int>(count));
+    cl.launch(kernel, {count}, {16});
+    const event_handle user = cl.user_event();
+    const cl_event wait = user;
+    event_handle before;
+    event_handle filled;
+    const cl_int nine = 9;
+    CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, before.out()));
+    CL_OK(clEnqueueFillBuffer(queue, to, &nine, sizeof nine, 0, count * sizeof nine, 0, nullptr, filled.out()));
+    CL_OK(clFlush(queue));
+    CL_OK(clSetUserEventStatus(user, -17));
+    const cl_event event = filled;
+    const cl_int code = clWaitForEvents(1, &event);
+    check_same(cl.read(to, count), code == CL_SUCCESS ? ints(count, nine) : wanted);
+}
+
 TEST_CASE("boxes are written before and after a launch that waited for a user event") {
     const fixture cl;
     const kernel_handle square = cl.kernel("square");

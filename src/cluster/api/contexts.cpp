@@ -321,6 +321,8 @@ void finish_in_host(const Ref<QueueObject> &queue) {
 // Every process returns when the queue is empty where its device is, and with it what came from there to this process.
 void finish(cl_command_queue queue) {
     const Ref<QueueObject> held(&queue_of(queue));
+    // In all processes at this place of the program, whatever other threads enqueue meanwhile.
+    held->user_events = {};
     const auto before = held->finished;
     if (!held->used.exchange(false)) {
         const Unlocked unlocked;

@@ -267,7 +267,11 @@ void set_user_event_status(cl_event event, cl_int status) {
     require(status <= CL_COMPLETE, CL_INVALID_VALUE, "the status is neither CL_COMPLETE nor negative");
     if (status < 0) held->context->failed = true;
     // With a central host all processes make all calls in this order, whatever threads call there.
-    if (World::get().is_central() && !held->agreed) held->agreed = status;
+    const auto agree = [&] {
+        held->agreed = status;
+        *held->is_complete = status == CL_COMPLETE;
+    };
+    if (World::get().is_central() && !held->agreed) agree();
     bool first = false;
     {
         const Unlocked unlocked;
@@ -276,7 +280,7 @@ void set_user_event_status(cl_event event, cl_int status) {
     require(first, CL_INVALID_OPERATION, "the status was set before");
     --held->context->open_user_events;
     // Every process's program makes this call at this place of its thread's calls.
-    if (!World::get().is_central() && held->creator == std::this_thread::get_id()) held->agreed = status;
+    if (!World::get().is_central() && held->creator == std::this_thread::get_id()) agree();
 }
 
 void wait_for_events(cl_uint num_events, const cl_event *list) {

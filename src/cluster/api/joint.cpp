@@ -32,12 +32,15 @@ Ref<EventObject> Joint::end(bool told_all) {
             run({.queue = *lane, .type = CL_COMMAND_MARKER, .accesses = {}, .wait_list = {}, .is_part = true},
                 [lane](Enqueued &, const Waits &w) { return enqueue_marker_behind(*lane, w); });
     }
+    const Place place = queue_.place_of(type_, !wait_list_.empty());
+    const OpenUserEvents user_events = user_events_before(queue_, place, wait_list_);
+    note_user_events(queue_, place, user_events);
     if (!event_wanted_) return {};
     auto *const event = new EventObject(*queue_.context, &queue_, type_);
     Ref<EventObject> held(event);
     event->release();  // the program has it once it is given to it
     event->source = Source::parts;
-    event->behind_user_event = may_fail(wait_list_);
+    event->user_events = user_events;
     event->scheduled.process = queue_.lanes.front()->device->process;
     event->scheduled.told_all = told_all && wait_list_.empty();
     const auto join = [](const Promise &a, const Promise &b) {

@@ -560,7 +560,8 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         for (const QueueObject *const lane : queue.own_lanes)
             if (const auto *const part = part_of(*lane); part != nullptr)
                 check_contents(kernel, split, *part, executor().schedule());
-    const bool fallible = may_fail(whole.wait_list);
+    const bool fallible =
+        user_events_before(queue, queue.place_of(whole.type, !whole.wait_list.empty()), whole.wait_list).any();
     KnownParts of_this_launch;
     executor().begin_parts(split.all, split.buffers, fallible ? of_this_launch : split.known, fallible);
     if (checks)

@@ -335,6 +335,7 @@ void Executor::prepare(Enqueued &command) {
     source_sent_ = nullptr;
     native_event_.reset();
     own_times_.reset();
+    user_events_ = {};
     command.queue.used.store(true, std::memory_order_relaxed);
     if (command.type == CL_COMMAND_BARRIER && !command.queue.in_order()) command.queue.has_barrier = true;
     poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
@@ -467,10 +468,7 @@ void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space
 namespace {
 
 Place place_of(const Enqueued &command) {
-    if (command.queue.in_order()) return Place::in_order;
-    const bool behind_all = command.wait_list.empty() && command.whole_wait_list.empty();
-    if (command.type == CL_COMMAND_BARRIER) return behind_all ? Place::barrier_behind_all : Place::barrier;
-    return command.type == CL_COMMAND_MARKER && behind_all ? Place::behind_all : Place::unordered;
+    return command.queue.place_of(command.type, !command.wait_list.empty() || !command.whole_wait_list.empty());
 }
 
 bool is_nothing(const Promise &promise) { return promise.landed == nullptr && promise.incoming == nullptr; }
@@ -542,9 +540,9 @@ void Executor::warn_of_unseen(const MemObject &object) const {
 }
 
 // Alike in all processes: those with wait lists are left out by none.
-CommandId Executor::note_user_events(const Enqueued &command, bool may_fail) const {
+CommandId Executor::name_behind_user_event(const Enqueued &command) const {
     QueueObject &queue = command.queue;
-    if (!may_fail) return queue.behind;
+    if (!may_fail(wait_list_of(command))) return queue.behind;
     // Of what is enqueued on a lane other processes may know nothing.
     const bool is_lane = queue.whole != nullptr;
     if (!is_lane && (queue.in_order() || command.type == CL_COMMAND_BARRIER)) queue.behind = schedule_.next();
@@ -560,7 +558,9 @@ void Executor::decide(const Enqueued &command) {
     scheduled_.clear();
     for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
-    const bool fails_with_others = may_fail(wait_list_of(command));
+    user_events_ = user_events_before(command.queue, place_of(command), wait_list_of(command));
+    const bool fails_with_others = user_events_.any();
+    if (command.queue.whole == nullptr) note_user_events(command.queue, place_of(command), user_events_);
     // What was there stays then. Not in memory that was mapped: the program has written there.
     const bool keeps_what_it_overwrites = fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
     const ScheduledCommand wanted{command.queue.device->memory,
@@ -569,7 +569,7 @@ void Executor::decide(const Enqueued &command) {
                                   scheduled_,
                                   command.result.size > 0,  // for the program
                                   keeps_what_it_overwrites,
-                                  note_user_events(command, fails_with_others)};
+                                  name_behind_user_event(command)};
     decisions_ = &(command.is_part ? schedule_.decide_part(wanted) : schedule_.decide(wanted));
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {
@@ -663,7 +663,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     Ref<EventObject> held(event);
     event->release();  // the program has it once it is given to it
     if (decisions_ != nullptr) event->scheduled = decisions_->event;
-    event->behind_user_event = may_fail(wait_list_of(command));
+    event->user_events = std::move(user_events_);
     if (failed != nullptr) event->end_as(failed);
     if (native_ && failed == nullptr) {
         event->source = Source::native;
@@ -685,6 +685,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
 EventObject *Executor::event_of_left_out(QueueObject &queue, cl_command_type type) {
     auto *const event = new EventObject(*queue.context, &queue, type);
     event->scheduled = schedule_.leave_out(queue.device->memory);
+    event->user_events = queue.in_order() ? queue.user_events.all : queue.user_events.before;
     if (promises()) event->promise = queue.in_order() ? queue.promises.all : queue.promises.before;
     return event;
 }

@@ -210,7 +210,7 @@ private:
     std::shared_ptr<std::byte[]> brought_memory(std::size_t size);
     [[nodiscard]] Link link_between_hosts(Process other) const;
     void prepare(Enqueued &command);
-    [[nodiscard]] CommandId note_user_events(const Enqueued &command, bool may_fail) const;
+    [[nodiscard]] CommandId name_behind_user_event(const Enqueued &command) const;
     void decide(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);
@@ -304,6 +304,7 @@ private:
     std::shared_ptr<Ending> source_sent_;  // when the program's memory that it reads has gone to the device's process
     Event native_event_;
     std::shared_ptr<const Times> own_times_;  // as in EventObject
+    OpenUserEvents user_events_;              // that the command waits for
     unsigned since_forgetting_ = 0;
 
     // The program's memory that results of other processes are on their way to, by address.

@@ -65,7 +65,7 @@ Event event_of(const std::shared_ptr<Ending> &ending, const Space &space) {
 namespace {
 
 // Under the lock.
-std::unordered_set<EventObject *> &user_events() {
+std::unordered_set<EventObject *> &all_user_events() {
     static auto &all = *new std::unordered_set<EventObject *>;
     return all;
 }
@@ -73,12 +73,12 @@ std::unordered_set<EventObject *> &user_events() {
 }  // namespace
 
 void EventObject::keep_user_event() {
-    user_events().insert(this);
+    all_user_events().insert(this);
     ++context->open_user_events;
 }
 
 void EventObject::forget_user_event() {
-    user_events().erase(this);
+    all_user_events().erase(this);
     if (ending != nullptr && !ending->over()) --context->open_user_events;
 }
 
@@ -86,9 +86,33 @@ void abandon_user_events() {
     std::vector<std::shared_ptr<Ending>> open;
     {
         const Locked lock;
-        for (const EventObject *const event : user_events()) open.push_back(event->ending);
+        for (const EventObject *const event : all_user_events()) open.push_back(event->ending);
     }
     for (const auto &ending : open) ending->set(CL_TRANSFER_ABANDONED);
+}
+
+namespace {
+
+constexpr auto join = [](const OpenUserEvents &a, const OpenUserEvents &b) {
+    OpenUserEvents both = a;
+    both.add(b);
+    return both;
+};
+
+}  // namespace
+
+OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::span<EventObject *const> wait_list) {
+    const QueuePromises<OpenUserEvents> &before = queue.whole != nullptr ? queue.whole->user_events : queue.user_events;
+    OpenUserEvents events;
+    for (const EventObject *const event : wait_list)
+        if (event->may_fail()) events.add(event->user_events);
+    if (!before.all.any()) return events;
+    QueuePromises<OpenUserEvents> queue_then = before;
+    return promise_of_next(queue_then, place, std::move(events), std::span<const OpenUserEvents>(), join);
+}
+
+void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events) {
+    if (events.any()) promise_of_next(queue.user_events, place, events, std::span<const OpenUserEvents>(), join);
 }
 
 cl_int EventObject::status_here() const {

@@ -47,7 +47,9 @@ class EventObject final : public Object<EventObject, cl_event, Kind::event> {
 public:
     EventObject(ContextObject &context_in, QueueObject *queue_in, cl_command_type type_in)
         : context(&context_in), queue(queue_in), type(type_in) {
-        if (is_user()) keep_user_event();
+        if (!is_user()) return;
+        user_events.add(is_complete);
+        keep_user_event();
     }
     ~EventObject() {
         if (is_user()) forget_user_event();
@@ -71,7 +73,7 @@ public:
     cl_int wait_here() const;
 
     /// Whether it may still end with what the program gives a user event; alike in all processes.
-    [[nodiscard]] bool may_fail() const { return behind_user_event && agreed != CL_COMPLETE; }
+    [[nodiscard]] bool may_fail() const { return agreed != CL_COMPLETE && user_events.any(); }
 
     const Ref<ContextObject> context;
     const Ref<QueueObject> queue;  ///< null for a user event
@@ -93,8 +95,10 @@ public:
     std::unique_ptr<Command> result;
     /// The status at its end, once all processes know it at the same place of the program.
     std::optional<cl_int> agreed;
-    /// It waits for a user event, perhaps through others: all processes know that, and none when the program sets it.
-    bool behind_user_event = is_user();
+    /// Those that it waits for, perhaps through others, alike in all processes: a user event is itself one.
+    OpenUserEvents user_events;
+    const std::shared_ptr<bool> is_complete =
+        is_user() ? std::make_shared<bool>(false) : nullptr;  ///< a user event, for all
     std::optional<Times> times;        ///< of a command that has ended, once all processes know them
     std::shared_ptr<Ending> agreeing;  ///< the same, while a thread waits for that; set once, under the lock
     /// Whether it is of an aggregate queue: it ends when its parts have, of all processes.
@@ -111,6 +115,11 @@ private:
     void keep_user_event();
     void forget_user_event();
 };
+
+/// The user events that the next command of a queue waits for. Alike in all processes.
+OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::span<EventObject *const> wait_list);
+/// That command has been enqueued. Not of a lane.
+void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events);
 
 /// Whether one of them may.
 inline bool may_fail(std::span<EventObject *const> events) {

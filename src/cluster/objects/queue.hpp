@@ -8,6 +8,7 @@
 
 #include "cluster/objects/context.hpp"
 #include "cluster/objects/ending.hpp"
+#include "cluster/objects/user_events.hpp"
 #include "cluster/schedule/promise.hpp"
 #include "cluster/schedule/schedule.hpp"
 
@@ -72,7 +73,16 @@ public:
     std::atomic<bool> used = false;        ///< since the last clFinish began; commands without the lock set it, too
     std::shared_ptr<Ending> finished;      ///< when that ends
     QueuePromises<Promise> promises;       ///< of a lane those of `whole` count
+    /// Those that its commands wait for, perhaps through others, since the last clFinish; of a lane those of `whole` count.
+    QueuePromises<OpenUserEvents> user_events;
     [[nodiscard]] QueuePromises<Promise> &promised() { return whole != nullptr ? whole->promises : promises; }
+
+    /// How its next command stands in it.
+    [[nodiscard]] Place place_of(cl_command_type type, bool has_wait_list) const {
+        if (in_order()) return Place::in_order;
+        if (type == CL_COMMAND_BARRIER) return has_wait_list ? Place::barrier : Place::barrier_behind_all;
+        return type == CL_COMMAND_MARKER && !has_wait_list ? Place::behind_all : Place::unordered;
+    }
 
     // Of a queue of this process, for Executor::keep_back():
     unsigned since_marker = 0;     ///< commands
