@@ -53,6 +53,8 @@ void ask_if_needed(EventObject &event) {
     if (is_mine(event)) {
         const cl_int status = event.status_here();
         said = Packer().put(status).put(status == CL_COMPLETE ? event.times_here() : Times{}).take();
+    } else if (world.agreement().speaks_for(owner_of(event))) {
+        said = Packer().put(cl_int{CL_COMPLETE}).put(Times{}).take();  // of an absent process
     }
     Blob told;
     {
