@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+import pictures
+
 BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 PROGRAMS = {
     "nbody": ["--iterations", "40"],
@@ -37,41 +39,26 @@ LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.
 HOSTS = ["native", "replicated", "central"]
 
 
-def run(host, processes, command, **settings):
-    """Standard output of a program on that many devices."""
+def run(host, processes, command, simulated=False, **settings):
+    """Standard output of a program on that many devices, of which rank 0's alone are there if they are simulated."""
     environment = {"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ, **settings}
     if host == "native":
         environment["POCL_DEVICES"] = " ".join(["pthread"] * processes)
     else:
         tool = str(BUILD / "tools/cldist/cldist")
-        command = [tool, "run", "--host-mode", host, "-n", str(processes), "--", *command]
+        others = ["--simulate", str(processes), "--counts", "/dev/null"] if simulated else ["-n", str(processes)]
+        command = [tool, "run", "--host-mode", host, *others, "--", *command]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
     if done.returncode != 0:
         sys.exit(f"hosts: {shlex.join(command)} failed with status {done.returncode}")
     return done.stdout
 
 
-def simulated(name, host, count):
-    """The time of rank 0, beside which nobody is: it runs its own part, and tells or takes for granted the rest."""
-    command = [str(BUILD / "tools/cldist/cldist"), "run", "--simulate", str(count), "--host-mode", host, "--counts", "/dev/null", "--",
-               str(BUILD / "examples/cluster" / name), *SIMULATED[name], "--no-check"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True,
-                          env={"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ})
-    found = LINE.search(done.stdout)
-    if done.returncode != 0 or found is None:
-        sys.exit(f"hosts: {shlex.join(command)} failed with status {done.returncode}")
-    return {f"{name}, s": float(found[4])}
-
-
 def draw(results, picture):
     """The simulated programs' times over processes."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("hosts: no picture without matplotlib (Debian: python3-matplotlib)", file=sys.stderr)
+    pyplot = pictures.find_pyplot()
+    if pyplot is None:
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
     figure, axes = pyplot.subplots(1, len(SIMULATED), figsize=(4.2 * len(SIMULATED), 3.6))
     for axis, name in zip(axes, SIMULATED):
         counts = sorted(count for key, count in results if key == f"{name}, s")
@@ -105,9 +92,18 @@ def print_table(title, results):
         print(f"| {key} | {count} | " + " | ".join(f"{of[host]:.6g}" if host in of else "–" for host in HOSTS) + " |")
 
 
+def seconds_of(name, printed):
+    return {f"{name}, s": float(LINE.search(printed)[4])}
+
+
 def program(name, host, count):
-    found = LINE.search(run(host, count, [str(BUILD / "examples/cluster" / name), *PROGRAMS[name]]))
-    return {f"{name}, s": float(found[4])}
+    return seconds_of(name, run(host, count, [str(BUILD / "examples/cluster" / name), *PROGRAMS[name]]))
+
+
+def simulated(name, host, count):
+    """The time of rank 0, beside which nobody is: it runs its own part, and tells or takes for granted the rest."""
+    command = [str(BUILD / "examples/cluster" / name), *SIMULATED[name], "--no-check"]
+    return seconds_of(name, run(host, count, command, simulated=True))
 
 
 def calls(_, host, count):

@@ -150,7 +150,7 @@ void recorded_calls() {
     });
 }
 
-/// MemoryId i copies its buffer to all others'; `by_target`: in the queues of the others' devices.
+/// Device i copies its buffer to all others'; `by_target`: in the queues of the others' devices.
 void all_to_all(std::uint32_t devices, std::uint32_t rounds, bool by_target) {
     constexpr std::size_t size = 16;
     Schedule schedule = last_of(devices);

@@ -15,6 +15,8 @@ import pathlib
 import subprocess
 import sys
 
+import pictures
+
 BLOCKS = "511,1K,2K,4K,8K,16K,32K,64K,128K,256K,512K,1M,2M,4M"
 COLORS = {"serial": "#c8452b", "hand-optimised": "#e8a33d", "event-chained": "#2f6db3"}
 
@@ -54,14 +56,9 @@ def size_name(size):
 
 
 def draw(result, path):
-    try:
-        import matplotlib
-    except ImportError:
-        print("\nNo picture: this Python has no matplotlib.")
+    plt = pictures.find_pyplot()
+    if plt is None:
         return
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     figure, (times, speeds) = plt.subplots(1, 2, figsize=(12, 4.6))
     for host in dict.fromkeys(series["host"] for series in result["series"]):
         mine = sorted((s for s in result["series"] if s["host"] == host), key=lambda s: s["block"])

@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 
+import pictures
+
 BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 CLDIST = str(BUILD / "tools/cldist/cldist")
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
@@ -145,14 +147,9 @@ def measure_parts(arguments):
 
 
 def draw(results, picture):
-    try:
-        import matplotlib
-    except ImportError:
-        print("splitting: no picture without matplotlib (Debian: python3-matplotlib)", file=sys.stderr)
+    pyplot = pictures.find_pyplot()
+    if pyplot is None:
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     figure, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
     left = [0.0] * len(results)
     for key, colour in (("kernels", "#0072b2"), ("both", "#009e73"), ("messages", "#e69f00"), ("neither", "#bbbbbb")):

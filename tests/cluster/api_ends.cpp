@@ -412,39 +412,62 @@ TEST_CASE("a command that uses the same memory as one that fails later, but does
     check_equal(read(queue, buffer, 0, 2 * small), wanted);
 }
 
+namespace {
+
+/// A command that gives all bytes of a buffer the value 9, which `data` and `from` have.
+struct overwriting {
+    const char *name;
+    cl_int (*enqueue)(cl_command_queue queue, cl_mem to, cl_mem from, const bytes &data,
+                      const std::vector<cl_event> &waits, cl_event *event);
+};
+
+cl_uint count_of(const std::vector<cl_event> &waits) { return static_cast<cl_uint>(waits.size()); }
+const cl_event *list_of(const std::vector<cl_event> &waits) { return waits.empty() ? nullptr : waits.data(); }
+
+const std::vector<overwriting> overwriting_commands = {
+    {"write",
+     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, const std::vector<cl_event> &waits,
+        cl_event *event) {
+         return clEnqueueWriteBuffer(queue, to, CL_FALSE, 0, data.size(), data.data(), count_of(waits), list_of(waits),
+                                     event);
+     }},
+    {"write of a box",
+     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, const std::vector<cl_event> &waits,
+        cl_event *event) {
+         const std::array<std::size_t, 3> origin{};
+         const std::array<std::size_t, 3> region{data.size(), 1, 1};
+         return clEnqueueWriteBufferRect(queue, to, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0, 0,
+                                         data.data(), count_of(waits), list_of(waits), event);
+     }},
+    {"fill",
+     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, const std::vector<cl_event> &waits,
+        cl_event *event) {
+         const char value = 9;
+         return clEnqueueFillBuffer(queue, to, &value, 1, 0, data.size(), count_of(waits), list_of(waits), event);
+     }},
+    {"copy",
+     [](cl_command_queue queue, cl_mem to, cl_mem from, const bytes &data, const std::vector<cl_event> &waits,
+        cl_event *event) {
+         return clEnqueueCopyBuffer(queue, from, to, 0, 0, data.size(), count_of(waits), list_of(waits), event);
+     }},
+};
+
+}  // namespace
+
 TEST_CASE("bytes that a command was to write stay if it fails for its wait list, on whichever device they are") {
     setup cl(0);
     const buffer_handle source = cl.buffer(large);
     fill(cl.queues.front(), source, large, 9);
     CL_OK(clFinish(cl.queues.front()));
     const bytes nines = filled(large, 9);
-    using command = cl_int (*)(cl_command_queue, cl_mem, cl_mem, const bytes &, cl_event, cl_event *);
-    const std::pair<const char *, command> commands[] = {
-        {"write",
-         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, cl_event wait, cl_event *event) {
-             return clEnqueueWriteBuffer(queue, to, CL_FALSE, 0, large, data.data(), 1, &wait, event);
-         }},
-        {"write of a box",
-         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, cl_event wait, cl_event *event) {
-             const std::array<std::size_t, 3> origin{};
-             const std::array<std::size_t, 3> region{large, 1, 1};
-             return clEnqueueWriteBufferRect(queue, to, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0,
-                                             0, data.data(), 1, &wait, event);
-         }},
-        {"fill",
-         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &, cl_event wait, cl_event *event) {
-             const char value = 9;
-             return clEnqueueFillBuffer(queue, to, &value, 1, 0, large, 1, &wait, event);
-         }},
-        {"copy", [](cl_command_queue queue, cl_mem to, cl_mem from, const bytes &, cl_event wait,
-                    cl_event *event) { return clEnqueueCopyBuffer(queue, from, to, 0, 0, large, 1, &wait, event); }},
-        {"mapping that discards",
-         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &, cl_event wait, cl_event *event) {
-             cl_int code = CL_SUCCESS;
-             clEnqueueMapBuffer(queue, to, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, 0, large, 1, &wait, event, &code);
-             return code;
-         }},
-    };
+    std::vector<overwriting> commands = overwriting_commands;
+    commands.push_back({"mapping that discards", [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data,
+                                                    const std::vector<cl_event> &waits, cl_event *event) {
+                            cl_int code = CL_SUCCESS;
+                            clEnqueueMapBuffer(queue, to, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, 0, data.size(),
+                                               count_of(waits), list_of(waits), event, &code);
+                            return code;
+                        }});
     unsigned char value = 0;
     for (const auto &[what, enqueue] : commands)
         for (std::size_t holder = 0; holder < cl.count(); ++holder)
@@ -458,7 +481,8 @@ TEST_CASE("bytes that a command was to write stay if it fails for its wait list,
                 event_handle before;
                 if (behind_another) before = marker(cl.queues.back(), {user});
                 event_handle failing;
-                CL_OK(enqueue(cl.queues.front(), buffer, source, nines, behind_another ? before : user, failing.out()));
+                const cl_event wait = behind_another ? before : user;
+                CL_OK(enqueue(cl.queues.front(), buffer, source, nines, {wait}, failing.out()));
                 for (const queue_handle &each : cl.queues) CL_OK(clFlush(each));
                 CL_OK(clSetUserEventStatus(user, -17));
                 const cl_event event = failing;
@@ -473,23 +497,7 @@ TEST_CASE("bytes that a command was to write stay if it fails for what its queue
     fill(cl.queues.front(), source, small, 9);
     CL_OK(clFinish(cl.queues.front()));
     const bytes nines = filled(small, 9);
-    using command = cl_int (*)(cl_command_queue, cl_mem, cl_mem, const bytes &, cl_uint, const cl_event *, cl_event *);
-    const std::pair<const char *, command> commands[] = {
-        {"write",
-         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, cl_uint count, const cl_event *list,
-            cl_event *event) {
-             return clEnqueueWriteBuffer(queue, to, CL_FALSE, 0, small, data.data(), count, list, event);
-         }},
-        {"fill",
-         [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &, cl_uint count, const cl_event *list,
-            cl_event *event) {
-             const char value = 9;
-             return clEnqueueFillBuffer(queue, to, &value, 1, 0, small, count, list, event);
-         }},
-        {"copy", [](cl_command_queue queue, cl_mem to, cl_mem from, const bytes &, cl_uint count, const cl_event *list,
-                    cl_event *event) { return clEnqueueCopyBuffer(queue, from, to, 0, 0, small, count, list, event); }},
-    };
-    for (const auto &[what, enqueue] : commands)
+    for (const auto &[what, enqueue] : overwriting_commands)
         for (const std::string_view order : {"in-order queue", "barrier", "marker without wait list"}) {
             CAPTURE(std::string(what));
             CAPTURE(std::string(order));
@@ -510,10 +518,10 @@ TEST_CASE("bytes that a command was to write stay if it fails for what its queue
             else
                 CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, before.out()));
             if (order == "marker without wait list") CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, all.out()));
-            const cl_event list = all;
+            std::vector<cl_event> waits;
+            if (all.get() != nullptr) waits.push_back(all);
             event_handle failing;
-            CL_OK(enqueue(queue, buffer, source, nines, list != nullptr ? 1 : 0, list != nullptr ? &list : nullptr,
-                          failing.out()));
+            CL_OK(enqueue(queue, buffer, source, nines, waits, failing.out()));
             CL_OK(clFlush(queue));
             CL_OK(clSetUserEventStatus(user, -17));
             const cl_event event = failing;

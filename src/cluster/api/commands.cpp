@@ -107,8 +107,7 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
 /// Whether all devices of the queue write, each in its own memory. Where that may fail, one does, which has what was there before.
 bool writes_in_all(const QueueObject &queue, std::span<EventObject *const> waits) {
     if (!queue.is_aggregate()) return false;
-    const Place place = queue.in_order() ? Place::in_order : Place::unordered;
-    return !user_events_before(queue, place, waits).any();
+    return !user_events_before(queue, queue.place_of(CL_COMMAND_WRITE_BUFFER, !waits.empty()), waits).any();
 }
 
 /// `begin(lane, command)` gives what enqueues it natively.

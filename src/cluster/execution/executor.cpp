@@ -558,9 +558,10 @@ void Executor::decide(const Enqueued &command) {
     scheduled_.clear();
     for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled_.push_back(&event->scheduled);
-    user_events_ = user_events_before(command.queue, place_of(command), wait_list_of(command));
+    const Place place = place_of(command);
+    user_events_ = user_events_before(command.queue, place, wait_list_of(command));
     const bool fails_with_others = user_events_.any();
-    if (command.queue.whole == nullptr) note_user_events(command.queue, place_of(command), user_events_);
+    if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
     // What was there stays then. Not in memory that was mapped: the program has written there.
     const bool keeps_what_it_overwrites = fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
     const ScheduledCommand wanted{command.queue.device->memory,

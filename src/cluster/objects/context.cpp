@@ -41,9 +41,9 @@ void add_once(std::vector<cl_device_id> &natives, cl_device_id native) {
     if (std::find(natives.begin(), natives.end(), native) == natives.end()) natives.push_back(native);
 }
 
-Space::Space(MemoryId memory_in, std::vector<cl_device_id> memories_in)
+Space::Space(MemoryId memory_in, std::vector<cl_device_id> devices_in)
     : memory(memory_in),
-      devices(std::move(memories_in)),
+      devices(std::move(devices_in)),
       context(make_context(devices)),
       is_pocl_(cldist::is_pocl(devices.front())) {}
 
@@ -113,9 +113,9 @@ bool Space::always_tells_of_arguments() {
     return *tells_;
 }
 
-ContextObject::ContextObject(DeviceList memories_in, std::vector<cl_context_properties> properties_in,
+ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in,
                              Ref<DeviceObject> aggregate_in)
-    : devices(std::move(memories_in)),
+    : devices(std::move(devices_in)),
       aggregate(std::move(aggregate_in)),
       largest_allocation(largest(devices)),
       sub_buffer_alignments(alignments(devices)),

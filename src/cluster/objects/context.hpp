@@ -81,7 +81,7 @@ struct Adaptation;
 class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
 public:
     /// Throws an Error.
-    ContextObject(DeviceList memories_in, std::vector<cl_context_properties> properties_in,
+    ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in,
                   Ref<DeviceObject> aggregate_in = {});
     ~ContextObject();
 

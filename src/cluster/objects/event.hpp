@@ -35,7 +35,7 @@ void abandon_user_events();
 
 /// What tells a process how far the command of an event is.
 enum class Source {
-    none,    ///< nothing: another process's command, of whose end it has not been told to
+    none,    ///< nothing: another process's command, whose end nobody here has asked for
     native,  ///< the native event of its own command
     result,  ///< that, until the command has ended, and then the Ending that is set once its result has been passed on
     ending,  ///< an Ending: a user event, a command that failed here, or one of whose end other processes tell
@@ -87,8 +87,8 @@ public:
     /// (580), whose clock that is, too, makes such times up, or has none.
     std::shared_ptr<const Times> own_times;
     Space *space = nullptr;  ///< the native event's
-    std::shared_ptr<Ending>
-        ending;  ///< null if nobody has asked for it; of Source::native it is set behind the native event
+    /// Null if nobody has asked for it; of Source::native it is set behind the native event.
+    std::shared_ptr<Ending> ending;
     Promise promise;
     std::shared_ptr<Ending> result_after;  ///< when `result` may be started; null for now
     /// Brings the result of a blocking command here, and on, once it is driven.
@@ -97,8 +97,8 @@ public:
     std::optional<cl_int> agreed;
     /// Those that it waits for, perhaps through others, alike in all processes: a user event is itself one.
     OpenUserEvents user_events;
-    const std::shared_ptr<bool> is_complete =
-        is_user() ? std::make_shared<bool>(false) : nullptr;  ///< a user event, for all
+    /// Of a user event: whether it is set to CL_COMPLETE, as all processes know; else null.
+    const std::shared_ptr<bool> is_complete = is_user() ? std::make_shared<bool>(false) : nullptr;
     std::optional<Times> times;        ///< of a command that has ended, once all processes know them
     std::shared_ptr<Ending> agreeing;  ///< the same, while a thread waits for that; set once, under the lock
     /// Whether it is of an aggregate queue: it ends when its parts have, of all processes.

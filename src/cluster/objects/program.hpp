@@ -47,8 +47,8 @@ struct KernelInfo {
 
 class ProgramObject final : public Object<ProgramObject, cl_program, Kind::program> {
 public:
-    ProgramObject(ContextObject &context_in, DeviceList memories_in)
-        : context(&context_in), devices(std::move(memories_in)) {}
+    ProgramObject(ContextObject &context_in, DeviceList devices_in)
+        : context(&context_in), devices(std::move(devices_in)) {}
 
     ~ProgramObject();
 
