@@ -531,6 +531,36 @@ TEST_CASE("bytes that a command was to write stay if it fails for what its queue
         }
 }
 
+TEST_CASE("clFinish of an out-of-order queue returns when all its commands have ended, also if some have failed") {
+    setup cl(0);
+    const queue_handle last = cl.out_of_order(cl.count() - 1);
+    const bytes ones = filled(small, 1);
+    for (int round = 0; round < 40; ++round) {
+        const std::array<buffer_handle, 3> buffers = {cl.buffer(small), cl.buffer(small), cl.buffer(small)};
+        for (const buffer_handle &buffer : buffers) fill(last, buffer, small, 1);
+        CL_OK(clFinish(last));
+        const event_handle user = cl.user_event();
+        std::array<event_handle, 3> failing;
+        failing[0] = marker(last, {user});
+        // What the fill leaves comes from the other device, and lets it, and so the write, fail later.
+        write(cl.queues.front(), buffers[0], 0, ones);
+        const unsigned char two = 2;
+        std::array<cl_event, 2> waits = {failing[0], user};
+        CL_OK(clEnqueueCopyBuffer(last, buffers[1], buffers[2], 0, 0, small / 2, 2, waits.data(), failing[1].out()));
+        waits = {failing[0], failing[1]};
+        CL_OK(clEnqueueFillBuffer(last, buffers[0], &two, 1, small / 2, small / 4, 2, waits.data(), failing[2].out()));
+        waits = {failing[1], failing[2]};
+        event_handle behind;
+        CL_OK(clEnqueueWriteBuffer(last, buffers[1], CL_FALSE, small / 2, small / 4, ones.data(), 2, waits.data(),
+                                   behind.out()));
+        CL_OK(clFlush(last));
+        CL_OK(clSetUserEventStatus(user, -5));
+        CL_OK(clFinish(last));
+        for (const event_handle &event : failing) CHECK(status_of(event) < 0);
+        CHECK(status_of(behind) < 0);
+    }
+}
+
 TEST_CASE("a blocking command whose wait list failed returns the same code in all processes, and a map no memory") {
     if (!is_cluster()) return;
     setup cl(0);

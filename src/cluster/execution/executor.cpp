@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/error_code.hpp"
@@ -885,6 +886,31 @@ void Executor::tell_first(EventObject &event) {
     if (!event.known_here()) event.end_as(std::move(told));
 }
 
+void Executor::tell_host_of_finish(EventObject &marker) {
+    if (is_host() || marker.queue->in_order()) {
+        tell_first(marker);
+        return;
+    }
+    const auto message = schedule_.tell_first(marker.scheduled);
+    if (!message) return;
+    const auto tell = [this, message = *message] {
+        submit_now(transport_.send_status(message, std::nullopt), CL_COMPLETE);
+    };
+    const auto queue = std::make_shared<const Queue>(Queue::share(marker.queue->native.get()));
+    ending_of(marker)->then([this, tell, queue](cl_int status) {
+        if (status == CL_COMPLETE) {
+            tell();
+            return;
+        }
+        ++finishing_;
+        std::thread([this, tell, queue] {
+            clFinish(queue->get());
+            tell();
+            if (--finishing_ == 0) finishing_.notify_all();
+        }).detach();
+    });
+}
+
 // Up a tree comes how the parts ended, and down it how the command did, with the times of the longest part. What an ending
 // calls holds it: it may be called behind others, when nobody else does.
 void Executor::tell_all_of_joint(EventObject &event) {
@@ -1282,6 +1308,8 @@ void Executor::finish_all() {
         flush_producer(event);
         clWaitForEvents(1, &event);
     }
+    transport_.engine().wait_idle(0);
+    for (unsigned open = finishing_; open != 0; open = finishing_) finishing_.wait(open);
     transport_.engine().wait_idle(0);
     if (Engine *const engine = find_file_engine()) engine->wait_idle(0);
 }

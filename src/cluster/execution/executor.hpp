@@ -163,6 +163,9 @@ public:
 
     /// Has all processes in which the program runs know the event's end. To be called by all.
     void tell_hosts(EventObject &event);
+    /// With a central host, of the native marker that is a clFinish: rank 0 gets its end when all commands of the queue have ended.
+    /// A marker of a queue out of order may fail before, with the first of them that does.
+    void tell_host_of_finish(EventObject &marker);
 
     /// So many parts of a command are other processes'.
     void count_others(std::size_t parts) { commands_.others += parts; }
@@ -280,6 +283,7 @@ private:
     std::atomic<bool> engine_is_over_ = false;
     const bool polls_;  ///< some device here is not the processor: see Engine::StartRule
     const bool copies_possible_;
+    std::atomic<unsigned> finishing_ = 0;  ///< threads in clFinish
     HostCopies copies_;
     HostLink *const link_;
     /// Bytes of the program's memory that are here, or to come, for commands that have not run.
