@@ -280,6 +280,29 @@ int run_ending(bool by_exit) {
     for (;;) pause();
 }
 
+/// A thread goes on building programs while main returns.
+int end_building() {
+    auto *const platform = new Platform;
+    auto *const builds = new std::atomic<unsigned>(0);
+    std::thread([platform, builds] {
+        for (;; ++*builds, builds->notify_all()) {
+            // Not in the driver's cache.
+            const std::string name = "k" + std::to_string(getpid()) + "_" + std::to_string(*builds);
+            const std::string text = "kernel void " + name + "(global uint *data) { data[get_global_id(0)] += 1; }";
+            const char *pointer = text.c_str();
+            cl_int code = CL_SUCCESS;
+            const cl_program program = clCreateProgramWithSource(platform->context, 1, &pointer, nullptr, &code);
+            check(code, "clCreateProgramWithSource");
+            const cl_int built = clBuildProgram(program, 1, platform->devices.data(), "", nullptr, nullptr);
+            if (built != CL_OUT_OF_RESOURCES) check(built, "clBuildProgram");  // the program has ended
+            clReleaseProgram(program);
+        }
+    }).detach();
+    builds->wait(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::random_device()() % 100));
+    return 0;
+}
+
 /// Makes calls without end.
 int run_on() {
     const Platform platform;
@@ -330,6 +353,7 @@ int main(int, char **argv) {
     if (what == "chance") return run_by_chance();
     if (what == "ends-calling") return run_ending(false);
     if (what == "exits-waiting") return run_ending(true);
+    if (what == "ends-building") return end_building();
     if (what == "runs-on") return run_on();
     if (what == "writes-ahead") return write_ahead();
     if (what == "leaves-at-once") {

@@ -74,6 +74,7 @@ cl_int made_by_all(const Exchange &exchange, const DeviceList &devices, const st
     std::vector<Process> failed;
     cl_int least = CL_SUCCESS;
     const Blob mine = Packer().put(make()).take();
+    if (World::get().is_host()) World::get().note_build();
     const auto told = exchange.of(processes, [&](Process) { return mine; });
     for (std::size_t i = 0; i < told.size(); ++i) {
         const auto code = Unpacker(told[i]).get<cl_int>();

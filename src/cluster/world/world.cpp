@@ -117,6 +117,9 @@ World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cld
     return shares;
 }
 
+// A compiler's, of the first programs that it compiles.
+constexpr unsigned builds_that_make_objects = 8;
+
 bool is_simulated() { return config().simulate.processes != 0; }
 bool is_counted() { return is_simulated() || !config().counts.empty(); }
 
@@ -159,9 +162,19 @@ World::World(Job &job)
         calls_.count_asides();
     }
     if (!alone()) job_.compare(calls_);
+    register_end();
+}
+
+void World::register_end() {
     std::atexit([] {
         if (!in_forked_child()) World::get().end();
     });
+}
+
+void World::note_build() {
+    if (builds_ == builds_that_make_objects) return;
+    ++builds_;
+    register_end();
 }
 
 std::unique_ptr<World::Central> World::begin_central() {
@@ -264,6 +277,7 @@ World::Found World::find_devices(Job &job) {
 
 // What others still need of this process is done before MPI ends.
 void World::end() {
+    if (std::exchange(has_ended_, true)) return;
     const std::uint64_t calls = calls_.last().number;
     if (is_central()) {
         end_calls();
@@ -284,6 +298,8 @@ void World::end() {
 
 // Other threads of the program may be calling.
 void World::end_calls() {
+    // Before it has the lock, which threads that call and call would leave to each other.
+    if (is_host()) central_->ended_by = std::this_thread::get_id();
     {
         const Locked lock;
         calls_.record<program_end>();
@@ -291,7 +307,6 @@ void World::end_calls() {
             RecordWriter end;
             end.number(end_of_calls);
             append(end.record());
-            central_->ended_by = std::this_thread::get_id();
             central_->recorder.close();
         }
     }
@@ -314,8 +329,9 @@ void World::wait_for_calls() {
 void World::append(std::span<const std::byte> record) { central_->recorder.append(record); }
 
 bool World::has_ended() {
-    if (!central_->ended_by) return false;
-    if (*central_->ended_by == std::this_thread::get_id()) return true;
+    const std::thread::id ended_by = central_->ended_by;
+    if (ended_by == std::thread::id()) return false;
+    if (ended_by == std::this_thread::get_id()) return true;
     api_mutex().unlock();
     while (!central_->is_over) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::this_thread::sleep_for(patience_with_end);

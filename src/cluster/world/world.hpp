@@ -60,6 +60,9 @@ public:
     [[nodiscard]] bool follows() const { return central_ != nullptr && self() != 0; }
     /// In the host: puts a call's record behind those before. Waits while the others are slower. Under the lock.
     void append(std::span<const std::byte> record);
+    /// In the host: a compiler has run. The static objects that it makes when it first runs would go before the platform's end, which
+    /// waits for other threads' builds: the end is registered again, behind them.
+    void note_build();
     /// In the host, under the lock: whether the program has ended. Then the thread that ends it calls this process alone. Calls of
     /// others do not return, and leave the lock: the process is about to end. Where it does not, they throw an Error.
     [[nodiscard]] bool has_ended();
@@ -99,7 +102,7 @@ private:
         Recorder recorder;
         CallStream &stream;
         std::unordered_map<std::uint64_t, void *> numbers;
-        std::optional<std::thread::id> ended_by;  // under the lock
+        std::atomic<std::thread::id> ended_by;    // none: no thread
         std::atomic<bool> is_over = false;        // no other process is there any more
 
     private:
@@ -112,12 +115,15 @@ private:
     void write_account(std::uint64_t calls) const;
     static Found find_devices(Job &job);
     [[nodiscard]] std::unique_ptr<Central> begin_central();
+    void register_end();
     void end();
     void end_calls();
     static void wait_for_calls();
 
     static inline std::atomic<World *> world_ = nullptr;
 
+    bool has_ended_ = false;
+    unsigned builds_ = 0;  ///< under the lock
     const std::uint64_t begin_ns_ = now_ns();
     const std::clock_t begin_clock_ = std::clock();
     Job &job_;
