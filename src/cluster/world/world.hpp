@@ -102,8 +102,8 @@ private:
         Recorder recorder;
         CallStream &stream;
         std::unordered_map<std::uint64_t, void *> numbers;
-        std::atomic<std::thread::id> ended_by;    // none: no thread
-        std::atomic<bool> is_over = false;        // no other process is there any more
+        std::atomic<std::thread::id> ended_by;  // none: no thread
+        std::atomic<bool> is_over = false;      // no other process is there any more
 
     private:
         RecordReader reader_;
