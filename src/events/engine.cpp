@@ -400,9 +400,9 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
     const bool found = ready.size() != before;
     const std::chrono::nanoseconds cost(now_ns() - begin);
     if (!polled) {
-        if (all) return look;
         // Those behind them may have failed with them.
-        return found ? std::chrono::nanoseconds(0) : std::min<std::chrono::nanoseconds>(cost * look_share, look);
+        if (found) return {};
+        return all ? look : std::min<std::chrono::nanoseconds>(cost * look_share, look);
     }
     if (found) start_backoff_.reset();
     // The platform may be asked by one thread at a time; others want to enqueue.

@@ -561,6 +561,23 @@ TEST_CASE("clFinish of an out-of-order queue returns when all its commands have 
     }
 }
 
+TEST_CASE("an event that has a callback says that it failed once clFinish has returned") {
+    if (!is_cluster()) return;  // PoCL 3.1 does not call back for what failed
+    setup cl(0);
+    const queue_handle last = cl.out_of_order(cl.count() - 1);
+    for (int round = 0; round < 40; ++round) {
+        const event_handle user = cl.user_event();
+        const event_handle failing = marker(last, {user});
+        CL_OK(clFlush(last));
+        std::promise<cl_int> called;
+        CL_OK(clSetEventCallback(failing, CL_COMPLETE, note_end, &called));
+        CL_OK(clSetUserEventStatus(user, -5));
+        CL_OK(clFinish(last));
+        CHECK(status_of(failing) < 0);
+        CHECK(called.get_future().get() < 0);
+    }
+}
+
 TEST_CASE("a blocking command whose wait list failed returns the same code in all processes, and a map no memory") {
     if (!is_cluster()) return;
     setup cl(0);

@@ -64,7 +64,12 @@ void ask_if_needed(EventObject &event) {
     if (!world.is_host()) return;
     Unpacker unpacker(told);
     const auto status = unpacker.get<cl_int>();
-    if (status > CL_COMPLETE || event.known_here()) return;
+    if (status > CL_COMPLETE) return;
+    if (event.known_here()) {  // by a message that is on its way
+        const Unlocked unlocked;
+        event.wait_here();
+        return;
+    }
     event.end_as(std::make_shared<Ending>());
     event.ending->set(status, unpacker.get<Times>());
 }
