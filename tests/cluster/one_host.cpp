@@ -303,6 +303,72 @@ int end_building() {
     return 0;
 }
 
+/// A command that another thread enqueues while one waits in clFinish may fail by what the queue puts before it; what it was to
+/// write stays then.
+int fail_while_finishing() {
+    const Platform platform;
+    const cl_command_queue first = platform.queue(0);
+    const cl_command_queue last = platform.queue(platform.devices.size() - 1);
+    const cl_mem buffer = platform.buffer(4096);
+    const cl_mem other = platform.buffer(4096);
+    const auto fill = [](cl_command_queue queue, cl_mem memory, cl_uint value, const cl_event *wait, cl_event *event) {
+        CHECKED(
+            clEnqueueFillBuffer(queue, memory, &value, sizeof value, 0, 4096, wait != nullptr ? 1 : 0, wait, event));
+        CHECKED(clFlush(queue));
+    };
+    for (cl_uint round = 0; round < 100; ++round) {
+        cl_int code = CL_SUCCESS;
+        const cl_event user = clCreateUserEvent(platform.context, &code);
+        check(code, "clCreateUserEvent");
+        fill(last, other, round, &user, nullptr);
+        std::thread finishing([&] { CHECKED(clFinish(last)); });
+        // Mostly that long; whatever comes first, the bytes must be right.
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        std::array<cl_event, 2> filled{};
+        fill(first, buffer, 2 * round, nullptr, &filled[0]);
+        fill(last, buffer, 2 * round + 1, &filled[0], &filled[1]);
+        CHECKED(clSetUserEventStatus(user, -5));
+        CHECKED(clWaitForEvents(1, &filled[0]));
+        const bool failed = clWaitForEvents(1, &filled[1]) != CL_SUCCESS;
+        finishing.join();
+        cl_uint found = 0;
+        CHECKED(clEnqueueReadBuffer(first, buffer, CL_TRUE, 0, sizeof found, &found, 0, nullptr, nullptr));
+        require(found == 2 * round + (failed ? 0 : 1), "what a failed command was to write");
+        for (const cl_event event : filled) CHECKED(clReleaseEvent(event));
+        CHECKED(clReleaseEvent(user));
+    }
+    return 0;
+}
+
+/// A command whose end has a time has ended.
+int ask_for_times() {
+    const Platform platform;
+    const cl_command_queue queue = platform.queue(platform.devices.size() - 1, CL_QUEUE_PROFILING_ENABLE);
+    constexpr std::size_t size = 65536;
+    std::array<cl_mem, 16> buffers{};
+    for (cl_mem &buffer : buffers) buffer = platform.buffer(size);
+    std::array<std::vector<cl_uint>, 16> found;
+    found.fill(std::vector<cl_uint>(size / sizeof(cl_uint)));
+    for (cl_uint round = 0; round < 100; ++round) {
+        std::array<cl_event, 16> events{};
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            CHECKED(clEnqueueFillBuffer(queue, buffers[i], &round, sizeof round, 0, size, 0, nullptr, nullptr));
+            CHECKED(clEnqueueReadBuffer(queue, buffers[i], CL_FALSE, 0, size, found[i].data(), 0, nullptr, &events[i]));
+        }
+        CHECKED(clFlush(queue));
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            cl_ulong time = 0;
+            while (clGetEventProfilingInfo(events[i], CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr) !=
+                   CL_SUCCESS)
+                std::this_thread::yield();
+            require(status_of(events[i]) == CL_COMPLETE, "the status of a command whose end has a time");
+            require(found[i].back() == round, "what was read");
+            CHECKED(clReleaseEvent(events[i]));
+        }
+    }
+    return 0;
+}
+
 /// Makes calls without end.
 int run_on() {
     const Platform platform;
@@ -354,6 +420,8 @@ int main(int, char **argv) {
     if (what == "ends-calling") return run_ending(false);
     if (what == "exits-waiting") return run_ending(true);
     if (what == "ends-building") return end_building();
+    if (what == "fails-while-finishing") return fail_while_finishing();
+    if (what == "asks-for-times") return ask_for_times();
     if (what == "runs-on") return run_on();
     if (what == "writes-ahead") return write_ahead();
     if (what == "leaves-at-once") {

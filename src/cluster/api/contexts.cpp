@@ -316,13 +316,8 @@ void finish_in_host(const Ref<QueueObject> &queue) {
     finished->set(CL_COMPLETE);
 }
 
-}  // namespace
-
 // Every process returns when the queue is empty where its device is, and with it what came from there to this process.
-void finish(cl_command_queue queue) {
-    const Ref<QueueObject> held(&queue_of(queue));
-    // In all processes at this place of the program, whatever other threads enqueue meanwhile.
-    held->user_events = {};
+void await_end(const Ref<QueueObject> &held) {
     const auto before = held->finished;
     if (!held->used.exchange(false)) {
         const Unlocked unlocked;
@@ -351,6 +346,19 @@ void finish(cl_command_queue queue) {
     held->ended = std::max(held->ended, last);
     for (std::size_t i = 0; i < last_of_lanes.size(); ++i)
         held->own_lanes[i]->ended = std::max(held->own_lanes[i]->ended, last_of_lanes[i]);
+}
+
+}  // namespace
+
+void finish(cl_command_queue queue) {
+    const Ref<QueueObject> held(&queue_of(queue));
+    const unsigned noted = held->user_events_noted;
+    await_end(held);
+    // Nothing waits for user events any more, unless another thread has enqueued it meanwhile.
+    World &world = World::get();
+    if (world.follows() || held->user_events_noted != noted || !held->user_events.all.any()) return;
+    held->user_events = {};
+    if (world.is_host()) world.tell_user_events_over(held->number());
 }
 
 }  // namespace cldist::cluster

@@ -328,7 +328,7 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
     Times times = object->times.value_or(Times{});
     if (!object->times) {
         if (World::get().is_central()) ask_if_needed(*object);
-        if (object->known_here() && object->status_here() == CL_COMPLETE) times = object->times_here();
+        if (object->known_here() && object->visible_status() == CL_COMPLETE) times = object->times_here();
         if (!in_callback() && !World::get().is_central()) {
             if (object->is_joint()) {
                 times = times_of_parts(*object, times);

@@ -31,6 +31,13 @@ struct Followed<call, body> {
     }
 };
 
+void forget_user_events(std::uint64_t queue_number) {
+    const Locked lock;
+    const auto at = objects_by_number->find(queue_number);
+    if (at == objects_by_number->end()) return;  // released meanwhile
+    if (auto *const queue = QueueObject::from(static_cast<cl_command_queue>(at->second))) queue->user_events = {};
+}
+
 constexpr std::array calls_by_number{
 #define CLDIST_CALL(function, entry, ...) &Followed<calls::function, &entry>::make,
 #define CLDIST_PLAIN(function, ...)
@@ -38,6 +45,8 @@ constexpr std::array calls_by_number{
 #define CLDIST_ABSENT(function)
 #include "cluster/calls/calls.def"
 };
+
+static_assert(calls_by_number.size() < World::user_events_over);
 
 }  // namespace
 
@@ -53,7 +62,10 @@ cl_int CL_API_CALL follow_host() {
             RecordReader &reader = world.records();
             const std::uint64_t number = reader.number();
             if (number == World::end_of_calls) return CL_SUCCESS;
-            calls_by_number.at(number - 1)(reader);
+            if (number == World::user_events_over)
+                forget_user_events(reader.number());
+            else
+                calls_by_number.at(number - 1)(reader);
         }
     } catch (const std::exception &error) {
         log_error("the host's calls can't be followed: {}", error.what());

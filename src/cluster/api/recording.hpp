@@ -41,8 +41,7 @@ template <const Call &call, typename... Arguments>
 bool concerns_others(const Arguments &...arguments) {
     if constexpr (call.function == "clFinish") {
         const QueueObject *const queue = QueueObject::from(arguments...);
-        if (queue == nullptr) return false;
-        return (!queue->is_native() && queue->used.load(std::memory_order_relaxed)) || queue->user_events.all.any();
+        return queue != nullptr && !queue->is_native() && queue->used.load(std::memory_order_relaxed);
     } else if constexpr (call.function == "clGetEventInfo" || call.function == "clGetEventProfilingInfo") {
         const auto all = std::tie(arguments...);
         const EventObject *const event = EventObject::from(std::get<0>(all));

@@ -896,15 +896,16 @@ void Executor::tell_host_of_finish(EventObject &marker) {
     const auto tell = [this, message = *message] {
         submit_now(transport_.send_status(message, std::nullopt), CL_COMPLETE);
     };
-    const auto queue = std::make_shared<const Queue>(Queue::share(marker.queue->native.get()));
-    ending_of(marker)->then([this, tell, queue](cl_int status) {
+    auto queue = std::make_shared<const Queue>(Queue::share(marker.queue->native.get()));
+    ending_of(marker)->then([this, tell, queue = std::move(queue)](cl_int status) {
         if (status == CL_COMPLETE) {
             tell();
             return;
         }
         ++finishing_;
-        std::thread([this, tell, queue] {
+        std::thread([this, tell, queue]() mutable {
             clFinish(queue->get());
+            queue.reset();  // before the process may end
             tell();
             if (--finishing_ == 0) finishing_.notify_all();
         }).detach();

@@ -112,7 +112,9 @@ OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::sp
 }
 
 void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events) {
-    if (events.any()) promise_of_next(queue.user_events, place, events, std::span<const OpenUserEvents>(), join);
+    if (!events.any()) return;
+    promise_of_next(queue.user_events, place, events, std::span<const OpenUserEvents>(), join);
+    ++queue.user_events_noted;
 }
 
 cl_int EventObject::status_here() const {

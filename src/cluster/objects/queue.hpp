@@ -75,6 +75,7 @@ public:
     QueuePromises<Promise> promises;       ///< of a lane those of `whole` count
     /// Those that its commands wait for, perhaps through others, since the last clFinish; of a lane those of `whole` count.
     QueuePromises<OpenUserEvents> user_events;
+    unsigned user_events_noted = 0;  ///< how often commands brought some
     [[nodiscard]] QueuePromises<Promise> &promised() { return whole != nullptr ? whole->promises : promises; }
 
     /// How its next command stands in it.

@@ -277,7 +277,7 @@ World::Found World::find_devices(Job &job) {
 
 // What others still need of this process is done before MPI ends.
 void World::end() {
-    if (std::exchange(has_ended_, true)) return;
+    if (std::exchange(end_has_begun_, true)) return;
     const std::uint64_t calls = calls_.last().number;
     if (is_central()) {
         end_calls();
@@ -327,6 +327,14 @@ void World::wait_for_calls() {
 }
 
 void World::append(std::span<const std::byte> record) { central_->recorder.append(record); }
+
+void World::tell_user_events_over(std::uint64_t queue) {
+    if (central_->ended_by.load() != std::thread::id()) return;
+    RecordWriter over;
+    over.number(user_events_over);
+    over.number(queue);
+    append(over.record());
+}
 
 bool World::has_ended() {
     const std::thread::id ended_by = central_->ended_by;

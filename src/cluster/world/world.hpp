@@ -70,6 +70,10 @@ public:
     RecordReader &records() { return central_->records(); }
     /// The record of the program's end.
     static constexpr std::uint64_t end_of_calls = 0;
+    /// That of a queue of which the host forgets the user events, followed by its number; no call has this one.
+    static constexpr std::uint64_t user_events_over = 1000;
+    /// In the host: tells the others of that. Under the lock.
+    void tell_user_events_over(std::uint64_t queue);
 
     [[nodiscard]] QueueId next_queue() { return next_queue_++; }
 
@@ -122,7 +126,7 @@ private:
 
     static inline std::atomic<World *> world_ = nullptr;
 
-    bool has_ended_ = false;
+    bool end_has_begun_ = false;
     unsigned builds_ = 0;  ///< under the lock
     const std::uint64_t begin_ns_ = now_ns();
     const std::clock_t begin_clock_ = std::clock();
