@@ -73,9 +73,9 @@ public:
     std::atomic<bool> used = false;        ///< since the last clFinish began; commands without the lock set it, too
     std::shared_ptr<Ending> finished;      ///< when that ends
     QueuePromises<Promise> promises;       ///< of a lane those of `whole` count
-    /// Those that its commands wait for, perhaps through others, since the last clFinish; of a lane those of `whole` count.
+    /// Those that its commands wait for, perhaps through others, since the last clFinish ended; of a lane those of `whole` count.
     QueuePromises<OpenUserEvents> user_events;
-    unsigned user_events_noted = 0;  ///< how often commands brought some
+    unsigned user_events_noted = 0;  ///< by so many commands so far: whether one came during a clFinish
     [[nodiscard]] QueuePromises<Promise> &promised() { return whole != nullptr ? whole->promises : promises; }
 
     /// How its next command stands in it.

@@ -70,7 +70,7 @@ public:
     RecordReader &records() { return central_->records(); }
     /// The record of the program's end.
     static constexpr std::uint64_t end_of_calls = 0;
-    /// That of a queue of which the host forgets the user events, followed by its number; no call has this one.
+    /// That of a queue whose user events the host forgets, followed by the queue's number. No call has this one.
     static constexpr std::uint64_t user_events_over = 1000;
     /// In the host: tells the others of that. Under the lock.
     void tell_user_events_over(std::uint64_t queue);
