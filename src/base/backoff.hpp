@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -52,6 +53,12 @@ public:
     static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight, unsigned patience);
     /// The same where others want the cores.
     static std::chrono::nanoseconds sleep_in_crowd(std::uint64_t waited_ns, bool bytes_in_flight);
+
+    /// For how long not to look again after a look that took `cost`, for others want what it holds: `pause`, or longer, up to `most`.
+    static constexpr std::chrono::nanoseconds after_look(std::chrono::nanoseconds pause, std::chrono::nanoseconds cost,
+                                                         std::chrono::nanoseconds most) {
+        return std::min(std::max(pause, cost * 2), most);
+    }
 
 private:
     unsigned patience_;

@@ -406,7 +406,7 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
     }
     if (found) start_backoff_.reset();
     // The platform may be asked by one thread at a time; others want to enqueue.
-    return std::clamp<std::chrono::nanoseconds>(start_backoff_.pause(false), cost * 2, look);
+    return Backoff::after_look(start_backoff_.pause(false), cost, look);
 }
 
 bool Engine::poll_commands() {

@@ -321,6 +321,54 @@ TEST_CASE("a marker that failed may be released before others of its wait list h
     }
 }
 
+namespace {
+
+/// How a command comes to be behind a user event that an earlier one waits for.
+enum class Behind { wait_list, in_order, barrier };
+
+/// Reads what was written before that, while the event is not set. If `alone`, other processes don't follow what the writer's device does
+/// with the buffer, which it alone has used so far.
+void read_beside_what_is_late(const setup &cl, Behind behind, bool alone) {
+    const queue_handle writer =
+        behind == Behind::in_order ? cl.queue(cl.queues.size() - 1, 0) : cl.out_of_order(cl.queues.size() - 1);
+    const buffer_handle buffer = cl.buffer(4 * small);
+    const unsigned char one = 1;
+    for (int n = 0; n < (alone ? 20 : 0); ++n) {
+        CL_OK(clEnqueueFillBuffer(writer, buffer, &one, 1, 0, 4 * small, 0, nullptr, nullptr));
+        CL_OK(clEnqueueBarrierWithWaitList(writer, 0, nullptr, nullptr));
+    }
+    CL_OK(clFinish(writer));
+    write(writer, buffer, 0, filled(small, 1));
+    write(writer, buffer, 3 * small, filled(small, 1));
+    const event_handle user = cl.user_event();
+    const cl_event wait = user;
+    const unsigned char two = 2;
+    event_handle late;
+    event_handle later;
+    CL_OK(clEnqueueFillBuffer(writer, buffer, &two, 1, small, small, 1, &wait, late.out()));
+    const cl_event after = late;
+    if (behind == Behind::barrier) CL_OK(clEnqueueBarrierWithWaitList(writer, 0, nullptr, nullptr));
+    const bool listed = behind == Behind::wait_list;
+    CL_OK(clEnqueueFillBuffer(writer, buffer, &two, 1, 2 * small, small, listed ? 1 : 0, listed ? &after : nullptr,
+                              later.out()));
+    CL_OK(clFlush(writer));
+    bytes whole(4 * small);
+    const cl_event last = later;
+    event_handle all;
+    CL_OK(clEnqueueReadBuffer(cl.queues.front(), buffer, CL_FALSE, 0, whole.size(), whole.data(), 1, &last, all.out()));
+    CL_OK(clFlush(cl.queues.front()));
+    // They must not wait for the user event.
+    CHECK(read(cl.queues.front(), buffer, 0, small) == filled(small, 1));
+    for (const queue_handle &queue : cl.queues) CHECK(read(queue, buffer, 3 * small, small) == filled(small, 1));
+    CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
+    complete(all);
+    bytes wanted = filled(small, 1);
+    for (const unsigned char part : {2, 2, 1}) wanted.insert(wanted.end(), small, part);
+    CHECK(whole == wanted);
+}
+
+}  // namespace
+
 TEST_CASE("what a command reads may be read by others although the rest of it is to be written later") {
     if (!is_cluster()) return;  // PoCL 3.1 waits for whoever last wrote any part of a buffer
     if (!are_processors(devices())) {
@@ -328,37 +376,12 @@ TEST_CASE("what a command reads may be read by others although the rest of it is
         return;
     }
     const setup cl(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
-    for (const bool by_order : {false, true}) {
-        CAPTURE(by_order);
-        const queue_handle writer =
-            by_order ? cl.queue(cl.queues.size() - 1, 0) : cl.out_of_order(cl.queues.size() - 1);
-        const buffer_handle buffer = cl.buffer(4 * small);
-        write(writer, buffer, 0, filled(small, 1));
-        write(writer, buffer, 3 * small, filled(small, 1));
-        const event_handle user = cl.user_event();
-        const cl_event wait = user;
-        const unsigned char two = 2;
-        event_handle late;
-        event_handle later;
-        CL_OK(clEnqueueFillBuffer(writer, buffer, &two, 1, small, small, 1, &wait, late.out()));
-        const cl_event after = late;
-        CL_OK(clEnqueueFillBuffer(writer, buffer, &two, 1, 2 * small, small, by_order ? 0 : 1,
-                                  by_order ? nullptr : &after, later.out()));
-        CL_OK(clFlush(writer));
-        bytes whole(4 * small);
-        const cl_event last = later;
-        event_handle all;
-        CL_OK(clEnqueueReadBuffer(cl.queues.front(), buffer, CL_FALSE, 0, whole.size(), whole.data(), 1, &last,
-                                  all.out()));
-        CL_OK(clFlush(cl.queues.front()));
-        // They must not wait for the user event.
-        CHECK(read(cl.queues.front(), buffer, 0, small) == filled(small, 1));
-        for (const queue_handle &queue : cl.queues) CHECK(read(queue, buffer, 3 * small, small) == filled(small, 1));
-        CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
-        complete(all);
-        bytes wanted = filled(small, 1);
-        for (const unsigned char part : {2, 2, 1}) wanted.insert(wanted.end(), small, part);
-        CHECK(whole == wanted);
+    for (const Behind behind : {Behind::wait_list, Behind::in_order, Behind::barrier}) {
+        CAPTURE(static_cast<int>(behind));
+        for (const bool alone : {false, true}) {
+            CAPTURE(alone);
+            read_beside_what_is_late(cl, behind, alone);
+        }
     }
 }
 

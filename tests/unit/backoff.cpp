@@ -24,6 +24,15 @@ TEST_CASE("a long wait sleeps for a sixteenth of the time already waited, up to 
     CHECK(Backoff::sleep_after(60'000'000'000, true, 1) == 200us);
 }
 
+TEST_CASE("a look that takes long is put off for longer, but not for ever") {
+    constexpr auto most = 20ms;
+    CHECK(Backoff::after_look(0ns, 1us, most) == 2us);
+    CHECK(Backoff::after_look(1ms, 1us, most) == 1ms);
+    CHECK(Backoff::after_look(1ms, 3ms, most) == 6ms);
+    CHECK(Backoff::after_look(1ms, 300ms, most) == most);
+    CHECK(Backoff::after_look(30ms, 300ms, most) == most);
+}
+
 TEST_CASE("a process is crowded that loses its turns while none of its threads runs, for a while") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding;

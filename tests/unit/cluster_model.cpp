@@ -54,7 +54,40 @@ std::vector<std::set<std::size_t>> ended_with(const Program &program) {
     return all;
 }
 
+bool conflict(const Call &a, const Call &b) {
+    for (const Access &x : a.accesses)
+        for (const Access &y : b.accesses)
+            if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end && (writes(x) || writes(y))) return true;
+    return false;
+}
+
+/// The user events that each call waits for by OpenCL's rules, a bit for each call that has one.
+std::vector<std::uint64_t> user_events_of(const Program &program) {
+    const auto ended = ended_with(program);
+    std::vector<std::uint64_t> all;
+    for (std::size_t k = 0; k < program.calls.size(); ++k) {
+        std::uint64_t mask = 0;
+        for (const std::size_t call : ended[k])
+            if (program.calls[call].late) mask |= std::uint64_t{1} << call;
+        all.push_back(mask);
+    }
+    return all;
+}
+
 }  // namespace
+
+std::vector<bool> must_end(const Program &program) {
+    const auto ended = ended_with(program);
+    std::vector<bool> must;
+    for (std::size_t k = 0; k < program.calls.size(); ++k) {
+        const Call &call = program.calls[k];
+        bool waits = call.late;
+        for (const std::size_t earlier : ended[k]) waits = waits || (earlier != k && !must[earlier]);
+        for (std::size_t j = 0; j < k; ++j) waits = waits || (!must[j] && conflict(program.calls[j], call));
+        must.push_back(!waits);
+    }
+    return must;
+}
 
 std::string describe(const Program &program) {
     std::string text = "hosts of processes:";
@@ -81,6 +114,7 @@ std::string describe(const Program &program) {
         if (call.result_to_all) text += ", result to all";
         if (call.blocking) text += ", blocking";
         if (call.fails) text += ", fails";
+        if (call.late) text += ", behind a user event";
         if (call.queue == unordered && call.place != Place::unordered)
             text += ", place " + std::to_string(static_cast<int>(call.place));
         for (const Process process : call.finishes) text += ", process " + std::to_string(process) + " finishes before";
@@ -97,6 +131,7 @@ struct Graph::Expected {
         for (const Program::Buffer &buffer : p.buffers) {
             const bool defined = buffer.contents == Contents::everywhere;
             holders.emplace_back(buffer.size, defined ? everybody : 0);
+            behind.emplace_back(buffer.size);
             homes.emplace_back();
             cells.emplace_back(buffer.size, defined ? 0 : garbage);
         }
@@ -163,9 +198,10 @@ struct Graph::Expected {
     }
 
     /// Without a value its device has what was there before.
-    void write(const Call &call, std::optional<Cell> value) {
+    void write(const Call &call, std::uint64_t user_events, std::optional<Cell> value) {
         for (const Access &access : call.accesses) {
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at) {
+                behind[access.buffer][at] = user_events;
                 holders[access.buffer][at] = Mask{1} << homes[access.buffer].value_or(call.device);
                 if (value && writes_byte(access, at)) cells[access.buffer][at] = *value;
             }
@@ -175,7 +211,7 @@ struct Graph::Expected {
     void check_residency(const Schedule &schedule) const {
         for (BufferId b = 0; b < holders.size(); ++b) {
             const auto &map = schedule.residency(b).holders();
-            std::optional<Mask> last;
+            std::optional<std::pair<Mask, std::uint64_t>> last;
             map.visit(0, map.size(), [&](std::size_t begin, std::size_t end, const Holders &piece) {
                 Mask mask = 0;
                 const Topology &topology = schedule.topology();
@@ -185,17 +221,19 @@ struct Graph::Expected {
                     require(piece.contains(place) && !has(mask, device), "holders are wrong");
                     mask |= Mask{1} << device;
                 }
-                require(last != mask, "neighbours of equal residency are not merged");
-                last = mask;
+                require(last != std::pair(mask, piece.behind()), "neighbours of equal residency are not merged");
+                last = {mask, piece.behind()};
                 for (std::size_t at = begin; at < end; ++at) {
                     require(holders[b][at] == mask, "a process has another idea of who has the newest bytes");
+                    require(behind[b][at] == piece.behind(), "a process has another idea of who waits for user events");
                 }
             });
         }
     }
 
     const Program &program;
-    std::vector<std::vector<Mask>> holders;  // buffer, byte
+    std::vector<std::vector<Mask>> holders;          // buffer, byte
+    std::vector<std::vector<std::uint64_t>> behind;  // which user events, the same
     std::vector<std::vector<Cell>> cells;
     std::vector<std::optional<MemoryId>> homes;  // that buffers are attached to
 };
@@ -211,6 +249,7 @@ std::size_t Graph::failures() const {
 
 Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(program)) {
     const auto ended = ended_with(program);
+    const auto user_events = user_events_of(program);
     // What the platform takes the end of each call to promise: calls whose results have landed. By queue.
     using Results = std::set<std::size_t>;
     std::map<std::pair<QueueId, MemoryId>, QueuePromises<Results>> queue_promises;
@@ -358,7 +397,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             return false;
         return std::all_of(call.accesses.begin(), call.accesses.end(), [&](const Access &access) {
             const auto home = schedules[p].home(access.buffer);
-            if (home && home->by_itself) return home->memory == call.device;
+            if (home && home->by_itself) return home->memory == call.device && user_events[k] == 0;
             return home && program.process_of_device[home->memory] != p;
         });
     };
@@ -401,6 +440,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         }
         // It fails for what it waits for: the bytes that it was to write stay.
         const bool keeps_bytes = failed_[k] && !call.fails;
+        const bool may_fail = keeps_bytes || user_events[k] != 0;
         std::size_t to_tell = 0;
         for (const std::size_t wait : call.waits) {
             const bool knows = told_all[wait] || program.process_of_device[program.calls[wait].device] == owner;
@@ -434,8 +474,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             }
             std::vector<ScheduledEvent *> waits;
             for (const std::size_t wait : call.waits) waits.push_back(&events[p][wait]);
-            const Decisions &d =
-                schedules[p].decide({call.device, call.queue, call.accesses, waits, call.result_to_all, keeps_bytes});
+            const Decisions &d = schedules[p].decide(
+                {call.device, call.queue, call.accesses, waits, call.result_to_all, may_fail, user_events[k]});
             require(d.event.command > last[p] && d.event.process == owner, "a command has another name");
             ids[p][k] = d.event.command;
             last[p] = d.event.command + (d.write_backs.empty() ? 0 : 1);
@@ -535,13 +575,13 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         }
 
         match_messages();
-        expected.check_transfers(call, std::move(sources), keeps_bytes);
+        expected.check_transfers(call, std::move(sources), may_fail);
         expected.check_write_backs(call, written_back);
         // Of a call that fails for a reason of its own, what it was to write is undefined.
         if (keeps_bytes)
-            expected.write(call, {});
+            expected.write(call, user_events[k], {});
         else
-            expected.write(call, failed_[k] ? garbage : static_cast<Cell>(k + 1));
+            expected.write(call, user_events[k], failed_[k] ? garbage : static_cast<Cell>(k + 1));
     }
     for (const Schedule &schedule : schedules) expected.check_residency(schedule);
 }
@@ -615,6 +655,25 @@ void Graph::check_order() const {
                     "a command begins before what it waits for has ended");
         }
     }
+}
+
+void Graph::check_progress() const {
+    const std::vector<bool> must = must_end(program_);
+    const auto is_held_back = [&](const Node &node) {
+        return node.kind == Node::Kind::command && program_.calls[node.call].late;
+    };
+    State state = start();
+    for (bool went_on = true; went_on;) {
+        went_on = false;
+        for (std::size_t n = 0; n < nodes_.size(); ++n) {
+            if (is_held_back(nodes_[n]) || !is_ready(state, n)) continue;
+            execute(state, n);
+            went_on = true;
+        }
+    }
+    for (std::size_t n = 0; n < nodes_.size(); ++n)
+        require(state.done[n] || !must[nodes_[n].call],
+                "call " + std::to_string(nodes_[n].call) + " waits for a user event that is none of its own");
 }
 
 Graph::State Graph::start() const {

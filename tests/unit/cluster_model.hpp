@@ -31,6 +31,7 @@ struct Call {
     std::vector<Process> finishes = {};  ///< processes that wait for all their own steps before this call
     bool fails = false;              ///< at any time, as do those that wait for it; these leave all bytes as they were
     Place place = Place::unordered;  ///< on its device's out-of-order queue, if it is not in an in-order one
+    bool late = false;               ///< it waits for a user event that is set behind all calls
     /// This call is no command: it attaches that buffer to the device, or detaches it.
     std::optional<BufferId> attach = {};
     std::optional<BufferId> detach = {};
@@ -47,6 +48,10 @@ struct Program {
     std::vector<Call> calls;
     std::uint32_t attach_after = 0;  ///< of buffers that are attached by themselves
 };
+
+/// Which calls end before the user events are set: those that wait for none, neither by OpenCL's rules nor for the bytes that they
+/// use, even where OpenCL leaves that order open. Of programs where nothing fails and nothing is attached by the program.
+std::vector<bool> must_end(const Program &program);
 
 /// So that a failure can be repeated by hand.
 std::string describe(const Program &program);
@@ -89,6 +94,9 @@ public:
     /// is in a wait list ends before who waits for it. Where the host has waited it has all bytes that OpenCL then gives
     /// it, in every process, and may use their memory otherwise. Throws.
     void check_order() const;
+
+    /// Before the user events are set all ends that must. Throws.
+    void check_progress() const;
 
     /// Memories of all devices, and messages on their way.
     struct State {

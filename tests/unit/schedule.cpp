@@ -157,11 +157,12 @@ Program random_program(std::mt19937_64 &random) {
     const std::size_t users =
         program.attach_after != 0 && random() % 2 == 0 ? std::min<std::size_t>(devices, 2) : devices;
     const std::size_t calls = 1 + random() % 16;
+    const bool has_user_events = random() % 3 == 0;
     for (std::size_t k = 0; k < calls; ++k) {
         Call call;
         call.device = static_cast<MemoryId>(random() % users);
         // Two in-order queues on each device, and out-of-order ones.
-        if (random() % 8 == 0) {
+        if (random() % 8 == 0 && !has_user_events) {
             const auto buffer = static_cast<BufferId>(random() % program.buffers.size());
             if (random() % 3 > 0)
                 call.attach = buffer;
@@ -182,7 +183,8 @@ Program random_program(std::mt19937_64 &random) {
             for (Access &access : call.accesses) access.mode = AccessMode::read;
         }
         call.blocking = random() % 6 == 0;
-        call.fails = random() % 10 == 0;
+        call.fails = random() % 10 == 0 && !has_user_events;
+        call.late = random() % 6 == 0 && has_user_events;
         constexpr std::array places = {Place::behind_all, Place::barrier, Place::barrier_behind_all};
         if (random() % 8 == 0) {
             // A marker or a barrier.
@@ -191,10 +193,13 @@ Program random_program(std::mt19937_64 &random) {
             if (call.place != Place::barrier) call.waits.clear();
         }
         for (Process p = 0; p < processes; ++p) {
-            if (random() % 12 == 0) call.finishes.push_back(p);
+            if (random() % 12 == 0 && !has_user_events) call.finishes.push_back(p);
         }
         program.calls.push_back(std::move(call));
     }
+    if (!has_user_events) return program;
+    const std::vector<bool> must = must_end(program);
+    for (std::size_t k = 0; k < calls; ++k) program.calls[k].blocking = program.calls[k].blocking && must[k];
     return program;
 }
 
@@ -240,6 +245,7 @@ TEST_CASE("random sequences of commands are right on any cluster") {
     std::size_t write_backs = 0;
     std::size_t left_out = 0;
     std::size_t attached = 0;
+    std::size_t with_user_events = 0;
     for (std::uint64_t seed = 0; seed < sequences; ++seed) {
         std::mt19937_64 random(seed);
         const Program program = random_program(random);
@@ -247,6 +253,10 @@ TEST_CASE("random sequences of commands are right on any cluster") {
             const Graph graph(program);
             graph.check_order();
             graph.execute_randomly(random);
+            if (std::any_of(program.calls.begin(), program.calls.end(), [](const Call &call) { return call.late; })) {
+                graph.check_progress();
+                ++with_user_events;
+            }
             transfers += graph.transfers();
             completions += graph.completions();
             failures += graph.failures();
@@ -265,6 +275,7 @@ TEST_CASE("random sequences of commands are right on any cluster") {
     CHECK(write_backs > sequences / 8);
     CHECK(left_out > sequences / 8);
     CHECK(attached > sequences / 2);
+    CHECK(with_user_events > sequences / 8);
 }
 
 TEST_CASE("only the two processes of a transfer have anything to do for a virtual command") {

@@ -276,7 +276,7 @@ void set_user_event_status(cl_event event, cl_int status) {
     // With a central host all processes make all calls in this order, whatever threads call there.
     const auto agree = [&] {
         held->agreed = status;
-        *held->is_complete = status == CL_COMPLETE;
+        held->user_event->is_complete = status == CL_COMPLETE;
     };
     if (World::get().is_central() && !held->agreed) agree();
     bool first = false;

@@ -560,10 +560,10 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         for (const QueueObject *const lane : queue.own_lanes)
             if (const auto *const part = part_of(*lane); part != nullptr)
                 check_contents(kernel, split, *part, executor().schedule());
-    const bool fallible =
-        user_events_before(queue, queue.place_of(whole.type, !whole.wait_list.empty()), whole.wait_list).any();
+    const OpenUserEvents behind =
+        user_events_before(queue, queue.place_of(whole.type, !whole.wait_list.empty()), whole.wait_list);
     KnownParts of_this_launch;
-    executor().begin_parts(split.all, split.buffers, fallible ? of_this_launch : split.known, fallible);
+    executor().begin_parts(split.all, split.buffers, behind.any() ? of_this_launch : split.known, behind);
     if (checks)
         for (QueueObject *const lane : queue.own_lanes)
             if (const auto *const part = part_of(*lane); part != nullptr) try_part(joint, *lane, kernel, split, *part);

@@ -251,7 +251,10 @@ template <const Call &call, typename... Arguments>
     }
     (std::make_index_sequence<sizeof...(Arguments)>());
     const QueueObject *const object = QueueObject::from(queue);
-    return object != nullptr ? homes.for_device(object->device->memory) : Home::none;
+    if (object == nullptr) return Home::none;
+    // Who has written it, and behind which user events, is known of what is attached by itself (Schedule::home).
+    if (!homes.by_program() && object->behind_user_events.load(std::memory_order_relaxed)) return Home::none;
+    return homes.for_device(object->device->memory);
 }
 
 /// A command for which that is not none: accounts for it. Returns whether there is nothing to do for it in this process.

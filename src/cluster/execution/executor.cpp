@@ -311,14 +311,13 @@ void Executor::wait_for_one(QueueObject &queue) {
 }
 
 void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known,
-                           bool may_fail) {
+                           const OpenUserEvents &behind) {
     if (since_forgetting_++ >= forget_every) {
         since_forgetting_ = 0;
         schedule_.over(steps_.forget_ended());
     }
     unready_.clear();
-    for (const Transfer &transfer :
-         schedule_.begin_parts(parts, buffers, known, may_fail, may_fail ? schedule_.next() : 0)) {
+    for (const Transfer &transfer : schedule_.begin_parts(parts, buffers, known, behind.any(), behind.name())) {
         poisoned_ = false;
         start(transfer);
         if (poisoned_) unready_.push_back(transfer.target);
@@ -540,16 +539,6 @@ void Executor::warn_of_unseen(const MemObject &object) const {
         object.is_image() ? "image" : "buffer", object.number(), object.size, object.host_ptr, *object.written_by);
 }
 
-// Alike in all processes: those with wait lists are left out by none.
-CommandId Executor::name_behind_user_event(const Enqueued &command) const {
-    QueueObject &queue = command.queue;
-    if (!may_fail(wait_list_of(command))) return queue.behind;
-    // Of what is enqueued on a lane other processes may know nothing.
-    const bool is_lane = queue.whole != nullptr;
-    if (!is_lane && (queue.in_order() || command.type == CL_COMMAND_BARRIER)) queue.behind = schedule_.next();
-    return schedule_.next();
-}
-
 void Executor::decide(const Enqueued &command) {
     if (!alone()) note_host_memory(command);
     if (since_forgetting_++ >= forget_every) {
@@ -565,13 +554,9 @@ void Executor::decide(const Enqueued &command) {
     if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
     // What was there stays then. Not in memory that was mapped: the program has written there.
     const bool keeps_what_it_overwrites = fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
-    const ScheduledCommand wanted{command.queue.device->memory,
-                                  command.queue.id,
-                                  command.accesses,
-                                  scheduled_,
+    const ScheduledCommand wanted{command.queue.device->memory, command.queue.id,   command.accesses, scheduled_,
                                   command.result.size > 0,  // for the program
-                                  keeps_what_it_overwrites,
-                                  name_behind_user_event(command)};
+                                  keeps_what_it_overwrites,     user_events_.name()};
     decisions_ = &(command.is_part ? schedule_.decide_part(wanted) : schedule_.decide(wanted));
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {

@@ -123,7 +123,7 @@ public:
     void note_aside() { ++commands_.aside; }
     /// Before the parts of a split launch are run, those of this process: Schedule::begin_parts().
     void begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known,
-                     bool may_fail);
+                     const OpenUserEvents &behind);
     [[nodiscard]] Schedule &schedule() { return schedule_; }
     /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so; but
     /// not those of the lanes of one queue.
@@ -213,7 +213,6 @@ private:
     std::shared_ptr<std::byte[]> brought_memory(std::size_t size);
     [[nodiscard]] Link link_between_hosts(Process other) const;
     void prepare(Enqueued &command);
-    [[nodiscard]] CommandId name_behind_user_event(const Enqueued &command) const;
     void decide(const Enqueued &command);
     Ref<EventObject> finish(Enqueued &command, bool event_wanted);
     void start(const Transfer &transfer);

@@ -73,6 +73,8 @@ std::unordered_set<EventObject *> &all_user_events() {
 }  // namespace
 
 void EventObject::keep_user_event() {
+    static std::uint64_t made = 0;
+    user_event = std::make_shared<UserEvent>(UserEvent{++made});
     all_user_events().insert(this);
     ++context->open_user_events;
 }
@@ -112,9 +114,12 @@ OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::sp
 }
 
 void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events) {
-    if (!events.any()) return;
-    promise_of_next(queue.user_events, place, events, std::span<const OpenUserEvents>(), join);
-    ++queue.user_events_noted;
+    if (events.any()) {
+        promise_of_next(queue.user_events, place, events, std::span<const OpenUserEvents>(), join);
+        ++queue.user_events_noted;
+    }
+    const OpenUserEvents &of_next = queue.in_order() ? queue.user_events.all : queue.user_events.before;
+    queue.behind_user_events.store(of_next.any(), std::memory_order_relaxed);
 }
 
 cl_int EventObject::status_here() const {

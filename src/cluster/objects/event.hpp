@@ -48,8 +48,8 @@ public:
     EventObject(ContextObject &context_in, QueueObject *queue_in, cl_command_type type_in)
         : context(&context_in), queue(queue_in), type(type_in) {
         if (!is_user()) return;
-        user_events.add(is_complete);
         keep_user_event();
+        user_events.add(user_event);
     }
     ~EventObject() {
         if (is_user()) forget_user_event();
@@ -97,10 +97,9 @@ public:
     std::optional<cl_int> agreed;
     /// Those that it waits for, perhaps through others, alike in all processes: a user event is itself one.
     OpenUserEvents user_events;
-    /// Of a user event: whether it is set to CL_COMPLETE, as all processes know; else null.
-    const std::shared_ptr<bool> is_complete = is_user() ? std::make_shared<bool>(false) : nullptr;
-    std::optional<Times> times;        ///< of a command that has ended, once all processes know them
-    std::shared_ptr<Ending> agreeing;  ///< the same, while a thread waits for that; set once, under the lock
+    std::shared_ptr<UserEvent> user_event;  ///< of one; else null
+    std::optional<Times> times;             ///< of a command that has ended, once all processes know them
+    std::shared_ptr<Ending> agreeing;       ///< the same, while a thread waits for that; set once, under the lock
     /// Whether it is of an aggregate queue: it ends when its parts have, of all processes.
     [[nodiscard]] bool is_joint() const { return source == Source::parts; }
     /// Its parts that this process knows of, each with its lane.
@@ -118,7 +117,7 @@ private:
 
 /// The user events that the next command of a queue waits for. Alike in all processes.
 OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::span<EventObject *const> wait_list);
-/// That command has been enqueued. Not of a lane.
+/// That command has been enqueued, behind `events`. Not of a lane.
 void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events);
 
 /// Whether one of them may.

@@ -61,9 +61,6 @@ public:
     std::vector<cl_queue_properties> property_list;  ///< as it was given
     Queue native;
     QueueId id = unordered;
-    /// The last of its commands that waited for a user event and that all later ones wait for; 0 if there is none, and of a lane.
-    /// All processes name the same command.
-    CommandId behind = 0;
     /// Of an aggregate device's queue: a queue of each member, in their order, of which the program does not know (decision 32).
     std::vector<Ref<QueueObject>> lanes;
     std::vector<QueueObject *> own_lanes;  ///< those of this process
@@ -76,6 +73,8 @@ public:
     /// Those that its commands wait for, perhaps through others, since the last clFinish ended; of a lane those of `whole` count.
     QueuePromises<OpenUserEvents> user_events;
     unsigned user_events_noted = 0;  ///< by so many commands so far: whether one came during a clFinish
+    /// Whether a command without wait list would have waited for some, when the last one was enqueued of which all processes know.
+    std::atomic<bool> behind_user_events = false;
     [[nodiscard]] QueuePromises<Promise> &promised() { return whole != nullptr ? whole->promises : promises; }
 
     /// How its next command stands in it.

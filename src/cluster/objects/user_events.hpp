@@ -1,41 +1,63 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "cluster/calls/call.hpp"
+
 namespace cldist::cluster {
+
+/// What is kept of a user event by those that wait for it.
+struct UserEvent {
+    std::uint64_t number;      ///< no other one's, ever
+    bool is_complete = false;  ///< whether it is set to CL_COMPLETE, as all processes know
+};
 
 /// User events of which not all processes know at the same place of the program that they are set to CL_COMPLETE. Under the lock.
 class OpenUserEvents {
 public:
-    /// `is_complete` is the event's.
-    void add(std::shared_ptr<const bool> is_complete) {
-        if (are_many_ || *is_complete || std::find(events_.begin(), events_.end(), is_complete) != events_.end())
+    void add(std::shared_ptr<const UserEvent> event) {
+        if (event->is_complete) return;
+        if (many_ != 0) {
+            many_ = mixed(many_ + event->number);
             return;
-        events_.push_back(std::move(is_complete));
-        if (events_.size() <= most) return;
-        are_many_ = true;
-        events_.clear();
+        }
+        if (std::find(events_.begin(), events_.end(), event) != events_.end()) return;
+        events_.push_back(std::move(event));
+        if (events_.size() > most) become_many(name());
     }
     void add(const OpenUserEvents &others) {
-        if (others.are_many_) {
-            are_many_ = true;
-            events_.clear();
-        }
-        for (const auto &event : others.events_) add(event);
+        if (others.many_ != 0 && many_ != others.many_)
+            become_many(any() ? mixed(name() + others.many_) : others.many_);
+        else
+            for (const auto &event : others.events_) add(event);
     }
     /// Whether there are some; of many that stays so.
     [[nodiscard]] bool any() const {
-        if (!events_.empty()) std::erase_if(events_, [](const auto &is_complete) { return *is_complete; });
-        return are_many_ || !events_.empty();
+        if (!events_.empty()) std::erase_if(events_, [](const auto &event) { return event->is_complete; });
+        return many_ != 0 || !events_.empty();
+    }
+    /// Of the same ones the same, of others another one; 0 if there are none. Many that are added once more may get another name.
+    [[nodiscard]] std::uint64_t name() const {
+        if (!any() || many_ != 0) return many_;
+        std::uint64_t sum = 0;
+        for (const auto &event : events_) sum += mixed(event->number);
+        return std::max<std::uint64_t>(sum, 1);
     }
 
 private:
     static constexpr std::size_t most = 16;
 
-    mutable std::vector<std::shared_ptr<const bool>> events_;
-    bool are_many_ = false;
+    void become_many(std::uint64_t name) {
+        events_.clear();
+        many_ = std::max<std::uint64_t>(name, 1);
+    }
+
+    mutable std::vector<std::shared_ptr<const UserEvent>> events_;
+    std::uint64_t many_ = 0;  // their name, if they are too many to be kept one by one
 };
 
 }  // namespace cldist::cluster

@@ -78,7 +78,7 @@ const Decisions &Schedule::decide(const ScheduledCommand &command) {
     decisions_.event.told_all = command.result_to_hosts && hosts_ == Hosts::all;
     decisions_.actual = owner == self_;
     if (attach_after_ != 0)
-        for (const Access &access : command.accesses) note_use(access.buffer, command.memory);
+        for (const Access &access : command.accesses) note_use(access.buffer, command);
 
     for (ScheduledEvent *event : command.wait_list) {
         wait_for(*event, owner);
@@ -179,7 +179,7 @@ void Schedule::read(BufferId buffer, MemoryId memory, std::size_t begin, std::si
         changed(buffer).read(topology_, memory, begin, end, copies_);
 }
 
-void Schedule::write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end, CommandId behind) {
+void Schedule::write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end, std::uint64_t behind) {
     const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
     if (now.use_count() == 1 || !now->is_only(topology_, memory, begin, end, behind))
         changed(buffer).write(topology_, memory, begin, end, behind);
@@ -219,7 +219,7 @@ const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
 
 /// Also leaves the buffers in the state in which they are then.
 KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                           bool may_fail, CommandId behind) {
+                                           bool may_fail, std::uint64_t behind) {
     KnownParts::Decided decided;
     for (const BufferId buffer : buffers) decided.before.push_back(known_state(buffer));
     for (const CommandPart &part : parts) {
@@ -243,7 +243,7 @@ KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, s
 
 const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> parts,
                                                    std::span<const BufferId> buffers, KnownParts &known, bool may_fail,
-                                                   CommandId behind) {
+                                                   std::uint64_t behind) {
     clear(decisions_);
     ++last_;
     for (const BufferId buffer : buffers) known_state(buffer);
@@ -303,11 +303,12 @@ void Schedule::detach(BufferId buffer) {
 }
 
 /// Attaches it by itself, or takes it back; each time after twice as many uses as before, so that it does not go to and fro.
-void Schedule::note_use(BufferId id, MemoryId memory) {
+void Schedule::note_use(BufferId id, const ScheduledCommand &command) {
     Buffer &buffer = buffers_[id];
     if (!buffer.attachable || (buffer.home && !buffer.home->by_itself)) return;
-    if (buffer.user != memory) {
-        buffer.user = memory;
+    // What is written behind user events is accounted for as such.
+    if (buffer.user != command.memory || command.behind != 0) {
+        buffer.user = command.memory;
         buffer.uses = 0;
         if (buffer.home) {
             buffer.home.reset();
@@ -315,12 +316,13 @@ void Schedule::note_use(BufferId id, MemoryId memory) {
             decisions_.homes_changed.push_back(id);
         }
     }
-    if (buffer.home || ++buffer.uses < buffer.wanted) return;
+    if (buffer.home || command.behind != 0 || ++buffer.uses < buffer.wanted) return;
     buffer.uses = buffer.wanted;
     const std::size_t size = buffer.residency->holders().size();
     if (buffer.residency->holders().pieces() != 1) return;
     buffer.residency->holders().visit(0, size, [&](std::size_t, std::size_t, const Holders &holders) {
-        if (holders.is_only(topology_.place_of(memory))) buffer.home = Home{memory, true};
+        if (holders.is_only(topology_.place_of(command.memory)) && holders.behind() == 0)
+            buffer.home = Home{command.memory, true};
     });
     if (buffer.home) decisions_.homes_changed.push_back(id);
 }

@@ -53,9 +53,9 @@ struct ScheduledCommand {
     bool result_to_hosts = false;                ///< what it reads goes to the memory of the program: reads and maps
     /// It may fail for what it waits for: then the bytes that it was to write must stay, so its device gets them first.
     bool may_fail = false;
-    /// The command that waits for a user event which the program may not have set, and for which this one waits: next() if that is
-    /// this one, 0 if there is none.
-    CommandId behind = 0;
+    /// Names the user events that it waits for, perhaps through others, and that the program may not have set: others are
+    /// named otherwise. 0 if there are none.
+    std::uint64_t behind = 0;
 };
 
 /// Where the program runs, and what it reads goes.
@@ -144,8 +144,8 @@ struct KnownParts {
         MemoryId source;
         MemoryId target;
         std::vector<Piece> pieces;
-        bool overwritten;  ///< what stays if the part fails, which may wait for others than what it reads
-        CommandId behind;  ///< as in ScheduledCommand, of who wrote it
+        bool overwritten;      ///< what stays if the part fails, which may wait for others than what it reads
+        std::uint64_t behind;  ///< as in ScheduledCommand, of who wrote it
     };
     struct Decided {
         std::vector<std::shared_ptr<Residency>> before;  ///< of each buffer
@@ -191,7 +191,7 @@ public:
     /// transfers of this process alone. `may_fail` and `behind` as in ScheduledCommand, the former alike for all that is in `known`. The result, one number's
     /// steps, is valid until the next call; then comes decide_part() for each part here.
     const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                             KnownParts &known, bool may_fail = false, CommandId behind = 0);
+                                             KnownParts &known, bool may_fail = false, std::uint64_t behind = 0);
     /// Enqueues a part of a command, on a device of this process, of whose bytes account has been kept: its conflicts with
     /// other steps here are all that is left. Not to be called by all processes.
     const Decisions &decide_part(const ScheduledCommand &command);
@@ -229,8 +229,6 @@ public:
     /// All of this process's steps for commands before `command` have ended: nobody needs to wait for them any more.
     void over(CommandId command);
 
-    /// The number that the next command gets.
-    [[nodiscard]] CommandId next() const { return last_ + 1; }
     [[nodiscard]] const Topology &topology() const { return topology_; }
     [[nodiscard]] Hosts hosts() const { return hosts_; }
     [[nodiscard]] const Residency &residency(BufferId buffer) const { return *buffers_[buffer].residency; }
@@ -250,12 +248,12 @@ private:
         std::uint32_t wanted = 0;  // and how often it is attached after
     };
 
-    void note_use(BufferId buffer, MemoryId memory);
+    void note_use(BufferId buffer, const ScheduledCommand &command);
     void wait_for(ScheduledEvent &event, Process waiting);
     bool note_told(ScheduledEvent &event, Process waiting) const;
     Residency &changed(BufferId buffer);
     void read(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end);
-    void write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end, CommandId behind);
+    void write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end, std::uint64_t behind);
     const std::shared_ptr<Residency> &known_state(BufferId buffer);
     void move(BufferId buffer, const Copy &copy, MemoryId target, std::vector<Transfer> &transfers);
     void move(BufferId buffer, std::span<const Piece> pieces, MemoryId source, MemoryId target,
@@ -263,7 +261,7 @@ private:
     void carry(const KnownParts::Move &move);
     void carry_copies(BufferId buffer, MemoryId target);
     KnownParts::Decided decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                     bool may_fail, CommandId behind);
+                                     bool may_fail, std::uint64_t behind);
     void find_conflicts(const ScheduledCommand &command);
     void write_back(const ScheduledCommand &command);
     Hazards &hazards(BufferId buffer, MemoryId memory);
