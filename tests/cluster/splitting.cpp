@@ -640,6 +640,52 @@ TEST_CASE("what a launch wrote stays if what overwrites it fails behind a marker
     check_same(cl.read(to, count), code == CL_SUCCESS ? ints(count, nine) : wanted);
 }
 
+TEST_CASE("what a command that failed on some devices holds back ends alike in all processes") {
+    if (!is_cluster()) return;  // PoCL 3.1 waits for more than events say, and may abort (decision 5)
+    const fixture cl;
+    const queue_handle free = cl.out_of_order(0);
+    const kernel_handle square = cl.kernel("square");
+    const std::size_t count = 1024;
+    const std::size_t quarter = count * sizeof(cl_int) / 4;
+    const buffer_handle source = cl.filled(numbers(count));
+    const buffer_handle squares = cl.filled(ints(count));
+    set_args(square, squares.get(), source.get(), static_cast<cl_int>(count));
+    cl.launch(square, {count}, {16});
+    CL_OK(clFinish(cl.queues[0]));
+    // From where, on one device of all, one or the other of its devices copies and reads.
+    for (const std::size_t copied : {std::size_t{0}, 3 * quarter}) {
+        for (const std::size_t read : {std::size_t{0}, 3 * quarter}) {
+            CAPTURE(copied);
+            CAPTURE(read);
+            const buffer_handle to = cl.filled(ints(count));
+            const buffer_handle other = cl.filled(ints(count));
+            const event_handle user = cl.user_event();
+            const cl_event wait = user;
+            CL_OK(clEnqueueBarrierWithWaitList(free, 1, &wait, nullptr));
+            event_handle fails;
+            CL_OK(clEnqueueCopyBuffer(free, squares, to, copied, 0, quarter, 0, nullptr, fails.out()));
+            const cl_event failed = fails;
+            const ints data(count);
+            CL_OK(clEnqueueWriteBuffer(cl.queues[0], other, CL_FALSE, 0, quarter, data.data(), 1, &failed, nullptr));
+            ints found(count);
+            event_handle last;
+            CL_OK(clEnqueueReadBuffer(cl.queues[0], squares, CL_FALSE, read, quarter, found.data(), 0, nullptr,
+                                      last.out()));
+            CL_OK(clFlush(free));
+            CL_OK(clFlush(cl.queues[0]));
+            CL_OK(clSetUserEventStatus(user, -1));
+            const cl_event end = last;
+            const cl_int waited = clWaitForEvents(1, &end);
+            const cl_int status = status_of(end);
+            CHECK((waited < 0) == (status < 0));
+            // Calls that differ between processes are found.
+            cl.buffer(static_cast<std::size_t>(100 - status));
+            clFinish(free);
+            clFinish(cl.queues[0]);
+        }
+    }
+}
+
 TEST_CASE("boxes are written before and after a launch that waited for a user event") {
     const fixture cl;
     const kernel_handle square = cl.kernel("square");

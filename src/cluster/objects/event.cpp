@@ -141,7 +141,7 @@ cl_int EventObject::status_here() const {
     for (const auto &[lane, part] : parts) {
         const cl_int status = part->status_here();
         open = std::max(open, status);
-        failed = std::min(failed, status);
+        if (fails_with(*part)) failed = std::min(failed, status);
     }
     return open != CL_COMPLETE ? open : failed;
 }
@@ -171,7 +171,10 @@ Times EventObject::times_here() const {
 cl_int EventObject::wait_here() const {
     if (!is_joint()) return ending != nullptr ? ending->wait() : wait_for(native.get());
     cl_int failed = CL_COMPLETE;
-    for (const auto &[lane, part] : parts) failed = std::min(failed, part->wait_here());
+    for (const auto &[lane, part] : parts) {
+        const cl_int status = part->wait_here();
+        if (fails_with(*part)) failed = std::min(failed, status);
+    }
     return failed;
 }
 

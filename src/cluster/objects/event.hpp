@@ -108,6 +108,8 @@ public:
     [[nodiscard]] bool is_work(const EventObject &part) const {
         return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER || type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
     }
+    /// Whether the part's failure is its own. Of what all processes are told that is so of what they are told alone.
+    [[nodiscard]] bool fails_with(const EventObject &part) const { return !scheduled.told_all || is_work(part); }
     std::vector<std::pair<Space *, Event>> stand_ins;  ///< for it in spaces where it has no native event
 
 private:
