@@ -43,7 +43,7 @@ Ref<EventObject> Joint::end(bool told_all) {
     event->user_events = user_events;
     event->scheduled.process = queue_.lanes.front()->device->process;
     // What failed before it may have failed on some lanes alone.
-    event->scheduled.told_all = told_all && wait_list_.empty() && !user_events.any();
+    event->told_by_result = event->scheduled.told_all = told_all && wait_list_.empty() && !user_events.any();
     const auto join = [](const Promise &a, const Promise &b) {
         return Promise{both(a.landed, b.landed), both(a.incoming, b.incoming)};
     };

@@ -923,8 +923,9 @@ void Executor::tell_all_of_joint(EventObject &event) {
     };
     const bool is_timed = (event.queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
     for (const auto &[lane, part] : event.parts)
-        ending_of(*part)->then([count, is_timed = is_timed && event.is_work(*part), part = part](cl_int status) {
-            count(status, is_timed && status == CL_COMPLETE ? part->times_here() : Times{});
+        ending_of(*part)->then([count, fails = event.fails_with(*part), is_timed = is_timed && event.is_work(*part),
+                                part = part](cl_int status) {
+            count(fails ? status : CL_COMPLETE, is_timed && status == CL_COMPLETE ? part->times_here() : Times{});
         });
     for (const Message &message : gather.to) {
         auto told = std::make_shared<Ending>();

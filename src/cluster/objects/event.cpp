@@ -169,7 +169,8 @@ Times EventObject::times_here() const {
 }
 
 cl_int EventObject::wait_here() const {
-    if (!is_joint()) return ending != nullptr ? ending->wait() : wait_for(native.get());
+    if (ending != nullptr) return ending->wait();
+    if (!is_joint()) return wait_for(native.get());
     cl_int failed = CL_COMPLETE;
     for (const auto &[lane, part] : parts) {
         const cl_int status = part->wait_here();

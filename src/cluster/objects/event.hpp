@@ -108,8 +108,9 @@ public:
     [[nodiscard]] bool is_work(const EventObject &part) const {
         return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER || type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
     }
-    /// Whether the part's failure is its own. Of what all processes are told that is so of what they are told alone.
-    [[nodiscard]] bool fails_with(const EventObject &part) const { return !scheduled.told_all || is_work(part); }
+    bool told_by_result = false;  ///< all processes know of its parts' ends by their results, and of no others
+    /// Whether it fails if that part does.
+    [[nodiscard]] bool fails_with(const EventObject &part) const { return !told_by_result || is_work(part); }
     std::vector<std::pair<Space *, Event>> stand_ins;  ///< for it in spaces where it has no native event
 
 private:
