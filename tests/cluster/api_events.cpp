@@ -415,6 +415,37 @@ TEST_CASE("a user event that fails ends what waits for it, on all devices") {
     }
 }
 
+TEST_CASE("what waits for a read that has failed fails, on all devices") {
+    if (!has_several_processes()) return;  // PoCL 3.1 alone may abort where commands fail (decision 5)
+    setup cl;
+    for (std::size_t first = 0; first < cl.count(); ++first) {
+        for (std::size_t n = 0; n < 20 * cl.count(); ++n) {
+            const std::size_t second = n % cl.count();
+            CAPTURE(first);
+            CAPTURE(second);
+            const event_handle user = cl.user_event();
+            const cl_event wait = user;
+            CL_OK(clSetUserEventStatus(user, -77));
+            const buffer_handle from = cl.buffer(100);
+            const buffer_handle to = cl.buffer(100);
+            write(cl.queues[second], to, 0, pattern(1, 100));
+            bytes found(100);
+            event_handle read_end;
+            CL_OK(clEnqueueReadBuffer(cl.queues[first], from, CL_FALSE, 0, found.size(), found.data(), 1, &wait,
+                                      read_end.out()));
+            const cl_event failed = read_end;
+            const unsigned char nine = 9;
+            event_handle fill_end;
+            CL_OK(clEnqueueFillBuffer(cl.queues[second], to, &nine, 1, 0, 100, 1, &failed, fill_end.out()));
+            const cl_event last = fill_end;
+            CL_FAILS(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, clWaitForEvents(1, &last));
+            CL_OK(clFinish(cl.queues[first]));
+            CL_OK(clFinish(cl.queues[second]));
+            CHECK(read(cl.queues[second], to, 0, 100) == pattern(1, 100));
+        }
+    }
+}
+
 TEST_CASE("callbacks tell of the end of commands of all devices, and of user events") {
     setup cl;
     const buffer_handle buffer = cl.buffer(300);

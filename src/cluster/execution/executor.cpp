@@ -849,7 +849,9 @@ void Executor::send_completion(EventObject &event, const Message &message) {
     if (event.native)
         submit(std::move(operation), event.native.get());
     else
-        submit_now(std::move(operation), event.status_here());  // it has failed already
+        // It has failed; this may not have reached the host, which gets its result.
+        event.ending->then([this, held = std::make_shared<std::unique_ptr<Operation>>(std::move(operation))](
+                               cl_int status) { submit_now(std::move(*held), status); });
 }
 
 void Executor::tell_hosts(EventObject &event) {
