@@ -42,21 +42,23 @@ kernel void copy(global uchar *to, const global uchar *from) { to[get_global_id(
 kernel void every_third(global uchar *data, uchar value) { data[3 * get_global_id(0)] = value; }
 )";
 
-[[noreturn]] void give_up(const std::string &why) {
-    std::fprintf(stderr, "test_cluster_random: %s\n", why.c_str());
-    std::_Exit(1);
-}
-void check(cl_int code, const char *call) {
-    if (code != CL_SUCCESS) give_up(std::string(call) + " returned " + std::to_string(code));
-}
-
 // Of the sequence that runs, for who reads of its failure.
 unsigned long current_seed = 0;
 std::string *current_commands = nullptr;
 
 void tell_sequence(const std::string &what) {
     std::fprintf(stderr, "test_cluster_random: %s, --seed %lu --sequences 1\n%s", what.c_str(), current_seed,
-                 current_commands->c_str());
+                 current_commands != nullptr ? current_commands->c_str() : "");
+}
+
+[[noreturn]] void give_up(const std::string &why) {
+    std::fprintf(stderr, "test_cluster_random: %s\n", why.c_str());
+    std::_Exit(1);
+}
+void check(cl_int code, const char *call) {
+    if (code == CL_SUCCESS) return;
+    tell_sequence(std::string(call) + " returned " + std::to_string(code));
+    std::_Exit(1);
 }
 void end_stuck(int) {
     tell_sequence("stuck");

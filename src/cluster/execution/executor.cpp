@@ -554,9 +554,15 @@ void Executor::decide(const Enqueued &command) {
     if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
     // What was there stays then. Not in memory that was mapped: the program has written there.
     const bool keeps_what_it_overwrites = fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
-    const ScheduledCommand wanted{command.queue.device->memory, command.queue.id,   command.accesses, scheduled_,
-                                  command.result.size > 0,  // for the program
-                                  keeps_what_it_overwrites,     user_events_.name()};
+    const ScheduledCommand wanted{
+        .memory = command.queue.device->memory,
+        .queue = command.queue.id,
+        .accesses = command.accesses,
+        .wait_list = scheduled_,
+        .result_to_hosts = command.result.size > 0,
+        .may_fail = keeps_what_it_overwrites,
+        .behind = user_events_.name(),
+    };
     decisions_ = &(command.is_part ? schedule_.decide_part(wanted) : schedule_.decide(wanted));
     native_ = decisions_->actual;
     for (const BufferId id : decisions_->homes_changed) {

@@ -114,7 +114,9 @@ OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::sp
 }
 
 void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events) {
-    if (events.any()) {
+    const bool any = events.any();
+    if (!any && !queue.behind_user_events.load(std::memory_order_relaxed)) return;
+    if (any) {
         promise_of_next(queue.user_events, place, events, std::span<const OpenUserEvents>(), join);
         ++queue.user_events_noted;
     }
