@@ -296,12 +296,18 @@ std::shared_ptr<Ending> Executor::ending_of_all(std::span<const cl_event> events
 }
 
 // PoCL 3.1 aborts where a command fails by one event while another one that it waits for ends: let it wait for one alone, which
-// ends when all have, and fails if any has. The steps keep the command's event until then, without which PoCL aborts, too.
-void Executor::wait_for_one(QueueObject &queue) {
+// ends when all have, and fails if any has. The steps keep the command's event until then, without which PoCL aborts, too. It ends
+// once the command is enqueued: one whose only event failed meanwhile would never end, nor would clFinish.
+void Executor::wait_for_one(const Enqueued &command) {
+    QueueObject &queue = command.queue;
     Space &space = *queue.space;
     if (queue.in_order()) steps_.add_last(queue, space, waits_);
-    if (waits_.size() == 1 && !queue.has_barrier) return;
-    auto all = ending_of_all(waits_);
+    if (waits_.size() == 1 && !queue.has_barrier && !user_events_.any()) return;
+    // PoCL calls nobody back for a native event that fails: that is noticed late.
+    const EventObject *const only =
+        waits_.size() == 1 && command.wait_list.size() == 1 ? command.wait_list[0] : nullptr;
+    const bool tells = only != nullptr && only->agreed != CL_COMPLETE && only->ending != nullptr;
+    auto all = tells ? only->ending : ending_of_all(waits_);
     cl_int code = CL_SUCCESS;
     Event one = Event::adopt(clCreateUserEvent(space.context.get(), &code));
     check(code, "clCreateUserEvent");
@@ -365,7 +371,7 @@ void Executor::prepare(Enqueued &command) {
     if (receive_ != nullptr) start_receive(command.queue);
     if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() &&
         space.is_pocl())
-        wait_for_one(command.queue);
+        wait_for_one(command);
 }
 
 Link Executor::link_between_hosts(Process other) const {

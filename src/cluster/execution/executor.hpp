@@ -203,7 +203,7 @@ private:
     void keep_step(const Enqueued &command, bool failed);
     cl_event native_in(EventObject &event, Space &space);
     std::shared_ptr<Ending> ending_of_all(std::span<const cl_event> events);
-    void wait_for_one(QueueObject &queue);
+    void wait_for_one(const Enqueued &command);
     void tell_all(EventObject &event);
     void tell_first(EventObject &event);
     void bring_host_memory(Enqueued &command);
