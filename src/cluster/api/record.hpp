@@ -252,7 +252,7 @@ template <const Call &call, typename... Arguments>
     (std::make_index_sequence<sizeof...(Arguments)>());
     const QueueObject *const object = QueueObject::from(queue);
     if (object == nullptr) return Home::none;
-    // Who has written it, and behind which user events, is known of what is attached by itself (Schedule::home).
+    // What waits for user events is accounted for by all, but with buffers that the program has attached.
     if (!homes.by_program() && object->behind_user_events.load(std::memory_order_relaxed)) return Home::none;
     return homes.for_device(object->device->memory);
 }

@@ -303,10 +303,10 @@ void Executor::wait_for_one(const Enqueued &command) {
     Space &space = *queue.space;
     if (queue.in_order()) steps_.add_last(queue, space, waits_);
     if (waits_.size() == 1 && !queue.has_barrier && !user_events_.any()) return;
-    // PoCL calls nobody back for a native event that fails: that is noticed late.
     const EventObject *const only =
         waits_.size() == 1 && command.wait_list.size() == 1 ? command.wait_list[0] : nullptr;
-    const bool tells = only != nullptr && only->agreed != CL_COMPLETE && only->ending != nullptr;
+    // Its native event stands for the ending. PoCL calls nobody back for one that fails: that is noticed late.
+    const bool tells = only != nullptr && only->source == Source::ending && only->agreed != CL_COMPLETE;
     auto all = tells ? only->ending : ending_of_all(waits_);
     cl_int code = CL_SUCCESS;
     Event one = Event::adopt(clCreateUserEvent(space.context.get(), &code));

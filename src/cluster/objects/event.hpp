@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -122,10 +121,5 @@ private:
 OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::span<EventObject *const> wait_list);
 /// That command has been enqueued, behind `events`. Not of a lane.
 void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events);
-
-/// Whether one of them may.
-inline bool may_fail(std::span<EventObject *const> events) {
-    return std::any_of(events.begin(), events.end(), [](const EventObject *event) { return event->may_fail(); });
-}
 
 }  // namespace cldist::cluster

@@ -51,8 +51,8 @@ public:
     /// in that of places.
     [[nodiscard]] std::uint32_t nth_in(Topology::Places places, std::size_t n) const;
 
-    /// The command that waited for a user event and that whoever wrote these bytes waited for, if it was not that itself; 0 if there
-    /// is none. Bytes that differ in it don't travel together.
+    /// Names the user events that whoever wrote these bytes waited for, as ScheduledCommand::behind does. Bytes that differ in it
+    /// don't travel together.
     [[nodiscard]] std::uint64_t behind() const { return behind_; }
 
     /// What it has allocated; a part of it, where others share that.
