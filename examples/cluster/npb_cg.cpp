@@ -211,8 +211,8 @@ private:
             launch(queue, add_up_, {group_}, {group_});
         });
         check(clEnqueueAllReduceBuffer(queues_.data(), cl_uint(queues_.size()), buffers(parts_, &Part::own).data(),
-                                       buffers(parts_, result).data(), nullptr, nullptr, sizeof(double), CL_DOUBLE, 0,
-                                       nullptr, nullptr),
+                                       buffers(parts_, result).data(), nullptr, nullptr, sizeof(double), CL_DOUBLE_DIST,
+                                       0, nullptr, nullptr),
               "clEnqueueAllReduceBuffer");
     }
 

@@ -125,8 +125,8 @@ public:
         }
         std::array<double, 2 * steps> checksums;
         check(clEnqueueReduceBuffer(queues_.front(), cl_uint(parts_.size()), buffers(parts_, &Part::sums).data(),
-                                    parts_.front().total.get(), nullptr, 0, sizeof checksums, CL_DOUBLE, 0, nullptr,
-                                    nullptr),
+                                    parts_.front().total.get(), nullptr, 0, sizeof checksums, CL_DOUBLE_DIST, 0,
+                                    nullptr, nullptr),
               "clEnqueueReduceBuffer");
         read(queues_.front(), parts_.front().total, CL_TRUE, std::span<double>(checksums));
         return checksums;

@@ -223,7 +223,7 @@ private:
             check(clEnqueueAllReduceBuffer(
                       queues_.data(), cl_uint(parts_.size()), buffers(parts_, &Part::own_planes).data(),
                       buffers(coarse.grids, &Grid::r).data(), nullptr, nullptr,
-                      coarse.stored(coarse.grids.front()) * sizeof(double), CL_DOUBLE, 0, nullptr, nullptr),
+                      coarse.stored(coarse.grids.front()) * sizeof(double), CL_DOUBLE_DIST, 0, nullptr, nullptr),
                   "clEnqueueAllReduceBuffer");
         else
             exchange(coarse, &Grid::r);
@@ -249,10 +249,10 @@ private:
             set_arguments(add_up_, part.partial, part.own);
             launch(queues_[device], add_up_, {group_}, {group_});
         }
-        check(
-            clEnqueueReduceBuffer(queues_.front(), cl_uint(parts_.size()), buffers(parts_, &Part::own).data(),
-                                  parts_.front().sum.get(), nullptr, 0, sizeof(double), CL_DOUBLE, 0, nullptr, nullptr),
-            "clEnqueueReduceBuffer");
+        check(clEnqueueReduceBuffer(queues_.front(), cl_uint(parts_.size()), buffers(parts_, &Part::own).data(),
+                                    parts_.front().sum.get(), nullptr, 0, sizeof(double), CL_DOUBLE_DIST, 0, nullptr,
+                                    nullptr),
+              "clEnqueueReduceBuffer");
         double sum;
         read(queues_.front(), parts_.front().sum, CL_TRUE, std::span(&sum, 1));
         return std::sqrt(sum / double(finest.n * finest.plane()));

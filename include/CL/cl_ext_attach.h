@@ -1,22 +1,25 @@
-/// Buffers attached to devices, after SnuCL-D (Kim et al., PLDI 2016, sections 3.6 and 3.7).
-///
-/// On the cluster platform of `cldist run`, data goes where a command needs it, and every process keeps account of where it is,
-/// also for commands that are none of its business. Of a buffer that is attached to a device the newest bytes are always there:
-/// nothing has to be accounted for, and a process that has none of a command's devices does nothing for it if it
-///
-/// - waits for no events (if it gives one, that is made, which takes most of the time),
-/// - is clEnqueueNDRangeKernel, clEnqueueTask, clEnqueueCopyBuffer, …BufferRect, clEnqueueFillBuffer, or clEnqueueWriteBuffer or
-///   …BufferRect that does not block, and
-/// - uses memory, all of it attached (not with CL_MEM_USE_HOST_PTR).
-///
-/// Attach what one device alone works on. On other platforms, and in one process alone, this says nothing and costs nothing.
-///
-/// Found in libcldist-collectives (link with -lcldist-collectives), which works on any platform, or on the cluster platform by
-/// clGetExtensionFunctionAddressForPlatform. Usable from C99 and C++.
-///
-/// Threads: thread-safe. On the cluster platform all processes make the same calls, in the same order among all commands.
-/// Mistakes in that are found later than of other commands, and not named: of those that a process does nothing for, it only
-/// keeps a sum.
+/** @file
+ *  Buffers bound to devices, after SnuCL-D (Kim et al., PLDI 2016, sections 3.6 and 3.7).
+ *
+ *  On the cluster platform of `cldist run`, data moves to the device of each command. Every process tracks where the
+ *  newest copy of each range is, also for commands of other processes. A buffer that is bound to a device always has
+ *  its newest bytes there, so this tracking is not needed. A process that has none of a command's devices then does
+ *  nothing for the command if the command
+ *
+ *  - has no wait list (if it returns an event, the event is created, which takes most of the time),
+ *  - is clEnqueueNDRangeKernel, clEnqueueTask, clEnqueueCopyBuffer, clEnqueueCopyBufferRect, clEnqueueFillBuffer, or
+ *    a non-blocking clEnqueueWriteBuffer or clEnqueueWriteBufferRect, and
+ *  - uses only bound buffers, created without CL_MEM_USE_HOST_PTR.
+ *
+ *  Bind buffers that only one device uses. On other platforms, and with one process, the calls have no effect and no
+ *  cost.
+ *
+ *  The functions are in libcldist-collectives (link with -lcldist-collectives), which works on any platform. On the
+ *  cluster platform, clGetExtensionFunctionAddressForPlatform returns them, too. The header is valid C99 and C++.
+ *
+ *  Thread-safe. On the cluster platform all processes make the same calls, in the same order among all commands. If
+ *  the calls differ, the platform detects this later than for other commands, and it cannot report which call
+ *  differs: for commands that a process does not take part in, it keeps only a checksum. */
 #ifndef CL_EXT_ATTACH_H
 #define CL_EXT_ATTACH_H
 
@@ -26,26 +29,38 @@
 extern "C" {
 #endif
 
-/** Attaches `buffer` to `device` until it is detached, attached to another device, or released. Its contents, if it has any, move
- *  there, behind the commands enqueued before that use them. Does not wait for that. Sub-buffers and images that are made of it
- *  are attached with it.
+/** @defgroup cldist_attach Buffers bound to devices
+ *  Declares the device on which a buffer is used.
+ *  @{ */
+
+/** Binds `buffer` to `device` until it is detached, bound to another device, or released.
  *
- *  Commands of other devices may use it, as before: what they read comes from `device` each time, and what they write goes back
- *  there when they have ended, all of a kernel's argument that is not read-only.
+ *  The contents move to the device after the commands that were enqueued before and use the buffer. The call does not
+ *  wait for this. Sub-buffers and images of the buffer are bound with it.
  *
- *  CL_INVALID_MEM_OBJECT  if `buffer` is no valid buffer, or a sub-buffer (attach what it is a part of);
- *  CL_INVALID_DEVICE      if `device` is not valid, or not one of the buffer's context;
- *  CL_OUT_OF_HOST_MEMORY  if there is none. */
+ *  Commands of other devices may still use the buffer. They read its bytes from `device` each time. When they have
+ *  ended, everything that they may have written (any kernel argument that is not read-only) is copied back to
+ *  `device`.
+ *
+ *  @retval CL_SUCCESS The buffer is bound.
+ *  @retval CL_INVALID_MEM_OBJECT `buffer` is not a valid buffer or is a sub-buffer. Bind the parent buffer instead.
+ *  @retval CL_INVALID_DEVICE `device` is not valid or is not a device of the buffer's context.
+ *  @retval CL_OUT_OF_HOST_MEMORY Host memory could not be allocated. */
 cl_int clAttachBufferToDevice(cl_mem buffer, cl_device_id device);
 
-/** Ends that: from now on it is kept account of who has which bytes. Nothing moves. Does nothing if the buffer is not attached.
+/** Ends the binding of `buffer`; from then on, all processes track its contents.
  *
- *  CL_INVALID_MEM_OBJECT  if `buffer` is no valid buffer, or a sub-buffer. */
+ *  No data moves. If the buffer is not bound, the call does nothing.
+ *
+ *  @retval CL_SUCCESS The buffer is not bound.
+ *  @retval CL_INVALID_MEM_OBJECT `buffer` is not a valid buffer or is a sub-buffer. */
 cl_int clDetachBuffer(cl_mem buffer);
 
-/** For clGetExtensionFunctionAddressForPlatform. */
+/** The type of #clAttachBufferToDevice, for clGetExtensionFunctionAddressForPlatform. */
 typedef cl_int(CL_API_CALL *clAttachBufferToDevice_fn)(cl_mem buffer, cl_device_id device);
+/** The type of #clDetachBuffer, for clGetExtensionFunctionAddressForPlatform. */
 typedef cl_int(CL_API_CALL *clDetachBuffer_fn)(cl_mem buffer);
+/** @} */
 
 #ifdef __cplusplus
 }

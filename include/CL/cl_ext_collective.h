@@ -1,45 +1,9 @@
-/// Collective operations on buffers of several devices of one context, after SnuCL (Kim et al., ICS 2012).
-///
-/// They work on any OpenCL platform that has several devices in one context, and on the cluster platform of `cldist run`,
-/// where the devices are those of all processes. No MPI is needed. Link with -lcldist-collectives. Usable from C99 and C++.
-///
-/// Common to all of them:
-///
-/// Devices. `cmd_queue_list[i]` is a queue of the device that has destination i; queues may be in-order or out-of-order, and
-/// several may be of one device. All are of one context. The n buffers of a list may be one buffer with n offsets.
-///
-/// Order. The command belongs to the first queue (or the only one) and has its event there. To every in-order queue of the list
-/// it is one of its commands: it starts behind what was enqueued before, and what is enqueued afterwards starts when all of it
-/// is done (on the cluster platform, what uses its buffers). On out-of-order queues only the wait list and the event order it.
-///
-/// Sizes and offsets are bytes and may pass 4 GiB. `bytes_to_copy` is what MPI calls a count: of a broadcast, reduction or scan
-/// all that one process would give; of a scatter, gather, all-gather, all-to-all or reduce-scatter each of the n blocks.
-/// A list of offsets that is NULL stands for zeros. Nothing is done, but in order, if `bytes_to_copy` is 0.
-///
-/// In place. Destination i may be what source i is (as in MPI: of an all-gather its own block i of the destination, of a
-/// reduce-scatter the beginning of source i, of a broadcast or reduction the whole). Ranges may overlap in no other way.
-///
-/// Reductions combine element by element, on the devices, in an order that depends on n, the size, and which devices share a
-/// process: integers exactly, floating-point numbers with the same bits on every run with the same devices. Elements are SnuCL's
-/// channel types and three of our own. `…WithOp` take the operator; without it, it is the sum. Sums and products of integers wrap
-/// around.
-///
-/// Threads: thread-safe, but commands that share in-order queues need one order. On the cluster platform all processes make
-/// the same calls, as ever.
-///
-/// Errors, in the order of the checks (nothing is enqueued if there is one):
-/// CL_INVALID_VALUE            if n is 0, or a list that must not be NULL is;
-/// CL_INVALID_COMMAND_QUEUE    if a queue is not valid;
-/// CL_INVALID_CONTEXT          if queues, buffers and events are not of one context;
-/// CL_INVALID_MEM_OBJECT       if a buffer is not valid;
-/// CL_INVALID_EVENT_WAIT_LIST  as for clEnqueueCopyBuffer;
-/// CL_INVALID_VALUE            if a range passes the end of its buffer, or, of a reduction, offset and size are not multiples of
-///                             the element's size, or the datatype or operator is none of these;
-/// CL_INVALID_OPERATION        if an operator is not one for the datatype (bits of floating-point numbers), or a device has no
-///                             double precision;
-/// CL_MEM_COPY_OVERLAP         if ranges overlap but not as in place;
-/// CL_MISALIGNED_SUB_BUFFER_OFFSET, CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY as for
-/// clEnqueueCopyBuffer and clEnqueueNDRangeKernel, where what was enqueued already is left to end.
+/** @file
+ *  Collective operations on buffers of several devices of one context, after SnuCL (Kim et al., ICS 2012).
+ *
+ *  The operations work on any OpenCL platform that has several devices in one context. They also work on the cluster
+ *  platform of `cldist run`, whose devices are those of all processes. MPI is not needed. Link with
+ *  -lcldist-collectives. The header is valid C99 and C++. */
 #ifndef CL_EXT_COLLECTIVE_H
 #define CL_EXT_COLLECTIVE_H
 
@@ -49,90 +13,186 @@
 extern "C" {
 #endif
 
-/* Datatypes of elements that OpenCL's channel types have not. The channel types are CL_SIGNED_INT8, CL_SIGNED_INT16,
- * CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32, CL_HALF_FLOAT (combined as float, rounded to half) and
- * CL_FLOAT. */
-#define CL_DOUBLE_DIST 0x10DF /**< SnuCL's CL_DOUBLE */
-#define CL_SIGNED_INT64_DIST 0x13B0
-#define CL_UNSIGNED_INT64_DIST 0x13B1
-#ifndef CL_DOUBLE
-#define CL_DOUBLE CL_DOUBLE_DIST
-#endif
+/** @defgroup cldist_device_collectives Collectives of devices
+ *  Collective operations on buffers of several devices of one context.
+ *
+ *  @par Devices
+ *  `cmd_queue_list[i]` is a queue of the device for destination i. Queues may be in-order or out-of-order, and
+ *  several queues may belong to one device. All queues have the same context. The n buffers of a list may be one
+ *  buffer with n offsets.
+ *
+ *  @par Order
+ *  The command belongs to the first queue (or the only one), which has its event. On every in-order queue of the list
+ *  it is ordered like a command of that queue: it starts after earlier commands, and later commands start when all of
+ *  it is complete. On the cluster platform this applies to later commands that use its buffers. On out-of-order
+ *  queues, only the wait list and the event order it.
+ *
+ *  @par Sizes and offsets
+ *  Sizes and offsets are in bytes and may exceed 4 GiB. `bytes_to_copy` corresponds to the count of MPI: for a
+ *  broadcast, reduction or scan, the size of one source; for a scatter, gather, all-gather, all-to-all or
+ *  reduce-scatter, the size of one of the n blocks. If a list of offsets is NULL, the offsets are 0. If
+ *  `bytes_to_copy` is 0, the command transfers no data and keeps its place in the order.
+ *
+ *  @par In-place operation
+ *  Destination i may be the same range as source i, as in MPI. For an all-gather, source i may be block i of
+ *  destination i. For a reduce-scatter, destination i may be the beginning of source i. Ranges must not overlap in
+ *  any other way.
+ *
+ *  @par Reductions
+ *  Reductions combine element-wise, on the devices. The order of combination depends on n, the size, and which
+ *  devices share a process. Integer results are exact. Floating-point results have the same bits in every run with
+ *  the same devices. The type of the elements is an OpenCL channel type or one of the three types below. The
+ *  functions `…WithOp` take an operator; the functions without this suffix use the sum. Sums and products of integers
+ *  wrap around.
+ *
+ *  @par Threads and callbacks
+ *  Thread-safe. If several threads enqueue such commands on the same in-order queues, they must agree on an order. On
+ *  the cluster platform all processes make the same calls in the same order. None of the calls blocks, and an OpenCL
+ *  callback may make them on any platform except the cluster platform.
+ *
+ *  @par Errors
+ *  Checked in this order. If the call returns one of the first eight, nothing is enqueued.
+ *  @retval CL_INVALID_VALUE n is 0, or a required list is NULL.
+ *  @retval CL_INVALID_COMMAND_QUEUE A queue is not valid.
+ *  @retval CL_INVALID_CONTEXT Queues, buffers and events do not all have the same context.
+ *  @retval CL_INVALID_MEM_OBJECT A buffer is not valid.
+ *  @retval CL_INVALID_EVENT_WAIT_LIST as for clEnqueueCopyBuffer.
+ *  @retval CL_INVALID_VALUE A range exceeds its buffer. For a reduction: an offset or the size is not a multiple of
+ *          the element size, or the datatype or the operator is unknown.
+ *  @retval CL_INVALID_OPERATION The datatype does not support the operator (bitwise operators of floating-point
+ *          numbers), or a device lacks double precision.
+ *  @retval CL_MEM_COPY_OVERLAP Ranges overlap, but not as an in-place operation.
+ *  @retval CL_MISALIGNED_SUB_BUFFER_OFFSET as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel. With this and the
+ *          following codes, commands that were already enqueued run to completion.
+ *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
+ *  @retval CL_OUT_OF_RESOURCES as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
+ *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
+ *  @{ */
 
-/* Operators, as MPI's. Logical ones take elements that are not 0 for true, and give 1 or 0. Those of bits and the logical ones
- * are for integers. */
+/** @name Datatypes
+ *  Datatypes that OpenCL's channel types lack. The supported channel types are CL_SIGNED_INT8, CL_SIGNED_INT16,
+ *  CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32, CL_HALF_FLOAT (combined as float and
+ *  rounded to half) and CL_FLOAT.
+ *
+ *  All values of this header are from 0x0C1D0000 to 0x0C1D00FF. The Khronos registry (cl.xml) allocates values up to
+ *  0x4FFF, reserves 0x10000 to 0x10FFF for experiments, and lists 0x10000000 to 0x100000FF as Apple's. The values of
+ *  this header are in none of these ranges. SnuCL used 0x10DF for double precision, which Khronos has since assigned
+ *  to CL_UNORM_INT24.
+ *  @{ */
+#define CL_DOUBLE_DIST 0x0C1D0000         /**< double */
+#define CL_SIGNED_INT64_DIST 0x0C1D0001   /**< cl_long */
+#define CL_UNSIGNED_INT64_DIST 0x0C1D0002 /**< cl_ulong */
+/** @} */
+
+/** An operator of a reduction. */
 typedef cl_uint cl_reduction_op;
-#define CL_REDUCTION_SUM 0x13C0
-#define CL_REDUCTION_PROD 0x13C1
-#define CL_REDUCTION_MIN 0x13C2
-#define CL_REDUCTION_MAX 0x13C3
-#define CL_REDUCTION_BAND 0x13C4
-#define CL_REDUCTION_BOR 0x13C5
-#define CL_REDUCTION_BXOR 0x13C6
-#define CL_REDUCTION_LAND 0x13C7
-#define CL_REDUCTION_LOR 0x13C8
-#define CL_REDUCTION_LXOR 0x13C9
 
-/* For clGetDeviceInfo, on the cluster platform of two or more processes: the rank of the process that has the device, and a number
- * of that process's host; each a cl_uint. CL_INVALID_VALUE elsewhere: there no device is another process's. */
-#define CL_DEVICE_RANK_DIST 0x13D0
-#define CL_DEVICE_HOST_DIST 0x13D1
+/** @name Operators
+ *  The operators are those of MPI. Logical operators treat elements other than 0 as true and produce 1 or 0. Bitwise
+ *  and logical operators accept integers only.
+ *  @{ */
+#define CL_REDUCTION_SUM 0x0C1D0010  /**< Sum. */
+#define CL_REDUCTION_PROD 0x0C1D0011 /**< Product. */
+#define CL_REDUCTION_MIN 0x0C1D0012  /**< Minimum. */
+#define CL_REDUCTION_MAX 0x0C1D0013  /**< Maximum. */
+#define CL_REDUCTION_BAND 0x0C1D0014 /**< Bitwise and. */
+#define CL_REDUCTION_BOR 0x0C1D0015  /**< Bitwise or. */
+#define CL_REDUCTION_BXOR 0x0C1D0016 /**< Bitwise exclusive or. */
+#define CL_REDUCTION_LAND 0x0C1D0017 /**< Logical and. */
+#define CL_REDUCTION_LOR 0x0C1D0018  /**< Logical or. */
+#define CL_REDUCTION_LXOR 0x0C1D0019 /**< Logical exclusive or. */
+/** @} */
 
-/** Copies the range of `src_buffer` to each destination. */
+/** @name Queries of clGetDeviceInfo
+ *  On the cluster platform with two or more processes, clGetDeviceInfo accepts these names. On other platforms it
+ *  returns CL_INVALID_VALUE.
+ *  @{ */
+#define CL_DEVICE_RANK_DIST 0x0C1D0020 /**< cl_uint: the rank of the process that owns the device. */
+#define CL_DEVICE_HOST_DIST 0x0C1D0021 /**< cl_uint: the number of the host of that process. */
+/** @} */
+
+/** Enqueues a command that copies the range of `src_buffer` to each destination.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
                                 const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,
                                 size_t bytes_to_copy, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                 cl_event *event);
 
-/** Copies block i of the n of `src_buffer` to destination i. */
+/** Enqueues a command that copies block i of the n blocks of `src_buffer` to destination i.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueScatterBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
                               const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,
                               size_t bytes_to_copy, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                               cl_event *event);
 
-/** Copies source i to block i of the n of `dst_buffer`. */
+/** Enqueues a command that copies source i to block i of the n blocks of `dst_buffer`.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueGatherBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
                              cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
                              cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
 
-/** Copies source i to block i of the n of each destination. */
+/** Enqueues a command that copies source i to block i of the n blocks of every destination.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAllGatherBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                 const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                 const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
 
-/** Copies block j of source i to block i of destination j. */
+/** Enqueues a command that copies block j of source i to block i of destination j.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAlltoAllBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
 
-/** The same with blocks of their own sizes and places. The lists have n * n entries: that of [i * n + j] is block j of source i, and
- *  where it lies in source i, or comes to lie in destination j. None may be NULL. */
+/** Enqueues a command that copies block j of source i to destination j, where each block has its own size and
+ *  offsets.
+ *
+ *  The lists have n * n entries. Entry [i * n + j] describes block j of source i: its size, its offset in source i,
+ *  and its offset in destination j. No list may be NULL.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAlltoAllVBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                 const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                 const size_t *src_offset_list, const size_t *dst_offset_list,
                                 const size_t *bytes_to_copy_list, cl_uint num_events_in_wait_list,
                                 const cl_event *event_wait_list, cl_event *event);
 
-/** Combines the sources and leaves the result in `dst_buffer`. */
+/** Enqueues a command that adds the sources element-wise and stores the sum in `dst_buffer`.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueReduceBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
                              cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
                              cl_channel_type datatype, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                              cl_event *event);
 
+/** Enqueues a command that reduces the sources element-wise with the operator `op` and stores the result in
+ *  `dst_buffer`.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueReduceBufferWithOp(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
                                    cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset,
                                    size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
                                    cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
 
-/** Combines the sources and leaves the result in each destination. */
+/** Enqueues a command that adds the sources element-wise and stores the sum in every destination.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAllReduceBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                 const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                 const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
                                 cl_channel_type datatype, cl_uint num_events_in_wait_list,
                                 const cl_event *event_wait_list, cl_event *event);
 
+/** Enqueues a command that reduces the sources element-wise with the operator `op` and stores the result in every
+ *  destination.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAllReduceBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                       const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                       const size_t *src_offset_list, const size_t *dst_offset_list,
@@ -140,13 +200,19 @@ cl_int clEnqueueAllReduceBufferWithOp(const cl_command_queue *cmd_queue_list, cl
                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                       cl_event *event);
 
-/** Combines the sources, of n blocks each, and leaves block i of the result in destination i. */
+/** Enqueues a command that adds sources of n blocks each element-wise and stores block i of the sum in destination i.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueReduceScatterBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                     const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                     const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
                                     cl_channel_type datatype, cl_uint num_events_in_wait_list,
                                     const cl_event *event_wait_list, cl_event *event);
 
+/** Enqueues a command that reduces sources of n blocks each with the operator `op` and stores block i of the result
+ *  in destination i.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueReduceScatterBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                           const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                           const size_t *src_offset_list, const size_t *dst_offset_list,
@@ -154,32 +220,56 @@ cl_int clEnqueueReduceScatterBufferWithOp(const cl_command_queue *cmd_queue_list
                                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                           cl_event *event);
 
-/** Combines sources 0 to i and leaves the result in destination i. */
+/** Enqueues a command that stores the element-wise sum of sources 0 to i in destination i.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueScanBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,
                            const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,
                            size_t bytes_to_copy, cl_channel_type datatype, cl_uint num_events_in_wait_list,
                            const cl_event *event_wait_list, cl_event *event);
 
+/** Enqueues a command that reduces sources 0 to i element-wise with the operator `op` and stores the result in
+ *  destination i.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                  const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                  const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
                                  cl_channel_type datatype, cl_reduction_op op, cl_uint num_events_in_wait_list,
                                  const cl_event *event_wait_list, cl_event *event);
+/** @} */
 
-/* With a kernel of the program's own as operator, for elements of `element_size` bytes, any number:
+/** @defgroup cldist_kernel_reductions Reductions with user-provided kernels
+ *  @ingroup cldist_device_collectives
+ *  Reductions whose operator is a user-provided kernel, for elements of any size.
  *
- *     kernel void combine(global T *a, ulong first_a, const global T *b, ulong first_b, ulong count)
+ *  The kernel has this signature:
  *
- * sets a[first_a + k] to the combination of a[first_a + k] and b[first_b + k], in that order, for all k < count. It is launched
- * with one dimension and any global size, and must go through all k in steps of get_global_size(0). It must be associative; it
- * need not be commutative. Its arguments are overwritten; no other thread may use it during the call. Errors as above, and
- * CL_INVALID_KERNEL if it is not valid or takes other than five arguments; CL_INVALID_VALUE if `element_size` is 0. */
+ *      kernel void combine(global T *a, ulong first_a, const global T *b, ulong first_b, ulong count)
+ *
+ *  It combines a[first_a + k] and b[first_b + k], in that order, and stores the result in a[first_a + k], for all k <
+ *  count. It is launched with one dimension and any global size, so it must iterate over k in steps of
+ *  get_global_size(0). The operator must be associative. It need not be commutative. The call overwrites the kernel's
+ *  arguments, and no other thread may use the kernel during the call.
+ *
+ *  @par Errors
+ *  These errors, in addition to those of @ref cldist_device_collectives.
+ *  @retval CL_INVALID_KERNEL `combine` is not valid or does not have five arguments.
+ *  @retval CL_INVALID_VALUE `element_size` is 0.
+ *  @{ */
+
+/** Enqueues a command that reduces the sources with the kernel `combine` and stores the result in `dst_buffer`.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_kernel_reductions. */
 cl_int clEnqueueReduceBufferWithKernel(cl_command_queue cmd_queue, cl_uint num_src_buffers,
                                        const cl_mem *src_buffer_list, cl_mem dst_buffer, const size_t *src_offset_list,
                                        size_t dst_offset, size_t bytes_to_copy, size_t element_size, cl_kernel combine,
                                        cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                        cl_event *event);
 
+/** Enqueues a command that reduces the sources with the kernel `combine` and stores the result in every destination.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_kernel_reductions. */
 cl_int clEnqueueAllReduceBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                           const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                           const size_t *src_offset_list, const size_t *dst_offset_list,
@@ -187,6 +277,10 @@ cl_int clEnqueueAllReduceBufferWithKernel(const cl_command_queue *cmd_queue_list
                                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                           cl_event *event);
 
+/** Enqueues a command that reduces sources of n blocks each with the kernel `combine` and stores block i of the
+ *  result in destination i.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_kernel_reductions. */
 cl_int clEnqueueReduceScatterBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                               const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                               const size_t *src_offset_list, const size_t *dst_offset_list,
@@ -194,11 +288,15 @@ cl_int clEnqueueReduceScatterBufferWithKernel(const cl_command_queue *cmd_queue_
                                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                               cl_event *event);
 
+/** Enqueues a command that reduces sources 0 to i with the kernel `combine` and stores the result in destination i.
+ *
+ *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_kernel_reductions. */
 cl_int clEnqueueScanBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                      const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                      const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
                                      size_t element_size, cl_kernel combine, cl_uint num_events_in_wait_list,
                                      const cl_event *event_wait_list, cl_event *event);
+/** @} */
 
 #ifdef __cplusplus
 }

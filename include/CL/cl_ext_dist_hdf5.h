@@ -1,11 +1,14 @@
-/// cldist: datasets of HDF5 files as ends of OpenCL commands.
-///
-/// A library of its own (libcldist-hdf5, pkg-config module cldist-hdf5), so that other programs need no HDF5. It uses the
-/// HDF5 library that the program is linked with, serial or parallel, which must be of the version (1.10, 1.14, …) whose
-/// headers the library was built with. Compile with that library's headers:
-///     mpicc program.c $(pkg-config --cflags --libs cldist-hdf5 hdf5-openmpi)
-///
-/// What cl_ext_dist.h says about all commands for files holds here, too: names, order, blocking, event, lifetime.
+/** @file
+ *  Transfers between device buffers and datasets of HDF5 files as OpenCL commands.
+ *
+ *  A separate library, libcldist-hdf5 (pkg-config module cldist-hdf5), so that other programs do not need HDF5. It
+ *  uses the HDF5 library that the program is linked with, serial or parallel. That library must have the version
+ *  (1.10, 1.14, …) of the headers that libcldist-hdf5 was built with. Compile with the headers of that library:
+ *
+ *      mpicc program.c $(pkg-config --cflags --libs cldist-hdf5 hdf5-openmpi)
+ *
+ *  Names, order, blocking, events and lifetime are as for all commands for files (@ref cldist_files). The header is
+ *  valid C99 and C++. */
 #ifndef CL_EXT_DIST_HDF5_H
 #define CL_EXT_DIST_HDF5_H
 
@@ -16,103 +19,137 @@
 extern "C" {
 #endif
 
-/** HDF5 reported an error while the command ran: a damaged file, a filter that is not there, a full disk. The call's
- *  return value or the event's status; CL_TRANSFER_ERROR_MESSAGE has HDF5's error stack in one line. */
+/** @defgroup cldist_hdf5 HDF5
+ *  Transfers between device buffers and HDF5 datasets.
+ *  @{ */
+
+/** HDF5 reported an error while the command ran: a damaged file, an unavailable filter, a full disk.
+ *
+ *  It is the return value of the call or the status of the event. CL_TRANSFER_ERROR_MESSAGE returns HDF5's error
+ *  stack in one line. */
 #define CL_HDF5_ERROR -1220
 
-/* ---- Sharing the HDF5 library ------------------------------------------------------------------------------------
- * An HDF5 library that is not thread-safe (H5is_library_threadsafe; parallel ones are not) may be used by one thread at
- * a time. The calls below and the threads that do their work keep to that among themselves, by one lock. So must the
- * program, wherever it calls HDF5 while a command of this header is in flight:
+/** @name Sharing the HDF5 library
+ *  Only one thread at a time may use an HDF5 library that is not thread-safe (H5is_library_threadsafe). Parallel HDF5
+ *  libraries are not thread-safe. The calls of this header and the library's threads use one lock for this. While a
+ *  command of this header is pending, the program must use the same lock around its own HDF5 calls, and to close
+ *  identifiers:
  *
- *     clDistLockHDF5();
- *     H5Dwrite(other_dataset, …);
- *     clDistUnlockHDF5();
+ *      clDistLockHDF5();
+ *      H5Dwrite(other_dataset, ...);
+ *      clDistUnlockHDF5();
  *
- * Closing ids behind the call that enqueues a command is such a use. Nothing is to be locked before the first command,
- * after the last one has ended, around the calls of this header, or with a thread-safe HDF5, where both functions do
- * nothing. The event of a command whose wait list fails may end before the command has done with HDF5: from then on lock
- * until a command that was enqueued behind CL_STAGE_FILE of that one (CL_TRANSFER_STAGES) has ended. */
+ *  The lock is not needed before the first command, after the last one has ended, and around the calls of this
+ *  header. With a thread-safe HDF5 library both functions do nothing. If the wait list of a command fails, its event
+ *  may end before the command has finished with HDF5. From then on, use the lock until its CL_TRANSFER_STAGES contain
+ *  CL_STAGE_FILE and a command that was enqueued after that has ended.
+ *  @{ */
 
-/** Waits until no other thread uses HDF5, and keeps the others out until clDistUnlockHDF5. A thread may lock several times
- *  and must unlock as often.
+/** Waits until no other thread uses HDF5, and locks HDF5 until #clDistUnlockHDF5.
  *
- *  A command in flight goes on once the lock is free: don't wait for one, nor for another process that does (in a
- *  collective call, for example), while holding it. A blocking call of this header, and only that, gives the lock up until
- *  it returns. With a collective command in flight the wait can be for the other processes to take part.
+ *  A thread may lock several times and must unlock as often. Pending commands continue when the lock is free. While
+ *  holding the lock, do not wait for a pending command, nor for another process that waits for one (in a collective
+ *  call, for example). A blocking call of this header releases the lock until it returns; no other call does. If a
+ *  collective command is pending, this call may wait until the other processes take part.
  *
- *  Thread-safe. Not collective. Returns CL_SUCCESS. */
+ *  Thread-safe. Not collective. Must not be called in an OpenCL callback, because it blocks.
+ *
+ *  @retval CL_SUCCESS The calling thread holds the lock. */
 cl_int clDistLockHDF5(void);
 
-/** Undoes one clDistLockHDF5 of the calling thread. Returns CL_SUCCESS; CL_INVALID_OPERATION if the calling thread does not
- *  hold the lock, which is left as it is. */
+/** Releases one #clDistLockHDF5 of the calling thread.
+ *
+ *  @retval CL_SUCCESS The lock is released.
+ *  @retval CL_INVALID_OPERATION The calling thread does not hold the lock. The lock is unchanged. */
 cl_int clDistUnlockHDF5(void);
+/** @} */
 
-/* ---- Commands ----------------------------------------------------------------------------------------------------
- * Common to both:
+/** @name Commands
+ *  @par Meaning
+ *  The commands transfer the selected elements as H5Dread or H5Dwrite would when the command runs. In the buffer, the
+ *  elements are packed from byte `offset` on, in the order of the selection: the last dimension varies fastest, and
+ *  points are in the order of the list. `mem_type` is their type in the buffer; HDF5 converts between the types.
+ *  `file_space` is a selection in the dataset's extent, or H5S_ALL. The command transfers
+ *  `H5Sget_select_npoints(file_space) * H5Tget_size(mem_type)` bytes, which may be 0. Bytes of an element that belong
+ *  to no member of a compound `mem_type` receive unspecified values.
  *
- * Meaning. As if the selected elements had been read by H5Dread, or written by H5Dwrite, when the command ran. In the
- * buffer they lie from byte `offset` on, packed, in the order of the selection: the last dimension fastest, points in the
- * order of the list. `mem_type` is their type there, HDF5 converts; `file_space` is a selection in the dataset's extent,
- * or H5S_ALL. So `H5Sget_select_npoints(file_space) * H5Tget_size(mem_type)` bytes of the buffer are read or written. That
- * may be none. Bytes of an element that belong to no member of a compound `mem_type` get unspecified values.
+ *  @par Layouts
+ *  All layouts of HDF5 are supported: contiguous, chunked, filtered, compact, external, virtual. If a filter is not
+ *  available, the command fails. A large regular hyperslab is transferred in blocks along its slowest dimension,
+ *  split between chunks if possible. Other selections and collective transfers are transferred in one piece; if the
+ *  device's memory is not accessible to the host, they need host memory of their size.
  *
- * Layouts. All that HDF5 knows: contiguous, chunked, filtered (a filter that is not available is an error of the command),
- * compact, external, virtual. A large regular hyperslab is moved in blocks along its slowest dimension, cut between chunks
- * where it can be; other selections, and collective transfers, are moved at once, with as much host memory as they have
- * bytes where the device's own is not in reach.
+ *  @par Transfer property list
+ *  `xfer_plist` may be H5P_DEFAULT. If it requests collective transfers (H5Pset_dxpl_mpio), all processes of the file
+ *  must enqueue the command, each with its own selection. With H5Sselect_none a process takes part without bytes.
+ *  Collective commands start one after the other. Their order, and that of other collective calls on HDF5 files, must
+ *  be the same in all processes. A command that fails before its turn because its wait list failed takes part without
+ *  bytes, so that the other processes complete.
  *
- * `xfer_plist` may be H5P_DEFAULT. Where it asks for collective transfers (H5Pset_dxpl_mpio) all processes of the file must
- * enqueue the command, with selections of their own, H5Sselect_none included: it then has no bytes but takes part.
- * Collective commands start one after the other; their order, and that of other collective calls on HDF5 files, must be the
- * same in all processes. A command that fails before its turn, because its wait list did, takes part with nothing, so that
- * the others end.
+ *  @par Order
+ *  Commands of this header run one after the other, in the order in which they start, whatever their files.
+ *  Exception: large reads of contiguous data without conversion or transfer property list, from files that were
+ *  opened with HDF5's default driver. If there are more than two I/O threads (CLDIST_IO_THREADS), these threads read
+ *  the file directly, concurrently with other commands, after HDF5 has written its cached data.
  *
- * Order. Commands of this header run one after the other, in the order in which they start, whatever their files.
- * Exceptions are large reads of contiguous data without conversion or a transfer list, from files opened with HDF5's
- * default driver: where there are more than two I/O threads (CLDIST_IO_THREADS), these read the file themselves, beside all
- * others, after HDF5 has written what it held back.
+ *  @par Lifetime
+ *  Identifiers may be closed when the call has returned. If a dataset and its file are closed while the command is
+ *  pending, HDF5 closes them when the command ends, before its event completes. Close a file that several processes
+ *  opened together (H5Pset_fapl_mpio) only when its commands have ended in this process. Closing is collective, and
+ *  the commands may end at different places in the order of collective calls. If it is closed earlier, one process
+ *  may wait in the close call and another in the next command: a deadlock.
  *
- * Lifetime. Ids may be closed once the call has returned. A dataset and its file that are closed while the command is in
- * flight are closed when it ends, before its event says so.
- * A file that several processes opened together (H5Pset_fapl_mpio) is to be closed when its commands have ended in this
- * process: closing it is collective, and a command's end is not at the same place among the collective calls of all
- * processes. If it is closed sooner, one process may wait in the closing while another waits in the next command, for ever.
+ *  @par Waiting
+ *  The call itself uses HDF5. With a library that is not thread-safe it waits until other users, such as a running
+ *  command, have finished. If a collective command is pending, it waits until all processes take part in that
+ *  command. Do not make these calls in an OpenCL callback.
  *
- * Waiting. The call itself uses HDF5. With a library that is not thread-safe it waits until others, a running command for
- * example, don't; with a collective command in flight until all processes take part in that.
+ *  @par Failure
+ *  The event ends with CL_HDF5_ERROR. CL_TRANSFER_BYTES returns the number of bytes in the complete blocks before the
+ *  failure. The range of the failing block has unspecified contents. Other commands are not affected. HDF5 prints
+ *  nothing.
  *
- * Failure. The event ends with CL_HDF5_ERROR. CL_TRANSFER_BYTES tells how many bytes were moved by whole blocks before
- * that; what the failing block was for has unspecified contents. Other commands are untouched. HDF5 prints nothing.
+ *  @par Not supported
+ *  Memory types with pointers, of variable length (H5T_VLEN, variable-length strings).
  *
- * Not supported: memory types with pointers, of variable length (H5T_VLEN, variable strings).
+ *  @par Threads
+ *  Thread-safe, even if HDF5 is not; see #clDistLockHDF5. Collective only if `xfer_plist` requests it.
  *
- * Threads. Thread-safe, also where HDF5 is not; see clDistLockHDF5. Not collective, where `xfer_plist` does not say so.
- *
- * Errors, in the order of the checks: CL_INVALID_COMMAND_QUEUE and CL_INVALID_MEM_OBJECT as for messages;
- * CL_INVALID_OPERATION if the program's HDF5 library is of another version than the headers this library was built with;
- * CL_INVALID_VALUE     if `dataset` is not a dataset;
- *                      if `mem_type` is not a datatype, has elements of variable length, or if HDF5 knows no conversion
- *                      between it and the dataset's type;
- *                      if `file_space` is neither H5S_ALL nor a dataspace, has another rank than the dataset, or a
- *                      selection that is unlimited or leaves the dataset's extent;
- *                      if `xfer_plist` is neither H5P_DEFAULT nor a dataset transfer list;
- *                      if a dataset to be written is in a file opened for reading;
- * CL_HDF5_ERROR        if HDF5 fails otherwise;
- * then those of a range of the buffer with that size, as for messages, from CL_INVALID_CONTEXT to CL_INVALID_OPERATION,
- * and CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer. */
+ *  @par Errors
+ *  Checked in this order.
+ *  - CL_INVALID_COMMAND_QUEUE, CL_INVALID_MEM_OBJECT: as for @ref cldist_messages.
+ *  - CL_INVALID_OPERATION: the program's HDF5 library has another version than the headers of libcldist-hdf5.
+ *  - CL_INVALID_VALUE: `dataset` is not a dataset.
+ *  - CL_INVALID_VALUE: `mem_type` is not a datatype or has elements of variable length, or HDF5 cannot convert
+ *    between it and the dataset's type.
+ *  - CL_INVALID_VALUE: `file_space` is neither H5S_ALL nor a dataspace, its rank differs from the dataset's, or its
+ *    selection is unlimited or exceeds the dataset's extent.
+ *  - CL_INVALID_VALUE: `xfer_plist` is neither H5P_DEFAULT nor a dataset transfer property list.
+ *  - CL_INVALID_VALUE: the command writes a dataset of a file that was opened for reading.
+ *  - CL_HDF5_ERROR: HDF5 fails in another way.
+ *  - CL_INVALID_CONTEXT to CL_INVALID_OPERATION of @ref cldist_messages, for a range of the buffer with that size.
+ *  - CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE: as for clEnqueueReadBuffer.
+ *  @{ */
 
-/** Enqueues a command that reads `buffer` and writes the selected elements of `dataset`. */
+/** Enqueues a command that reads `buffer` and writes the selected elements of `dataset`.
+ *
+ *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref cldist_hdf5.
+ *          */
 cl_int clEnqueueReadBufferToHDF5Dataset(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
                                         hid_t dataset, hid_t mem_type, hid_t file_space, hid_t xfer_plist,
                                         cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                         cl_event *event);
 
-/** Enqueues a command that reads the selected elements of `dataset` and writes them to `buffer`. */
+/** Enqueues a command that reads the selected elements of `dataset` and writes them to `buffer`.
+ *
+ *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref cldist_hdf5.
+ *          */
 cl_int clEnqueueWriteBufferFromHDF5Dataset(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
                                            size_t offset, hid_t dataset, hid_t mem_type, hid_t file_space,
                                            hid_t xfer_plist, cl_uint num_events_in_wait_list,
                                            const cl_event *event_wait_list, cl_event *event);
+/** @} */
+/** @} */
 
 #ifdef __cplusplus
 }

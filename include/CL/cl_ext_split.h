@@ -1,33 +1,39 @@
-/// Kernels that are split over all devices of a cluster: what their parts read and write, after DistCL (Diop, Gurfinkel, Anderson,
-/// Enright Jerger, MASCOTS 2013).
-///
-/// With `cldist run --view aggregate` a program sees one device in front of those of all processes. A kernel enqueued on it is cut
-/// into parts, never through a work-group, and each part runs on another device. The platform has to know which bytes of each
-/// buffer a part reads and writes. Two functions for each kernel tell it, the kernel's meta-functions:
-///
-///     int is_buffer_range_read_NAME   (const void **params, const size_t *global, const size_t *subrange, const size_t *local,
-///     int is_buffer_range_written_NAME  const size_t *subrange_offset, unsigned int param_num, size_t start, size_t *next_start);
-///
-/// NAME is the kernel's. They are found as symbols of the program (linked with -rdynamic, or in a library that it has loaded), or of
-/// the libraries that CLDIST_META names; or they are set by clSetKernelAccessFunctions. docs/splitting.md has examples.
-///
-/// They are asked for one buffer argument, `param_num`, after the other, from byte 0 on: whether the bytes from `start` to
-/// *next_start, which the function sets, are used (1) or not (0) by the sub-range. *next_start is above `start`; the next question
-/// begins there. It may be above the buffer's end: what is there counts for nothing.
-///
-///     params           the values of the kernel's arguments, in their order; NULL for buffers, images, samplers and local memory
-///     global           the global size of the whole launch; like the next three, of three elements
-///     subrange         the size of the sub-range, in work-items
-///     local            the size of a work-group, if the kernel can ask for it
-///     subrange_offset  the sub-range's first work-item, counted from the launch's global offset: 0 for the whole launch
-///
-/// What is said to be written is taken for written by that part alone: if a part may leave some of it alone, it has to be said to
-/// be read as well. No two parts may write the same byte. CLDIST_CHECK_ACCESS=1 finds what is said wrongly.
-///
-/// The functions must be pure: what they say depends on their arguments alone, since every process asks its own. They are called by the
-/// thread that enqueues, under a lock of the platform: they must not call OpenCL. What they said is kept for launches that are alike.
-///
-/// Usable from C99 and C++.
+/** @file
+ *  Access functions for kernels that are split over all devices of a cluster, after DistCL (Diop, Gurfinkel,
+ *  Anderson, Enright Jerger, MASCOTS 2013).
+ *
+ *  With `cldist run --view aggregate`, a program sees one virtual device that represents the devices of all
+ *  processes. A kernel that is enqueued on it is split at work-group boundaries into sub-ranges, and each sub-range
+ *  runs on another device. To do so, the platform must know which bytes of each buffer a sub-range reads and writes.
+ *  Two access functions for each kernel (DistCL calls them meta-functions) provide this:
+ *
+ *      int is_buffer_range_read_NAME   (const void **params, const size_t *global, const size_t *subrange, const size_t *local,
+ *      int is_buffer_range_written_NAME  const size_t *subrange_offset, unsigned int param_num, size_t start, size_t *next_start);
+ *
+ *  NAME is the name of the kernel. The platform finds the functions as symbols of the program (linked with -rdynamic,
+ *  or in a library that the program has loaded) or of the libraries in CLDIST_META. #clSetKernelAccessFunctions sets
+ *  them explicitly. docs/splitting.md has examples.
+ *
+ *  The platform calls the functions for each buffer argument `param_num`, from byte 0 on. The function sets
+ *  *next_start and returns whether the sub-range uses the bytes from `start` to *next_start (1) or not (0).
+ *  *next_start must exceed `start`; the next call begins there. It may exceed the size of the buffer.
+ *
+ *  - params: the values of the kernel's arguments, in their order; NULL for buffers, images, samplers and local
+ *    memory
+ *  - global: the global size of the whole launch; this and the next three have three elements
+ *  - subrange: the size of the sub-range, in work-items
+ *  - local: the size of a work-group, if the kernel can query it
+ *  - subrange_offset: the first work-item of the sub-range, relative to the launch's global offset; 0 for the whole
+ *    launch
+ *
+ *  Report bytes as written only if the kernel always writes them; otherwise report them as read, too, or old values
+ *  are lost. Two sub-ranges must not write the same byte. CLDIST_CHECK_ACCESS=1 detects wrong answers.
+ *
+ *  The functions must be pure, because every process calls its own copy: their results depend only on their
+ *  arguments. The thread that enqueues calls them and holds a lock of the platform, so they must not call OpenCL. The
+ *  platform caches their results for similar launches.
+ *
+ *  The header is valid C99 and C++. */
 #ifndef CL_EXT_SPLIT_H
 #define CL_EXT_SPLIT_H
 
@@ -39,31 +45,40 @@
 extern "C" {
 #endif
 
-/** A meta-function. */
+/** @defgroup cldist_split Access functions
+ *  Functions that report which bytes of a buffer a sub-range of a kernel reads and writes.
+ *  @{ */
+
+/** An access function. */
 typedef int (*cl_access_function)(const void **params, const size_t *global, const size_t *subrange,
                                   const size_t *local, const size_t *subrange_offset, unsigned int param_num,
                                   size_t start, size_t *next_start);
 
-/** Sets a kernel's meta-functions; both NULL: those that are found for its name, as before. Holds for later launches of this kernel
- *  object. On other platforms, and without the aggregate view, this says nothing.
+/** Sets the access functions of a kernel.
  *
- *  On the cluster platform all processes make the same calls. Found in libcldist-collectives, or on the cluster platform by
- *  clGetExtensionFunctionAddressForPlatform.
+ *  If both are NULL, the platform uses the functions that it finds for the kernel's name. The setting applies to
+ *  later launches of this kernel object. On other platforms, and without the aggregate view, the call has no effect.
+ *  On the cluster platform all processes make the same calls. The function is in libcldist-collectives; on the
+ *  cluster platform, clGetExtensionFunctionAddressForPlatform returns it, too.
  *
- *  CL_INVALID_KERNEL  if `kernel` is not valid;
- *  CL_INVALID_VALUE   if one of the functions is NULL and the other is not. */
+ *  @retval CL_SUCCESS The functions are set.
+ *  @retval CL_INVALID_KERNEL `kernel` is not valid.
+ *  @retval CL_INVALID_VALUE Exactly one of the functions is NULL. */
 cl_int clSetKernelAccessFunctions(cl_kernel kernel, cl_access_function is_read, cl_access_function is_written);
 
-/** For clGetExtensionFunctionAddressForPlatform. */
+/** The type of #clSetKernelAccessFunctions, for clGetExtensionFunctionAddressForPlatform. */
 typedef cl_int(CL_API_CALL *clSetKernelAccessFunctions_fn)(cl_kernel kernel, cl_access_function is_read,
                                                            cl_access_function is_written);
 
-/** For meta-functions, DistCL's helper: whether the byte `start` is in a region of an array, and up to where the next bytes are alike.
+/** Returns whether the byte `start` is in a region of an array, and in *next_start where the answer changes.
  *
- *  The array has `dimensions` dimensions (1 to 3), `total_size[i]` elements in dimension i, of `element_size` bytes; dimension 0 is the one
- *  whose elements stand side by side. The region begins at `required_start[i]` and has `required_size[i]` elements; what of it is
- *  outside of the array is not looked at, so `required_start` may be negative. Where the array's end is reached *next_start is its
- *  size in bytes. */
+ *  A helper for access functions, from DistCL. The array has `dimensions` dimensions (1 to 3), and total_size[i]
+ *  elements of `element_size` bytes in dimension i. Elements along dimension 0 are adjacent in memory. The region
+ *  begins at required_start[i] and has required_size[i] elements. Parts of the region outside the array are ignored,
+ *  so `required_start` may be negative. At the end of the array, *next_start is its size in bytes.
+ *
+ *  @retval 1 The bytes from `start` to *next_start are in the region.
+ *  @retval 0 They are not in the region. */
 static inline int require_region(unsigned int dimensions, const size_t *total_size, const ptrdiff_t *required_start,
                                  const size_t *required_size, size_t element_size, size_t start, size_t *next_start) {
     size_t first[3] = {0, 0, 0}, last[3] = {1, 1, 1}, total[3] = {1, 1, 1};
@@ -96,7 +111,7 @@ static inline int require_region(unsigned int dimensions, const size_t *total_si
         else
             element += (last[2] - at[2]) * total[0] * total[1] - at[1] * total[0] - at[0];
     } else {
-        /* To the region's next element behind `at`. */
+        /* Go to the region's next element after `at`. */
         if (at[0] >= last[0]) {
             at[0] = first[0];
             ++at[1];
@@ -123,6 +138,8 @@ static inline int require_region(unsigned int dimensions, const size_t *total_si
     *next_start = element * element_size;
     return inside ? 1 : 0;
 }
+
+/** @} */
 
 #ifdef __cplusplus
 }

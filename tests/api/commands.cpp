@@ -237,6 +237,59 @@ MPI_CASE("a callback of a command's event is called once it is complete", 1) {
     expect_complete(sent);
 }
 
+MPI_CASE("a callback of a command's event may enqueue commands and ask about them", 1) {
+    const opencl cl;
+    struct chain {
+        const opencl &cl;
+        const mpi_view &mpi;
+        queue_handle sending, receiving;
+        buffer_handle source, target;
+        event_handle sent, received;
+        MPI_Request request = MPI_REQUEST_NULL;
+        std::vector<cl_int> codes;
+        std::atomic<bool> called{false};
+    };
+    for (const std::size_t size : {1000UL, 3UL << 20}) {
+        CAPTURE(size);
+        chain next{cl,
+                   mpi,
+                   cl.in_order_queue(),
+                   cl.in_order_queue(),
+                   cl.filled(size, 1),
+                   cl.buffer(size),
+                   {},
+                   {},
+                   MPI_REQUEST_NULL,
+                   {}};
+        const queue_handle queue = cl.in_order_queue();
+        const buffer_handle first = cl.buffer(size);
+        const event_handle received = receive(queue, first, 0, size, mpi.rank, 1, mpi.comm);
+        CL_OK(clSetEventCallback(
+            received, CL_COMPLETE,
+            [](cl_event event, cl_int, void *data) {
+                chain &c = *static_cast<chain *>(data);
+                std::size_t bytes = 0;
+                c.codes.push_back(clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof bytes, &bytes, nullptr));
+                c.codes.push_back(clEnqueueRecvBuffer(c.receiving, c.target, CL_FALSE, 0, bytes, c.mpi.rank, 2,
+                                                      c.mpi.comm, 0, nullptr, c.received.out()));
+                c.codes.push_back(clEnqueueSendBuffer(c.sending, c.source, CL_FALSE, 0, bytes, c.mpi.rank, 2,
+                                                      c.mpi.comm, 0, nullptr, c.sent.out()));
+                c.codes.push_back(clCreateMPIRequestFromEvent(c.received, &c.request));
+                c.called = true;
+            },
+            &next));
+        const event_handle sent = send(cl.in_order_queue(), next.source, 0, size, mpi.rank, 1, mpi.comm);
+        expect_complete(sent);
+        expect_complete(received);
+        poll_until("the callback", [&] { return next.called.load(); });
+        CHECK(next.codes == std::vector<cl_int>(4, CL_SUCCESS));
+        expect_complete(next.sent);
+        expect_complete(next.received);
+        MPI_OK(MPI_Wait(&next.request, MPI_STATUS_IGNORE));
+        cl.expect(next.target, 0, size, 1);
+    }
+}
+
 MPI_CASE("the events of commands can be waited for by kernels and other queues", 1) {
     const opencl cl;
     const queue_handle sending = cl.in_order_queue();
