@@ -6,7 +6,7 @@
 namespace cldist {
 namespace {
 
-// Sound without measuring; docs/benchmarks.md has what they were chosen from.
+// Sound without measuring; docs/dev/performance-log.md has what they were chosen from.
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t pinned_max_host_memory = 16 * kib;

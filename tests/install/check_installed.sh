@@ -82,7 +82,7 @@ said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" run -n 2 --devices cpu "$openc
 said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" doctor || true)
 grep -q "^ok       cluster platform: " <<<"$said" || fail "doctor does not find the installed platform: $said"
 # The documents, and what points to them.
-for document in README.md CHANGELOG.md api.md cluster.md configuration.md tuning.md; do
+for document in README.md CHANGELOG.md quickstart.md cluster.md configuration.md tuning.md howto/tracing.md; do
     [ -s "$dir/root$prefix/share/doc/cldist/$document" ] || fail "no share/doc/cldist/$document"
 done
 said=$("${bare[@]}" CLDIST_DEPHT=3 "$dir/root$prefix/bin/cldist" doctor || true)
