@@ -168,7 +168,7 @@ class Dev(unittest.TestCase):
     def test_a_benchmark_that_there_is_not_is_refused_at_once(self):
         done = self.dev("bench", "nosuch")
         self.assertEqual(done.returncode, 1)
-        self.assertIn('no benchmark is named "nosuch"; there are p2p ', done.stderr)
+        self.assertIn('no benchmark is named "nosuch"; benchmarks: p2p ', done.stderr)
         self.assertEqual(done.stdout, "")
 
     def test_a_benchmark_is_one_whole_name(self):
