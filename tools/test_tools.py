@@ -10,6 +10,7 @@ import unittest
 
 import check_layers
 import config_doc
+import man_pages
 import select_tests
 
 TOOLS = pathlib.Path(__file__).parent
@@ -157,6 +158,31 @@ class Manual(unittest.TestCase):
     def test_a_setting_with_a_missing_argument_is_refused(self):
         with self.assertRaises(ValueError):
             config_doc.manual('CLDIST_SETTING(int, depth, "CLDIST_DEPTH", 4)')
+
+
+class ManualPages(unittest.TestCase):
+    help = """Runs a program
+Usage: cldist run [OPTIONS] PROGRAM
+
+Options:
+  -h,--help                   Print this help message and exit
+  -n INT:INT in [1 - 8] Excludes: --simulate
+                              How many processes
+  --view TEXT:{devices,aggregate}
+                              What it finds
+
+Starts PROGRAM.
+
+  cldist run -n 4 ./program
+"""
+
+    def test_options_become_entries_without_remarks_on_their_types(self):
+        page = man_pages.page("cldist-run", "1.0", self.help, ["cldist", "cldist-run"])
+        self.assertIn(".TP\n.B \\-n INT\nHow many processes\n", page)
+        self.assertIn(".TP\n.B \\-\\-view TEXT\nWhat it finds\n", page)
+        self.assertIn(".nf\n  cldist run \\-n 4 ./program\n.fi\n", page)
+        self.assertIn(".SH NAME\ncldist-run \\- Runs a program\n", page)
+        self.assertIn(".SH SEE ALSO\n\\fBcldist\\fR(1)\n", page)
 
 
 class Dev(unittest.TestCase):

@@ -85,6 +85,9 @@ grep -q "^ok       cluster platform: " <<<"$said" || fail "doctor does not find 
 for document in README.md CHANGELOG.md quickstart.md cluster.md configuration.md tuning.md howto/tracing.md; do
     [ -s "$dir/root$prefix/share/doc/cldist/$document" ] || fail "no share/doc/cldist/$document"
 done
+for page in cldist cldist-run cldist-tune; do
+    [ -s "$dir/root$prefix/share/man/man1/$page.1" ] || fail "no manual page $page(1)"
+done
 said=$("${bare[@]}" CLDIST_DEPHT=3 "$dir/root$prefix/bin/cldist" doctor || true)
 named=$(sed -n 's/.*CLDIST_DEPHT.*-> correct it; \(.*\) has the settings/\1/p' <<<"$said")
 [ -s "$named" ] || fail "doctor points to \"$named\", which is not there"
