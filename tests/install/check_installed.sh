@@ -89,7 +89,7 @@ for page in cldist cldist-run cldist-tune; do
     [ -s "$dir/root$prefix/share/man/man1/$page.1" ] || fail "no manual page $page(1)"
 done
 said=$("${bare[@]}" CLDIST_DEPHT=3 "$dir/root$prefix/bin/cldist" doctor || true)
-named=$(sed -n 's/.*CLDIST_DEPHT.*-> correct it; \(.*\) has the settings/\1/p' <<<"$said")
+named=$(sed -n 's/.*CLDIST_DEPHT.*-> correct it; \(.*\) lists the settings/\1/p' <<<"$said")
 [ -s "$named" ] || fail "doctor points to \"$named\", which is not there"
 for library in "$libdir"/libcldist*.so; do
     missing=$(env -u LD_LIBRARY_PATH ldd "$library" | grep 'libcldist.*not found') && fail "$library: $missing"

@@ -83,7 +83,7 @@ TEST_CASE("each limit that hurts is found, with what to do") {
 }
 
 TEST_CASE("settings in force are told, and a misspelt one is a problem") {
-    CHECK(judge_settings({"HOME=/"}).at(0).fact == "no CLDIST_ variable is set, all is as by default");
+    CHECK(judge_settings({"HOME=/"}).at(0).fact == "no CLDIST_ variable is set; all settings have their defaults");
     const Findings findings = judge_settings({"CLDIST_PATH=mapped", "CLDIST_DEPHT=3", "CLDIST_ON_ERROR=maybe"});
     REQUIRE(findings.size() == 3);
     CHECK(findings[0].fact == "CLDIST_ON_ERROR=maybe CLDIST_PATH=mapped");

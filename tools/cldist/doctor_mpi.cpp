@@ -153,9 +153,9 @@ Finding describe_pair(const Pair &pair, bool same_host, const PairTimes &times, 
     if (!same_host) return ok(topic, "on different hosts, over the network: " + speed);
     if (is_openmpi() && !leaves_shared_memory(btl))
         return note(topic,
-                    fmt::format("on one host, but Open MPI's setting btl={} leaves shared memory out: {}", btl, speed),
-                    "add vader (Open MPI 5: sm) to it, or take the setting away");
-    return ok(topic, fmt::format("on one host, through shared memory where MPI is left to choose{}: {}",
+                    fmt::format("on one host, but Open MPI's setting btl={} excludes shared memory: {}", btl, speed),
+                    "add vader (Open MPI 5: sm) to the setting, or remove it");
+    return ok(topic, fmt::format("on one host, through shared memory if MPI chooses the transport{}: {}",
                                  times.reads_other > 0 ? ", one copy is possible" : ", two copies are needed", speed));
 }
 
@@ -218,14 +218,14 @@ Findings judge_ranks(const std::vector<RankDevice> &ranks) {
         const auto &sharing = users[{device.host_number, device.identity}];
         if (device.name.empty())
             findings.push_back(problem(topic, fact,
-                                       "see \"OpenCL loader\" of that host; a rank without device can send "
+                                       "see \"OpenCL loader\" of that host; a rank without a device can send "
                                        "and receive host memory with MPI_CL_MEM"));
         else if (sharing.size() > 1 && !device.processor)
             findings.push_back(warning(topic, fmt::format("{}, shared by the ranks {}", fact, fmt::join(sharing, ", ")),
                                        "start no more ranks on a host than it has devices"));
         else
             findings.push_back(ok(
-                topic, sharing.size() > 1 ? fmt::format("{}, the processor that its host's ranks share", fact) : fact));
+                topic, sharing.size() > 1 ? fmt::format("{}, the CPU that the ranks of its host share", fact) : fact));
     }
     return findings;
 }
@@ -249,25 +249,24 @@ Finding describe_mpi_library() {
 }
 
 Finding judge_thread_level(bool multiple) {
-    return multiple
-               ? ok("MPI thread level", "MPI_THREAD_MULTIPLE")
-               : problem("MPI thread level", "the MPI library does not give MPI_THREAD_MULTIPLE",
-                         "commands can't be used (CL_MPI_THREAD_LEVEL_TOO_LOW): take a library built with threads");
+    return multiple ? ok("MPI thread level", "MPI_THREAD_MULTIPLE")
+                    : problem("MPI thread level", "the MPI library does not provide MPI_THREAD_MULTIPLE",
+                              "commands return CL_MPI_THREAD_LEVEL_TOO_LOW: use an MPI library with thread support");
 }
 
 Findings mpi_findings_alone() {
     Findings findings{describe_mpi_library()};
     const Answer answer = ask("mpi");
     if (answer.value.is_null())
-        findings.push_back(problem("MPI thread level",
-                                   fmt::format("MPI_Init was tried in a child process, which {}", answer.failure),
-                                   "see what a small MPI program says, started without and with mpirun"));
+        findings.push_back(
+            problem("MPI thread level",
+                    fmt::format("a test of MPI_Init in a child process failed; the process {}", answer.failure),
+                    "run a small MPI program without and with mpirun and read its messages"));
     else
         findings.push_back(judge_thread_level(answer.value.at("multiple").get<bool>()));
     if (is_openmpi() && geteuid() == 0 && std::getenv("OMPI_ALLOW_RUN_AS_ROOT") == nullptr)
-        findings.push_back(
-            note("root", "Open MPI's mpirun refuses to run as root",
-                 "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, in containers only"));
+        findings.push_back(note("root", "Open MPI's mpirun refuses to run as root",
+                                "in containers, set OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"));
     return findings;
 }
 
@@ -313,9 +312,10 @@ Findings Job::job_findings(const Launch &launch) const {
     Findings findings{describe_mpi_library(), judge_thread_level(level == MPI_THREAD_MULTIPLE)};
     if (launch.size > 1 && size_ == 1)
         findings.push_back(problem(
-            "launcher", fmt::format("it started {} processes, but each has an MPI_COMM_WORLD of its own", launch.size),
-            fmt::format("this program was built with {}: use its mpirun (Debian: mpirun.openmpi, mpirun.mpich)",
-                        is_openmpi() ? "Open MPI" : "MPICH")));
+            "launcher", fmt::format("it started {} processes, but each has its own MPI_COMM_WORLD", launch.size),
+            fmt::format(
+                "this program was built with {}: use that library's mpirun (Debian: mpirun.openmpi, mpirun.mpich)",
+                is_openmpi() ? "Open MPI" : "MPICH")));
     else
         findings.push_back(ok("launcher", fmt::format("{} rank{}", size_, size_ == 1 ? "" : "s")));
     return findings;
@@ -325,14 +325,14 @@ Finding Job::judge_idle(const HostFacts &facts) const {
     const std::string topic = "idle ranks";
     const std::string fact = fmt::format("{} rank{} on {} core{}", facts.ranks, facts.ranks == 1 ? "" : "s",
                                          facts.cores, facts.cores == 1 ? "" : "s");
-    if (facts.ranks <= facts.cores) return ok(topic, fact + ": a rank that waits takes no time from others");
+    if (facts.ranks <= facts.cores) return ok(topic, fact + ": waiting ranks take no time from others");
     if (!is_openmpi())
-        return note(topic, fact + ": ranks that wait in MPI calls spin, and take time from the others",
-                    "start fewer ranks; wait for events, which sleeps, rather than in MPI calls");
+        return note(topic, fact + ": ranks that wait in MPI calls spin and take time from the others",
+                    "start fewer ranks, or wait for events and not in MPI calls");
     if (control_variable<int>("mpi_yield_when_idle").value_or(0) != 0)
-        return ok(topic, fact + ", but ranks that wait yield (mpi_yield_when_idle)");
-    return problem(topic, fact + ": ranks that wait in MPI calls spin, and take time from the others",
-                   "mpirun --mca mpi_yield_when_idle 1, or fewer ranks");
+        return ok(topic, fact + ", but waiting ranks yield (mpi_yield_when_idle)");
+    return problem(topic, fact + ": ranks that wait in MPI calls spin and take time from the others",
+                   "use mpirun --mca mpi_yield_when_idle 1, or start fewer ranks");
 }
 
 Findings Job::rank_findings() const {

@@ -53,14 +53,16 @@ Finding describe_device(const std::string &name, cl_device_id device) {
                     bytes_text(query<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE).value_or(0)),
                     host_memory ? "the host's" : "its own", device_string(device, CL_DRIVER_VERSION));
     if (query<cl_bool>(device, CL_DEVICE_AVAILABLE).value_or(CL_TRUE) == CL_FALSE)
-        return problem(name, fact + ", not available", "is another process using it exclusively?");
+        return problem(name, fact + ", not available", "check whether another process uses it exclusively");
     return ok(name, fact);
 }
 
 // What a probe that gave no answer says.
 Finding unanswered(const std::string &topic, const std::string &device, const Answer &answer) {
-    return problem(topic, fmt::format("{}: the driver was tried in a child process, which {}", device, answer.failure),
-                   "don't rely on this driver; is there a newer one?");
+    return problem(
+        topic,
+        fmt::format("{}: a test of the driver in a child process failed; the process {}", device, answer.failure),
+        "do not rely on this driver; install a newer one");
 }
 
 void append(Findings &all, Findings more) { all.insert(all.end(), more.begin(), more.end()); }
@@ -90,14 +92,14 @@ Finding judge_loader(const LoaderFacts &facts) {
     }
     if (facts.platforms == 0)
         return problem(topic, fact,
-                       filtered ? "see that the variables name what exists"
-                                : "install a driver: pocl-opencl-icd for the processor, or that of the GPU's maker");
+                       filtered ? "correct the variables: they must refer to existing drivers"
+                                : "install a driver: pocl-opencl-icd for the CPU, or the GPU vendor's");
     if (filtered && facts.platforms < facts.installed.size())
         return problem(topic, fact + "; the variables hide platforms",
                        facts.openmpi_job && hwloc_asks
-                           ? "mpirun loads platforms through hwloc, which cuts OCL_ICD_FILENAMES: export "
-                             "HWLOC_COMPONENTS=-opencl before mpirun"
-                           : "unset them, if that is not wanted");
+                           ? "mpirun loads platforms through hwloc, and OCL_ICD_FILENAMES is then cut: set "
+                             "HWLOC_COMPONENTS=-opencl in the environment of mpirun"
+                           : "unset the variables, unless this is intended");
     return ok(topic, fact);
 }
 
@@ -108,9 +110,9 @@ Finding judge_pocl(const PoclFacts &facts, const HostFacts &host) {
                     host.ranks, host.ranks == 1 ? "" : "s", host.cores, host.cores == 1 ? "" : "s");
     const std::string advice = fmt::format("export POCL_MAX_PTHREAD_COUNT={}", cores_per_rank(host));
     if (host.ranks > 1 && facts.threads * host.ranks > host.cores && facts.threads > 1)
-        return problem(topic, fact + ": the ranks are in each other's way", advice);
+        return problem(topic, fact + ": the ranks compete for the cores", advice);
     if (host.ranks == 1 && !facts.limited && facts.threads > 1)
-        return note(topic, fact, "with several ranks on the host: export POCL_MAX_PTHREAD_COUNT=<cores / ranks>");
+        return note(topic, fact, "with several ranks on the host, set POCL_MAX_PTHREAD_COUNT=<cores / ranks>");
     return ok(topic, fact);
 }
 
@@ -121,23 +123,23 @@ Findings judge_user_event(const std::string &device, const Answer &answer) {
     Findings findings;
     findings.push_back(
         answer.value.at("other_queue").get<bool>()
-            ? ok(other, device + ": a pending user event does not hold up other queues")
-            : problem(other, device + ": a pending user event holds up other queues of its context",
-                      "pending messages stop kernels in other queues: use blocking messages, or another driver"));
+            ? ok(other, device + ": a pending user event does not block other queues")
+            : problem(other, device + ": a pending user event blocks other queues of its context",
+                      "pending messages block kernels in other queues: use blocking messages, or another driver"));
     if (!answer.value.contains("same_queue"))
         findings.push_back(ok(same, device + ": the driver has no out-of-order queues"));
     else if (answer.value["same_queue"].get<bool>())
-        findings.push_back(ok(same, device + ": commands pass one that waits for a user event"));
+        findings.push_back(ok(same, device + ": commands can overtake one that waits for a user event"));
     else
-        findings.push_back(note(same, device + ": a pending user event holds up the whole queue",
-                                "pending messages stop what is behind them there: use several in-order queues"));
+        findings.push_back(note(same, device + ": a pending user event blocks the whole queue",
+                                "pending messages block later commands there: use several in-order queues"));
     return findings;
 }
 
 Findings judge_pageable_copy(const std::string &device, const Answer &answer) {
     const std::string topic = "pageable copies";
     if (answer.value.is_null()) return {unanswered(topic, device, answer)};
-    std::string fact = fmt::format("{}: of {}, the call against the whole copy:", device,
+    std::string fact = fmt::format("{}: {}, time in the call and of the whole copy:", device,
                                    bytes_text(answer.value.at("bytes").get<std::uint64_t>()));
     bool blocks = false;
     for (const char *which : {"write", "read"}) {
@@ -148,10 +150,9 @@ Findings judge_pageable_copy(const std::string &device, const Answer &answer) {
         fact += fmt::format(" {} {:.2f} of {:.2f} ms", which, call, total);
     }
     if (!blocks) return {ok(topic, fact)};
-    return {
-        note(topic, fact + "; non-blocking copies of ordinary memory block",
-             "messages and files don't mind, they go through page-locked memory; for copies of your own map a buffer "
-             "made with CL_MEM_ALLOC_HOST_PTR")};
+    return {note(topic, fact + "; non-blocking copies of pageable memory block",
+                 "cldist's transfers use page-locked memory; for your own copies, map a buffer that was "
+                 "created with CL_MEM_ALLOC_HOST_PTR")};
 }
 
 Findings judge_error_code(const std::string &device, const Answer &answer) {
@@ -161,22 +162,25 @@ Findings judge_error_code(const std::string &device, const Answer &answer) {
     Findings findings;
     const auto sent = answer.value.at("sent").get<cl_int>();
     const auto seen = answer.value.at("command").get<cl_int>();
-    const std::string fact = fmt::format("{}: a command behind a user event with status {}", device, status_text(sent));
+    const std::string fact =
+        fmt::format("{}: a command that waits for a user event with status {}", device, status_text(sent));
     if (!answer.value.at("ended").get<bool>())
         findings.push_back(problem(topic, fact + " never ends",
-                                   "CLDIST_ON_ERROR=abort, so that a failed command does not hang the program"));
+                                   "set CLDIST_ON_ERROR=abort, so that a failed command does not hang the program"));
     else if (seen >= 0)
-        findings.push_back(problem(topic, fmt::format("{} ends as if it were well ({})", fact, status_text(seen)),
-                                   "ask CL_TRANSFER_STATUS of the messages, or CLDIST_ON_ERROR=abort"));
+        findings.push_back(problem(topic,
+                                   fmt::format("{} reports success despite the failure ({})", fact, status_text(seen)),
+                                   "query CL_TRANSFER_STATUS of the messages, or set CLDIST_ON_ERROR=abort"));
     else if (seen != sent)
-        findings.push_back(note(topic, fmt::format("{} gets {}", fact, status_text(seen)),
-                                "only the sign survives; CL_TRANSFER_STATUS of a message has the code"));
+        findings.push_back(
+            note(topic, fmt::format("{} gets {}", fact, status_text(seen)),
+                 "the driver replaces the code; CL_TRANSFER_STATUS of a message returns the original one"));
     else
         findings.push_back(ok(topic, fact + " gets that status"));
     const auto &told = answer.value.at("callback");
     if (told.is_null())
         findings.push_back(note(callbacks, device + ": are not called",
-                                "the library asks such events itself; don't rely on callbacks in code of your own"));
+                                "the library polls such events itself; do not rely on callbacks in your code"));
     else if (told.get<cl_int>() >= 0)
         findings.push_back(note(callbacks,
                                 fmt::format("{}: are called with status {}", device, status_text(told.get<cl_int>())),

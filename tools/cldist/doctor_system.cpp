@@ -74,13 +74,14 @@ Finding judge_cores(const HostFacts &facts) {
     const std::string fact = fmt::format("{} core{} for {} rank{} on this host", facts.cores,
                                          facts.cores == 1 ? "" : "s", facts.ranks, facts.ranks == 1 ? "" : "s");
     if (facts.quota_cores > 0 && facts.quota_cores < facts.cores - 0.01)
-        return note(
-            topic, fmt::format("{}, but the container's limit is the time of {:.1f}", fact, facts.quota_cores),
-            "threads are stopped when that is used up, which delays messages by up to 100 ms; run no more ranks "
-            "and threads than that, or raise the limit (docker run --cpus)");
+        return note(topic,
+                    fmt::format("{}, but the container may use the time of {:.1f} only", fact, facts.quota_cores),
+                    "the kernel stops threads when this time is used up, which delays messages by up to 100 ms: start "
+                    "fewer ranks "
+                    "and threads, or raise the limit (docker run --cpus)");
     if (facts.ranks > facts.cores)
         return note(topic, fact,
-                    "ranks that wait take time from ranks that compute: start fewer, or let waiting ranks yield (see "
+                    "waiting ranks take time from computing ranks: start fewer ranks, or let waiting ranks yield (see "
                     "\"idle ranks\")");
     return ok(topic, fact);
 }
@@ -91,50 +92,50 @@ Finding judge_binding(const HostFacts &facts) {
         return ok(topic, fmt::format("each rank may run on {} core{}", facts.cores_of_a_rank,
                                      facts.cores_of_a_rank == 1 ? "" : "s"));
     return note(topic,
-                "a rank is bound to one core, which its threads share: the program's, the library's, the driver's",
-                "mpirun --bind-to none (Open MPI), -bind-to none (MPICH), or several cores for each rank");
+                "each rank is bound to one core, which the threads of the program, the library and the driver share",
+                "use mpirun --bind-to none (Open MPI) or -bind-to none (MPICH), or bind each rank to several cores");
 }
 
 Finding judge_locked_memory(const HostFacts &facts) {
     const std::string topic = "locked memory";
     if (!facts.locked_memory) return ok(topic, "unlimited");
     const std::string fact = fmt::format("at most {} for each process", bytes_text(*facts.locked_memory));
-    if (!facts.rdma) return ok(topic, fact + "; there is no InfiniBand card, and GPU drivers don't count to it");
+    if (!facts.rdma) return ok(topic, fact + "; there is no InfiniBand card, and memory of GPU drivers does not count");
     return problem(
-        topic, fact + ", and there is an InfiniBand card, whose memory must be locked",
-        "ulimit -l unlimited, for good in /etc/security/limits.conf (memlock); docker run --ulimit memlock=-1");
+        topic, fact + ", but transfers over the InfiniBand card need locked memory",
+        "run ulimit -l unlimited, permanently in /etc/security/limits.conf (memlock); docker run --ulimit memlock=-1");
 }
 
 Finding judge_shared_memory(const HostFacts &facts) {
     const std::string topic = "shared memory";
     if (!facts.shm_total || !facts.shm_free)
         return problem(topic, "there is no /dev/shm",
-                       "MPI libraries exchange messages within a host there: mount a tmpfs");
+                       "MPI libraries need it for messages within a host: mount a tmpfs there");
     const std::uint64_t wanted = 16 * mib * std::max(facts.ranks, 1U);
     const std::string fact =
-        fmt::format("/dev/shm has {}, of which {} are free", bytes_text(*facts.shm_total), bytes_text(*facts.shm_free));
+        fmt::format("/dev/shm has {}, {} of it free", bytes_text(*facts.shm_total), bytes_text(*facts.shm_free));
     if (*facts.shm_free < wanted)
         return problem(
             topic,
-            fmt::format("{}; {} rank{} want {}", fact, facts.ranks, facts.ranks == 1 ? "" : "s", bytes_text(wanted)),
-            "without it MPI fails at its start, or dies of SIGBUS later: remove old files there, mount -o "
-            "remount,size=1G /dev/shm, or docker run --shm-size=1g");
+            fmt::format("{}; {} rank{} need {}", fact, facts.ranks, facts.ranks == 1 ? "" : "s", bytes_text(wanted)),
+            "MPI fails at start, or dies with SIGBUS later: remove old files there, enlarge it with mount -o "
+            "remount,size=1G /dev/shm, or use docker run --shm-size=1g");
     return ok(topic, fact);
 }
 
 Finding judge_single_copy(const HostFacts &facts) {
     const std::string topic = "single copy";
     if (!facts.reads_own_memory)
-        return note(topic, "process_vm_readv is forbidden here (by a container's filter)",
-                    "large messages within the host are copied twice: docker run --cap-add SYS_PTRACE");
+        return note(topic, "the container forbids process_vm_readv",
+                    "MPI copies large messages within the host twice: use docker run --cap-add SYS_PTRACE");
     const std::string scope = facts.ptrace_scope.value_or("0");
-    if (scope == "0") return ok(topic, "processes of one user may read each other's memory (ptrace_scope 0)");
+    if (scope == "0") return ok(topic, "processes of one user can read each other's memory (ptrace_scope 0)");
     if (scope == "1")
-        return note(topic, "ptrace_scope is 1: only processes that allow it can be read by others",
-                    "Open MPI's ranks allow it; with MPICH large messages within the host are copied twice: sysctl "
+        return note(topic, "ptrace_scope is 1: others can read a process only if it allows this",
+                    "Open MPI's ranks allow it; MPICH copies large messages within the host twice: set sysctl "
                     "kernel.yama.ptrace_scope=0");
-    return note(topic, fmt::format("ptrace_scope is {}: processes can't read each other's memory", scope),
-                "large messages within the host are copied twice: sysctl kernel.yama.ptrace_scope=0");
+    return note(topic, fmt::format("ptrace_scope is {}: processes cannot read each other's memory", scope),
+                "MPI copies large messages within the host twice: set sysctl kernel.yama.ptrace_scope=0");
 }
 
 Finding judge_open_files(const HostFacts &facts) {
@@ -142,33 +143,33 @@ Finding judge_open_files(const HostFacts &facts) {
     if (!facts.open_files) return ok(topic, "unlimited");
     const std::string fact = fmt::format("at most {} for each process", *facts.open_files);
     return *facts.open_files < 256
-               ? problem(topic, fact, "connections, streams and devices need some each: ulimit -n 4096")
+               ? problem(topic, fact, "connections, streams and devices need several each: run ulimit -n 4096")
                : ok(topic, fact);
 }
 
 Finding judge_huge_pages(const HostFacts &facts) {
     const std::string topic = "huge pages";
-    if (!facts.huge_pages) return ok(topic, "the kernel tells nothing of them");
+    if (!facts.huge_pages) return ok(topic, "the kernel does not report them");
     const std::size_t open = facts.huge_pages->find('[');
     const std::size_t close = facts.huge_pages->find(']');
     if (open == std::string::npos || close == std::string::npos || close < open)
-        return ok(topic, "the kernel says \"" + *facts.huge_pages + "\"");
+        return ok(topic, "the kernel reports \"" + *facts.huge_pages + "\"");
     const std::string chosen = facts.huge_pages->substr(open + 1, close - open - 1);
     if (chosen == "never")
         return note(
             topic, "transparent huge pages are off",
-            "copies of large host arrays are slower: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+            "copies of large host arrays are slower: run echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
     return ok(topic, "transparent huge pages: " + chosen);
 }
 
 Finding judge_governor(const HostFacts &facts) {
     const std::string topic = "core frequency";
-    if (facts.governors.empty()) return ok(topic, "not told here (usual in virtual machines and containers)");
+    if (facts.governors.empty()) return ok(topic, "not reported (as usual in virtual machines and containers)");
     const std::string fact = fmt::format("governor {}", fmt::join(facts.governors, ", "));
     if (facts.governors == std::vector<std::string>{"performance"}) return ok(topic, fact);
-    return note(
-        topic, fact,
-        "cores that wake up slowly make small messages slower and times vary: cpupower frequency-set -g performance");
+    return note(topic, fact,
+                "small messages are slower and times vary, because cores wake up slowly: run cpupower frequency-set -g "
+                "performance");
 }
 
 }  // namespace
@@ -230,11 +231,11 @@ Findings judge_settings(const std::vector<std::string_view> &environment) {
     }
     std::sort(known.begin(), known.end());
     Findings findings;
-    findings.push_back(ok(topic, known.empty() ? "no CLDIST_ variable is set, all is as by default"
+    findings.push_back(ok(topic, known.empty() ? "no CLDIST_ variable is set; all settings have their defaults"
                                                : fmt::format("{}", fmt::join(known, " "))));
     for (const std::string &complaint : complaints)
         findings.push_back(
-            problem(topic, complaint, fmt::format("correct it; {} has the settings", document("configuration.md"))));
+            problem(topic, complaint, fmt::format("correct it; {} lists the settings", document("configuration.md"))));
     return findings;
 }
 
