@@ -15,7 +15,7 @@ QueueInfo queue_info(cl_command_queue queue) {
     if (queue == nullptr || !context || !device || !properties)
         throw Error(CL_INVALID_COMMAND_QUEUE, "the command queue is not valid");
     if ((*properties & CL_QUEUE_ON_DEVICE) != 0)
-        throw Error(CL_INVALID_COMMAND_QUEUE, "the command queue is one on the device; a host queue is needed");
+        throw Error(CL_INVALID_COMMAND_QUEUE, "the command queue is a device queue; expected a host queue");
     return {queue, *context, *device, (*properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0};
 }
 
@@ -28,12 +28,12 @@ void check_buffer(const RangeArgument &range) {
 void check_contexts(const QueueInfo &queue, const CommandArguments &command, std::span<const RangeArgument> ranges) {
     for (const RangeArgument &range : ranges)
         if (query<cl_context>(range.buffer, CL_MEM_CONTEXT) != queue.context)
-            throw Error(CL_INVALID_CONTEXT, "the buffer is not of the queue's context");
+            throw Error(CL_INVALID_CONTEXT, "the buffer and the queue belong to different contexts");
     for (const cl_event event : command.events()) {
         if (event == nullptr) continue;
         const auto context = query<cl_context>(event, CL_EVENT_CONTEXT);
         if (context && context != queue.context)
-            throw Error(CL_INVALID_CONTEXT, "an event of the wait list is not of the queue's context");
+            throw Error(CL_INVALID_CONTEXT, "an event of the wait list and the queue belong to different contexts");
     }
 }
 
@@ -47,8 +47,8 @@ void check_bounds(RangeArgument &range) {
         return;
     }
     if (range.offset > size || range.size > size - range.offset)
-        throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} pass the end of the buffer of {} bytes",
-                                                  range.offset, range.size, size));
+        throw Error(CL_INVALID_VALUE,
+                    fmt::format("offset {} and size {} exceed the buffer of {} bytes", range.offset, range.size, size));
 }
 
 cl_mem parent_of(cl_mem buffer) { return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr); }
@@ -87,7 +87,7 @@ void check_host_access(const RangeArgument &range) {
     const bool read = reads_device(range.direction);
     const cl_mem_flags forbidden = CL_MEM_HOST_NO_ACCESS | (read ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY);
     if ((flags & forbidden) != 0)
-        throw Error(CL_INVALID_OPERATION, fmt::format("the buffer was made with {}, and can't be {}",
+        throw Error(CL_INVALID_OPERATION, fmt::format("the buffer was created with {} and cannot be {}",
                                                       (flags & CL_MEM_HOST_NO_ACCESS) != 0 ? "CL_MEM_HOST_NO_ACCESS"
                                                       : read                               ? "CL_MEM_HOST_WRITE_ONLY"
                                                                                            : "CL_MEM_HOST_READ_ONLY",

@@ -22,9 +22,9 @@ std::vector<cl_device_id> devices_of(cl_context context) {
 Mem make_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size) {
     const std::vector<cl_device_id> devices = devices_of(context);
     if (std::find(devices.begin(), devices.end(), device) == devices.end())
-        throw Error(CL_INVALID_DEVICE, "the device is not one of the context's");
+        throw Error(CL_INVALID_DEVICE, "the device does not belong to the context");
     if ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0)
-        throw Error(CL_INVALID_VALUE, "an exportable buffer has no host pointer");
+        throw Error(CL_INVALID_VALUE, "flags contains a host pointer flag; expected none for an exportable buffer");
     if (size != 0 && ExportedMemory::possible(device, config().path == Path::direct)) {
         try {
             return ExportedMemory::create_buffer(context, device, flags, size);

@@ -23,9 +23,8 @@ bool refuses_any(Datatypes... datatypes) {
 
 [[gnu::cold]] int refuse(const char *call) {
     log_warning(
-        "{}: MPI_CL_MEM is none of its datatypes: it is not committed, and may be neither a part of another datatype "
-        "nor freed; "
-        "CL/cl_ext_dist.h lists the calls that take it",
+        "{}: this call does not accept MPI_CL_MEM, which cannot be committed, freed or part of another datatype; "
+        "CL/cl_ext_dist.h lists the calls that accept it",
         call);
     return MPI_ERR_TYPE;
 }

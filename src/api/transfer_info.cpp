@@ -87,7 +87,7 @@ void answer(cl_event event, const EventTable::Records &records, cl_transfer_info
             const std::vector<cl_transfer_stage> stages = stages_of(states);
             return out.give(stages.data(), stages.size() * sizeof(cl_transfer_stage));
         }
-        default: throw Error(CL_INVALID_VALUE, fmt::format("param_name 0x{:x} is not a CL_TRANSFER_ one", param));
+        default: throw Error(CL_INVALID_VALUE, fmt::format("param_name 0x{:x} is not one of CL_TRANSFER_*", param));
     }
 }
 
@@ -122,7 +122,7 @@ cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t par
                          size_t *param_value_size_ret) {
     return at_boundary("clGetTransferInfo", [&] {
         const EventTable::Records records = event_table().find(event);
-        if (records.empty()) throw Error(CL_INVALID_EVENT, "the event was not made by a command of this library");
+        if (records.empty()) throw Error(CL_INVALID_EVENT, "no command of this library created the event");
         if (const auto runtime = Runtime::find()) runtime->engine().note_failures();
         if (Engine *const files = find_file_engine()) files->note_failures();
         answer(event, records, param_name, {param_value_size, param_value, param_value_size_ret});

@@ -78,7 +78,7 @@ struct Call {
 std::size_t times(std::size_t n, std::size_t bytes) {
     std::size_t all = 0;
     if (__builtin_mul_overflow(n, bytes, &all))
-        throw Error(CL_INVALID_VALUE, fmt::format("{} blocks of {} bytes pass the size of memory", n, bytes));
+        throw Error(CL_INVALID_VALUE, fmt::format("{} blocks of {} bytes exceed the address space", n, bytes));
     return all;
 }
 
@@ -105,7 +105,7 @@ cl_context check_objects(Call &call) {
         const auto found = query<cl_context>(queue, CL_QUEUE_CONTEXT);
         if (queue == nullptr || !found) throw Error(CL_INVALID_COMMAND_QUEUE, "a command queue is not valid");
         if (context == nullptr) context = *found;
-        if (context != *found) throw Error(CL_INVALID_CONTEXT, "the queues are not of one context");
+        if (context != *found) throw Error(CL_INVALID_CONTEXT, "the queues belong to different contexts");
     }
     for (Buffers *buffers : {&call.sources, &call.destinations})
         for (std::size_t i = 0; i < buffers->count; ++i) {
@@ -114,7 +114,8 @@ cl_context check_objects(Call &call) {
             if (buffer == nullptr || type != CL_MEM_OBJECT_BUFFER)
                 throw Error(CL_INVALID_MEM_OBJECT, fmt::format("memory object {} of a list is not a valid buffer", i));
             if (query<cl_context>(buffer, CL_MEM_CONTEXT) != context)
-                throw Error(CL_INVALID_CONTEXT, fmt::format("buffer {} of a list is not of the queues' context", i));
+                throw Error(CL_INVALID_CONTEXT,
+                            fmt::format("buffer {} of a list and the queues belong to different contexts", i));
             const auto parent = query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
             buffers->memory.push_back({buffer, buffers->offsets == nullptr ? 0 : buffers->offsets[i],
                                        query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0),
@@ -132,14 +133,15 @@ void check_events(const Events &events, cl_context context) {
     for (const cl_event event : events.waits()) {
         const auto of = query<cl_context>(event, CL_EVENT_CONTEXT);
         if (event == nullptr || !of) throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
-        if (*of != context) throw Error(CL_INVALID_CONTEXT, "an event of the wait list is not of the queues' context");
+        if (*of != context)
+            throw Error(CL_INVALID_CONTEXT, "an event of the wait list and the queues belong to different contexts");
     }
 }
 
 void check_range(const Memory &memory, std::size_t size, std::size_t element) {
     if (memory.offset > memory.size || size > memory.size - memory.offset)
-        throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} pass the end of the buffer of {} bytes",
-                                                  memory.offset, size, memory.size));
+        throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} exceed the buffer of {} bytes", memory.offset,
+                                                  size, memory.size));
     if (memory.offset % element != 0 || size % element != 0)
         throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} are not multiples of the element's {} bytes",
                                                   memory.offset, size, element));

@@ -51,13 +51,14 @@ bool has_pointers(const LibraryUse &hdf5, hid_t type) {
 
 void check_type(const LibraryUse &hdf5, const DatasetArguments &arguments, hid_t file_type) {
     if (has_pointers(hdf5, arguments.mem_type))
-        refuse("mem_type has elements of variable length, which are pointers in memory");
+        refuse(
+            "mem_type has elements of variable length; these are not supported, because they are pointers in memory");
     const bool writes = arguments.direction == Direction::to_file;
     const hid_t from = writes ? arguments.mem_type : file_type;
     const hid_t to = writes ? file_type : arguments.mem_type;
     H5T_cdata_t *unused = nullptr;
     if (H5Tfind(from, to, &unused) == nullptr)
-        refuse(fmt::format("HDF5 knows no conversion from {} to {}", writes ? "mem_type" : "the dataset's type",
+        refuse(fmt::format("HDF5 cannot convert from {} to {}", writes ? "mem_type" : "the dataset's type",
                            writes ? "the dataset's type" : "mem_type"));
 }
 

@@ -41,7 +41,7 @@ void say_once(const std::string &what) {
     static_cast<void>(config());  // what is printed is a setting, and this may come before the others are asked for
     static std::atomic_flag said;
     if (!said.test_and_set())
-        log_info("messages to processes of this host take the way through MPI: {} (said once)", what);
+        log_info("messages to processes of this host use MPI and not shared memory: {} (logged once)", what);
 }
 
 Status system_failure(const char *what) {
@@ -130,7 +130,7 @@ HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) {
         if (bind(socket_.get(), reinterpret_cast<const sockaddr *>(&address), length) == 0)
             own_.length = sizeof own_.name;
     }
-    if (size > 1 && own_.length == 0) say_once(system_failure("this process can have no socket").message);
+    if (size > 1 && own_.length == 0) say_once(system_failure("this process cannot create a socket").message);
     std::vector<Address> all(static_cast<std::size_t>(size));
     check_mpi(PMPI_Allgather(&own_, sizeof own_, MPI_BYTE, all.data(), sizeof own_, MPI_BYTE, host), "MPI_Allgather");
     if (own_.length == 0) return;
@@ -156,7 +156,7 @@ std::shared_ptr<HostLink> HostLinks::connect(Peer &peer) {
     if (!send_with(socket_.get(), greeting, theirs.get(), &address, length)) {
         // Too many connections at once are no obstacle for later ones.
         peer.hopeless = errno != EAGAIN && errno != ENOBUFS;
-        say_once(system_failure("no connection to another process of the host").message);
+        say_once(system_failure("cannot connect to another process of the host").message);
         return nullptr;
     }
     return link;
@@ -241,7 +241,8 @@ void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &r
         way.exported_ = std::move(memory);
     } catch (const Error &error) {
         static std::atomic_flag said;
-        if (!said.test_and_set()) log_info("no copies from device to device: {} (said once)", error.status().message);
+        if (!said.test_and_set())
+            log_info("no copies between devices of different processes: {} (logged once)", error.status().message);
     }
 }
 
@@ -263,7 +264,7 @@ std::optional<bool> HostLinks::settled(NearWay &way) {
     if (answer == link.answers_.end() || !answer->second) {
         // What MPI finds of a process that ended is MPI's.
         if (answer == link.answers_.end() && link.lives()) return std::nullopt;
-        say_once("the receiver can't use this process's shared memory");
+        say_once("the receiver cannot use this process's shared memory");
         link.refused_ = true;
         return false;
     }
@@ -288,7 +289,7 @@ void HostLinks::take_links() {
     while (receive_with(socket_.get(), greeting, socket)) {
         const auto peer = peers_.find(greeting.world_rank);
         if (!socket)
-            say_once("a connection came without its descriptor; their number may be limited");
+            say_once("a connection arrived without its descriptor; the limit of open files may be reached");
         else if (peer != peers_.end() && made_by_same_user(socket.get()))
             peer->second.in = std::make_shared<HostLink>(std::move(socket));
     }
@@ -298,7 +299,8 @@ void HostLinks::take_notes(HostLink &link, const DeviceRange &range) {
     Note note{};
     Descriptor descriptor;
     while (receive_with(link.socket_.get(), note, descriptor)) {
-        if (!descriptor) say_once("shared memory came without its descriptor; their number may be limited");
+        if (!descriptor)
+            say_once("shared memory arrived without its descriptor; the limit of open files may be reached");
         if (note.exported != 0) {
             if (descriptor)
                 link.imported_[note.id] = ImportedMemory::keep(std::make_shared<ImportedMemory>(
@@ -338,7 +340,7 @@ Mem HostLinks::import(HostLink &link, const NearOffer &offer, const DeviceRange 
         answer = DirectAnswer::yes;
         return memory;
     } catch (const Error &error) {
-        log_debug("bytes of another process's device come through host memory: {}", error.status().message);
+        log_debug("data of another process's device moves through host memory: {}", error.status().message);
         return {};
     }
 }

@@ -92,9 +92,9 @@ void check_mode(MPI_File file, Direction direction) {
     if ((mode & MPI_MODE_SEQUENTIAL) != 0)
         unfit = "MPI_MODE_SEQUENTIAL, so it has no offsets";
     else if (direction == Direction::to_file && (mode & MPI_MODE_RDONLY) != 0)
-        unfit = "MPI_MODE_RDONLY and is to be written";
+        unfit = "MPI_MODE_RDONLY, and the command writes it";
     else if (direction == Direction::from_file && (mode & MPI_MODE_WRONLY) != 0)
-        unfit = "MPI_MODE_WRONLY and is to be read";
+        unfit = "MPI_MODE_WRONLY, and the command reads it";
     if (unfit != nullptr) throw Error(CL_INVALID_OPERATION, fmt::format("{} was opened with {}", name_of(file), unfit));
 }
 
@@ -173,7 +173,7 @@ private:
 
     [[nodiscard]] FileResult unexplained(std::size_t offset, std::size_t moved, std::size_t size) const {
         Status status = Status::failure(
-            CL_MPI_ERROR, fmt::format("{} moved {} of {} bytes without telling why", account(offset), moved, size));
+            CL_MPI_ERROR, fmt::format("{} moved {} of {} bytes and reported no error", account(offset), moved, size));
         status.mpi_error = MPI_ERR_IO;
         return {moved, status};
     }

@@ -6,7 +6,7 @@ namespace {
 // MPI knows no such error; it is made when it is first needed. Open MPI tells a class only of codes in it.
 int peer_failed_code() {
     static const int made = [] {
-        constexpr const char *text = "cldist: the far end of a message could not do its part";
+        constexpr const char *text = "cldist: the peer could not do its part of the message";
         int error_class = MPI_ERR_OTHER;
         int code = MPI_ERR_OTHER;
         if (PMPI_Add_error_class(&error_class) != MPI_SUCCESS) return code;

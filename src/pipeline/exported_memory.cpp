@@ -176,7 +176,7 @@ std::shared_ptr<ImportedMemory> ImportedMemory::keep(std::shared_ptr<ImportedMem
 Mem ImportedMemory::buffer(cl_context context, cl_device_id device) {
     const std::lock_guard lock(mutex_);
     last_used_ns_ = now_ns();
-    if (!descriptor_) throw Error(CL_INVALID_OPERATION, "the memory of another process was let go of");
+    if (!descriptor_) throw Error(CL_INVALID_OPERATION, "the memory of another process was released");
     auto at = buffers_.find(context);
     if (at == buffers_.end())
         at = buffers_.emplace(context, import(context, device, descriptor_.get(), CL_MEM_READ_WRITE, size_, size_))

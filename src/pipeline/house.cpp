@@ -49,8 +49,9 @@ House &house() {
 }
 
 void log_stuck() {
-    log_warning("the platform has not returned from the release of a queue or context for {} s; going on without",
-                patience.count());
+    log_warning(
+        "the platform has not returned from the release of a queue or context for {} s; this release is abandoned",
+        patience.count());
 }
 
 void live(unsigned shift) {

@@ -22,7 +22,7 @@ PageLock::PageLock(cl_context context, cl_command_queue queue, std::byte *memory
     }
     if (mapped != memory)
         throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE,
-                    "a mapped CL_MEM_USE_HOST_PTR buffer lies elsewhere than its memory");
+                    "the platform mapped a CL_MEM_USE_HOST_PTR buffer at another address than its memory");
     queue_ = Queue::share(queue);
 }
 

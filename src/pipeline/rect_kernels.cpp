@@ -90,7 +90,7 @@ bool RectKernels::build(cl_context context, cl_device_id device) {
     if (code == CL_SUCCESS) code = clBuildProgram(program_.get(), 1, &device, "", nullptr, nullptr);
     if (code != CL_SUCCESS) {
         log_warning(
-            "the device's compiler refused the kernels for strided regions ({}); they are copied slice by "
+            "the device's compiler rejected the kernels for strided regions ({}); the regions are copied slice by "
             "slice. {}",
             code_text(code), program_ ? build_log(program_.get(), device) : "");
         return false;

@@ -85,7 +85,7 @@ public:
         while (moved < size) {
             const std::size_t wanted = waits ? wait_for_bytes(stream_, size - moved) : size - moved;
             if (wanted == 0)
-                return {moved, Status::failure(CL_TRANSFER_ABANDONED, "the program ended before the bytes came")};
+                return {moved, Status::failure(CL_TRANSFER_ABANDONED, "the program ended before the bytes arrived")};
             errno = 0;
             const std::size_t got = std::fread(to + moved, 1, wanted, stream_);
             error = errno;
