@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests of the scripts in this folder."""
 
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -12,6 +13,7 @@ import check_layers
 import config_doc
 import man_pages
 import select_tests
+import timeline
 
 TOOLS = pathlib.Path(__file__).parent
 HEAD = '[doctest] doctest version is "2.4.9"\n'
@@ -238,6 +240,48 @@ class RunAndCheck(unittest.TestCase):
     def test_a_crash_of_another_process_fails(self):
         job = "if mkdir crashed; then echo '[host:00001] Signal: Segmentation fault (11)' >&2; fi; echo it failed >&2; exit 3"
         self.assertEqual(self.run_job(job).returncode, 1)
+
+
+class TimeLine(unittest.TestCase):
+    @staticmethod
+    def span(name, number, start, end):
+        common = {"name": name, "cat": "cldist", "id": number}
+        return [{"ph": "b", "ts": start, **common}, {"ph": "e", "ts": end, **common}]
+
+    def write(self, folder, *spans):
+        begin = [{"ph": "X", "name": "search", "cat": "kernel", "ts": 0, "dur": 3000, "tid": 1}]
+        events = begin + sorted(sum(spans, []), key=lambda event: event["ts"])
+        path = pathlib.Path(folder) / "cldist-trace-0.json"
+        path.write_text(json.dumps({"traceEvents": events}))
+        return path
+
+    def test_files_have_a_lane_and_a_title(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rank = timeline.Rank(self.write(folder, self.span("file read", 1, 0, 9000), self.span("file", 1, 1000, 5000)))
+        self.assertEqual(rank.stages, [("file", "file", 1, 5)])
+        self.assertEqual(rank.overlap(), (4, 2))
+        self.assertEqual(timeline.lanes_of({0: rank}), ["file"])
+        self.assertEqual(timeline.title_of(["file"]), "Computation, and the file access under it")
+
+    def test_messages_and_files_have_lanes_of_their_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rank = timeline.Rank(self.write(folder, self.span("file write", 1, 0, 9000), self.span("file", 1, 1000, 5000),
+                                            self.span("send", 2, 0, 900), self.span("message", 2, 100, 200)))
+        self.assertEqual(timeline.lanes_of({0: rank}), ["send", "file"])
+        self.assertEqual(timeline.title_of(["send", "file"]), "Computation, and the communication and file access under it")
+        self.assertEqual(timeline.title_of(["send", "recv"]), "Computation, and the communication under it")
+        self.assertEqual(timeline.title_of([]), "Computation")
+
+    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "there is no matplotlib")
+    def test_a_run_that_streams_a_file_is_drawn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(folder, self.span("file read", 1, 0, 9000), self.span("file", 1, 1000, 5000))
+            picture = pathlib.Path(folder) / "picture.png"
+            done = subprocess.run([sys.executable, TOOLS / "timeline.py", "--output", picture, f"streamed={folder}"], text=True,
+                                  capture_output=True, check=False, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("streamed, rank 0: 4.0 ms of file access, 50 % of it while kernels ran", done.stdout)
+            self.assertTrue(picture.read_bytes().startswith(b"\x89PNG"))
 
 
 if __name__ == "__main__":

@@ -1,31 +1,28 @@
 #!/usr/bin/env python3
-"""Draws the traces of CLDIST_TRACE: for each rank, what its device computes and what it exchanges meanwhile.
+"""Draws the traces of CLDIST_TRACE: for each rank, what its device computes, and which messages and files move meanwhile.
 
 Usage: timeline.py [--iterations N] [--output FILE] [TITLE=]FOLDER...
 
 FOLDER is what CLDIST_TRACE named, with one cldist-trace-RANK.json per rank, all of one clock (one host). Several folders
-are drawn below each other, to the same scale. For each rank is printed in how much of the time of its communication
-kernels were running, over the whole trace.
+are drawn below each other, to the same scale. For each rank it prints how long messages and files moved, and for which part
+of that time kernels ran, over the whole trace.
 """
 
 import argparse
 import json
 import pathlib
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib.patches import Patch
-
 KERNEL_COLORS = ["#2f6db3", "#7fb2e5", "#1d4a7d", "#a9cdf0"]
 STAGES = {  # in the order in which they are drawn
     "match": ("#f3d9b1", "receive waits for its message"),
     "device": ("#e8a33d", "device copies or maps"),
     "message": ("#c8452b", "message moves"),
+    "file": ("#4f8f4f", "file is read or written"),
 }
 IDLE = ("#ebebeb", "device idle")
-LANES = {"kernel": (0.42, 0.5), "send": (0.2, 0.18), "recv": (0.0, 0.18)}  # name -> lower edge, height
+LANES = {"send": "sends", "recv": "receives", "collective": "collectives", "file": "files"}  # name -> label, below the kernels
+LANE_OF = {"file read": "file", "file write": "file"}  # commands that share a lane
+KERNEL_HEIGHT, LANE_HEIGHT, GAP = 0.5, 0.18, 0.04
 
 
 class Rank:
@@ -43,19 +40,20 @@ class Rank:
             key = event["id"], event["name"]
             if event["ph"] == "b":
                 open_spans.setdefault(key, []).append(event["ts"] / 1e3)
-                if event["name"] in LANES:
-                    lane_of[event["id"]] = event["name"]
+                lane = LANE_OF.get(event["name"], event["name"])
+                if lane in LANES:
+                    lane_of[event["id"]] = lane
             elif event["ph"] == "e" and open_spans.get(key):
                 spans.append((*key, open_spans[key].pop(), event["ts"] / 1e3))
-        self.stages = [(name, lane_of.get(number, "send"), start, end)
-                       for number, name, start, end in spans if name in STAGES]
+        self.stages = [(name, lane_of[number], start, end)
+                       for number, name, start, end in spans if name in STAGES and number in lane_of]
 
     def overlap(self):
-        """Milliseconds of communication, and how much of it kernels covered."""
-        communication = union((start, end) for _, _, start, end in self.stages)
+        """Milliseconds in which messages and files moved, and how much of it kernels covered."""
+        moving = union((start, end) for _, _, start, end in self.stages)
         computation = union((start, end) for _, start, end in self.kernels)
-        covered = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in communication for b in computation)
-        return sum(end - start for start, end in communication), covered
+        covered = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in moving for b in computation)
+        return sum(end - start for start, end in moving), covered
 
     def window(self, iterations):
         """From the start to the end of some iterations, well after the first."""
@@ -84,20 +82,34 @@ def read(folder):
     return ranks
 
 
-def traced_messages(ranks):
-    return any(rank.stages for rank in ranks.values())
+def lanes_of(ranks):
+    """Those in which some rank has something."""
+    used = {lane for rank in ranks.values() for _, lane, _, _ in rank.stages}
+    return [lane for lane in LANES if lane in used]
+
+
+def what_moves(lanes):
+    """In words; empty without lanes."""
+    return " and ".join(["communication"] * (set(lanes) - {"file"} != set()) + ["file access"] * ("file" in lanes))
+
+
+def title_of(lanes):
+    """Of the whole picture."""
+    return f"Computation, and the {what_moves(lanes)} under it" if lanes else "Computation"
 
 
 def draw(axes, title, ranks, begin, colors):
     end = begin + axes.get_xlim()[1]
-    messages = traced_messages(ranks)
-    bottom = 0.0 if messages else LANES["kernel"][0]  # without messages, their lanes are left out
-    pitch = 1.0 - bottom
+    lanes = lanes_of(ranks)
+    kernels_at = len(lanes) * (LANE_HEIGHT + GAP)
+    places = {lane: (kernels_at - (n + 1) * (LANE_HEIGHT + GAP), LANE_HEIGHT) for n, lane in enumerate(lanes)}
+    places["kernel"] = (kernels_at, KERNEL_HEIGHT)
+    pitch = kernels_at + KERNEL_HEIGHT + 2 * GAP
 
     def bar(row, lane, start, stop, color):
         if stop > begin and start < end:
-            low, height = LANES[lane]
-            axes.broken_barh([(start - begin, stop - start)], (row * pitch + low - bottom, height), color=color, linewidth=0)
+            low, height = places[lane]
+            axes.broken_barh([(start - begin, stop - start)], (row * pitch + low, height), color=color, linewidth=0)
 
     ticks = []
     for row, (number, rank) in enumerate(reversed(ranks.items())):
@@ -108,13 +120,12 @@ def draw(axes, title, ranks, begin, colors):
             for stage, lane, start, stop in rank.stages:
                 if stage == wanted:
                     bar(row, lane, start, stop, STAGES[stage][0])
-        labels = [("kernel", f"rank {number}: computation")] + [("send", "sends"), ("recv", "receives")] * messages
-        for lane, label in labels:
-            ticks.append((row * pitch + LANES[lane][0] + LANES[lane][1] / 2 - bottom, label))
+        for lane, label in [("kernel", f"rank {number}: computation")] + [(lane, LANES[lane]) for lane in lanes]:
+            ticks.append((row * pitch + places[lane][0] + places[lane][1] / 2, label))
     axes.set_yticks([at for at, _ in ticks], [label for _, label in ticks])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(-0.08, len(ranks) * pitch)
-    axes.set_title(title + ("" if messages else " (the host program calls MPI in the gaps)"), loc="left", fontsize=11)
+    axes.set_title(title + ("" if lanes else " (no cldist commands: the host program works in the gaps)"), loc="left", fontsize=11)
     axes.grid(axis="x", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
@@ -128,6 +139,12 @@ def main():
     parser.add_argument("traces", nargs="+", metavar="[TITLE=]FOLDER")
     arguments = parser.parse_args()
 
+    import matplotlib  # here: the tests of what is above need none
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch
+
     panels = []
     for trace in arguments.traces:
         title, _, folder = trace.rpartition("=")
@@ -139,7 +156,8 @@ def main():
     colors = {name: KERNEL_COLORS[n % len(KERNEL_COLORS)] for n, name in enumerate(names)}
 
     # In inches, so that the margins stay as they are whatever the number of ranks.
-    heights = [len(ranks) * (1.1 if traced_messages(ranks) else 0.6) for _, ranks in panels]
+    heights = [len(ranks) * (0.6 + 0.25 * len(lanes_of(ranks))) for _, ranks in panels]
+    lanes = {lane for _, ranks in panels for lane in lanes_of(ranks)}
     top, between, bottom = 0.75, 0.75, 1.15
     height = top + sum(heights) + between * (len(panels) - 1) + bottom
     figure, grid = plt.subplots(len(panels), 1, figsize=(12, height), sharex=True, squeeze=False,
@@ -150,9 +168,10 @@ def main():
         axes.set_xlim(0, width)
         draw(axes, title, ranks, begin, colors)
     grid[-1, 0].set_xlabel("milliseconds")
-    figure.suptitle("Computation, and the communication under it", fontsize=13, y=1 - 0.15 / height, va="top")
+    figure.suptitle(title_of(lanes), fontsize=13, y=1 - 0.15 / height, va="top")
     handles = [Patch(color=colors[name], label=name) for name in names] + [Patch(color=IDLE[0], label=IDLE[1])]
-    handles += [Patch(color=color, label=label) for color, label in STAGES.values()]
+    used = {stage for _, ranks in panels for rank in ranks.values() for stage, _, _, _ in rank.stages}
+    handles += [Patch(color=color, label=label) for stage, (color, label) in STAGES.items() if stage in used]
     figure.legend(handles=handles, loc="lower center", ncol=len(handles), frameon=False, fontsize=9)
     figure.savefig(arguments.output, dpi=130)
 
@@ -160,7 +179,7 @@ def main():
         for number, rank in ranks.items():
             total, covered = rank.overlap()
             if total > 0:
-                print(f"{title}, rank {number}: {total:.1f} ms of communication, "
+                print(f"{title}, rank {number}: {total:.1f} ms of {what_moves(lanes_of(ranks))}, "
                       f"{100 * covered / total:.0f} % of it while kernels ran")
     print(f"The time line is in {arguments.output}")
 
