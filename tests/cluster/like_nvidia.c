@@ -5,7 +5,8 @@
  * - a barrier has no times, and a marker's end is said to be seconds before its start;
  * - its devices have memory of their own, and a call that copies between them and ordinary memory of the program returns when
  *   that is done, also one that is not blocking;
- * - a buffer must have been used before kernels use sub-buffers of it that overlap: here the process ends otherwise.
+ * - a buffer must have been used before kernels use sub-buffers of it that overlap: here the process ends otherwise;
+ * - a kernel must not be released while a command with it waits for a user event: here the process ends otherwise.
  * It changes the other driver's table of functions, which all its objects have. */
 #define _GNU_SOURCE
 #include "test_driver.h"
@@ -244,6 +245,47 @@ static int is_lost(cl_kernel kernel) {
     return 0;
 }
 
+/* Kernels of commands that wait for a user event. */
+static struct waiting {
+    cl_kernel kernel;
+    cl_event event;
+} waiting[MOST];
+static pthread_mutex_t waiting_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static int is_open(cl_event event) {
+    cl_command_type type = 0;
+    cl_int status = CL_COMPLETE;
+    native.clGetEventInfo(event, CL_EVENT_COMMAND_TYPE, sizeof type, &type, NULL);
+    native.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+    return type == CL_COMMAND_USER && status > CL_COMPLETE;
+}
+
+static void note_waiting(cl_kernel kernel, cl_uint count, const cl_event *list) {
+    pthread_mutex_lock(&waiting_mutex);
+    for (cl_uint i = 0; i < count; ++i) {
+        if (!is_open(list[i])) continue;
+        size_t place = 0;
+        while (place < MOST && waiting[place].event != NULL && is_open(waiting[place].event)) ++place;
+        if (place == MOST) break;
+        if (waiting[place].event != NULL) native.clReleaseEvent(waiting[place].event);
+        native.clRetainEvent(list[i]);
+        waiting[place].kernel = kernel;
+        waiting[place].event = list[i];
+    }
+    pthread_mutex_unlock(&waiting_mutex);
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
+    pthread_mutex_lock(&waiting_mutex);
+    for (size_t i = 0; i < MOST; ++i) {
+        if (waiting[i].kernel != kernel || waiting[i].event == NULL || !is_open(waiting[i].event)) continue;
+        fputs("a kernel is released while a command with it waits for a user event\n", stderr);
+        abort();
+    }
+    pthread_mutex_unlock(&waiting_mutex);
+    return native.clReleaseKernel(kernel);
+}
+
 static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
                                          const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
                                          const cl_event *list, cl_event *event) {
@@ -254,6 +296,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
         abort();
     }
     pthread_mutex_unlock(&parts_mutex);
+    note_waiting(kernel, count, list);
     return native.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count, list, event);
 }
 
@@ -270,6 +313,7 @@ static cl_platform_id begin(cl_platform_id other) {
     table->clEnqueueMigrateMemObjects = migrate;
     table->clSetKernelArg = set_kernel_arg;
     table->clEnqueueNDRangeKernel = enqueue_kernel;
+    table->clReleaseKernel = release_kernel;
     table->clEnqueueMapBuffer = map_buffer;
     table->clEnqueueReadBuffer = read_buffer;
     table->clEnqueueWriteBuffer = write_buffer;

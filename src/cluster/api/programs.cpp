@@ -363,6 +363,7 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
     const auto devices = checked_devices(object.devices, num_devices, device_list);
     check_callback(notify, user_data);
     require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
+    object.idle_kernels.clear();
     const std::string given = options != nullptr ? options : "";
     const Exchange exchange;
     const Ref<ProgramObject> held(&object);
@@ -412,6 +413,7 @@ void compile_program(cl_program program, cl_uint num_devices, const cl_device_id
             CL_INVALID_VALUE, "num_input_headers, input_headers and header_include_names don't go together");
     check_callback(notify, user_data);
     require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
+    object.idle_kernels.clear();
     require(object.source.has_value(), CL_INVALID_OPERATION, "the program has no source");
     for (cl_uint i = 0; i < num_headers; ++i)
         require(program_of(headers[i]).context.get() == object.context.get(), CL_INVALID_PROGRAM,

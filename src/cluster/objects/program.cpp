@@ -84,7 +84,11 @@ KernelObject::KernelObject(ProgramObject &program_in, std::shared_ptr<const Kern
     ++program->kernels;
 }
 
-KernelObject::~KernelObject() { --program->kernels; }
+KernelObject::~KernelObject() {
+    --program->kernels;
+    for (Native &native : natives_)
+        program->idle_kernels.push_back({native.space, info->name, std::move(native.kernel)});
+}
 
 bool KernelObject::reads_only(cl_uint index, const MemObject &memory) const {
     if ((memory.flags & CL_MEM_READ_ONLY) != 0) return true;
@@ -129,9 +133,18 @@ Homes KernelObject::find_homes() {
 KernelObject::Native &KernelObject::native_entry(Space &space) {
     for (Native &native : natives_)
         if (native.space == &space) return native;
-    cl_int code = CL_SUCCESS;
-    Kernel kernel = Kernel::adopt(clCreateKernel(program->native(space), info->name.c_str(), &code));
-    check(code, "clCreateKernel");
+    Kernel kernel;
+    auto &idle = program->idle_kernels;
+    const auto at = std::find_if(idle.begin(), idle.end(),
+                                 [&](const auto &each) { return each.space == &space && each.name == info->name; });
+    if (at != idle.end()) {
+        kernel = std::move(at->kernel);
+        idle.erase(at);
+    } else {
+        cl_int code = CL_SUCCESS;
+        kernel = Kernel::adopt(clCreateKernel(program->native(space), info->name.c_str(), &code));
+        check(code, "clCreateKernel");
+    }
     natives_.push_back({&space, std::move(kernel), std::vector<std::uint64_t>(arguments.size())});
     return natives_.back();
 }

@@ -74,6 +74,14 @@ public:
     const DeviceList devices;
     std::optional<std::string> source;  ///< of what clCreateProgramWithSource made
     std::vector<std::pair<Space *, Program>> natives;
+    /// Native kernels that no kernel object uses, for the next one of that name. NVIDIA's driver (580) reads a kernel after its
+    /// release if a command with it still waits for a user event, so they are kept until the program is built again or ends.
+    struct IdleKernel {
+        const Space *space;
+        std::string name;
+        Kernel kernel;
+    };
+    std::vector<IdleKernel> idle_kernels;
     std::map<const DeviceObject *, std::string> build_options;  ///< as they were given
     DeviceList executables;                                     ///< the devices that have one, in the order built
     std::map<const DeviceObject *, std::uint64_t> made_of;      ///< what stands for how it was made for a device
