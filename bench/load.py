@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a command costs while up to 100,000 wait, and what chains and exchanges cost beside busy loops, each against what
-plain OpenCL, MPI and files take for the same. Runs take turns; medians.
+"""What a command costs while up to 100,000 wait, and what chains, exchanges and the cluster platform's copies cost beside
+busy loops, each against what plain OpenCL, MPI and files take for the same, or the copies against a quiet machine. Runs take turns; medians.
 
 Environment: BUILD_DIR, CLDIST_MPIRUN (how to start processes).
 Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/load.json.
@@ -38,6 +38,16 @@ def cluster_microseconds(program, count, processes):
     if done.returncode != 0:
         sys.exit(f"load: {shlex.join(command)} failed")
     return float(done.stdout.split()[-1])
+
+
+def copies_microseconds(processes):
+    """Of a 16-byte copy between the devices of that many processes."""
+    command = [str(BUILD / "tools/cldist/cldist"), "run", "-n", str(processes), "--", str(BUILD / "bench/cluster_copies"),
+               "--iterations", "200"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={"POCL_MAX_PTHREAD_COUNT": "1", **os.environ})
+    if done.returncode != 0:
+        sys.exit(f"load: {shlex.join(command)} failed")
+    return json.loads(done.stdout)["us_per_command"]
 
 
 @contextlib.contextmanager
@@ -102,6 +112,19 @@ def main():
         times = measure({processes: lambda processes=processes: crowded(processes) for processes in (0, 2)}, arguments.rounds)
         print(f"| {program} | {times[0]:.1f} | {times[2]:.1f} | {times[2] / times[0]:.2f} |", flush=True)
         results.append({"name": f"load, cluster, {program}, busy, 2 processes : native", "value": times[2] / times[0], "better": "lower"})
+
+    print("\n| 16-byte copies, beside the loops | quiet, µs | busy, µs | busy : quiet | quiet, commands/s |\n|---|---:|---:|---:|---:|")
+    for processes in (2, 2 * os.cpu_count()):  # at most as many as cores, and more
+        def busy_copies(processes=processes):
+            with busy_loops(arguments.loops):
+                return copies_microseconds(processes)
+        times = measure({"quiet": lambda processes=processes: copies_microseconds(processes), "busy": busy_copies},
+                        arguments.rounds)
+        print(f"| {processes} processes | {times['quiet']:.1f} | {times['busy']:.1f} | {times['busy'] / times['quiet']:.2f} | "
+              f"{1e6 / times['quiet']:.0f} |", flush=True)
+        results.append({"name": f"load, copies, {processes} processes, µs", "value": times["quiet"], "better": "lower"})
+        results.append({"name": f"load, copies, {processes} processes, busy : quiet", "value": times["busy"] / times["quiet"],
+                        "better": "lower"})
 
     folder = BUILD / "bench-results"
     folder.mkdir(exist_ok=True)

@@ -4,28 +4,29 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <ctime>
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/crowding.hpp"
 
 namespace cldist {
 namespace {
 
 constexpr std::uint64_t us = 1000;
 
-// For so long a crowded wait spins: an answer of a process that runs comes sooner.
+// How long a wait spins beside other programs. A peer that runs answers sooner.
 constexpr std::uint64_t spin_ns = 50 * us;
 
 Crowding &crowding() {
-    static Crowding instance;
+    static Crowding instance(now_ns(), read_core_time());
     return instance;
 }
 
-std::uint64_t process_ns() {
-    timespec time{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+void note_late_yield(std::uint64_t now) {
+    if (job_fits_on_cores())
+        crowding().came_back_late(now, process_time());
+    else if (crowding().wants_times(now))
+        crowding().note(now, read_core_time());
 }
 
 std::chrono::nanoseconds growing(std::uint64_t waited_ns, bool bytes_in_flight, std::uint64_t least) {
@@ -37,14 +38,6 @@ std::chrono::nanoseconds growing(std::uint64_t waited_ns, bool bytes_in_flight, 
 
 }  // namespace
 
-void Crowding::came_back_late(std::uint64_t now, std::uint64_t process_ns) {
-    const std::uint64_t before = before_ns_.exchange(now, std::memory_order_relaxed);
-    const std::uint64_t process_before = process_before_ns_.exchange(process_ns, std::memory_order_relaxed);
-    if (before == 0 || now - before > holds_ns) return;
-    // A process that uses half a core or more is kept waiting by itself.
-    if (process_ns - process_before < (now - before) / 2) until_.store(now + holds_ns, std::memory_order_relaxed);
-}
-
 std::chrono::nanoseconds Backoff::pause(bool bytes_in_flight) {
     const std::uint64_t now = now_ns();
     if (since_ == 0) since_ = now;
@@ -52,8 +45,7 @@ std::chrono::nanoseconds Backoff::pause(bool bytes_in_flight) {
     const auto sleep = sleep_after(now - since_, bytes_in_flight, patience_);
     if (sleep.count() != 0) return sleep;
     sched_yield();
-    if (const std::uint64_t after = now_ns(); after - now > Crowding::late_ns)
-        crowding().came_back_late(after, process_ns());
+    if (const std::uint64_t after = now_ns(); after - now > Crowding::late_ns) note_late_yield(after);
     return {};
 }
 

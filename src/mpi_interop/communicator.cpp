@@ -1,9 +1,12 @@
 #include "mpi_interop/communicator.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
+#include "base/crowding.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
 namespace cldist {
@@ -52,6 +55,17 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
     return translated;
 }
 
+// The job's processes of this host, whose use of the cores is no sign of other programs.
+void share_process_ids(MPI_Comm host) {
+    int size = 0;
+    PMPI_Comm_size(host, &size);
+    std::vector<pid_t> processes(static_cast<std::size_t>(size));
+    const pid_t mine = getpid();
+    check_mpi(PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, processes.data(), sizeof mine, MPI_BYTE, host),
+              "MPI_Allgather");
+    set_processes_of_job(std::move(processes));
+}
+
 }  // namespace
 
 Communicator::~Communicator() {
@@ -84,6 +98,7 @@ void Communicator::note_freed() {
 
 Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)), self_(duplicate(MPI_COMM_SELF)) {
     check_mpi(PMPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
+    share_process_ids(host_);
     links_ = std::make_shared<HostLinks>(host_, world_);
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::on_free, &keyval_, this),
               "MPI_Comm_create_keyval");

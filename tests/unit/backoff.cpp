@@ -1,4 +1,5 @@
 #include "base/backoff.hpp"
+#include "base/crowding.hpp"
 
 #include <doctest/doctest.h>
 
@@ -35,7 +36,7 @@ TEST_CASE("a look that takes long is put off for longer, but not for ever") {
 
 TEST_CASE("a process is crowded that loses its turns while none of its threads runs, for a while") {
     constexpr std::uint64_t ms = 1'000'000;
-    Crowding crowding;
+    Crowding crowding(0, {});
     CHECK_FALSE(crowding.at(1'000 * ms));
     crowding.came_back_late(1'000 * ms, 500 * ms);
     CHECK_FALSE(crowding.at(1'000 * ms));  // once may be chance
@@ -47,7 +48,7 @@ TEST_CASE("a process is crowded that loses its turns while none of its threads r
 
 TEST_CASE("a process is not crowded whose own threads take its turns, or that loses one now and then") {
     constexpr std::uint64_t ms = 1'000'000;
-    Crowding crowding;
+    Crowding crowding(0, {});
     std::uint64_t now = 1'000 * ms;
     for (int i = 0; i < 100; ++i, now += 4 * ms) {
         crowding.came_back_late(now, now - 900 * ms);  // one of its threads computes all the time
@@ -61,7 +62,52 @@ TEST_CASE("a process is not crowded whose own threads take its turns, or that lo
     }
 }
 
-TEST_CASE("in a crowd a wait spins for a moment, then sleeps, at first briefly, and never yields") {
+TEST_CASE("a process of a job with more processes than cores is crowded while other programs use half a core") {
+    constexpr std::uint64_t ms = 1'000'000;
+    Crowding crowding(1'000 * ms, {5'000 * ms, 1'000 * ms});
+    CHECK_FALSE(crowding.at(1'000 * ms));
+    CHECK_FALSE(crowding.wants_times(1'099 * ms));
+    CHECK(crowding.wants_times(1'100 * ms));
+    crowding.note(1'200 * ms, {5'300 * ms, 1'200 * ms});
+    CHECK(crowding.at(1'200 * ms));
+    CHECK(crowding.at(1'200 * ms + Crowding::holds_ns - 1));
+    CHECK_FALSE(crowding.at(1'200 * ms + Crowding::holds_ns));
+}
+
+TEST_CASE("a process is not crowded by its own job, however late its yields return") {
+    constexpr std::uint64_t ms = 1'000'000;
+    Crowding crowding(1'000 * ms, {});
+    for (std::uint64_t i = 1; i < 50; ++i) {
+        const std::uint64_t now = (1'000 + i * 120) * ms;
+        crowding.note(now, {i * 240 * ms, i * 200 * ms});  // of two cores, others use a third of one
+        CHECK_FALSE(crowding.at(now));
+    }
+}
+
+TEST_CASE("times show nothing over too short a period, or if a process of the job has ended") {
+    constexpr std::uint64_t ms = 1'000'000;
+    Crowding crowding(1'000 * ms, {500 * ms, 400 * ms});
+    crowding.note(1'050 * ms, {600 * ms, 400 * ms});
+    CHECK_FALSE(crowding.at(1'050 * ms));
+    crowding.note(1'200 * ms, {900 * ms, 300 * ms});
+    CHECK_FALSE(crowding.at(1'200 * ms));
+}
+
+TEST_CASE("the kernel tells what all programs and the job use") {
+    const CoreTime before = read_core_time();
+    if (before.all_ns == 0) {
+        MESSAGE("SKIP: core times: /proc/stat can't be read");
+        return;
+    }
+    const auto end = std::chrono::steady_clock::now() + 300ms;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    const CoreTime after = read_core_time();
+    CHECK(after.job_ns > before.job_ns);
+    CHECK(after.all_ns > before.all_ns);
+}
+
+TEST_CASE("beside other programs a wait spins for a moment, then sleeps, at first briefly, and never yields") {
     CHECK(Backoff::sleep_in_crowd(0, false) == 0ns);
     CHECK(Backoff::sleep_in_crowd(49'000, true) == 0ns);
     CHECK(Backoff::sleep_in_crowd(50'000, false) == 10us);
