@@ -1,6 +1,7 @@
 #include "cluster/world/divergence_watch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <span>
@@ -23,6 +24,18 @@ constexpr milliseconds shortest_pause{1};
 // From a difference until it is named, with some to spare.
 constexpr milliseconds time_to_name{500};
 
+using Seconds = std::chrono::duration<double>;
+
+std::string processor_name() {
+    std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+    int size = 0;
+    check_mpi(PMPI_Get_processor_name(name.data(), &size), "MPI_Get_processor_name");
+    return {name.data(), static_cast<std::size_t>(size)};
+}
+
+// From one report to the next while there is no news.
+Seconds interval() { return Seconds(std::clamp(config().stall_seconds / 4, 0.1, 5.0)); }
+
 template <typename T>
 std::string bytes_of(std::span<const T> values) {
     return {reinterpret_cast<const char *>(values.data()), values.size_bytes()};
@@ -41,9 +54,14 @@ DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log) : log_(log), comm_
     int size = 0;
     check_mpi(PMPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check_mpi(PMPI_Comm_size(comm_, &size), "MPI_Comm_size");
-    if (rank_ > 0) neighbours_.push_back({rank_ - 1, {}, {}});
-    if (rank_ + 1 < size) neighbours_.push_back({rank_ + 1, {}, {}});
     if (size <= 1) return;
+    for (const int rank : {rank_ - 1, rank_ + 1}) {
+        if (rank < 0 || rank >= size) continue;
+        Neighbour &neighbour = neighbours_.emplace_back();
+        neighbour.rank = rank;
+        neighbour.told_at = Clock::now();
+        send(rank, host_name, processor_name());
+    }
     thread_ = std::thread([this] { run(); });
     // A command that failed for calls that differ, a transfer of two sizes say, ends the job no sooner than that is named.
     before_ending_job = [] { std::this_thread::sleep_for(time_to_name); };
@@ -90,6 +108,7 @@ bool DivergenceWatch::round() {
         } else {
             something |= tell(neighbour);
         }
+        report_silence(neighbour);
     }
     return something || differs_;
 }
@@ -116,11 +135,16 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
     };
     switch (tag) {
         case report: {
-            const auto of_sender = [&](const Neighbour &neighbour) { return neighbour.rank == from; };
-            const auto neighbour = std::find_if(neighbours_.begin(), neighbours_.end(), of_sender);
-            expect(neighbour != neighbours_.end() && bytes.size() == sizeof(Report));
-            neighbour->theirs = values_in<Report>(bytes).front();
-            neighbour->compared = false;
+            Neighbour *const sender = neighbour(from);
+            expect(sender != nullptr && bytes.size() == sizeof(Report));
+            sender->theirs = values_in<Report>(bytes).front();
+            sender->compared = false;
+            return;
+        }
+        case host_name: {
+            Neighbour *const sender = neighbour(from);
+            expect(sender != nullptr);
+            sender->host = bytes;
             return;
         }
         case hashes: {
@@ -145,6 +169,32 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
     }
 }
 
+DivergenceWatch::Neighbour *DivergenceWatch::neighbour(int rank) {
+    const auto found = std::ranges::find(neighbours_, rank, &Neighbour::rank);
+    return found == neighbours_.end() ? nullptr : &*found;
+}
+
+/// Whether the last report has not been taken yet.
+bool DivergenceWatch::is_on_its_way(const Neighbour &neighbour) const {
+    return std::ranges::any_of(
+        sendings_, [&](const Sending &sending) { return sending.to == neighbour.rank && sending.tag == report; });
+}
+
+void DivergenceWatch::report_silence(Neighbour &neighbour) const {
+    const Seconds since = Clock::now() - neighbour.told_at;
+    if (!is_on_its_way(neighbour)) {
+        if (std::exchange(neighbour.is_silent, false))
+            log_error("rank {} (host {}) answers again", neighbour.rank, neighbour.host);
+    } else if (config().stall_seconds > 0 && since.count() >= config().stall_seconds && !neighbour.is_silent) {
+        neighbour.is_silent = true;
+        log_error(
+            "rank {} (host {}) has not answered for {} s (CLDIST_STALL_SECONDS): its process is stopped, or the "
+            "network "
+            "to its host is cut; the job waits for it",
+            neighbour.rank, neighbour.host, config().stall_seconds);
+    }
+}
+
 /// Whether what a neighbour told last is known to differ from our calls.
 bool DivergenceWatch::differ(Neighbour &neighbour) const {
     if (neighbour.compared) return false;
@@ -162,17 +212,18 @@ bool DivergenceWatch::differ(Neighbour &neighbour) const {
 /// Returns whether there was something new to be told.
 bool DivergenceWatch::tell(Neighbour &neighbour) {
     // One report at a time is on its way, however slow the neighbour is.
-    if (std::any_of(sendings_.begin(), sendings_.end(),
-                    [&](const Sending &sending) { return sending.to == neighbour.rank && sending.tag == report; }))
-        return false;
+    if (is_on_its_way(neighbour)) return false;
     Report now;
     now.ended = ended_ ? 1 : 0;  // as above
     now.last = log_.last();
     now.checkpoint_hash = log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
-    if (now == neighbour.told) return false;
+    const bool is_news = now != neighbour.told;
+    // Who knows that all have ended takes no more.
+    if (!is_news && (barrier_ != MPI_REQUEST_NULL || Clock::now() - neighbour.told_at < interval())) return false;
     neighbour.told = now;
+    neighbour.told_at = Clock::now();
     send(neighbour.rank, report, bytes_of<Report>({&now, 1}));
-    return true;
+    return is_news;
 }
 
 /// From now on all there is to do is to tell where a neighbour's calls differ from ours.

@@ -22,6 +22,9 @@ namespace cldist::cluster {
 /// A thread in each process, which sleeps but for some microseconds twenty times a second and at checkpoints, tells the
 /// processes with the next ranks how many calls there were, and their hash. Of two neighbours the one further ahead
 /// compares. So far ahead that it has forgotten the other one's last checkpoint, by millions of calls, it can't.
+///
+/// A neighbour that takes no report for CLDIST_STALL_SECONDS is reported with its host: its process is stopped, or the
+/// network is cut. It is sent reports without news, too.
 class DivergenceWatch {
 public:
     /// Collective over `comm`, which is duplicated. MPI has to be at MPI_THREAD_MULTIPLE. Throws an Error.
@@ -36,7 +39,7 @@ public:
     void finish();
 
 private:
-    enum Tag : int { report, hashes, answer, verdict };
+    enum Tag : int { report, hashes, answer, verdict, host_name };
 
     /// What neighbours tell each other.
     struct Report {
@@ -46,11 +49,15 @@ private:
 
         bool operator==(const Report &) const = default;
     };
+    using Clock = std::chrono::steady_clock;
     struct Neighbour {
         int rank;
         Report told;
         Report theirs;
         bool compared = true;  ///< `theirs` is equal to ours as far as we know
+        std::string host;
+        Clock::time_point told_at;
+        bool is_silent = false;  ///< that was reported
     };
     struct Sending {
         int to;
@@ -63,6 +70,9 @@ private:
     bool round();
     bool receive();
     void take(int from, Tag tag, const std::string &bytes);
+    [[nodiscard]] Neighbour *neighbour(int rank);
+    [[nodiscard]] bool is_on_its_way(const Neighbour &neighbour) const;
+    void report_silence(Neighbour &neighbour) const;
     [[nodiscard]] bool differ(Neighbour &neighbour) const;
     bool tell(Neighbour &neighbour);
     void send(int to, Tag tag, std::string bytes);
