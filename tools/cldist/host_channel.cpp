@@ -279,30 +279,31 @@ void HostHub::run() {
 HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output) : rank_(place.rank) {
     const std::string channel = environment["CLDIST_HOST_CHANNEL"];
     const std::string hub = environment["CLDIST_HOST_HUB"];
+    environment.erase("CLDIST_HOST_CHANNEL");
     environment.erase("CLDIST_HOST_HUB");
     const std::string library = host_library();
     std::string groups = host_wrap(environment);
+    if (library.empty() || groups == "off") return;
+    // Without answers it sees how the program ends.
+    std::string &preloaded = environment["LD_PRELOAD"];
+    preloaded = preloaded.empty() ? library : library + ":" + preloaded;
+    if (channel.empty() && (hub.empty() || ranks < 2)) return;
     if (all_output)  // each process's own is wanted
         if (const std::size_t at = groups.find("output"); at != std::string::npos)
             groups.erase(at, std::strlen("output"));
-    const bool possible =
-        !library.empty() && groups != "off" && static_cast<std::size_t>(rank_) < Channel::most_readers;
-    if (!possible || (channel.empty() && hub.empty())) {
-        environment.erase("CLDIST_HOST_CHANNEL");
-        return;
-    }
+    if (static_cast<std::size_t>(rank_) >= Channel::most_readers) return;
     if (!channel.empty()) {
         const int file = open(channel.c_str(), O_RDWR | O_CLOEXEC);
         channel_ = file < 0 ? nullptr : map_channel(file);
         if (file >= 0) close(file);
-    } else if (ranks > 1 && join(hub, ranks)) {
-        environment["CLDIST_HOST_CHANNEL"] = own_->path();
+    } else {
+        join(hub, ranks);
     }
     if (channel_ == nullptr) {
-        environment.erase("CLDIST_HOST_CHANNEL");
         std::fprintf(stderr, "cldist run: rank %d can't reach rank 0's answers; its program gets its own\n", rank_);
         return;
     }
+    environment["CLDIST_HOST_CHANNEL"] = own_ != nullptr ? own_->path() : channel;
     std::error_code ignored;
     fs::path temporary = fs::temp_directory_path(ignored);
     if (ignored) temporary = "/tmp";
@@ -310,8 +311,6 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
     environment["CLDIST_HOST_RANK"] = std::to_string(rank_);
     environment["CLDIST_HOST_WRAP"] = groups;
     environment["CLDIST_HOST_FOLDER"] = folder_;
-    std::string &preloaded = environment["LD_PRELOAD"];
-    preloaded = preloaded.empty() ? library : library + ":" + preloaded;
 }
 
 bool HostRank::join(const std::string &place, int ranks) {

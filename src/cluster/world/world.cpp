@@ -1,5 +1,6 @@
 #include "cluster/world/world.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -120,6 +122,11 @@ World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cld
 // A compiler's, of the first programs that it compiles.
 constexpr unsigned builds_that_make_objects = 8;
 
+// Tells `cldist run` that the program joins the other processes, and will tell them of its end.
+void report_joining() {
+    if (!config().report.empty()) std::ofstream(config().report, std::ios::app) << '\0';
+}
+
 bool is_simulated() { return config().simulate.processes != 0; }
 bool is_counted() { return is_simulated() || !config().counts.empty(); }
 
@@ -133,7 +140,11 @@ bool World::is_wanted() {
 
 World &World::join() {
     const Simulation &simulation = config().simulate;
-    static World &world = is_simulated() ? begin(*new SimulatedJob(simulation)) : begin(*new MpiJob);
+    static World &world = [&]() -> World & {
+        if (is_simulated()) return begin(*new SimulatedJob(simulation));
+        report_joining();
+        return begin(*new MpiJob);
+    }();
     return world;
 }
 
@@ -163,11 +174,22 @@ World::World(Job &job)
     }
     if (!alone()) job_.compare(calls_);
     register_end();
+    std::at_quick_exit(end_without_exit);
+    // By _exit and exec, which only a preloaded library sees (libcldist-host).
+    if (void *const before_end = dlsym(RTLD_DEFAULT, "cldistBeforeEnd"))
+        reinterpret_cast<void (*)(void (*)())>(before_end)(end_without_exit);
+}
+
+// In a handler of a signal, the interrupted call may have the lock, and is not waited for.
+void World::end_without_exit() {
+    if (!in_forked_child() && !api_mutex().held_here()) World::get().end();
 }
 
 void World::register_end() {
     std::atexit([] {
-        if (!in_forked_child()) World::get().end();
+        if (in_forked_child()) return;
+        std::fflush(stdout);  // if the calls differ, the job ends here
+        World::get().end();
     });
 }
 
@@ -178,10 +200,7 @@ void World::note_build() {
 }
 
 std::unique_ptr<World::Central> World::begin_central() {
-    if (config().host_mode != HostMode::central) return nullptr;
-    // `cldist run` then knows that the program has joined the others, and will tell them of its end.
-    if (self() == 0 && !config().report.empty()) std::ofstream(config().report, std::ios::app) << '\0';
-    if (alone()) return nullptr;
+    if (config().host_mode != HostMode::central || alone()) return nullptr;
     CallStream &stream = job_.call_stream();
     if (counters_ != nullptr) stream.count(counters_->traffic);
     auto central = std::make_unique<Central>(stream);

@@ -120,6 +120,7 @@ private:
     static Found find_devices(Job &job);
     [[nodiscard]] std::unique_ptr<Central> begin_central();
     void register_end();
+    static void end_without_exit();
     void end();
     void end_calls();
     static void wait_for_calls();

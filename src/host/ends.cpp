@@ -1,0 +1,120 @@
+// Ends of a program without exit(): the cluster platform ends first, as it does at exit, and the other processes learn of it.
+#include <alloca.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "host/gate.hpp"
+#include "host/next.hpp"
+
+namespace cldist::host {
+namespace {
+
+std::atomic<void (*)()> end_of_platform = nullptr;
+std::atomic<pid_t> process_of_platform = 0;
+
+// Children, those of vfork among them, share what is above with the program, and end for themselves.
+void end_platform() {
+    const SameErrno same;
+    if (auto *const end = end_of_platform.load(); end != nullptr && process_of_platform == syscall(SYS_getpid)) end();
+}
+
+bool is_executable(const char *path) { return access(path, X_OK) == 0; }
+
+// Whether execvp would find it.
+bool is_in_path(const char *name) {
+    if (std::strchr(name, '/') != nullptr) return is_executable(name);
+    const char *const path = std::getenv("PATH");
+    std::string_view rest = path != nullptr ? path : "/bin:/usr/bin";
+    for (bool more = true; more;) {
+        const std::size_t end = rest.find(':');
+        more = end != std::string_view::npos;
+        const std::string_view folder = rest.substr(0, end);
+        if (is_executable((std::string(folder.empty() ? "." : folder) + "/" + name).c_str())) return true;
+        if (more) rest.remove_prefix(end + 1);
+    }
+    return false;
+}
+
+// What fails at once leaves the platform to the program.
+int become(const char *path, char *const *arguments, char *const *environment) {
+    static auto *const next = next_function<decltype(::execve)>("execve");
+    if (is_executable(path)) end_platform();
+    return next(path, arguments, environment);
+}
+int become_found(const char *name, char *const *arguments, char *const *environment) {
+    static auto *const next = next_function<decltype(::execvpe)>("execvpe");
+    if (is_in_path(name)) end_platform();
+    return next(name, arguments, environment);
+}
+
+[[noreturn]] void end_process(int status) {
+    static auto *const next = next_function<void(int)>("_exit");
+    // A failure ends the job, which waits for nobody.
+    if (status == 0) end_platform();
+    next(status);
+    __builtin_unreachable();
+}
+
+}  // namespace
+}  // namespace cldist::host
+
+using namespace cldist::host;
+
+/// For the cluster platform of this process: `end` is called before the process ends, or becomes another program, without exit.
+CLDIST_IN_FRONT void cldistBeforeEnd(void (*end)()) {
+    process_of_platform = static_cast<pid_t>(syscall(SYS_getpid));
+    end_of_platform = end;
+}
+
+CLDIST_IN_FRONT void _exit(int status) { end_process(status); }
+CLDIST_IN_FRONT void _Exit(int status) noexcept { end_process(status); }
+
+CLDIST_IN_FRONT int execve(const char *path, char *const *arguments, char *const *environment) noexcept {
+    return become(path, arguments, environment);
+}
+CLDIST_IN_FRONT int execv(const char *path, char *const *arguments) noexcept {
+    return become(path, arguments, environ);
+}
+CLDIST_IN_FRONT int execvp(const char *name, char *const *arguments) noexcept {
+    return become_found(name, arguments, environ);
+}
+CLDIST_IN_FRONT int execvpe(const char *name, char *const *arguments, char *const *environment) noexcept {
+    return become_found(name, arguments, environment);
+}
+CLDIST_IN_FRONT int fexecve(int file, char *const *arguments, char *const *environment) noexcept {
+    CLDIST_NEXT(fexecve);
+    end_platform();
+    return next(file, arguments, environment);
+}
+
+// Calls `become` with the arguments from `first` to the null pointer, and leaves `rest` behind that.
+#define CLDIST_WITH_ARGUMENTS(first, rest, become)                                      \
+    std::va_list rest;                                                                  \
+    va_start(rest, first);                                                              \
+    std::size_t count = 1;                                                              \
+    while (va_arg(rest, char *) != nullptr) ++count;                                    \
+    va_end(rest);                                                                       \
+    auto *const arguments = static_cast<char **>(alloca((count + 1) * sizeof(char *))); \
+    va_start(rest, first);                                                              \
+    arguments[0] = const_cast<char *>(first);                                           \
+    for (std::size_t i = 1; i <= count; ++i) arguments[i] = va_arg(rest, char *);       \
+    const int result = become;                                                          \
+    va_end(rest);                                                                       \
+    return result
+
+CLDIST_IN_FRONT int execl(const char *path, const char *first, ...) noexcept {
+    CLDIST_WITH_ARGUMENTS(first, rest, become(path, arguments, environ));
+}
+CLDIST_IN_FRONT int execlp(const char *name, const char *first, ...) noexcept {
+    CLDIST_WITH_ARGUMENTS(first, rest, become_found(name, arguments, environ));
+}
+CLDIST_IN_FRONT int execle(const char *path, const char *first, ...) noexcept {
+    CLDIST_WITH_ARGUMENTS(first, rest, become(path, arguments, va_arg(rest, char *const *)));
+}
