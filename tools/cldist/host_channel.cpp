@@ -1,5 +1,6 @@
 #include "host_channel.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -15,12 +16,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -34,14 +38,11 @@ namespace fs = std::filesystem;
 using host::Channel;
 
 constexpr int connect_ms = 3000;
+// Connections that have not sent their greeting: the oldest is closed for one more.
+constexpr std::size_t most_strangers = 256;
 constexpr int look_again_ms = 200;
 constexpr std::size_t piece = std::size_t{64} << 10U;
 
-struct Hello {
-    std::array<char, 32> secret;
-    std::uint32_t rank;
-    std::uint32_t ranks;
-};
 /// A rank has come to a barrier.
 struct AtBarrier {
     std::uint64_t rank;
@@ -82,22 +83,63 @@ void no_delay(int socket) {
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-std::vector<std::string> own_addresses() {
-    std::vector<std::string> addresses;
+bool is_loopback(in_addr address) { return (ntohl(address.s_addr) >> 24U) == 127; }
+
+void add_once(std::vector<in_addr> &addresses, in_addr address) {
+    if (std::ranges::none_of(addresses, [&](in_addr each) { return each.s_addr == address.s_addr; }))
+        addresses.push_back(address);
+}
+
+// This host's address on the way to another, if that has an address.
+std::optional<in_addr> address_towards(const std::string &host) {
+    addrinfo *found = nullptr;
+    addrinfo hints{};
+    hints.ai_family = AF_INET;
+    hints.ai_socktype = SOCK_DGRAM;
+    if (getaddrinfo(host.c_str(), "9", &hints, &found) != 0) return std::nullopt;
+    const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_in own{};
+    socklen_t size = sizeof own;
+    // Nothing is sent.
+    const bool is_known = connect(socket, found->ai_addr, found->ai_addrlen) == 0 &&
+                          getsockname(socket, reinterpret_cast<sockaddr *>(&own), &size) == 0;
+    freeaddrinfo(found);
+    if (socket >= 0) close(socket);
+    if (!is_known) return std::nullopt;
+    return own.sin_addr;
+}
+
+std::vector<in_addr> own_addresses() {
+    std::vector<in_addr> addresses;
     ifaddrs *all = nullptr;
     if (getifaddrs(&all) != 0) return addresses;
-    for (const ifaddrs *one = all; one != nullptr; one = one->ifa_next) {
-        if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0)
-            continue;
-        const int family = one->ifa_addr->sa_family;
-        std::array<char, NI_MAXHOST> text{};
-        if (family == AF_INET &&
-            getnameinfo(one->ifa_addr, sizeof(sockaddr_in), text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
-            addresses.emplace_back(text.data());
-    }
+    for (const ifaddrs *one = all; one != nullptr; one = one->ifa_next)
+        if (one->ifa_addr != nullptr && (one->ifa_flags & IFF_UP) != 0 && one->ifa_addr->sa_family == AF_INET)
+            addresses.push_back(reinterpret_cast<const sockaddr_in *>(one->ifa_addr)->sin_addr);
     freeifaddrs(all);
-    addresses.emplace_back("127.0.0.1");
     return addresses;
+}
+
+// Of this host those that ranks on `hosts` may connect to. All, where it is not known which hosts there are.
+std::vector<in_addr> addresses_for(const std::vector<std::string> &hosts) {
+    std::vector<in_addr> addresses;
+    for (const std::string &host : hosts) {
+        const std::optional<in_addr> address = address_towards(host);
+        if (!address) {
+            addresses.clear();
+            break;
+        }
+        add_once(addresses, *address);
+    }
+    if (addresses.empty()) addresses = own_addresses();
+    // On another host, this would be that host.
+    std::ranges::stable_partition(addresses, [](in_addr address) { return !is_loopback(address); });
+    return addresses;
+}
+
+std::string text_of(in_addr address) {
+    std::array<char, INET_ADDRSTRLEN> text{};
+    return inet_ntop(AF_INET, &address, text.data(), text.size());
 }
 
 int connect_to(const std::string &address, const std::string &port) {
@@ -173,17 +215,27 @@ std::string HostChannel::path() const { return fmt::format("/proc/{}/fd/{}", get
 
 // ---- The hub --------------------------------------------------------------------------------------------------------------
 
-HostHub::HostHub() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), stop_(eventfd(0, EFD_CLOEXEC)) {
-    sockaddr_in any{};
-    any.sin_family = AF_INET;
-    socklen_t size = sizeof any;
-    if (listener_ < 0 || stop_ < 0 || bind(listener_, reinterpret_cast<sockaddr *>(&any), size) != 0 ||
-        listen(listener_, SOMAXCONN) != 0 || getsockname(listener_, reinterpret_cast<sockaddr *>(&any), &size) != 0)
-        fail("a port for the processes' answers");
-    std::array<unsigned char, 16> secret{};
-    if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) fail("getrandom");
-    for (const unsigned char byte : secret) place_ += fmt::format("{:02x}", byte);
-    place_ += fmt::format("@{}@{}", ntohs(any.sin_port), fmt::join(own_addresses(), ","));
+HostHub::HostHub(const std::vector<std::string> &hosts) : stop_(eventfd(0, EFD_CLOEXEC)) {
+    if (stop_ < 0) fail("eventfd");
+    std::array<unsigned char, sizeof secret_ / 2> random{};
+    if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) fail("getrandom");
+    std::string secret;
+    for (const unsigned char byte : random) secret += fmt::format("{:02x}", byte);
+    std::copy_n(secret.begin(), secret_.size(), secret_.begin());
+    std::vector<std::string> places;
+    for (const in_addr address : addresses_for(hosts)) {
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        at.sin_addr = address;
+        socklen_t size = sizeof at;
+        const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (listener < 0 || bind(listener, reinterpret_cast<sockaddr *>(&at), size) != 0 ||
+            listen(listener, SOMAXCONN) != 0 || getsockname(listener, reinterpret_cast<sockaddr *>(&at), &size) != 0)
+            fail("a port for the processes' answers");
+        listeners_.push_back(listener);
+        places.push_back(fmt::format("{}:{}", text_of(address), ntohs(at.sin_port)));
+    }
+    place_ = fmt::format("{}@{}", secret, fmt::join(places, ","));
     thread_ = quiet_thread([this] { run(); });
 }
 
@@ -191,9 +243,77 @@ HostHub::~HostHub() {
     const std::uint64_t one = 1;
     (void)!write(stop_, &one, sizeof one);
     thread_.join();
-    close(listener_);
+    for (const int listener : listeners_) close(listener);
     close(stop_);
 }
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A connection that has not sent its greeting.
+struct Stranger {
+    int socket;
+    Clock::time_point until;
+    std::array<std::byte, sizeof(Greeting)> bytes{};
+    std::size_t size = 0;
+};
+
+/// Connections until they have sent their greetings. Nobody waits for any of them.
+class Strangers {
+public:
+    explicit Strangers(const Secret &secret) : secret_(secret) {}
+    Strangers(const Strangers &) = delete;
+    Strangers &operator=(const Strangers &) = delete;
+    ~Strangers() {
+        for (const Stranger &each : all_) close(each.socket);
+    }
+
+    void accept_from(int listener) {
+        const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+        if (socket < 0) return;
+        if (all_.size() == most_strangers) {
+            close(all_.front().socket);
+            all_.pop_front();
+        }
+        all_.push_back({socket, Clock::now() + std::chrono::milliseconds(connect_ms)});
+    }
+    void add_to(std::vector<pollfd> &ready) const {
+        for (const Stranger &each : all_) ready.push_back({each.socket, POLLIN, 0});
+    }
+    /// For how long poll may wait.
+    [[nodiscard]] int patience_ms() const { return all_.empty() ? -1 : look_again_ms; }
+    /// `join` gets the sockets and greetings that are right. `ready` is what add_to() added, after a poll.
+    template <typename Join>
+    void look(std::span<const pollfd> ready, Join join) {
+        std::size_t at = 0;
+        std::erase_if(all_, [&](Stranger &each) {
+            if (ready[at++].revents != 0) {
+                const ssize_t got =
+                    recv(each.socket, each.bytes.data() + each.size, each.bytes.size() - each.size, MSG_DONTWAIT);
+                each.size += got > 0 ? static_cast<std::size_t>(got) : 0;
+                const bool has_failed = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+                if (!has_failed && each.size < each.bytes.size()) return false;
+                const std::optional<Greeting> greeting =
+                    parse_greeting(std::span(each.bytes).first(each.size), secret_);
+                if (greeting)
+                    join(each.socket, *greeting);
+                else
+                    close(each.socket);
+                return true;
+            }
+            if (Clock::now() < each.until) return false;
+            close(each.socket);
+            return true;
+        });
+    }
+
+private:
+    const Secret &secret_;
+    std::deque<Stranger> all_;
+};
+
+}  // namespace
 
 void HostHub::run() {
     struct Link {
@@ -202,6 +322,7 @@ void HostHub::run() {
         bool gone;
     };
     std::vector<Link> links;
+    Strangers strangers(secret_);
     std::vector<char> early;  // rank 0's, for those that have yet to come
     std::array<std::uint32_t, 8> seed{};
     (void)!getrandom(seed.data(), sizeof seed, 0);
@@ -218,36 +339,31 @@ void HostHub::run() {
         else
             before_first.push_back(at);
     };
-    const auto accept_one = [&] {
-        const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-        if (socket < 0) return;
-        const timeval patience{connect_ms / 1000, 0};
-        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        Hello hello{};
-        if (!receive_all(socket, &hello, sizeof hello) || place_.compare(0, 32, hello.secret.data(), 32) != 0) {
-            close(socket);
-            return;
-        }
+    const auto join = [&](int socket, const Greeting &greeting) {
         no_delay(socket);
-        links.push_back({socket, hello.rank, false});
+        links.push_back({socket, greeting.rank, false});
         send_all(socket, seed.data(), sizeof seed);
-        if (hello.rank == 0) {
+        if (greeting.rank == 0) {
             for (const AtBarrier &at : before_first) send_all(socket, &at, sizeof at);
         } else {
             send_all(socket, early.data(), early.size());
             if (first_ended) shutdown(socket, SHUT_WR);
         }
-        if (all_have_come = links.size() == hello.ranks; all_have_come) early = {};
+        if (all_have_come = links.size() == greeting.ranks; all_have_come) early = {};
     };
     std::vector<char> bytes(piece);
     for (;;) {
-        std::vector<pollfd> ready{{stop_, POLLIN, 0}, {listener_, POLLIN, 0}};
+        std::vector<pollfd> ready{{stop_, POLLIN, 0}};
+        for (const int listener : listeners_) ready.push_back({listener, POLLIN, 0});
+        const std::size_t first_link = ready.size();
         for (const Link &link : links) ready.push_back({link.gone ? -1 : link.socket, POLLIN, 0});
-        if (poll(ready.data(), ready.size(), -1) < 0) continue;
+        const std::size_t first_stranger = ready.size();
+        strangers.add_to(ready);
+        if (poll(ready.data(), ready.size(), strangers.patience_ms()) < 0) continue;
         if (ready[0].revents != 0) break;
-        for (std::size_t i = 2; i < ready.size(); ++i) {
+        for (std::size_t i = first_link; i < first_stranger; ++i) {
             if (ready[i].revents == 0) continue;
-            Link &link = links[i - 2];
+            Link &link = links[i - first_link];
             if (link.rank != 0) {
                 AtBarrier at{link.rank, Channel::gone};
                 if (!receive_all(link.socket, &at.number, sizeof at.number)) {
@@ -269,7 +385,9 @@ void HostHub::run() {
                 if (other.rank != 0 && !other.gone)
                     send_all(other.socket, bytes.data(), static_cast<std::size_t>(size));
         }
-        if (ready[1].revents != 0) accept_one();
+        strangers.look(std::span(ready).subspan(first_stranger), join);
+        for (std::size_t i = 1; i < first_link; ++i)
+            if (ready[i].revents != 0) strangers.accept_from(listeners_[i - 1]);
     }
     for (const Link &link : links) close(link.socket);
 }
@@ -315,17 +433,20 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
 
 bool HostRank::join(const std::string &place, int ranks) {
     const std::vector<std::string> parts = split(place, '@');
-    if (parts.size() != 3 || parts[0].size() != 32) return false;
-    for (const std::string &address : split(parts[2], ','))
-        if (hub_ = connect_to(address, parts[1]); hub_ >= 0) break;
+    Greeting greeting{};
+    if (parts.size() != 2 || parts[0].size() != greeting.secret.size()) return false;
+    std::copy_n(parts[0].begin(), greeting.secret.size(), greeting.secret.begin());
+    greeting.rank = static_cast<std::uint32_t>(rank_);
+    greeting.ranks = static_cast<std::uint32_t>(ranks);
+    for (const std::string &at : split(parts[1], ',')) {
+        const std::size_t colon = std::min(at.find(':'), at.size() - 1);
+        if (hub_ = connect_to(at.substr(0, colon), at.substr(colon + 1)); hub_ >= 0) break;
+    }
     if (hub_ < 0) return false;
-    Hello hello{};
-    std::memcpy(hello.secret.data(), parts[0].data(), hello.secret.size());
-    hello.rank = static_cast<std::uint32_t>(rank_);
-    hello.ranks = static_cast<std::uint32_t>(ranks);
     own_ = std::make_unique<HostChannel>();
     HostChannel &own = *own_;
-    if (!send_all(hub_, &hello, sizeof hello) || !receive_all(hub_, own->seed.data(), sizeof own->seed)) return false;
+    if (!send_all(hub_, &greeting, sizeof greeting) || !receive_all(hub_, own->seed.data(), sizeof own->seed))
+        return false;
     own->readers = 1;
     own->far = 1;
     own->barriers = rank_ == 0 ? static_cast<std::uint32_t>(ranks - 1) : 0;

@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "greeting.hpp"
 #include "host/channel.hpp"
 #include "run_plan.hpp"
 
@@ -34,19 +36,21 @@ private:
 /// In `cldist run` itself, where ranks are on several hosts: passes what rank 0 says on to the others.
 class HostHub {
 public:
-    HostHub();
+    /// Listens where ranks on these hosts find it; on all of this host's addresses if there is none, or one without address.
+    explicit HostHub(const std::vector<std::string> &hosts);
     HostHub(const HostHub &) = delete;
     HostHub &operator=(const HostHub &) = delete;
     ~HostHub();
 
-    /// How ranks find it: a secret, the port and this host's addresses.
+    /// How ranks find it: a secret, and this host's addresses with ports.
     [[nodiscard]] const std::string &place() const { return place_; }
 
 private:
     void run();
 
-    int listener_ = -1;
+    std::vector<int> listeners_;
     int stop_ = -1;
+    Secret secret_{};
     std::string place_;
     std::thread thread_;
 };

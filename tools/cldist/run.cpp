@@ -188,6 +188,18 @@ int check_cluster(const std::string &where, const RankPlace &place, const std::s
     return refusal.status;
 }
 
+// Those that the user has named.
+std::vector<std::string> hosts_of(const RunOptions &options) {
+    std::vector<std::string> hosts = host_names(options.hosts, ',');
+    if (options.hostfile.empty()) return hosts;
+    std::ifstream file(options.hostfile);
+    for (std::string line; std::getline(file, line);) {
+        const std::vector<std::string> first = host_names(line.substr(0, line.find_first_of(" \t#")), '\n');
+        hosts.insert(hosts.end(), first.begin(), first.end());
+    }
+    return hosts;
+}
+
 // Where the rank writes why it ends the job, for this process to repeat: its standard error may be someone's own.
 class RankReport {
 public:
@@ -279,7 +291,7 @@ int run_job(RunOptions options) {
             return wrong_usage;
         }
         if (on_other_hosts(options, environment)) {
-            environment["CLDIST_HOST_HUB"] = hub.emplace().place();
+            environment["CLDIST_HOST_HUB"] = hub.emplace(hosts_of(options)).place();
         } else if (static_cast<std::size_t>(options.ranks) <= host::Channel::most_readers) {
             channel.emplace();
             (*channel)->readers = (*channel)->barriers = static_cast<std::uint32_t>(options.ranks - 1);

@@ -75,6 +75,16 @@ bool on_other_hosts(const RunOptions &options, const Environment &environment) {
     return !options.hostfile.empty() || !options.hosts.empty() || has_allocation(environment);
 }
 
+std::vector<std::string> host_names(std::string_view list, char separator) {
+    std::vector<std::string> names;
+    while (!list.empty()) {
+        const std::string_view entry = list.substr(0, list.find(separator));
+        list.remove_prefix(std::min(list.size(), entry.size() + 1));
+        if (const std::string_view name = entry.substr(0, entry.find(':')); !name.empty()) names.emplace_back(name);
+    }
+    return names;
+}
+
 std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi, const std::string &mpirun,
                                         const std::string &self, const Environment &environment) {
     std::vector<std::string> command{mpirun};

@@ -36,6 +36,9 @@ struct RunOptions {
 /// Whether the ranks may be on other hosts than this one.
 [[nodiscard]] bool on_other_hosts(const RunOptions &options, const Environment &environment);
 
+/// The names in "a:2,b", without numbers.
+[[nodiscard]] std::vector<std::string> host_names(std::string_view list, char separator);
+
 /// The command that starts the ranks, `self` being the path of cldist on every host.
 [[nodiscard]] std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi,
                                                       const std::string &mpirun, const std::string &self,

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace cldist::tool {
+
+using Secret = std::array<char, 32>;
+
+/// What a rank sends first to the hub of its job.
+struct Greeting {
+    Secret secret;
+    std::uint32_t rank;
+    std::uint32_t ranks;
+};
+
+/// What arrived first on a connection, if it is the greeting of one of a job's ranks. Anybody may have sent it. Takes the same
+/// time for all wrong secrets.
+[[nodiscard]] std::optional<Greeting> parse_greeting(std::span<const std::byte> bytes, const Secret &secret);
+
+}  // namespace cldist::tool
