@@ -1,5 +1,6 @@
 // Programs that end in unusual ways, each in a job of its own: the first argument says which. Plain OpenCL.
 #include <CL/cl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -187,6 +188,69 @@ void host_memory_unseen() {
     cl.release();
 }
 
+/// Ends with commands in flight, without exit.
+void end_without_exit(const std::string &way) {
+    auto &cl = *new objects;
+    cl.make();
+    cl.use();
+    std::puts("fine");
+    std::fflush(stdout);
+    if (way == "_exit") _exit(0);
+    if (way == "quick_exit") std::quick_exit(0);
+    execlp("true", "true", nullptr);
+}
+
+/// Its children end, or become other programs, or try to. It goes on.
+void children_end() {
+    auto &cl = *new objects;
+    cl.make();
+    const char *const missing = "/no/such/program";
+    for (const bool is_vfork : {false, true})
+        for (const char *const program : {"", missing, "/bin/true"}) {
+            const pid_t child = is_vfork ? vfork() : fork();
+            if (child == 0) {
+                if (*program != '\0') execl(program, program, nullptr);
+                _exit(0);
+            }
+            int status = -1;
+            if (waitpid(child, &status, 0) != child || status != 0)
+                std::fprintf(stderr, "UNEXPECTED: a child ended with %d\n", status);
+        }
+    if (execl(missing, missing, nullptr) != -1 || execlp("no-such-program", missing, nullptr) != -1) std::_Exit(9);
+    cl.use();
+    for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
+    cl.release();
+    std::puts("fine");
+}
+
+/// Leaves its work to a child in a session of its own, as daemon() does.
+int become_daemon() {
+    if (fork() != 0) _exit(0);
+    setsid();
+    auto &cl = *new objects;
+    cl.make();
+    cl.use();
+    for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
+    std::puts("fine");
+    return 0;
+}
+
+volatile std::sig_atomic_t interrupts = 0;
+
+/// Works until it is interrupted; then for a moment more.
+void work_until_interrupted() {
+    auto &cl = *new objects;
+    cl.make();
+    std::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
+    std::puts("ready");
+    std::fflush(stdout);
+    for (unsigned round = 0; round < 5000 && interrupts == 0; ++round) {
+        cl.use();
+        for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
+    }
+    std::printf("interrupted %d time\n", static_cast<int>(interrupts));
+}
+
 void die() {
     std::fprintf(stderr, "dies\n");
     raise(SIGKILL);
@@ -246,6 +310,14 @@ int main(int argc, char **argv) {
         cl.make();
         cl.use();
         std::exit(3);
+    } else if (way == "_exit" || way == "quick_exit" || way == "exec") {
+        end_without_exit(way);
+    } else if (way == "children") {
+        children_end();
+    } else if (way == "daemon") {
+        return become_daemon();
+    } else if (way == "interrupted") {
+        work_until_interrupted();
     } else if (way == "platform-alone") {
         cl_platform_id platform = nullptr;
         check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");

@@ -18,23 +18,6 @@ export CLDIST_STALL_SECONDS=3
 timeout 120 "$netlab" run -n 2 --timeout 110 -- "$program" cut "$folder" >"$log" 2>&1 &
 job=$!
 
-fail() {
-    "$netlab" heal 1 >/dev/null 2>&1
-    cat "$log"
-    echo "FAILED: $1"
-    wait "$job"
-    rm -rf "$folder"
-    exit 1
-}
-await() { # SECONDS WHAT COMMAND...: polls until the command succeeds
-    local until=$((SECONDS + $1)) what=$2
-    shift 2
-    until "$@"; do
-        kill -0 "$job" 2>/dev/null || fail "the job ended before $what"
-        [ "$SECONDS" -lt "$until" ] || fail "no sign of $what"
-        sleep 0.1
-    done
-}
 report_of() { # RANK
     grep -q "cldist\[$1\]:.*send to rank $((1 - $1)), tag 1" "$log" ||
         grep -q "cldist\[$1\]:.*recv from rank $((1 - $1)), tag 1" "$log"

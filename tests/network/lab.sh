@@ -41,3 +41,22 @@ make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab, on_both_hosts
         on_both_hosts+=("--mpirun-option=$argument")
     done
 }
+
+# For a job that runs in the background, with its process number in $job, and prints to the file $log in the folder $folder.
+fail() {
+    "$netlab" heal 1 >/dev/null 2>&1
+    cat "$log"
+    echo "FAILED: $1"
+    wait "$job"
+    rm -rf "$folder"
+    exit 1
+}
+await() { # SECONDS WHAT COMMAND...: polls until the command succeeds
+    local until=$((SECONDS + $1)) what=$2
+    shift 2
+    until "$@"; do
+        kill -0 "$job" 2>/dev/null || fail "the job ended before $what"
+        [ "$SECONDS" -lt "$until" ] || fail "no sign of $what"
+        sleep 0.1
+    done
+}

@@ -7,10 +7,12 @@ FOLDER is made, for files.
 """
 
 import os
+import pty
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -106,15 +108,14 @@ def check_failures():
 
     done = run("-n", 1, "sh", "-c", "echo alone; exit 4")
     expect(done.returncode == 4 and without_banner(done.stdout) == "alone\n", "rank 0's output is shown")
-    expect(f"cldist run: rank 0 (host {HOST}) exited with status 4" in done.stderr
-           and "its last output" not in done.stderr,
-           "and not shown again")
+    expect(done.stderr == f"cldist run: rank 0 (host {HOST}) exited with status 4\n", "and not shown again: one line is said",
+           done.stderr)
 
     done = run("-n", 2, "sh", "-c", RANK + "echo going; [ $r = 0 ] || kill -SEGV $$; sleep 50")
     expect(done.returncode == 139, "a signal is passed on as 128 + its number")
     expect(f"cldist run: rank 1 (host {HOST}) was killed by SIGSEGV\nits last output:\ngoing\n" in done.stderr,
            "the killed rank is named, with its output")
-    expect(len(own_lines(done)) == 1, "nothing is said of those that mpirun ended")
+    expect(len(done.stderr.splitlines()) == 3, "nothing is said of those that mpirun ended, nor by mpirun", done.stderr)
 
     done = run("-n", 2, "/no/such/program")
     expect(done.returncode == 127, "status 127 for no program")
@@ -176,6 +177,65 @@ os.write(1, b"got %d\\n" % len(got))
         out, _ = job.communicate(timeout=SECONDS)
     expect(job.returncode == 0 and out.splitlines() == ["got 1", "got 1"], "each program gets SIGUSR1 once",
            job.returncode, out)
+
+
+    # INT interrupts each program once, and their own ends count.
+    program = program.replace("SIGUSR1", "SIGINT")
+    for file in FOLDER.glob("ready*"):
+        file.unlink()
+    with subprocess.Popen(command("-n", 2, "--all-output", sys.executable, "-c", program, FOLDER), env=environment(),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+        wait_for(lambda: len(list(FOLDER.glob("ready*"))) == 2, "all ranks to start")
+        job.send_signal(signal.SIGINT)
+        out, err = job.communicate(timeout=SECONDS)
+    lines = [line for line in out.splitlines() if not line.startswith("[mpiexec@")]
+    expect(job.returncode == 0 and lines == ["got 1", "got 1"] and "Forwarding" not in err, "each program is interrupted once", job.returncode,
+           out, err)
+    # Who ignores it is ended by the third.
+    program = 'trap "" INT; echo ready; sleep 50 & wait; wait; sleep 50'
+    if MPI == "openmpi":
+        with subprocess.Popen(command("-n", 1, "sh", "-c", program), env=environment(), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, text=True) as job:
+            job.stdout.readline()
+            begin = time.monotonic()
+            for _ in range(3):
+                job.send_signal(signal.SIGINT)
+                time.sleep(0.1)  # equal signals that wait are one
+            job.communicate(timeout=SECONDS)
+        expect(job.returncode == 128 + signal.SIGINT and time.monotonic() - begin < 20, "the third SIGINT ends the job",
+               job.returncode)
+
+
+def check_terminals():
+    """Standard output is a terminal for the program only where it is one for cldist run."""
+    program = "import os; os.write(1, b'%d%d' % (os.isatty(1), os.isatty(2)))"
+    for ranks in 1, 2:
+        done = run("-n", ranks, sys.executable, "-c", program)
+        expect(done.stdout == "00", "a pipe is no terminal", done)
+    with open(FOLDER / "output", "w+", encoding="utf-8") as file:
+        subprocess.run(command("-n", 1, sys.executable, "-c", program), env=environment(), stdout=file, check=False,
+                       timeout=SECONDS)
+        file.seek(0)
+        expect(file.read() == "00", "a file is no terminal")
+    if MPI == "openmpi":
+        ours, theirs = pty.openpty()
+        subprocess.run(command("-n", 1, sys.executable, "-c", program), env=environment(), stdin=subprocess.DEVNULL,
+                       stdout=theirs, check=False, timeout=SECONDS)
+        expect(os.read(ours, 10).startswith(b"1"), "a terminal is one")
+        os.close(theirs)
+        os.close(ours)
+
+
+def check_closed_output():
+    """As with `cldist run ... | head`."""
+    with subprocess.Popen(command("-n", 2, "yes"), env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as job:
+        line = job.stdout.readline()
+        job.stdout.close()
+        err = job.stderr.read()
+        job.wait(timeout=SECONDS)
+    expect(line == "y\n" and job.returncode == 128 + signal.SIGPIPE and not err, "a reader that has enough ends the job quietly",
+           job.returncode, err)
 
 
 def check_killed_mpirun():
@@ -306,7 +366,7 @@ def check_choices():
              f"no OpenCL driver in {empty} has a device; install one: .*"),
             ("a driver that does not load", [], {"CLDIST_NATIVE_ICDS": str(broken)},
              f"no OpenCL driver in {broken} can be opened: libno-such-driver.so: .*cannot open shared object.*")):
-        for hosts in ([], ["--host", "localhost:2"]) if HAS_SSH else ([],):
+        for hosts in ([], ["--hosts", "localhost:2"]) if HAS_SSH else ([],):
             done = run(*hosts, "-n", 2, *options, "sh", "-c", "echo started", env=environment(**changes))
             said = own_lines(done)
             expect(done.returncode == 2 and len(said) == 1 and "started" not in done.stdout, f"{what}: status 2 and one line",
@@ -315,6 +375,66 @@ def check_choices():
                    pattern, *said)
             if not hosts:
                 expect(len(done.stderr.splitlines()) == 1, f"{what}: nothing else is said", done.stderr)
+
+
+    done = run("-n", 2, "--stage", f"{FOLDER}:/no/such/folder", "sh", "-c", "echo started")
+    expect(done.returncode == 2 and not done.stdout and
+           done.stderr == f"cldist run: rank 0 (host {HOST}): --stage /no/such/folder: there is no such file or folder\n",
+           "a folder to stage that is not there is an error", done)
+    if os.geteuid() == 0 and MPI == "openmpi":
+        done = run("-n", 2, "sh", "-c", "echo started", env={name: value for name, value in environment().items()
+                                                             if "ALLOW_RUN_AS_ROOT" not in name})
+        expect(done.returncode == 2 and not done.stdout and len(done.stderr.splitlines()) == 1 and
+               "set both" in done.stderr, "root is told what to do", done)
+    for option, warning in (("central", "--host central is now --host-mode central"),
+                            ("localhost:2", "--host localhost:2 is now --hosts localhost:2")) if HAS_SSH else ():
+        done = run("--host", option, "-n", 2, "echo", "started")
+        expect(done.returncode == 0 and done.stdout == "started\n" and f"cldist: {warning}\n" in done.stderr,
+               "the former option is taken, with a warning", done)
+
+
+def listeners(pid):
+    """The addresses and ports at which a process listens."""
+    inodes = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            inodes.add(os.readlink(file))
+        except OSError:
+            pass
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+            address, port = fields[1].split(":")
+            yield socket.inet_ntoa(struct.pack("=I", int(address, 16))), int(port, 16)
+
+
+def check_strangers():
+    """Connections that send no greeting keep no rank's answers waiting."""
+    if not HAS_SSH:
+        print("SKIP: connections to the hub: there is no ssh")
+        return
+    for name in "asked", "go":
+        (FOLDER / name).unlink(missing_ok=True)
+    # Rank 1 gets rank 0's answers to these questions.
+    program = """
+import os, sys, time
+open(sys.argv[1] + "/asked", "w").close()
+while not os.path.exists(sys.argv[1] + "/go"): time.sleep(0.02)
+"""
+    with subprocess.Popen(command("--hosts", "localhost:2", sys.executable, "-c", program, FOLDER), env=environment(),
+                          stdin=subprocess.DEVNULL, text=True) as job:
+        wait_for((FOLDER / "asked").exists, "the ranks to start")
+        places = list(listeners(job.pid))
+        expect(places and all(address == "127.0.0.1" for address, _ in places), "it listens where ranks connect to", places)
+        strangers = [socket.create_connection(places[0]) for _ in range(300)]
+        strangers[-1].sendall(b"x" * 40)  # no greeting
+        begin = time.monotonic()
+        (FOLDER / "go").touch()
+        job.wait(timeout=SECONDS)
+        took = time.monotonic() - begin
+        for stranger in strangers:
+            stranger.close()
+    expect(job.returncode == 0 and took < 8, "strangers keep nobody waiting", job.returncode, took)
 
 
 def devices(*arguments, **changes):
@@ -358,7 +478,7 @@ def check_hosts():
         return
     hostfile = FOLDER / "hostfile"
     hostfile.write_text("localhost slots=2\n" if MPI == "openmpi" else "localhost:2\n")
-    for hosts in ["--hostfile", hostfile], ["--host", "localhost:2"]:
+    for hosts in ["--hostfile", hostfile], ["--hosts", "localhost:2"]:
         for ranks in [], ["-n", 2]:
             done = run(*hosts, *ranks, "--all-output", "echo", "here")
             expect(done.returncode == 0 and done.stdout == "here\n" * 2, f"two ranks for {hosts} and {ranks}")
@@ -378,8 +498,8 @@ def check_simulation():
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    for check in check_output, check_failures, check_signals, check_killed_mpirun, check_rank, check_environment, check_binding, check_hosts, \
-            check_choices, check_devices, check_simulation:
+    for check in check_output, check_failures, check_signals, check_terminals, check_closed_output, check_killed_mpirun, check_rank, \
+            check_environment, check_binding, check_hosts, check_choices, check_strangers, check_devices, check_simulation:
         check()
     return bool(complaints)
 

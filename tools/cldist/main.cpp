@@ -250,6 +250,7 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
     // What mpirun starts.
     run->add_flag("--rank", rank)->group("");
     run->add_flag("--look", options.look)->group("");
+    run->add_flag("--no-terminal", options.no_terminal)->group("");
     return run;
 }
 

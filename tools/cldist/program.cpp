@@ -8,13 +8,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,15 +64,18 @@ private:
     explicit Pipe(std::array<int, 2> ends) : out(ends[0]), in(ends[1]) {}
 };
 
-/// The signals that run_program takes, blocked, as a descriptor.
+/// The signals that run_program takes, blocked, as a descriptor. `also` is one more, or 0.
 class Signals {
 public:
-    Signals() {
+    explicit Signals(int also) {
         signal(SIGCHLD, SIG_DFL);  // else, where it was ignored, there would be no end to wait for
         sigset_t taken;
         sigemptyset(&taken);
         for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&taken, number);
-        sigprocmask(SIG_BLOCK, &taken, &before_);
+        if (also != 0) sigaddset(&taken, also);
+        sigset_t blocked = taken;
+        sigaddset(&blocked, SIGPIPE);  // a write tells
+        sigprocmask(SIG_BLOCK, &blocked, &before_);
         descriptor_.emplace(checked(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
     }
     [[nodiscard]] int descriptor() const { return descriptor_->get(); }
@@ -95,18 +102,21 @@ std::vector<char *> pointers_to(std::vector<std::string> &texts) {
 
 // In the child: comes back, with errno, if the program can't be executed.
 void become(const Program &program, const std::vector<char *> &arguments, const std::vector<char *> &environment,
-            pid_t parent, int output, const sigset_t &mask) {
+            pid_t parent, int output, int errors, sigset_t mask) {
     if (program.own_group) setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, program.death_signal);
     if (getppid() != parent) _exit(1);  // it died before that
     if (program.no_input) dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
     if (output >= 0) dup2(output, STDOUT_FILENO);
+    if (errors >= 0) dup2(errors, STDERR_FILENO);
+    if (program.interrupt_as != 0) sigaddset(&mask, SIGINT);
+    if (!program.is_interruptible) signal(SIGINT, SIG_IGN);
     sigprocmask(SIG_SETMASK, &mask, nullptr);
     execvpe(arguments[0], arguments.data(), environment.data());
 }
 
 // The child's id, or nothing, with errno in `error`.
-std::optional<pid_t> start(const Program &program, int output, const Signals &signals, int &error) {
+std::optional<pid_t> start(const Program &program, int output, int errors, const Signals &signals, int &error) {
     std::vector<std::string> arguments = program.arguments;
     std::vector<std::string> entries;
     for (const auto &[name, value] : program.environment) entries.push_back(fmt::format("{}={}", name, value));
@@ -116,7 +126,7 @@ std::optional<pid_t> start(const Program &program, int output, const Signals &si
     const pid_t parent = getpid();
     const pid_t child = checked(fork(), "fork");
     if (child == 0) {
-        become(program, argument_pointers, entry_pointers, parent, output, signals.mask_before());
+        become(program, argument_pointers, entry_pointers, parent, output, errors, signals.mask_before());
         const int code = errno;
         _exit(write(failure.in.get(), &code, sizeof code) == sizeof code ? 0 : 1);
     }
@@ -129,21 +139,89 @@ std::optional<pid_t> start(const Program &program, int output, const Signals &si
     return std::nullopt;
 }
 
-// Takes some of what is there; gives its size, 0 at the end.
-std::size_t take(int from, Tail &tail) {
+// Takes what one read gives; nothing at the end.
+std::string take(int from) {
     std::array<char, 65536> part{};
     const ssize_t got = read(from, part.data(), part.size());
-    const std::size_t size = got > 0 ? static_cast<std::size_t>(got) : 0;
-    tail.append({part.data(), size});
-    return size;
+    return {part.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
 }
 
-// What is in the pipe now: a child of the program's may hold it open, and write for ever.
-void take_rest(int from, Tail &tail) {
-    int size = 0;
-    ioctl(from, FIONREAD, &size);
-    for (std::size_t taken = 1; size > 0 && taken > 0; size -= static_cast<int>(taken)) taken = take(from, tail);
-}
+/// One output of a program, on its way through this process.
+class Passage {
+public:
+    /// `into` receives what is not to be printed.
+    Passage(bool wanted, int to, Filter filter, Tail *into = nullptr)
+        : to_(to), filter_(std::move(filter)), into_(into) {
+        if (wanted) pipe_.emplace();
+    }
+    /// The end for the program, or -1.
+    [[nodiscard]] int program_end() const { return pipe_ ? pipe_->in.get() : -1; }
+    void has_started() {
+        if (pipe_) pipe_->in.close();
+    }
+    [[nodiscard]] pollfd awaits() const {
+        if (!pending_.empty()) return {to_, POLLOUT, 0};
+        return {pipe_ ? pipe_->out.get() : -1, POLLIN, 0};
+    }
+    /// Does what awaits() named.
+    void step() {
+        if (!pending_.empty()) {
+            // What a pipe takes at once, if it takes anything.
+            write_some(std::min<std::size_t>(pending_.size(), PIPE_BUF));
+            return;
+        }
+        const std::string part = take(pipe_->out.get());
+        if (part.empty())
+            end();
+        else
+            add(part);
+    }
+    /// The program has ended. What is in the pipe passes: a child of the program's may hold it open, and write for ever.
+    void finish() {
+        if (pipe_) {
+            int size = 0;
+            ioctl(pipe_->out.get(), FIONREAD, &size);
+            for (std::string part = "x"; size > 0 && !part.empty(); size -= static_cast<int>(part.size()))
+                add(part = take(pipe_->out.get()));
+            end();
+        }
+        while (!pending_.empty() && !is_cut_) write_some(pending_.size());
+    }
+    /// Whether nobody reads any more what it writes.
+    [[nodiscard]] bool is_cut() const { return is_cut_; }
+    /// Nothing is written any more.
+    void cut() {
+        is_cut_ = true;
+        pending_.clear();
+    }
+
+private:
+    void add(std::string_view part) {
+        if (is_cut_) return;
+        if (into_ != nullptr)
+            into_->append(part);
+        else
+            pending_ += filter_ ? filter_(part) : std::string(part);
+    }
+    void end() {
+        if (filter_ && !is_cut_) pending_ += filter_({});
+        pipe_.reset();
+    }
+    void write_some(std::size_t size) {
+        const ssize_t written = write(to_, pending_.data(), size);
+        if (written > 0)
+            pending_.erase(0, static_cast<std::size_t>(written));
+        else if (written < 0 && errno != EINTR && errno != EAGAIN)
+            cut();
+    }
+
+    const int to_;
+    const Filter filter_;
+    Tail *const into_;
+    std::optional<Pipe> pipe_;
+    std::string pending_;
+    bool is_cut_ = false;
+};
 
 bool is_stopping(int signal) {
     for (const int number : stopping)
@@ -151,13 +229,84 @@ bool is_stopping(int signal) {
     return false;
 }
 
-// A signal for the program has come.
-void pass_on(const signalfd_siginfo &info, const Program &program, pid_t child, ProgramEnd &end) {
-    const int number = static_cast<int>(info.ssi_signo);
-    if (is_stopping(number)) end.stopped_by = number;
-    const bool from_parent = info.ssi_pid == static_cast<std::uint32_t>(getppid());
-    const bool to_group = info.ssi_code == SI_KERNEL || (program.parent_signals_group && from_parent);
-    if (program.own_group || !to_group) kill(child, number);
+constexpr unsigned most_interrupts = 2;
+
+/// A running program, or what has taken its place.
+struct Running {
+    const Program &program;
+    pid_t process;
+    unsigned interrupts = 0;
+    ProgramEnd end;
+
+    void interrupt() {
+        end.interrupted = true;
+        if (++interrupts <= most_interrupts) {
+            kill(process, program.interrupt_as);
+            return;
+        }
+        end.stopped_by = SIGINT;
+        kill(process, SIGTERM);
+    }
+
+    // A signal for the program has come.
+    void pass_on(const signalfd_siginfo &info) {
+        const int number = static_cast<int>(info.ssi_signo);
+        if (info.ssi_pid == static_cast<std::uint32_t>(getpid())) return;  // sent to the group below
+        const bool from_parent = info.ssi_pid == static_cast<std::uint32_t>(getppid());
+        if (number == SIGINT) end.interrupted = true;
+        if (number == program.interrupted_by) {
+            if (!from_parent) return;
+            end.interrupted = true;
+            end.stopped_by = SIGINT;
+            // As a terminal does. A daemon is in a group of its own.
+            const bool is_in_group = getpgrp() == getpid() && getpgid(process) == getpgrp();
+            kill(is_in_group ? 0 : process, SIGINT);
+            return;
+        }
+        if (number == SIGINT && program.interrupt_as != 0) {
+            interrupt();
+            return;
+        }
+        if (is_stopping(number)) end.stopped_by = number;
+        const bool to_group = info.ssi_code == SI_KERNEL || (program.parent_signals_group && from_parent);
+        if (program.own_group || !to_group) kill(process, number);
+    }
+};
+
+std::string executable_of(pid_t process) {
+    std::array<char, PATH_MAX> path{};
+    const ssize_t size = readlink(fmt::format("/proc/{}/exe", process).c_str(), path.data(), path.size());
+    return {path.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+// Whether a process may do the work of a program with that executable.
+bool is_daemon(pid_t process, const std::string &executable) {
+    const std::string own = executable_of(process);
+    if (!own.empty() && own == executable) return true;
+    std::ifstream maps(fmt::format("/proc/{}/maps", process));
+    for (std::string line; std::getline(maps, line);)
+        if (line.find("/libOpenCL.so") != std::string::npos) return true;
+    return false;
+}
+
+// Of this process's children, which its descendants become that lose their parents.
+std::optional<pid_t> find_daemon(const std::string &executable) {
+    std::ifstream children(fmt::format("/proc/self/task/{}/children", getpid()));
+    for (pid_t process = 0; children >> process;)
+        if (is_daemon(process, executable)) return process;
+    return std::nullopt;
+}
+
+// Takes the ends of child processes. Returns whether the program is among them.
+bool reap(Running &running) {
+    bool ended = false;
+    for (int status = 0;;) {
+        const pid_t process = waitpid(-1, &status, WNOHANG);
+        if (process <= 0) return ended;
+        if (process != running.process) continue;
+        running.end.wait_status = status;
+        ended = true;
+    }
 }
 
 }  // namespace
@@ -171,31 +320,48 @@ Environment this_environment() {
 }
 
 ProgramEnd run_program(const Program &program) {
-    ProgramEnd end;
-    const Signals signals;
-    std::optional<Pipe> output;
-    if (program.keep_output) output.emplace();
-    const std::optional<pid_t> child = start(program, output ? output->in.get() : -1, signals, end.error);
-    if (!child) return end;
-    if (output) output->in.close();
+    const Signals signals(program.interrupted_by);
     Tail tail;
-    std::array<pollfd, 2> ready{{{signals.descriptor(), POLLIN, 0}, {output ? output->out.get() : -1, POLLIN, 0}}};
+    using Output = Program::Output;
+    Passage output(program.output != Output::own, STDOUT_FILENO, {}, program.output == Output::kept ? &tail : nullptr);
+    Passage errors(program.errors != nullptr, STDERR_FILENO, program.errors);
+    if (program.may_leave_daemon) prctl(PR_SET_CHILD_SUBREAPER, 1);
+    Running running{program, 0, 0, {}};
+    ProgramEnd &end = running.end;
+    const std::optional<pid_t> child = start(program, output.program_end(), errors.program_end(), signals, end.error);
+    if (!child) return end;
+    running.process = *child;
+    const std::string executable = executable_of(*child);
+    output.has_started();
+    errors.has_started();
     for (bool ended = false; !ended;) {
+        std::array<pollfd, 3> ready{{{signals.descriptor(), POLLIN, 0}, output.awaits(), errors.awaits()}};
         if (poll(ready.data(), ready.size(), -1) < 0) continue;
-        if (ready[1].revents != 0 && take(ready[1].fd, tail) == 0) ready[1].fd = -1;
+        if (ready[1].revents != 0) output.step();
+        if (ready[2].revents != 0) errors.step();
+        if (output.is_cut() && !std::exchange(end.cut_off, true)) {
+            errors.cut();
+            kill(running.process, SIGTERM);
+        }
         while (const auto info = signals.next()) {
             if (info->ssi_signo != SIGCHLD)
-                pass_on(*info, program, *child, end);
-            else if (waitpid(*child, &end.wait_status, WNOHANG) == *child)
-                ended = true;
-            if (ended) break;
+                running.pass_on(*info);
+            else
+                ended |= reap(running);
         }
+        if (ended && end.wait_status == 0 && program.may_leave_daemon && program.may_leave_daemon())
+            if (const std::optional<pid_t> daemon = find_daemon(executable)) {
+                running.process = *daemon;
+                ended = false;
+            }
     }
-    if (ready[1].fd >= 0) take_rest(ready[1].fd, tail);
+    output.finish();
+    errors.finish();
     end.output = tail.text();
     // The signal that ended it may be on its way to this process, too.
+    pollfd more{signals.descriptor(), POLLIN, 0};
     if (WIFSIGNALED(end.wait_status) && is_stopping(WTERMSIG(end.wait_status)))
-        while (end.stopped_by == 0 && poll(ready.data(), 1, group_ms) > 0)
+        while (end.stopped_by == 0 && poll(&more, 1, group_ms) > 0)
             if (const auto info = signals.next(); info && is_stopping(static_cast<int>(info->ssi_signo)))
                 end.stopped_by = static_cast<int>(info->ssi_signo);
     return end;

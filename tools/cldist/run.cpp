@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@
 #include "cluster/world/device_choice.hpp"
 #include "cluster_devices.hpp"
 #include "host_channel.hpp"
+#include "launcher_text.hpp"
 #include "program.hpp"
 
 namespace cldist::tool {
@@ -48,6 +50,11 @@ constexpr int drain_ms = 500;
 // As a shell gives them.
 constexpr int not_executable = 126;
 constexpr int not_found = 127;
+// The job has failed for another reason than a rank.
+constexpr int job_failed = 1;
+// For Open MPI's mpirun, which would end the job on SIGINT: it passes this on to the ranks instead, and by default nobody
+// dies of it.
+constexpr int interrupt_carrier = open_mpi ? SIGURG : 0;
 
 int say_not_started(const std::string &program, int error) {
     std::error_code ignored;
@@ -200,6 +207,11 @@ std::vector<std::string> hosts_of(const RunOptions &options) {
     return hosts;
 }
 
+bool is_pipe(int descriptor) {
+    struct stat state {};
+    return fstat(descriptor, &state) == 0 && (S_ISFIFO(state.st_mode) || S_ISSOCK(state.st_mode));
+}
+
 // Where the rank writes why it ends the job, for this process to repeat: its standard error may be someone's own.
 class RankReport {
 public:
@@ -215,7 +227,7 @@ public:
         const ssize_t size = pread(file_, text.data(), text.size(), has_joined() ? 1 : 0);
         if (size > 0) std::fprintf(stderr, "cldist run: %.*s", static_cast<int>(size), text.data());
     }
-    /// With a central host: whether the program has joined the other ranks, which then puts a 0 in front.
+    /// Whether the program has joined the other ranks. It then puts a 0 in front.
     [[nodiscard]] bool has_joined() const {
         char first = 'x';
         return pread(file_, &first, 1, 0) == 1 && first == '\0';
@@ -299,6 +311,7 @@ int run_job(RunOptions options) {
         }
     }
     if (!options.stage.empty()) environment["CLDIST_HOST_STAGE"] = options.stage;
+    options.no_terminal = isatty(STDOUT_FILENO) != 1;
     Program mpirun;
     mpirun.arguments =
         mpirun_command(options, open_mpi, CLDIST_MPIRUN, fs::read_symlink("/proc/self/exe").string(), environment);
@@ -307,8 +320,18 @@ int run_job(RunOptions options) {
     // Open MPI's forgets its ranks on a second one.
     mpirun.own_group = tcgetpgrp(STDIN_FILENO) != getpgrp();
     mpirun.death_signal = SIGTERM;
+    mpirun.interrupt_as = interrupt_carrier;
+    // mpirun crashes if it can't write.
+    if (is_pipe(STDOUT_FILENO)) mpirun.output = Program::Output::passed_on;
+    LauncherText errors(CLDIST_MPIRUN);
+    if (open_mpi) mpirun.errors = [&errors](std::string_view part) { return errors.pass(part); };
     const ProgramEnd end = run_program(mpirun);
     if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
+    if (end.cut_off) return 128 + SIGPIPE;
+    if (const std::string report = hosts_report(errors.lost_hosts(), errors.unreachable_hosts()); !report.empty()) {
+        std::fputs(report.c_str(), stderr);
+        return job_failed;
+    }
     if (WIFSIGNALED(end.wait_status) && end.stopped_by == 0)
         std::fprintf(stderr, "cldist run: %s was killed by %s\n", CLDIST_MPIRUN,
                      signal_name(WTERMSIG(end.wait_status)).c_str());
@@ -370,7 +393,15 @@ int run_rank(const RunOptions &options) {
     program.death_signal = SIGKILL;
     // MPICH's leaves it open without an end.
     program.no_input = place.rank != 0 && environment.contains("MPI_LOCALRANKID");
-    program.keep_output = place.rank != 0 && !options.all_output;
+    using Output = Program::Output;
+    if (place.rank != 0 && !options.all_output)
+        program.output = Output::kept;
+    else if (options.no_terminal && isatty(STDOUT_FILENO) == 1)
+        program.output = Output::passed_on;
+    program.interrupted_by = interrupt_carrier;
+    // A worker ends when the program has ended.
+    program.is_interruptible = place.rank == 0 || !is_central(environment);
+    program.may_leave_daemon = [&report] { return !report.has_joined(); };
     const ProgramEnd end = run_program(program);
     answers.reset();
     report.repeat();

@@ -99,6 +99,7 @@ std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi
     command.insert(command.end(), options.mpirun_options.begin(), options.mpirun_options.end());
     add({self, "run", "--rank"});
     if (on_other_hosts(options, environment)) add({"--look"});
+    if (options.no_terminal) add({"--no-terminal"});
     if (options.all_output) add({"--all-output"});
     if (options.no_bind) add({"--no-bind"});
     if (!options.devices.empty()) add({"--devices", options.devices});
@@ -111,6 +112,8 @@ Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environ
     environment.emplace("HWLOC_COMPONENTS", "-opencl");
     if (!open_mpi) return environment;
     // Open MPI 4 and 5. Not as options: those are the user's.
+    environment.emplace("OMPI_MCA_ess_base_forward_signals", "SIGURG");
+    environment.emplace("PRTE_MCA_ess_base_forward_signals", "SIGURG");
     environment.emplace("OMPI_MCA_hwloc_base_binding_policy", "none");
     environment.emplace("PRTE_MCA_hwloc_default_binding_policy", "none");
     if (on_other_hosts(options, environment)) return environment;
@@ -263,6 +266,19 @@ int exit_status(int wait_status) {
 
 int job_status(int wait_status, int stopped_by) {
     return stopped_by != 0 ? 128 + stopped_by : exit_status(wait_status);
+}
+
+std::string hosts_report(const std::vector<std::string> &lost, const std::vector<std::string> &unreachable) {
+    std::string report;
+    for (const std::string &host : lost)
+        report += fmt::format(
+            "cldist run: host {} is lost: the connection to it has ended, so the job has ended; look whether the host "
+            "and "
+            "its network work\n",
+            host);
+    for (const std::string &host : unreachable)
+        report += fmt::format("cldist run: host {0} can't be reached: no process started there; try `ssh {0}`\n", host);
+    return report;
 }
 
 std::string failure_report(int rank, const std::string &host, int wait_status, const std::string &tail) {

@@ -25,7 +25,8 @@ struct RunOptions {
     std::string view;       ///< that of CLDIST_VIEW, or empty
     bool all_output = false;
     bool no_bind = false;
-    bool look = false;  ///< of a rank: it looks whether its host has what was asked for
+    bool no_terminal = false;  ///< of a rank: the job's standard output is no terminal
+    bool look = false;         ///< of a rank: it looks whether its host has what was asked for
     std::vector<std::string> mpirun_options;
     std::vector<std::string> program;  ///< with its arguments
 };
@@ -128,6 +129,10 @@ private:
 
 /// The same for mpirun, which got the signal `stopped_by`, or 0: what it gives then, 0 among it, tells nothing.
 [[nodiscard]] int job_status(int wait_status, int stopped_by);
+
+/// The report of hosts that were lost, and of others that were never reached, or nothing.
+[[nodiscard]] std::string hosts_report(const std::vector<std::string> &lost,
+                                       const std::vector<std::string> &unreachable);
 
 /// What to say of a rank that failed.
 [[nodiscard]] std::string failure_report(int rank, const std::string &host, int wait_status, const std::string &tail);

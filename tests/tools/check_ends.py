@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Runs OpenCL programs that end without exit, or are interrupted, with `cldist run` and both kinds of host.
+
+    check_ends.py CLDIST openmpi|mpich PROGRAM
+
+PROGRAM is tests/cluster/ending.cpp.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+CLDIST, MPI, PROGRAM = sys.argv[1:]
+SECONDS = 60
+complaints = []
+
+
+def expect(holds, what, *details):
+    if not holds:
+        complaints.append(what)
+        print("FAILED:", what, *details, sep="\n  ")
+
+
+def command(mode, *program):
+    return [CLDIST, "run", "--host-mode", mode, "-n", "2", "--devices", "cpu", *program]
+
+
+def check_end(mode, way):
+    done = subprocess.run(command(mode, PROGRAM, way), stdin=subprocess.DEVNULL, text=True, capture_output=True, check=False,
+                          timeout=SECONDS)
+    lines = [line for line in done.stderr.splitlines() if line != "released"]
+    expect(done.returncode == 0 and done.stdout == "fine\n" and not lines, f"{mode}: a program ends well by {way}", done)
+
+
+def check_interrupt(mode):
+    """The program gets SIGINT once, goes on, and its own end counts."""
+    with subprocess.Popen(command(mode, PROGRAM, "interrupted"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as job:
+        expect(job.stdout.readline() == "ready\n", f"{mode}: the program starts")
+        job.send_signal(signal.SIGINT)
+        out, err = job.communicate(timeout=SECONDS)
+    # MPICH's mpirun prints that it sends the signal.
+    lines = [line for line in out.splitlines() if not line.startswith("[mpiexec@")]
+    expect(lines == ["interrupted 1 time"], f"{mode}: SIGINT comes once", job.returncode, out, err)
+    if mode == "central":
+        expect(job.returncode == 0 and not err, f"{mode}: the interrupted program's status is the job's", job.returncode, err)
+
+
+def main():
+    for mode in "replicated", "central":
+        for way in "_exit", "quick_exit", "exec", "children":
+            check_end(mode, way)
+        check_interrupt(mode)
+    check_end("central", "daemon")
+    return bool(complaints)
+
+
+sys.exit(main())

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cldist::tool {
+
+/// Standard error of Open MPI's mpirun, with that of the ranks. Removes the messages of mpirun about ranks that `cldist run`
+/// has reported itself, and keeps the names of hosts that mpirun can't reach. Other text passes unchanged.
+class LauncherText {
+public:
+    /// `launcher` is mpirun's name as it was started.
+    explicit LauncherText(std::string launcher) : launcher_(std::move(launcher)) {}
+    /// Returns what is to be printed after `part` has come. At the end, `part` is empty.
+    [[nodiscard]] std::string pass(std::string_view part);
+    /// The job's end was asked for: mpirun's messages about ended ranks are removed.
+    void expect_end() { reported_ = true; }
+    /// The hosts whose daemons mpirun has lost, each once.
+    [[nodiscard]] const std::vector<std::string> &lost_hosts() const { return lost_hosts_; }
+    /// The hosts that ssh could not reach, each once.
+    [[nodiscard]] const std::vector<std::string> &unreachable_hosts() const { return unreachable_hosts_; }
+
+private:
+    [[nodiscard]] bool is_known(std::string_view message) const;
+    [[nodiscard]] bool removes(std::string_view message);
+    void look_at(std::string_view line);
+
+    const std::string launcher_;
+    std::string held_;  ///< the beginning of a message
+    bool at_line_start_ = true;
+    bool reported_ = false;  ///< the end of a rank
+    std::vector<std::string> lost_hosts_;
+    std::vector<std::string> unreachable_hosts_;
+};
+
+}  // namespace cldist::tool
