@@ -33,7 +33,7 @@ make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab, on_both_hosts
     echo "$output"
 
     # For `cldist run` on the first host: a process on each.
-    on_both_hosts=(--host "10.77.0.1,10.77.0.2")
+    on_both_hosts=(--hosts "10.77.0.1,10.77.0.2")
     local argument
     for argument in --mca plm rsh --mca plm_rsh_agent "/run/netlab/$NETLAB_NAME/launch" --mca plm_rsh_no_tree_spawn 1 \
         --mca oob_tcp_if_include 10.77.0.0/24 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca pml ob1 \

@@ -1,10 +1,14 @@
+#include <algorithm>
 #include <csignal>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "cluster_devices.hpp"
+#include "greeting.hpp"
+#include "launcher_text.hpp"
 #include "run_plan.hpp"
 
 using namespace cldist::tool;
@@ -42,13 +46,31 @@ TEST_CASE("mpirun starts cldist, which starts the program with all its arguments
     options.hostfile = "hosts";
     options.hosts = "a:2,b";
     options.devices = "gpu";
-    options.all_output = options.no_bind = true;
+    options.all_output = options.no_bind = options.no_terminal = true;
     options.mpirun_options = {"--tag-output"};
     const Environment environment{{"CLDIST_LOG", "info"}, {"HOME", "/"}};
-    CHECK(mpirun_command(options, true, "m", "c", environment) ==
-          Texts{"m",  "--hostfile", "hosts",  "--host", "a:2,b",        "-x",        "CLDIST_LOG", "--tag-output",
-                "c",  "run",        "--rank", "--look", "--all-output", "--no-bind", "--devices",  "gpu",
-                "--", "prog",       "-n",     "5"});
+    CHECK(mpirun_command(options, true, "m", "c", environment) == Texts{"m",
+                                                                        "--hostfile",
+                                                                        "hosts",
+                                                                        "--host",
+                                                                        "a:2,b",
+                                                                        "-x",
+                                                                        "CLDIST_LOG",
+                                                                        "--tag-output",
+                                                                        "c",
+                                                                        "run",
+                                                                        "--rank",
+                                                                        "--look",
+                                                                        "--no-terminal",
+                                                                        "--all-output",
+                                                                        "--no-bind",
+                                                                        "--devices",
+                                                                        "gpu",
+                                                                        "--",
+                                                                        "prog",
+                                                                        "-n",
+                                                                        "5"});
+    options.no_terminal = false;
     CHECK(mpirun_command(options, false, "m", "c", environment) ==
           Texts{"m", "-f", "hosts", "-hosts", "a:2,b", "--tag-output", "c", "run", "--rank", "--look", "--all-output",
                 "--no-bind", "--devices", "gpu", "--", "prog", "-n", "5"});
@@ -64,6 +86,7 @@ TEST_CASE("Open MPI may put any number of ranks on this host, but not on those t
     const Environment given = mpirun_environment(options, true, {});
     CHECK_FALSE(given.contains(oversubscribe));
     CHECK(given.at("OMPI_MCA_hwloc_base_binding_policy") == "none");
+    CHECK(given.at("OMPI_MCA_ess_base_forward_signals") == "SIGURG");
     CHECK(mpirun_environment(run_of(4), false, {}) == Environment{{"HWLOC_COMPONENTS", "-opencl"}});
 }
 
@@ -215,20 +238,142 @@ TEST_CASE("what keeps a program from its devices is said in one line, with what 
     CHECK(refusal_of({{}, "hung"}) == Refusal{"the OpenCL drivers were tried in a child process, which hung", 0});
 }
 
-TEST_CASE("--host with a host's kind says who runs the program, and else names machines") {
+TEST_CASE("--host still names machines or says who runs the program, with a warning") {
     for (const char *const mode : {"central", "replicated"}) {
         RunOptions options;
-        options.hosts = mode;
-        take_host_mode(options);
+        options.host = mode;
+        CHECK(take_host(options) == FormerOption{std::string("--host ") + mode + " is now --host-mode " + mode, ""});
         CHECK(options.host_mode == mode);
         CHECK(options.hosts.empty());
     }
-    for (const char *const hosts : {"a:2,b:2", "central:1", "central,b", ""}) {
+    for (const char *const hosts : {"a:2,b:2", "central:1", "central,b"}) {
         RunOptions options;
-        options.hosts = hosts;
-        take_host_mode(options);
+        options.host = hosts;
+        CHECK(take_host(options) == FormerOption{std::string("--host ") + hosts + " is now --hosts " + hosts, ""});
         CHECK(options.host_mode.empty());
         CHECK(options.hosts == hosts);
+    }
+    for (const char *const hosts : {"Central", "centrel", "REPLICATED"}) {
+        RunOptions options;
+        options.host = hosts;
+        CHECK(take_host(options).refusal.find("did you mean --host-mode ") != std::string::npos);
+    }
+    RunOptions options;
+    options.hosts = "central";
+    CHECK(take_host(options) == FormerOption{});
+    CHECK(options.hosts == "central");
+}
+
+TEST_CASE("the names of hosts are those in front of numbers") {
+    CHECK(host_names("a:2,b,,10.0.0.1:4", ',') == Texts{"a", "b", "10.0.0.1"});
+    CHECK(host_names("", ',').empty());
+}
+
+TEST_CASE("root is told what Open MPI wants before mpirun starts") {
+    RunOptions options;
+    CHECK(refusal_of_root(options, {}).find("OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1") !=
+          std::string::npos);
+    CHECK_FALSE(refusal_of_root(options, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}}).empty());
+    CHECK(refusal_of_root(options, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}).empty());
+    options.mpirun_options = {"--allow-run-as-root"};
+    CHECK(refusal_of_root(options, {}).empty());
+}
+
+namespace {
+
+const std::string dashes = std::string(74, '-') + "\n";
+const std::string of_status = dashes +
+                              "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+                              "the job to be terminated. The first process to do so was:\n\n"
+                              "  Process name: [[21806,1],1]\n  Exit code:    3\n" +
+                              dashes;
+const std::string report = "cldist run: rank 1 (host a) exited with status 3\n";
+
+// As it arrives in pieces of that size, which end at the next end of a line if `lines`.
+std::string passed(LauncherText &errors, const std::string &text, std::size_t size, bool lines = false) {
+    std::string result;
+    for (std::size_t at = 0; at < text.size();) {
+        std::size_t end = std::min(at + size, text.size());
+        if (lines) end = std::min(text.find('\n', end - 1), text.size() - 1) + 1;
+        result += errors.pass(text.substr(at, end - at));
+        at = end;
+    }
+    return result + errors.pass({});
+}
+
+}  // namespace
+
+TEST_CASE("mpirun's messages about a rank are removed once cldist run has reported it") {
+    const std::string primary = dashes + "Primary job  terminated normally, but 1 process returned\nmore\n" + dashes;
+    for (const std::size_t size : {8192, 100, 1}) {
+        LauncherText errors("mpirun");
+        CHECK(passed(errors, report + primary + of_status + "rest", size, true) == report + "rest");
+    }
+    const std::string differ = "cldist[0]: the processes' calls differ: rank 0's call 5 is\n";
+    const std::string abort = dashes + "MPI_ABORT was invoked on rank 0 in communicator\nwith errorcode 1.\n" + dashes;
+    LauncherText differing("mpirun");
+    CHECK(passed(differing, differ + abort, 8192) == differ);
+    CHECK(passed(differing, abort, 8192).empty());
+    LauncherText others("mpirun");
+    CHECK(passed(others, abort, 8192) == abort);
+    CHECK(passed(others, of_status, 8192) == of_status);
+    LauncherText stopped("mpirun");
+    stopped.expect_end();
+    CHECK(passed(stopped, "mpirun: Forwarding signal 23 to job\n" + of_status, 8192).empty());
+}
+
+TEST_CASE("what programs print to standard error passes mpirun's filter unchanged") {
+    for (const std::string &text :
+         {dashes + "a title\n" + dashes + "text\n", dashes, std::string("----"), dashes + "mpirun detected that",
+          "x" + dashes + "mpirun detected that one or more", std::string("no end of line"), dashes + dashes + dashes,
+          dashes + "ORTE has lost communication with a remote daemon.\n" + std::string(20000, 'x')})
+        for (const std::size_t size : {1, 75, 100000}) {
+            LauncherText errors("mpirun");
+            CHECK(errors.pass(report) == report);
+            CHECK(passed(errors, text, size) == text);
+            CHECK(errors.lost_hosts().empty());
+        }
+}
+
+TEST_CASE("hosts that mpirun has lost or can't reach are reported by their names") {
+    const std::string lost = dashes +
+                             "ORTE has lost communication with a remote daemon.\n\n"
+                             "  HNP daemon   : [[5441,0],0] on node nl0\n  Remote daemon: [[5441,0],1] on node nl1\n\n"
+                             "This is usually due to either a failure of the TCP network\n" +
+                             dashes;
+    LauncherText errors("mpirun");
+    CHECK(passed(errors, "before\n" + lost + lost + "after\n", 8192) == "before\nafter\n");
+    CHECK(errors.lost_hosts() == Texts{"nl1"});
+    const std::string ssh =
+        "ssh: Could not resolve hostname nohost: Name or service not known\n"
+        "ssh: connect to host far port 22: Connection refused\n";
+    const std::string failed = dashes + "ORTE was unable to reliably start one or more daemons.\nmore\n" + dashes;
+    LauncherText starting("mpirun");
+    CHECK(passed(starting, ssh + failed, 8192) == ssh);
+    CHECK(starting.unreachable_hosts() == Texts{"nohost", "far"});
+    LauncherText unexplained("mpirun");
+    CHECK(passed(unexplained, failed, 8192) == failed);
+    CHECK(hosts_report({}, {}).empty());
+    CHECK(hosts_report({"nl1"}, {"far"}).find("host nl1 is lost") != std::string::npos);
+    CHECK(hosts_report({"nl1"}, {"far"}).find("host far can't be reached") != std::string::npos);
+}
+
+TEST_CASE("a hub takes the greetings of its job's ranks only") {
+    Secret secret;
+    secret.fill('s');
+    const auto parse = [&](const Greeting &greeting, std::size_t size = sizeof(Greeting)) {
+        return parse_greeting(std::as_bytes(std::span(&greeting, 1)).first(size), secret).has_value();
+    };
+    CHECK(parse({secret, 0, 2}));
+    CHECK(parse({secret, 1, 2}));
+    CHECK_FALSE(parse({secret, 2, 2}));
+    CHECK_FALSE(parse({secret, 5000, 6000}));  // more than it can serve
+    CHECK_FALSE(parse({secret, 1, 2}, sizeof(Greeting) - 1));
+    CHECK_FALSE(parse({secret, 1, 2}, 0));
+    for (const std::size_t wrong : {0, 31}) {
+        Secret other = secret;
+        other.at(wrong) = 't';
+        CHECK_FALSE(parse({other, 1, 2}));
     }
 }
 

@@ -92,7 +92,7 @@ options as `cldist run`, without a program, on the same hosts, with the same env
 
   cldist devices
   cldist devices -n 4 --devices gpu
-  cldist devices --host a:2,b:2
+  cldist devices --hosts a:2,b:2
 
 Exit status: 0, 1 if the platform does not load, 2 if nothing is there of what was asked for, and for
 wrong usage.)";
@@ -120,14 +120,15 @@ Starts PROGRAM, an OpenCL program that need not know of MPI, on all hosts with m
 The one OpenCL platform that it finds has the devices of all of them.
 
   cldist run -n 4 ./program argument
-  cldist run --host a,b --devices gpu ./program
+  cldist run --hosts a,b --devices gpu ./program
   sbatch -N 2 --ntasks-per-node 4 --wrap "cldist run ./program"
-  cldist run --host central -n 4 ./program   only rank 0 runs it
-  cldist run --simulate 1024:17 ./program    what rank 17 of 1024 would do, without them
+  cldist run --host-mode central -n 4 ./program   only rank 0 runs it
+  cldist run --simulate 1024:17 ./program         what rank 17 of 1024 would do, without them
 
 Each rank runs the whole program. Rank 0's standard output is shown; the end of the
 others' where one fails, with its rank and host. Standard input goes to rank 0, standard
-error comes from all. The ranks of a host share its cores: each is bound to its own if
+error comes from all. Ctrl-C sends SIGINT to the program; a third Ctrl-C ends the job.
+The ranks of a host share its cores: each is bound to its own if
 there are enough, unless mpirun or the user has bound it.
 
 With --simulate there is one process, which takes the others to be absent and to have the
@@ -137,7 +138,7 @@ bytes there were, with whom, what objects took, and how long it was.
 
 Exit status: that of a rank that failed, 128 + N if signal N ended it, 127 or 126 if
 PROGRAM is not there or can't be executed, 2 for wrong usage and where none of the devices that
---devices or CLDIST_DEVICES names is there, 1 if the platform does not load.)";
+--devices or CLDIST_DEVICES names is there, 1 if the platform does not load or a host is lost.)";
 
 // Says what is wrong with an argument, if something is.
 std::string check_size(const std::string &text) {
@@ -207,7 +208,12 @@ void add_job_options(CLI::App *run, RunOptions &options) {
     run->add_option("-n", options.ranks, "How many processes (default: as many as hosts or batch system give)")
         ->check(CLI::Range(1, 1 << 20U));
     run->add_option("--hostfile", options.hostfile, "mpirun's list of hosts")->check(CLI::ExistingFile);
-    run->add_option("--host", options.hosts, "The hosts, as mpirun wants them: a:2,b")->check(check_named);
+    CLI::Option *const hosts =
+        run->add_option("--hosts", options.hosts, "The hosts, as mpirun wants them: a:2,b")->check(check_named);
+    run->add_option("--host", options.host, "The former name of --hosts and --host-mode")
+        ->check(check_named)
+        ->excludes(hosts)
+        ->group("");
     run->add_option("--devices", options.devices,
                     "The devices that take part: all, or a list like gpu:2,cpu; sets CLDIST_DEVICES")
         ->check(check_named);
@@ -229,12 +235,12 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
                "PROCESSES[:RANK[:PER_HOST]]: start one process, without mpirun, that plays one of so many, rank 0 "
                "and one on each host unless said; sets CLDIST_SIMULATE")
             ->check(check_simulation);
-    for (const char *const other : {"-n", "--hostfile", "--host", "--mpirun-option"})
+    for (const char *const other : {"-n", "--hostfile", "--hosts", "--host", "--mpirun-option"})
         simulate->excludes(run->get_option(other));
     run->add_option(
            "--host-mode", options.host_mode,
            "Who runs PROGRAM: replicated, every process, or central, rank 0 alone, whose OpenCL calls the others "
-           "follow; --host central says the same; sets CLDIST_HOST_MODE")
+           "follow; sets CLDIST_HOST_MODE")
         ->check(CLI::IsMember({"replicated", "central"}));
     run->add_option("--view", options.view,
                     "What the program finds: devices, those of all processes, or aggregate, one device in front of all "
@@ -312,6 +318,12 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
         if (!words[i].starts_with("-")) {
             if (command->get_prefix_command()) return false;  // the rest is PROGRAM's
             continue;
+        }
+        if (const std::string count = words[i].substr(0, words[i].find('=')); count == "-np" || count == "--np") {
+            std::fprintf(stderr,
+                         "cldist %s: there is no option %s; did you mean -n?\nRun with --help for more information.\n",
+                         words.front().c_str(), count.c_str());
+            return true;
         }
         const bool is_long = words[i].starts_with("--");
         const std::string name = is_long ? words[i].substr(0, words[i].find('=')) : words[i].substr(0, 2);

@@ -269,7 +269,12 @@ int run_simulated(const RunOptions &options, const Environment &environment) {
 }  // namespace
 
 int run_job(RunOptions options) {
-    take_host_mode(options);
+    const FormerOption former = take_host(options);
+    if (!former.warning.empty()) std::fprintf(stderr, "cldist: %s\n", former.warning.c_str());
+    if (!former.refusal.empty()) {
+        std::fprintf(stderr, "cldist run: %s\n", former.refusal.c_str());
+        return wrong_usage;
+    }
     Environment environment = this_environment();
     if (!options.host_mode.empty()) environment["CLDIST_HOST_MODE"] = options.host_mode;
     if (!options.counts.empty()) environment["CLDIST_COUNTS"] = options.counts;
@@ -286,6 +291,11 @@ int run_job(RunOptions options) {
     }
     if (open_mpi && environment.contains("OMPI_COMM_WORLD_RANK")) {
         std::fprintf(stderr, "cldist run: it starts mpirun, which can't be started by another mpirun\n");
+        return wrong_usage;
+    }
+    if (const std::string refusal = refusal_of_root(options, environment);
+        open_mpi && geteuid() == 0 && !refusal.empty()) {
+        std::fprintf(stderr, "cldist run: %s\n", refusal.c_str());
         return wrong_usage;
     }
     if (const int status = check_choice(environment, options.devices); status != 0) return status;
@@ -338,6 +348,24 @@ int run_job(RunOptions options) {
     return job_status(end.wait_status, end.stopped_by);
 }
 
+namespace {
+
+// The first of the files and folders to be staged that is not there.
+std::string missing_to_stage(const Environment &environment) {
+    const auto entry = environment.find("CLDIST_HOST_STAGE");
+    if (entry == environment.end()) return {};
+    std::string_view list = entry->second;
+    while (!list.empty()) {
+        const std::string_view path = list.substr(0, list.find(':'));
+        list.remove_prefix(std::min(list.size(), path.size() + 1));
+        std::error_code ignored;
+        if (!path.empty() && !fs::exists(path, ignored)) return std::string(path);
+    }
+    return {};
+}
+
+}  // namespace
+
 int run_worker() {
     cl_platform_id platform = nullptr;
     void *function = nullptr;
@@ -372,6 +400,12 @@ int run_rank(const RunOptions &options) {
             abort_job(environment, status);
             return status;
         }
+    }
+    if (const std::string missing = place.rank == 0 ? missing_to_stage(environment) : ""; !missing.empty()) {
+        std::fprintf(stderr, "cldist run: rank 0 (host %s): --stage %s: there is no such file or folder\n",
+                     host_name().c_str(), missing.c_str());
+        abort_job(environment, wrong_usage);
+        return wrong_usage;
     }
     std::optional<CoreShare> share;
     if (const std::vector<Processor> usable = processors_of(0); place.local_size > 0 && !usable.empty()) {

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/config.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -214,10 +217,33 @@ CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankP
     return share;
 }
 
-void take_host_mode(RunOptions &options) {
-    if (options.hosts != "central" && options.hosts != "replicated") return;
-    options.host_mode = options.hosts;
-    options.hosts.clear();
+FormerOption take_host(RunOptions &options) {
+    const std::string value = std::exchange(options.host, {});
+    if (value.empty()) return {};
+    for (const std::string mode : {"central", "replicated"}) {
+        if (value == mode) {
+            options.host_mode = mode;
+            return {fmt::format("--host {0} is now --host-mode {0}", mode), ""};
+        }
+        std::string lower = value;
+        std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
+        if (value.find_first_of(":,.") == std::string::npos && edit_distance(lower, mode) <= 2)
+            return {"", fmt::format("--host {0}: did you mean --host-mode {1}? For a machine of that name: --hosts {0}",
+                                    value, mode)};
+    }
+    options.hosts = value;
+    return {fmt::format("--host {0} is now --hosts {0}", value), ""};
+}
+
+std::string refusal_of_root(const RunOptions &options, const Environment &environment) {
+    for (const std::string prefix : {"OMPI", "PRTE"})
+        if (value_of(environment, (prefix + "_ALLOW_RUN_AS_ROOT").c_str()) == "1" &&
+            value_of(environment, (prefix + "_ALLOW_RUN_AS_ROOT_CONFIRM").c_str()) == "1")
+            return {};
+    if (std::ranges::find(options.mpirun_options, "--allow-run-as-root") != options.mpirun_options.end()) return {};
+    return "Open MPI does not run as root unless OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are "
+           "set; "
+           "set both, as in a container, or run as another user";
 }
 
 bool is_central(const Environment &environment) { return value_of(environment, "CLDIST_HOST_MODE") == "central"; }

@@ -17,6 +17,7 @@ struct RunOptions {
     int ranks = 0;          ///< 0: as many as the hosts or the allocation give
     std::string hostfile;   ///< mpirun's, or empty
     std::string hosts;      ///< "a:2,b", or empty
+    std::string host;       ///< what --host was given, or empty
     std::string devices;    ///< the value of CLDIST_DEVICES, or empty
     std::string simulate;   ///< that of CLDIST_SIMULATE, or empty
     std::string counts;     ///< that of CLDIST_COUNTS, or empty
@@ -94,8 +95,17 @@ struct CoreShare {
 /// limit).
 [[nodiscard]] int processors_by_quota(const std::string &quota, const std::string &period);
 
-/// `--host central` and `--host replicated` say who runs the program; a machine of that name is `central:1`.
-void take_host_mode(RunOptions &options);
+/// Takes `--host`, the former name of `--hosts` and `--host-mode`. Returns a warning, or why it can't be taken.
+struct FormerOption {
+    std::string warning;
+    std::string refusal;
+
+    bool operator==(const FormerOption &) const = default;
+};
+[[nodiscard]] FormerOption take_host(RunOptions &options);
+
+/// Why Open MPI would refuse to run as root, and what to do, or nothing.
+[[nodiscard]] std::string refusal_of_root(const RunOptions &options, const Environment &environment);
 
 /// Whether rank 0 alone runs the program (CLDIST_HOST_MODE).
 [[nodiscard]] bool is_central(const Environment &environment);

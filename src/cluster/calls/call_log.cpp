@@ -158,7 +158,7 @@ std::string difference_message(const Difference &difference, int rank_a, const s
     message += ". A program that runs on the cluster platform must make the same calls in all processes.";
     if (difference.several_threads != 0)
         message += " The calls come from several threads, whose order must not be left to chance.";
-    message += " `cldist run --host central` runs the program in one process alone.";
+    message += " `cldist run --host-mode central` runs the program in one process alone.";
     return message;
 }
 
