@@ -352,7 +352,8 @@ TEST_CASE("hosts that mpirun has lost or can't reach are reported by their names
     CHECK(passed(starting, ssh + failed, 8192) == ssh);
     CHECK(starting.unreachable_hosts() == Texts{"nohost", "far"});
     LauncherText unexplained("mpirun");
-    CHECK(passed(unexplained, failed, 8192) == failed);
+    CHECK(passed(unexplained, failed + "more\n", 8192) == "more\n");
+    CHECK(unexplained.launch_failure() == failed);
     CHECK(hosts_report({}, {}).empty());
     CHECK(hosts_report({"nl1"}, {"far"}).find("host nl1 is lost") != std::string::npos);
     CHECK(hosts_report({"nl1"}, {"far"}).find("host far can't be reached") != std::string::npos);
@@ -364,16 +365,19 @@ TEST_CASE("a hub takes the greetings of its job's ranks only") {
     const auto parse = [&](const Greeting &greeting, std::size_t size = sizeof(Greeting)) {
         return parse_greeting(std::as_bytes(std::span(&greeting, 1)).first(size), secret).has_value();
     };
-    CHECK(parse({secret, 0, 2}));
-    CHECK(parse({secret, 1, 2}));
-    CHECK_FALSE(parse({secret, 2, 2}));
-    CHECK_FALSE(parse({secret, 5000, 6000}));  // more than it can serve
-    CHECK_FALSE(parse({secret, 1, 2}, sizeof(Greeting) - 1));
-    CHECK_FALSE(parse({secret, 1, 2}, 0));
+    CHECK(parse({secret, 0, 2, {}}));
+    CHECK(parse({secret, 1, 2, {"host"}}));
+    CHECK_FALSE(parse({secret, 2, 2, {}}));
+    CHECK_FALSE(parse({secret, 5000, 6000, {}}));  // more than it can serve
+    CHECK_FALSE(parse({secret, 1, 2, {}}, sizeof(Greeting) - 1));
+    CHECK_FALSE(parse({secret, 1, 2, {}}, 0));
+    Greeting endless{secret, 1, 2, {}};
+    endless.host.fill('h');
+    CHECK_FALSE(parse(endless));
     for (const std::size_t wrong : {0, 31}) {
         Secret other = secret;
         other.at(wrong) = 't';
-        CHECK_FALSE(parse({other, 1, 2}));
+        CHECK_FALSE(parse({other, 1, 2, {}}));
     }
 }
 

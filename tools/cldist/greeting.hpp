@@ -15,6 +15,8 @@ struct Greeting {
     Secret secret;
     std::uint32_t rank;
     std::uint32_t ranks;
+    /// Of a connection that only shows that the rank's host is there: its name. Of one for rank 0's answers: empty.
+    std::array<char, 64> host;
 };
 
 /// What arrived first on a connection, if it is the greeting of one of a job's ranks. Anybody may have sent it. Takes the same

@@ -321,7 +321,12 @@ void HostHub::run() {
         std::uint32_t rank;
         bool gone;
     };
+    struct Present {
+        int socket;
+        std::string host;
+    };
     std::vector<Link> links;
+    std::vector<Present> hosts;
     Strangers strangers(secret_);
     std::vector<char> early;  // rank 0's, for those that have yet to come
     std::array<std::uint32_t, 8> seed{};
@@ -340,6 +345,10 @@ void HostHub::run() {
             before_first.push_back(at);
     };
     const auto join = [&](int socket, const Greeting &greeting) {
+        if (greeting.host.front() != '\0') {
+            hosts.push_back({socket, greeting.host.data()});
+            return;
+        }
         no_delay(socket);
         links.push_back({socket, greeting.rank, false});
         send_all(socket, seed.data(), sizeof seed);
@@ -357,11 +366,13 @@ void HostHub::run() {
         for (const int listener : listeners_) ready.push_back({listener, POLLIN, 0});
         const std::size_t first_link = ready.size();
         for (const Link &link : links) ready.push_back({link.gone ? -1 : link.socket, POLLIN, 0});
+        const std::size_t first_host = ready.size();
+        for (const Present &host : hosts) ready.push_back({host.socket, POLLIN, 0});
         const std::size_t first_stranger = ready.size();
         strangers.add_to(ready);
         if (poll(ready.data(), ready.size(), strangers.patience_ms()) < 0) continue;
         if (ready[0].revents != 0) break;
-        for (std::size_t i = first_link; i < first_stranger; ++i) {
+        for (std::size_t i = first_link; i < first_host; ++i) {
             if (ready[i].revents == 0) continue;
             Link &link = links[i - first_link];
             if (link.rank != 0) {
@@ -385,14 +396,63 @@ void HostHub::run() {
                 if (other.rank != 0 && !other.gone)
                     send_all(other.socket, bytes.data(), static_cast<std::size_t>(size));
         }
+        std::erase_if(hosts, [&, i = first_host](const Present &host) mutable {
+            if (ready[i++].revents == 0) return false;
+            char goodbye = 0;
+            if (recv(host.socket, &goodbye, 1, MSG_DONTWAIT) != 1) {
+                const std::lock_guard lock(mutex_);
+                if (lost_host_.empty()) lost_host_ = host.host;
+            }
+            close(host.socket);
+            return true;
+        });
         strangers.look(std::span(ready).subspan(first_stranger), join);
         for (std::size_t i = 1; i < first_link; ++i)
             if (ready[i].revents != 0) strangers.accept_from(listeners_[i - 1]);
     }
     for (const Link &link : links) close(link.socket);
+    for (const Present &host : hosts) close(host.socket);
+}
+
+std::string HostHub::lost_host() const {
+    const std::lock_guard lock(mutex_);
+    return lost_host_;
 }
 
 // ---- A rank ---------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The connection to the hub, or -1.
+int greet(const std::string &place, int rank, int ranks, const std::string &host) {
+    Greeting greeting{};
+    const std::vector<std::string> parts = split(place, '@');
+    if (parts.size() != 2 || parts[0].size() != greeting.secret.size()) return -1;
+    std::copy_n(parts[0].begin(), greeting.secret.size(), greeting.secret.begin());
+    greeting.rank = static_cast<std::uint32_t>(rank);
+    greeting.ranks = static_cast<std::uint32_t>(ranks);
+    std::copy_n(host.begin(), std::min(host.size(), greeting.host.size() - 1), greeting.host.begin());
+    for (const std::string &at : split(parts[1], ',')) {
+        const std::size_t colon = std::min(at.find(':'), at.size() - 1);
+        const int hub = connect_to(at.substr(0, colon), at.substr(colon + 1));
+        if (hub < 0) continue;
+        if (send_all(hub, &greeting, sizeof greeting)) return hub;
+        close(hub);
+    }
+    return -1;
+}
+
+}  // namespace
+
+HostPresence::HostPresence(const std::string &place, int rank, int ranks, const std::string &host)
+    : hub_(greet(place, rank, ranks, host)) {}
+
+HostPresence::~HostPresence() {
+    if (hub_ < 0) return;
+    const char goodbye = 0;
+    send_all(hub_, &goodbye, 1);
+    close(hub_);
+}
 
 HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output) : rank_(place.rank) {
     const std::string channel = environment["CLDIST_HOST_CHANNEL"];
@@ -432,21 +492,11 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
 }
 
 bool HostRank::join(const std::string &place, int ranks) {
-    const std::vector<std::string> parts = split(place, '@');
-    Greeting greeting{};
-    if (parts.size() != 2 || parts[0].size() != greeting.secret.size()) return false;
-    std::copy_n(parts[0].begin(), greeting.secret.size(), greeting.secret.begin());
-    greeting.rank = static_cast<std::uint32_t>(rank_);
-    greeting.ranks = static_cast<std::uint32_t>(ranks);
-    for (const std::string &at : split(parts[1], ',')) {
-        const std::size_t colon = std::min(at.find(':'), at.size() - 1);
-        if (hub_ = connect_to(at.substr(0, colon), at.substr(colon + 1)); hub_ >= 0) break;
-    }
+    hub_ = greet(place, rank_, ranks, "");
     if (hub_ < 0) return false;
     own_ = std::make_unique<HostChannel>();
     HostChannel &own = *own_;
-    if (!send_all(hub_, &greeting, sizeof greeting) || !receive_all(hub_, own->seed.data(), sizeof own->seed))
-        return false;
+    if (!receive_all(hub_, own->seed.data(), sizeof own->seed)) return false;
     own->readers = 1;
     own->far = 1;
     own->barriers = rank_ == 0 ? static_cast<std::uint32_t>(ranks - 1) : 0;

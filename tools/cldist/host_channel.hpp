@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,6 +45,8 @@ public:
 
     /// How ranks find it: a secret, and this host's addresses with ports.
     [[nodiscard]] const std::string &place() const { return place_; }
+    /// The first host whose HostPresence has ended without a word, or nothing.
+    [[nodiscard]] std::string lost_host() const;
 
 private:
     void run();
@@ -52,7 +55,22 @@ private:
     int stop_ = -1;
     Secret secret_{};
     std::string place_;
+    mutable std::mutex mutex_;
+    std::string lost_host_;
     std::thread thread_;
+};
+
+/// In a rank of each host: shows to the hub that the host is there, as long as this lives.
+class HostPresence {
+public:
+    /// `place` is the hub's, or empty: then this does nothing.
+    HostPresence(const std::string &place, int rank, int ranks, const std::string &host);
+    HostPresence(const HostPresence &) = delete;
+    HostPresence &operator=(const HostPresence &) = delete;
+    ~HostPresence();
+
+private:
+    int hub_ = -1;
 };
 
 /// A rank's part: makes ready for its program what `cldist run` began, and ends it behind the program.

@@ -51,7 +51,10 @@ bool LauncherText::removes(std::string_view message) {
         add_once(lost_hosts_, line.substr(name + 9));
         return true;
     }
-    if (begins_with_any(message, launch_failed)) return !unreachable_hosts_.empty();
+    if (begins_with_any(message, launch_failed)) {
+        launch_failure_ = line_of_dashes + std::string(message) + line_of_dashes;
+        return true;
+    }
     return reported_;
 }
 

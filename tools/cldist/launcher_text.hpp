@@ -8,7 +8,7 @@
 namespace cldist::tool {
 
 /// Standard error of Open MPI's mpirun, with that of the ranks. Removes the messages of mpirun about ranks that `cldist run`
-/// has reported itself, and keeps the names of hosts that mpirun can't reach. Other text passes unchanged.
+/// has reported itself, and keeps those about hosts that mpirun can't reach. Other text passes unchanged.
 class LauncherText {
 public:
     /// `launcher` is mpirun's name as it was started.
@@ -19,6 +19,8 @@ public:
     void expect_end() { reported_ = true; }
     /// The hosts whose daemons mpirun has lost, each once.
     [[nodiscard]] const std::vector<std::string> &lost_hosts() const { return lost_hosts_; }
+    /// mpirun's message that it could not start, or has lost, a daemon of a host that it does not name; or nothing.
+    [[nodiscard]] const std::string &launch_failure() const { return launch_failure_; }
     /// The hosts that ssh could not reach, each once.
     [[nodiscard]] const std::vector<std::string> &unreachable_hosts() const { return unreachable_hosts_; }
 
@@ -31,6 +33,7 @@ private:
     std::string held_;  ///< the beginning of a message
     bool at_line_start_ = true;
     bool reported_ = false;  ///< the end of a rank
+    std::string launch_failure_;
     std::vector<std::string> lost_hosts_;
     std::vector<std::string> unreachable_hosts_;
 };

@@ -304,6 +304,8 @@ int run_job(RunOptions options) {
         if (const int status = check_cluster("", {0, 0, options.ranks}, options.devices); status != 0) return status;
     std::optional<HostChannel> channel;
     std::optional<HostHub> hub;
+    if (on_other_hosts(options, environment))
+        environment["CLDIST_HOST_PRESENCE"] = hub.emplace(hosts_of(options)).place();
     // With a central host one process alone has the program.
     if (const std::string wrap = host_wrap(environment);
         wrap != "off" && options.ranks != 1 && !is_central(environment) && !host_library().empty()) {
@@ -313,7 +315,7 @@ int run_job(RunOptions options) {
             return wrong_usage;
         }
         if (on_other_hosts(options, environment)) {
-            environment["CLDIST_HOST_HUB"] = hub.emplace(hosts_of(options)).place();
+            environment["CLDIST_HOST_HUB"] = hub->place();
         } else if (static_cast<std::size_t>(options.ranks) <= host::Channel::most_readers) {
             channel.emplace();
             (*channel)->readers = (*channel)->barriers = static_cast<std::uint32_t>(options.ranks - 1);
@@ -338,10 +340,15 @@ int run_job(RunOptions options) {
     const ProgramEnd end = run_program(mpirun);
     if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
     if (end.cut_off) return 128 + SIGPIPE;
-    if (const std::string report = hosts_report(errors.lost_hosts(), errors.unreachable_hosts()); !report.empty()) {
+    std::vector<std::string> lost = errors.lost_hosts();
+    // ssh ends with its host, too.
+    if (lost.empty() && hub && !errors.launch_failure().empty() && !hub->lost_host().empty())
+        lost.push_back(hub->lost_host());
+    if (const std::string report = hosts_report(lost, errors.unreachable_hosts()); !report.empty()) {
         std::fputs(report.c_str(), stderr);
         return job_failed;
     }
+    std::fputs(errors.launch_failure().c_str(), stderr);
     if (WIFSIGNALED(end.wait_status) && end.stopped_by == 0)
         std::fprintf(stderr, "cldist run: %s was killed by %s\n", CLDIST_MPIRUN,
                      signal_name(WTERMSIG(end.wait_status)).c_str());
@@ -392,8 +399,13 @@ int run_devices(RunOptions options) {
 }
 
 int run_rank(const RunOptions &options) {
-    const Environment environment = this_environment();
+    Environment environment = this_environment();
     const RankPlace place = place_of(environment);
+    // Before the host can fail, until its last word.
+    const std::string hub = std::exchange(environment["CLDIST_HOST_PRESENCE"], {});
+    environment.erase("CLDIST_HOST_PRESENCE");
+    std::optional<HostPresence> presence(std::in_place, place.local_rank == 0 ? hub : "", place.rank,
+                                         ranks_of(environment), host_name());
     if (options.look && place.local_rank == 0) {
         const std::string where = fmt::format("rank {} (host {}): ", place.rank, host_name());
         if (const int status = check_cluster(where, place, options.devices); status != 0) {
@@ -455,6 +467,7 @@ int run_rank(const RunOptions &options) {
         std::fwrite(failure.data(), 1, failure.size(), stderr);
         abort_job(environment, exit_status(end.wait_status));
     }
+    presence.reset();
     return end_as(end.wait_status);
 }
 
