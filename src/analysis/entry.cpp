@@ -69,6 +69,7 @@ void compile(const std::string &source, const std::string &options, const Folder
                                      script,
                                      "sh",
                                      messages,
+                                     "-w",
                                      "-x",
                                      "cl",
                                      "-target",
@@ -82,13 +83,11 @@ void compile(const std::string &source, const std::string &options, const Folder
                                      "-fno-discard-value-names",
                                      "-Xclang",
                                      "-finclude-default-header"};
-    bool version = false;
     for (std::string &option : splitting::options_of(options)) {
-        if (option == "-cl-opt-disable" || option == "-O0" || option == "-g") continue;
-        version = version || option.rfind("-cl-std=", 0) == 0;
+        if (option == "-cl-opt-disable" || option == "-O0" || option == "-g" || option == "-Werror") continue;
         command.push_back(std::move(option));
     }
-    if (!version) command.emplace_back("-cl-std=CL1.2");
+    if (!splitting::chooses_language(options)) command.emplace_back("-cl-std=CL1.2");
     for (const char *last : {"-o", output.c_str(), input.c_str()}) command.emplace_back(last);
     const ChildEnd end = run_child(std::move(command), compile_limit);
     if (end.well()) return;

@@ -1,5 +1,6 @@
 #include "splitting/build_options.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace cldist::splitting {
@@ -42,6 +43,11 @@ std::vector<std::string> include_folders(const std::string &options) {
             folders.push_back(option.substr(2));
     }
     return folders;
+}
+
+bool chooses_language(const std::string &options) {
+    const auto all = options_of(options);
+    return std::any_of(all.begin(), all.end(), [](const std::string &one) { return one.starts_with("-cl-std="); });
 }
 
 }  // namespace cldist::splitting

@@ -829,31 +829,6 @@ TEST_CASE("work-item functions that the program's text does not show see the who
     }
 }
 
-TEST_CASE("what a kernel accesses is derived with the macros that its device's compiler predefines") {
-    for (const std::string macro :
-         {"__OPENCL_VERSION__", "cl_khr_fp16", "cl_khr_fp64", "cl_no_such", "__x86_64__", "__SPIR__"}) {
-        CAPTURE(macro);
-        const setup cl;
-        const program_handle program = cl.program("#ifdef " + macro +
-                                                  "\ntypedef int number;\n#else\ntypedef short number;\n#endif\n"
-                                                  "kernel void count(global number *data, global int *size) {\n"
-                                                  "    data[get_global_id(0)] = get_global_id(0) + 1;\n"
-                                                  "    if (get_global_id(0) == 0) *size = sizeof(number);\n"
-                                                  "}\n");
-        const kernel_handle kernel = cl.kernel(program, "count");
-        const std::size_t global = 64;
-        const buffer_handle data = cl.buffer(global * sizeof(cl_int));
-        const buffer_handle size = cl.buffer(sizeof(cl_int));
-        set_args(kernel, data.get(), size.get());
-        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, nullptr, 0, nullptr, nullptr));
-        const bytes told = read(cl.queues[0], size, 0, sizeof(cl_int));
-        const bytes found = read(cl.queues[0], data, 0, global * told[0]);
-        std::size_t wrong = 0;
-        for (std::size_t i = 0; i < global; ++i) wrong += found[i * told[0]] == i + 1 ? 0 : 1;
-        CHECK(wrong == 0);
-    }
-}
-
 // Where shares are measured they change under way (CLDIST_SHARES).
 TEST_CASE("kernels some of whose work-items take long, with stencils between") {
     // What so many rounds do: x * by + and_then.

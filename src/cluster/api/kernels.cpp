@@ -16,14 +16,13 @@
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
+#include "cluster/api/kernel_splitting.hpp"
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/split/check_access.hpp"
 #include "cluster/split/splitting.hpp"
 #include "ocl/query.hpp"
-#include "splitting/description.hpp"
 #include "splitting/functions.hpp"
-#include "splitting/library.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -159,88 +158,6 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, cons
     for (std::size_t i = 0; i < info->devices.size(); ++i) info->devices[i] = info->devices[program.alike()[i]];
     program.answers.kernels[name] = info;
     return info;
-}
-
-/// Why parts of a kernel's launches can't be run, whatever they read and write; nothing if they can.
-std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
-    if (program.context->devices.size() == 1) return "there is one device";
-    if (program.facts == nullptr) return "its program was not built from source by clBuildProgram";
-    if (program.facts->asks_for_launch && !info.gets_launch)
-        return "the program asks for group numbers or the launch's sizes, and can't be adapted: a macro may define a "
-               "function that does, or the kernel";
-    return {};
-}
-
-/// Why meta-functions don't suffice to run them.
-std::string why_not_by_functions(const SourceFacts &facts, const std::string &kernel) {
-    const auto found = facts.kernels.find(kernel);
-    return found != facts.kernels.end() ? found->second
-                                        : "it is not found in the program's text: a macro may define it";
-}
-
-/// Rank 0 derives it, for all of the program's kernels: others may lack what it takes.
-const splitting::Descriptions &derived_of(const Exchange &exchange, const ProgramObject &program) {
-    SourceFacts &facts = *program.facts;
-    if (facts.derived) return *facts.derived;
-    Packer mine;
-    if (World::get().agreement().speaks_for(0)) {
-        try {
-            std::vector<std::pair<std::string, std::string>> devices;
-            for (const auto &device : program.context->devices)
-                devices.emplace_back(device->text(CL_DEVICE_VERSION), device->text(CL_DEVICE_EXTENSIONS));
-            const std::string options =
-                program.build_options.begin()->second + predefined_options(facts.asked_macros, devices);
-            mine.put(true).put_text(text_of(splitting::derive(*program.source, options)));
-        } catch (const std::exception &error) {
-            mine = Packer();
-            mine.put(false).put_text(error.what());
-        }
-    }
-    const Blob told = exchange.from(0, mine.take());
-    Unpacker unpacker(told);
-    const bool derived = unpacker.get<bool>();
-    const std::string text = unpacker.get_text();
-    if (!derived) facts.why_not_derived = text;
-    facts.derived = derived ? splitting::parse_descriptions(text) : splitting::Descriptions();
-    return *facts.derived;
-}
-
-/// Null unless the program's device is an aggregate.
-std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const ProgramObject &program,
-                                              const KernelInfo &info) {
-    if (!program.context->aggregate) return nullptr;
-    if (const auto known = program.answers.splittings.find(info.name); known != program.answers.splittings.end())
-        return known->second;
-    const bool speaks = World::get().self() == 0 && program.context->devices.size() > 1;
-    std::string why = why_no_parts(program, info);
-    std::shared_ptr<const splitting::AccessModel> model;
-    if (why.empty()) {
-        model = find_functions(info.name);
-        // A process without them would decide otherwise.
-        if (exchange.least(model != nullptr ? 1 : 0) == 0) model = nullptr;
-        if (model != nullptr) {
-            why = why_not_by_functions(*program.facts, info.name);
-        } else {
-            const splitting::Descriptions &derived = derived_of(exchange, program);
-            const auto found = derived.find(info.name);
-            if (found != derived.end()) {
-                model = splitting::model_from_description(found->second);
-                if (speaks && config().explain == Switch::on) std::fputs(readable(found->second).c_str(), stderr);
-            } else {
-                why = "nothing says what its parts read and write";
-                if (!program.facts->why_not_derived.empty()) why += ": " + program.facts->why_not_derived;
-            }
-        }
-    }
-    const bool asks_for_groups = program.facts == nullptr || !program.facts->asks_for_groups.contains(info.name) ||
-                                 program.facts->asks_for_groups.at(info.name);
-    const World::Shares &shares = World::get().shares();
-    std::shared_ptr<Adaptation> &adaptation = program.context->adaptation;
-    if (shares.adapts && adaptation == nullptr) adaptation = std::make_shared<Adaptation>(shares.first);
-    auto splitting = std::make_shared<Splitting>(info.name, std::move(model), std::move(why), asks_for_groups, speaks,
-                                                 shares.first, adaptation);
-    program.answers.splittings[info.name] = splitting;
-    return splitting;
 }
 
 KernelObject *make_kernel(const Exchange &exchange, ProgramObject &program, const char *name) {
@@ -566,7 +483,8 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     executor().begin_parts(split.all, split.buffers, behind.any() ? of_this_launch : split.known, behind);
     if (checks)
         for (QueueObject *const lane : queue.own_lanes)
-            if (const auto *const part = part_of(*lane); part != nullptr) try_part(joint, *lane, kernel, split, *part);
+            if (const auto *const part = part_of(*lane); part != nullptr)
+                try_part(joint, *lane, kernel, split, *part);
     std::size_t own = 0;
     for (QueueObject *const lane : queue.own_lanes) {
         const auto *const part = part_of(*lane);
@@ -722,10 +640,7 @@ void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read, c
         object.splitting = object.program->answers.splittings.at(object.info->name);
         return;
     }
-    std::string why = why_no_parts(*object.program, *object.info);
-    if (why.empty()) why = why_not_by_functions(*object.program->facts, object.info->name);
-    object.splitting =
-        object.splitting->with_model(splitting::model_from_functions(is_read, is_written), std::move(why));
+    object.splitting = splitting_by_functions(object, splitting::model_from_functions(is_read, is_written));
 }
 
 void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *value, size_t *size_ret) {

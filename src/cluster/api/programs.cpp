@@ -14,6 +14,7 @@
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/split/adapted_source.hpp"
+#include "cluster/split/source_text.hpp"
 #include "ocl/query.hpp"
 #include "splitting/build_options.hpp"
 
@@ -128,9 +129,12 @@ std::string whole_source(const ProgramObject &program, const std::string &option
 std::string adapted_source_of(ProgramObject &program, const std::string &options) {
     program.is_adapted = false;
     if (!program.context->aggregate || program.context->devices.size() == 1 || !program.source) return {};
-    const std::string source = whole_source(program, options);
+    std::string source = whole_source(program, options);
     program.facts = std::make_shared<SourceFacts>(facts_of(source, options));
-    return program.facts->asks_for_launch ? adapted_source(source, program.facts->hides_names) : std::string();
+    program.facts->source = std::move(source);
+    program.facts->options = options;
+    return program.facts->asks_for_launch ? adapted_source(program.facts->source, program.facts->hides_names)
+                                          : std::string();
 }
 
 template <typename T>

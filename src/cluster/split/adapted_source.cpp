@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <cstdio>
 #include <set>
-#include <sstream>
-#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "cluster/split/source_text.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -22,107 +22,6 @@ constexpr std::array<std::string_view, 9> group_functions = {
 template <std::size_t size>
 bool is_one_of(std::string_view name, const std::array<std::string_view, size> &names) {
     return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-struct Token {
-    enum class Kind { name, other, directive };
-    Kind kind;
-    std::size_t begin;
-    std::size_t end;
-};
-
-bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-/// Names, numbers and punctuation. A directive is one token, to the end of its last line.
-class Text {
-public:
-    explicit Text(const std::string &text) : text_(text) {
-        bool line_begins = true;
-        for (std::size_t at = 0; at < text.size();) {
-            const char c = text[at];
-            const char next = at + 1 < text.size() ? text[at + 1] : '\0';
-            if (c == '\n') line_begins = true;
-            if (std::isspace(static_cast<unsigned char>(c)) != 0 || (c == '\\' && next == '\n')) {
-                ++at;
-            } else if (c == '/' && (next == '/' || next == '*')) {
-                at = end_of_comment(at);
-            } else if (c == '#' && line_begins) {
-                const std::size_t begin = at;
-                at = end_of_directive(at);
-                tokens_.push_back({Token::Kind::directive, begin, at});
-            } else {
-                line_begins = false;
-                const std::size_t begin = at;
-                at = end_of_token(at);
-                tokens_.push_back({begins_name(c) ? Token::Kind::name : Token::Kind::other, begin, at});
-            }
-        }
-    }
-
-    [[nodiscard]] const std::vector<Token> &tokens() const { return tokens_; }
-    [[nodiscard]] std::string_view of(std::size_t token) const {
-        const Token &at = tokens_[token];
-        return std::string_view(text_).substr(at.begin, at.end - at.begin);
-    }
-    [[nodiscard]] bool is(std::size_t token, std::string_view what) const {
-        return token < tokens_.size() && tokens_[token].kind != Token::Kind::directive && of(token) == what;
-    }
-    [[nodiscard]] bool is_name(std::size_t token) const {
-        return token < tokens_.size() && tokens_[token].kind == Token::Kind::name;
-    }
-    /// The token that closes the bracket `open`; the number of tokens if there is none.
-    [[nodiscard]] std::size_t closing(std::size_t open) const {
-        const std::string_view opens = of(open);
-        const std::string_view closes = opens == "(" ? ")" : opens == "{" ? "}" : "]";
-        std::size_t depth = 0;
-        for (std::size_t at = open; at < tokens_.size(); ++at) {
-            if (is(at, opens)) ++depth;
-            if (is(at, closes) && --depth == 0) return at;
-        }
-        return tokens_.size();
-    }
-
-private:
-    [[nodiscard]] std::size_t end_of_comment(std::size_t at) const {
-        if (text_[at + 1] == '/') return std::min(text_.find('\n', at), text_.size());
-        const std::size_t end = text_.find("*/", at + 2);
-        return end == std::string::npos ? text_.size() : end + 2;
-    }
-    [[nodiscard]] std::size_t end_of_directive(std::size_t at) const {
-        while (at < text_.size() && text_[at] != '\n') {
-            if (text_[at] == '\\' && at + 1 < text_.size())
-                at += 2;
-            else if (text_[at] == '/' && at + 1 < text_.size() && (text_[at + 1] == '/' || text_[at + 1] == '*'))
-                at = end_of_comment(at);
-            else
-                ++at;
-        }
-        return at;
-    }
-    [[nodiscard]] std::size_t end_of_token(std::size_t at) const {
-        const char c = text_[at];
-        if (continues_name(c)) {
-            while (at < text_.size() && continues_name(text_[at])) ++at;
-            return at;
-        }
-        if (c != '"' && c != '\'') return at + 1;
-        for (++at; at < text_.size() && text_[at] != c && text_[at] != '\n'; ++at)
-            if (text_[at] == '\\') ++at;
-        return std::min(at + 1, text_.size());
-    }
-
-    const std::string &text_;
-    std::vector<Token> tokens_;
-};
-
-/// The words of a directive: "define", "name", ….
-std::vector<std::string> words_of(std::string_view directive) {
-    const std::string body(directive.substr(1));
-    const Text text(body);
-    std::vector<std::string> words;
-    for (std::size_t i = 0; i < text.tokens().size(); ++i) words.emplace_back(text.of(i));
-    return words;
 }
 
 struct Function {
@@ -243,57 +142,7 @@ struct Edit {
     std::string text;
 };
 
-void include_into(std::string &out, const std::string &source, const FindInclude &find, std::vector<std::string> &open,
-                  std::vector<std::string> &once) {
-    constexpr std::size_t largest = std::size_t{16} << 20U;
-    const Text text(source);
-    std::size_t copied = 0;
-    bool is_once = false;
-    for (const Token &token : text.tokens()) {
-        if (token.kind != Token::Kind::directive) continue;
-        const std::string_view directive = std::string_view(source).substr(token.begin, token.end - token.begin);
-        const auto words = words_of(directive);
-        if (words.size() > 1 && words[0] == "pragma" && words[1] == "once" && !open.empty()) {
-            out.append(source, copied, token.begin - copied);
-            const auto seen = std::find(once.begin(), once.end(), open.back());
-            const std::string guard = "cldist_once_" + std::to_string(seen - once.begin());
-            if (seen == once.end()) once.push_back(open.back());
-            out.append("#ifndef ").append(guard).append("\n#define ").append(guard).append("\n");
-            copied = token.end;
-            is_once = true;
-            continue;
-        }
-        if (words.empty() || words[0] != "include") continue;
-        const std::size_t first = directive.find_first_of("\"<");
-        const std::size_t last =
-            first == std::string_view::npos ? first : directive.find(directive[first] == '<' ? '>' : '"', first + 1);
-        if (last == std::string_view::npos) continue;
-        const std::string name(directive.substr(first + 1, last - first - 1));
-        const bool is_open = std::find(open.begin(), open.end(), name) != open.end();
-        const auto included = is_open ? std::string() : find(name);
-        if (!included || out.size() > largest) continue;
-        const auto line = std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(token.end), '\n') + 1;
-        out.append(source, copied, token.begin - copied);
-        out += "#line 1 \"" + name + "\"\n";
-        open.push_back(name);
-        include_into(out, *included, find, open, once);
-        open.pop_back();
-        out += "\n#line " + std::to_string(line) + "\n";
-        copied = token.end;
-    }
-    out.append(source, copied);
-    if (is_once) out += "\n#endif\n";
-}
-
 }  // namespace
-
-std::string with_includes(const std::string &source, const FindInclude &find) {
-    std::string out;
-    std::vector<std::string> open;
-    std::vector<std::string> once;  // files that want to be included once
-    include_into(out, source, find, open, once);
-    return out;
-}
 
 namespace {
 
@@ -317,70 +166,7 @@ bool hides_names(const std::string &source, const Text &text, const std::string 
     return false;
 }
 
-/// Names that compilers keep for themselves, apart from those that all of OpenCL C's define alike.
-bool is_predefined(std::string_view name) {
-    constexpr std::array<std::string_view, 10> alike = {
-        "__OPENCL_C_VERSION__",  "__OPENCL_CPP_VERSION__", "__ENDIAN_LITTLE__", "__IMAGE_SUPPORT__", "__cplusplus",
-        "__FAST_RELAXED_MATH__", "__EMBEDDED_PROFILE__",   "__FILE__",          "__LINE__",          "__has_include"};
-    if (is_one_of(name, alike)) return false;
-    return name.starts_with("__") || name.starts_with("cl_") || name == "FP_FAST_FMA" || name == "FP_FAST_FMAF" ||
-           name == "FP_FAST_FMA_HALF" || name == "linux" || name == "unix";
-}
-
-std::set<std::string> asked_macros(const Text &text, const Found &found, const std::string &options) {
-    std::set<std::string> asked;
-    std::vector<std::string> open;
-    for (std::size_t i = 0; i < text.tokens().size(); ++i) {
-        if (text.is(i, "__OPENCL_VERSION__")) asked.emplace("__OPENCL_VERSION__");
-        if (text.tokens()[i].kind != Token::Kind::directive) continue;
-        const auto words = words_of(text.of(i));
-        if (words.empty()) continue;
-        if (words[0].starts_with("if") || words[0].starts_with("elif"))
-            open.insert(open.end(), words.begin() + 1, words.end());
-        if (std::find(words.begin(), words.end(), "__OPENCL_VERSION__") != words.end())
-            asked.emplace("__OPENCL_VERSION__");
-    }
-    std::set<std::string> seen;
-    while (!open.empty()) {
-        const std::string name = std::move(open.back());
-        open.pop_back();
-        if (!seen.insert(name).second) continue;
-        const bool is_own = found.macros.contains(name) || options.find("-D" + name) != std::string::npos ||
-                            options.find("-D " + name) != std::string::npos;
-        if (!is_own && is_predefined(name)) asked.insert(name);
-        if (!found.macros.contains(name)) continue;
-        if (const auto at = found.mentions.find(name); at != found.mentions.end())
-            open.insert(open.end(), at->second.begin(), at->second.end());
-    }
-    return asked;
-}
-
 }  // namespace
-
-std::string predefined_options(const std::set<std::string> &asked_macros,
-                               const std::vector<std::pair<std::string, std::string>> &devices) {
-    std::string options;
-    for (const std::string &name : asked_macros) {
-        const bool is_version = name == "__OPENCL_VERSION__";
-        if (!is_version && !name.starts_with("cl_"))
-            throw std::runtime_error("the program asks for the macro " + name +
-                                     ", which the devices' compiler may define otherwise than clang");
-        std::set<std::string> answers;
-        for (const auto &[version, extensions] : devices) {
-            unsigned major = 0;
-            unsigned minor = 0;
-            if (is_version && std::sscanf(version.c_str(), "OpenCL %u.%u", &major, &minor) == 2)
-                answers.insert("-D" + name + "=" + std::to_string(100 * major + 10 * minor));
-            else if (!is_version && (" " + extensions + " ").find(" " + name + " ") != std::string::npos)
-                answers.insert("-D" + name + "=1");
-            else
-                answers.insert("-U" + name);
-        }
-        if (answers.size() != 1) throw std::runtime_error("devices differ in the macro " + name);
-        options += " " + *answers.begin();
-    }
-    return options;
-}
 
 SourceFacts facts_of(const std::string &source, const std::string &options) {
     const Text text(source);
@@ -388,7 +174,6 @@ SourceFacts facts_of(const std::string &source, const std::string &options) {
     SourceFacts facts;
     facts.hides_names = hides_names(source, text, options);
     facts.asks_for_launch = facts.hides_names;
-    facts.asked_macros = asked_macros(text, found, options);
     for (std::size_t i = 0; i < text.tokens().size(); ++i) {
         if (text.is_name(i)) facts.asks_for_launch = facts.asks_for_launch || is_one_of(text.of(i), launch_functions);
         if (text.tokens()[i].kind != Token::Kind::directive) continue;

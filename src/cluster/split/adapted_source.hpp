@@ -1,13 +1,9 @@
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "splitting/description.hpp"
 
@@ -23,9 +19,6 @@ struct WholeLaunch {
 };
 inline constexpr std::string_view whole_launch_name = "cldist_launch_value";
 
-/// The text of an included file, if it is known.
-using FindInclude = std::function<std::optional<std::string>(const std::string &name)>;
-
 /// What the text of a program in OpenCL C shows, without its being compiled.
 struct SourceFacts {
     /// Why a kernel's work-groups can't be shared out among devices, by kernel; those that have no such reason have an empty text. Kernels that
@@ -38,15 +31,12 @@ struct SourceFacts {
     /// Names may come from build options, be put together by macros, or stand in a file that was not found: then kernels may ask for
     /// anything.
     bool hides_names = false;
-    /// The macros that are not the program's own, of which its preprocessing may depend.
-    std::set<std::string> asked_macros{};
+    std::string source{};   ///< with its included files in place
+    std::string options{};  ///< that it is built with
     /// What was derived from the source, once it has been asked for; empty, with the reason, if that was not possible.
     std::optional<splitting::Descriptions> derived{};
     std::string why_not_derived{};
 };
-
-/// The text with the files that it includes in place of their directives, as far as they are known.
-std::string with_includes(const std::string &source, const FindInclude &find);
 
 /// Of a text with its included files in place, and the options it is built with.
 SourceFacts facts_of(const std::string &source, const std::string &options = {});
@@ -55,10 +45,5 @@ SourceFacts facts_of(const std::string &source, const std::string &options = {})
 /// get_group_id, get_num_groups, get_global_size, get_global_offset, get_global_linear_id and get_group_linear_id give. Kernels
 /// get a WholeLaunch as their last argument. What is not understood does not compile. `hides_names`: as in its SourceFacts.
 std::string adapted_source(const std::string &source, bool hides_names = false);
-
-/// Options with which clang predefines the macros that a program asks for as compilers of devices do that say this of themselves:
-/// CL_DEVICE_VERSION and CL_DEVICE_EXTENSIONS of each. Throws std::runtime_error where that is not known, or differs.
-std::string predefined_options(const std::set<std::string> &asked_macros,
-                               const std::vector<std::pair<std::string, std::string>> &devices);
 
 }  // namespace cldist::cluster

@@ -1,0 +1,21 @@
+/// How kernels of an aggregate device are split: found when they are created, alike in all processes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cluster/objects/program.hpp"
+#include "cluster/split/splitting.hpp"
+#include "cluster/world/exchange.hpp"
+
+namespace cldist::cluster {
+
+/// Null unless the program's device is an aggregate. Collective.
+std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const ProgramObject &program,
+                                              const KernelInfo &info);
+
+/// The same kernel, with access functions of the program's own.
+std::shared_ptr<Splitting> splitting_by_functions(const KernelObject &kernel,
+                                                  std::shared_ptr<const splitting::AccessModel> model);
+
+}  // namespace cldist::cluster

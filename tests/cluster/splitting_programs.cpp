@@ -1,0 +1,106 @@
+// What kernels on an aggregate device access is derived from the program as the device's compiler preprocesses it; run natively, these
+// tests have only that compiler.
+#include <string>
+
+#include "fixture.hpp"
+
+using namespace cluster_test;
+
+namespace {
+
+/// Whether each work-item writes its own byte. A part of the text that is put before the kernel defines STEP, the bytes from one
+/// work-item's to the next one's: 4 or less.
+bool writes_each_step(const setup &cl, const std::string &text, const std::string &options = "") {
+    constexpr std::size_t work_items = 64;
+    const program_handle program = cl.program(text +
+                                                  "kernel void count(global uchar *data, global int *step) {\n"
+                                                  "    data[get_global_id(0) * (STEP)] = get_global_id(0) + 1;\n"
+                                                  "    if (get_global_id(0) == 0) *step = STEP;\n"
+                                                  "}\n",
+                                              options.c_str());
+    const kernel_handle kernel = cl.kernel(program, "count");
+    const buffer_handle data = cl.buffer(work_items * 4);
+    const buffer_handle step = cl.buffer(sizeof(cl_int));
+    for (const auto &[index, buffer] : {std::pair(0U, data.get()), std::pair(1U, step.get())})
+        CL_OK(clSetKernelArg(kernel, index, sizeof buffer, &buffer));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &work_items, nullptr, 0, nullptr, nullptr));
+    const std::size_t bytes_of_step = read(cl.queues[0], step, 0, 1)[0];
+    const bytes found = read(cl.queues[0], data, 0, work_items * 4);
+    for (std::size_t i = 0; i < work_items; ++i)
+        if (found[i * bytes_of_step] != i + 1) return false;
+    return true;
+}
+
+const std::string decides = "#define STEP 4\n#else\n#define STEP 1\n#endif\n";
+
+}  // namespace
+
+TEST_CASE("conditionals of a program are decided as the device's compiler does") {
+    const setup cl;
+    for (const char *const macro : {"__OPENCL_VERSION__",
+                                    "cl_khr_fp16",
+                                    "cl_khr_fp64",
+                                    "cl_no_such",
+                                    "__x86_64__",
+                                    "__SPIR__",
+                                    "convert_int",
+                                    "ATOMIC_VAR_INIT",
+                                    "_OPENCL_H_",
+                                    "_CL_READONLY",
+                                    "cles_khr_int64",
+                                    "_CL_OVERLOADABLE",
+                                    "POCL_DEVICE_ADDRESS_BITS",
+                                    "__opencl_c_fp64",
+                                    "__opencl_c_device_enqueue",
+                                    "__IMAGE_SUPPORT__",
+                                    "__ENDIAN_LITTLE__",
+                                    "__EMBEDDED_PROFILE__",
+                                    "CL_VERSION_2_0",
+                                    "FP_FAST_FMA",
+                                    "__clang__",
+                                    "linux",
+                                    "NOT_DEFINED"}) {
+        CAPTURE(macro);
+        CHECK(writes_each_step(cl, std::string("#ifdef ") + macro + "\n" + decides));
+    }
+    struct way {
+        std::string text, options;
+    };
+    for (const way &each : {
+             way{"#if __OPENCL_C_VERSION__ >= 200\n", ""},
+             way{"#if __OPENCL_C_VERSION__ >= 200\n", "-cl-std=CL1.2"},
+             way{"#define VERSION \\\n __OPENCL_C_VERSION__\n#if VERSION / 100 == 3\n", ""},
+             way{"#if VERSION >= 200\n", "-DVERSION=__OPENCL_C_VERSION__"},
+             way{"#ifdef CHOSEN\n", "-DCHOSEN"},
+             way{"#if __has_include(\"by_macro.h\")\n", "-I " INCLUDED},
+             way{"#if __has_include(\"by_macro.h\")\n", ""},
+             way{"#ifdef __SPIR__\n#define YES 1\n#else\n#define YES 0\n#endif\n#if YES\n", ""},
+             way{"#ifdef convert_int\n#undef CHOSEN\n#endif\n#ifdef CHOSEN\n", "-DCHOSEN"},
+             way{"#define CHOSEN 0\n#pragma push_macro(\"CHOSEN\")\n#undef CHOSEN\n#define CHOSEN 1\n"
+                 "#pragma pop_macro(\"CHOSEN\")\n#if CHOSEN\n",
+                 ""},
+             way{"#if __LINE__ == 1\n", ""},
+             way{"kernel void counted(global int *o) { *o = __COUNTER__; }\n#if __COUNTER__ == 1\n", ""},
+             way{"#if 0\nit's /* not\n#endif\nclosed */\n#endif\n#if 1\n", ""},
+         }) {
+        CAPTURE(each.text);
+        CHECK(writes_each_step(cl, each.text + decides, each.options));
+    }
+}
+
+TEST_CASE("conditionals of included files are decided as the device's compiler does") {
+    const setup cl;
+    CHECK(writes_each_step(cl, "#include \"by_macro.h\"\n", "-I " INCLUDED));
+    CHECK(writes_each_step(cl, "#define NAME \"by_macro.h\"\n#include NAME\n", "-I " INCLUDED));
+    CHECK(writes_each_step(cl, "#ifdef __SPIR__\n#include \"not_there.h\"\n#endif\n#define STEP 2\n"));
+}
+
+TEST_CASE("macros in a kernel have the values that they have for the device's compiler") {
+    const setup cl;
+    for (const char *const value :
+         {"__OPENCL_C_VERSION__ / 100", "__OPENCL_VERSION__ / 100", "__IMAGE_SUPPORT__ + 1", "__ENDIAN_LITTLE__ + 1",
+          "__clang_major__ == 14 ? 4 : 1", "__POINTER_WIDTH__ / 16", "__LINE__", "sizeof(__FILE__) > 20 ? 4 : 1"}) {
+        CAPTURE(value);
+        CHECK(writes_each_step(cl, std::string("#define STEP ") + value + "\n"));
+    }
+}
