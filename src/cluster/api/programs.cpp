@@ -14,6 +14,7 @@
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/split/adapted_source.hpp"
+#include "cluster/split/source_binary.hpp"
 #include "cluster/split/source_text.hpp"
 #include "ocl/query.hpp"
 #include "splitting/build_options.hpp"
@@ -112,6 +113,14 @@ Program program_of_source(const Space &space, const std::string &source) {
     return native;
 }
 
+ProgramObject *make_program_of_source(ContextObject &context, DeviceList devices, std::string source) {
+    ProgramObject *const program = make_program(context, std::move(devices));
+    program->source = std::move(source);
+    for (const auto &space : context.spaces)
+        program->natives.emplace_back(space.get(), program_of_source(*space, *program->source));
+    return program;
+}
+
 /// The program's source with all that it includes.
 std::string whole_source(const ProgramObject &program, const std::string &options) {
     const auto folders = splitting::include_folders(options);
@@ -203,6 +212,27 @@ std::vector<Blob> binaries_of(const Exchange &exchange, const ProgramObject &pro
     return binaries;
 }
 
+/// What an aggregate device gives for the program's binary; nothing if that is the drivers'.
+std::optional<Blob> own_binary_of(const ProgramObject &program) {
+    if (!program.context->aggregate || !program.source || program.executables.empty()) return std::nullopt;
+    const std::string &options = program.options_of_source ? *program.options_of_source
+                                                           : program.build_options.at(program.devices.front().get());
+    return binary_of({program.facts != nullptr ? program.facts->source : whole_source(program, options), options});
+}
+
+/// The program of all these binaries, which is nothing unless they are of one source.
+std::optional<SourceBinary> source_of_all(std::span<const std::span<const std::byte>> binaries) {
+    const auto is_own = [](std::span<const std::byte> binary) { return is_source_binary(binary); };
+    if (std::none_of(binaries.begin(), binaries.end(), is_own)) return std::nullopt;
+    auto source = source_of(binaries.front());
+    const auto is_same = [&](std::span<const std::byte> binary) {
+        return std::ranges::equal(binary, binaries.front());
+    };
+    require(source && std::all_of(binaries.begin(), binaries.end(), is_same), CL_INVALID_BINARY,
+            "a binary of cldist's was changed, or binaries of several programs are given");
+    return source;
+}
+
 /// What the native program of a device answers; nothing if it can't.
 const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program, std::size_t place,
                           cl_program_build_info param) {
@@ -273,11 +303,7 @@ cl_program create_program_with_source(cl_context context, cl_uint count, const c
         else
             source.append(strings[i]);
     }
-    ProgramObject *const program = make_program(object, object.devices);
-    program->source = std::move(source);
-    for (const auto &space : object.spaces)
-        program->natives.emplace_back(space.get(), program_of_source(*space, *program->source));
-    return program->handle();
+    return make_program_of_source(object, object.devices, std::move(source))->handle();
 }
 
 cl_program create_program_with_binary(cl_context context, cl_uint num_devices, const cl_device_id *device_list,
@@ -289,6 +315,15 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
     auto devices = checked_devices(object.devices, num_devices, device_list);
     for (cl_uint i = 0; i < num_devices; ++i)
         require(lengths[i] != 0 && binaries[i] != nullptr, CL_INVALID_VALUE, "a binary is empty");
+    std::vector<std::span<const std::byte>> all;
+    for (cl_uint i = 0; i < num_devices; ++i) all.push_back(std::as_bytes(std::span(binaries[i], lengths[i])));
+    if (auto source = source_of_all(all)) {
+        ProgramObject *const program = make_program_of_source(object, std::move(devices), std::move(source->source));
+        program->options_of_source = std::move(source->options);
+        program->compiled = true;
+        if (binary_status != nullptr) std::fill_n(binary_status, num_devices, CL_SUCCESS);
+        return program->handle();
+    }
     // All members of an aggregate device get the one binary.
     const auto given = [&](std::size_t i) { return object.aggregate ? 0 : i; };
     std::unique_ptr<ProgramObject, void (*)(ProgramObject *)> program(make_program(object, devices),
@@ -368,7 +403,9 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
     check_callback(notify, user_data);
     require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
     object.idle_kernels.clear();
-    const std::string given = options != nullptr ? options : "";
+    const std::string asked = options != nullptr ? options : "";
+    // A binary's were those that it was made with.
+    const std::string given = object.options_of_source.value_or(asked);
     const Exchange exchange;
     const Ref<ProgramObject> held(&object);
     cl_int code = CL_BUILD_PROGRAM_FAILURE;
@@ -401,8 +438,8 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
             }
             return code;
         });
-    for (const auto &device : devices) object.build_options[device.get()] = given;
-    object.built_for(devices, code == CL_SUCCESS, hash_of_making(options));
+    for (const auto &device : devices) object.build_options[device.get()] = asked;
+    object.built_for(devices, code == CL_SUCCESS, hash_of_making(given.c_str()));
     object.tells_of_arguments = object.source && asks_for_arguments(given);
     call_back(notify, object, user_data);
     check(code, "clBuildProgram");
@@ -506,6 +543,7 @@ void get_program_info(cl_program program, cl_program_info param, size_t size, vo
         case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
         case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT: return answer.give(cl_bool{CL_FALSE});
         case CL_PROGRAM_BINARY_SIZES: {
+            if (const auto own = own_binary_of(object)) return answer.list(std::vector{own->size()});
             std::vector<std::size_t> sizes = binary_sizes_of(exchange, object);
             sizes.resize(object.shown_devices().size());  // an aggregate device's is that of its first member
             return answer.list(sizes);
@@ -516,8 +554,12 @@ void get_program_info(cl_program program, cl_program_info param, size_t size, vo
             require(value == nullptr || size >= bytes, CL_INVALID_VALUE, "param_value_size is too small");
             if (size_ret != nullptr) *size_ret = bytes;
             if (value == nullptr) return;
-            const auto binaries = binaries_of(exchange, object);
             auto *const pointers = static_cast<unsigned char **>(value);
+            if (const auto own = own_binary_of(object)) {
+                if (pointers[0] != nullptr) std::memcpy(pointers[0], own->data(), own->size());
+                return;
+            }
+            const auto binaries = binaries_of(exchange, object);
             for (std::size_t i = 0; i < shown; ++i) {
                 const Blob &binary = binaries[object.alike()[i]];
                 if (pointers[i] != nullptr && !binary.empty()) std::memcpy(pointers[i], binary.data(), binary.size());

@@ -72,7 +72,9 @@ public:
 
     const Ref<ContextObject> context;
     const DeviceList devices;
-    std::optional<std::string> source;  ///< of what clCreateProgramWithSource made
+    std::optional<std::string> source;  ///< of what clCreateProgramWithSource made, or a binary that has it
+    /// Of a binary that has the source: what it is built with, whatever options are given.
+    std::optional<std::string> options_of_source;
     std::vector<std::pair<Space *, Program>> natives;
     /// Native kernels that no kernel object uses, for the next one of that name. NVIDIA's driver (580) reads a kernel after its
     /// release if a command with it still waits for a user event, so they are kept until the program is built again or ends.
