@@ -268,8 +268,11 @@ private:
             half ? 2 : static_cast<std::int64_t>(layout_.getTypeStoreSize(type->getScalarType()));
         const std::int64_t distance = element * (aligned && count == 3 ? 4 : count);
         const Operand index = value(call.getArgOperand(first), call.getParent());
-        access(call, call.getArgOperand(first + 1), constant(element * count), written,
-               node(Kind::mul, 64, {constant(distance), index}));
+        llvm::Value *const pointer = call.getArgOperand(first + 1);
+        const Operand offset = node(Kind::mul, 64, {constant(distance), index});
+        access(call, pointer, constant(written ? element * count : distance), written, offset);
+        // Some devices write the fourth element, too.
+        if (written && distance > element * count) access(call, pointer, constant(distance), true, offset, false);
     }
 
     // ---- Accesses ----------------------------------------------------------------------------------------------------
@@ -315,7 +318,7 @@ private:
     }
 
     void access(llvm::Instruction &instruction, llvm::Value *pointer, const Operand &bytes, bool written,
-                const Operand &more = nullptr) {
+                const Operand &more = nullptr, bool sure = true) {
         const llvm::BasicBlock *block = instruction.getParent();
         if (own_memory(pointer)) return;
         Place place = place_of(pointer, block);
@@ -344,7 +347,7 @@ private:
         access.offset = place.offset.size() == 1 ? place.offset[0] : node(Kind::add, 64, place.offset);
         const Reached &reached = reached_when(block);
         access.conditions = reached.conditions;
-        access.certain = reached.certain;
+        access.certain = sure && reached.certain;
         std::size_t size = nodes(*access.offset) + nodes(*bytes);
         for (const Operand &condition : access.conditions) size += nodes(*condition);
         const bool small = size <= most_nodes;

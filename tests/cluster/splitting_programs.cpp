@@ -146,3 +146,26 @@ TEST_CASE("a program from the binary of another has the same kernels") {
     if (code == CL_SUCCESS) code = clBuildProgram(changed, 0, nullptr, "", nullptr, nullptr);
     CHECK(code != CL_SUCCESS);
 }
+
+TEST_CASE("halves in vectors of three are stored, and nothing behind the last one is lost") {
+    const setup cl;
+    const program_handle program = cl.program(
+        "kernel void store(global half *data, global const half *from) {\n"
+        "    size_t i = get_global_id(0);\n"
+        "    vstorea_half3(vloada_half3(i, from) + 1, i, data);\n"
+        "}\n");
+    const kernel_handle kernel = cl.kernel(program, "store");
+    constexpr std::size_t global = 24;
+    constexpr std::size_t size = 8 * global;
+    std::vector<cl_ushort> halves(size, 0x3c00);  // 1
+    const buffer_handle from = cl.buffer(2 * size, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, halves.data());
+    const buffer_handle data = cl.buffer(2 * size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, halves.data());
+    for (const auto &[index, buffer] : {std::pair(0U, data.get()), std::pair(1U, from.get())})
+        CL_OK(clSetKernelArg(kernel, index, sizeof buffer, &buffer));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, nullptr, 0, nullptr, nullptr));
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_TRUE, 0, 2 * size, halves.data(), 0, nullptr, nullptr));
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < size; ++i)
+        if (i >= 4 * global || i % 4 != 3) wrong += halves[i] == (i < 4 * global ? 0x4000 : 0x3c00) ? 0 : 1;
+    CHECK(wrong == 0);
+}
