@@ -1,7 +1,10 @@
 // What kernels on an aggregate device access is derived from the program as the device's compiler preprocesses it; run natively, these
 // tests have only that compiler.
 #include <cstdlib>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fixture.hpp"
 
@@ -9,101 +12,87 @@ using namespace cluster_test;
 
 namespace {
 
-/// Whether each work-item writes its own byte. A part of the text that is put before the kernel defines STEP, the bytes from one
-/// work-item's to the next one's: 4 or less.
-bool writes_each_step(const setup &cl, const std::string &text, const std::string &options = "") {
+/// Checks in kernels of one program that each work-item writes its own byte. A part of the text that is put before a kernel defines STEP,
+/// the bytes from one work-item's to the next one's: 4 or less.
+void check_steps(const setup &cl, const std::vector<std::string> &texts, const char *options = "") {
     constexpr std::size_t work_items = 64;
-    const program_handle program = cl.program(text +
-                                                  "kernel void count(global uchar *data, global int *step) {\n"
-                                                  "    data[get_global_id(0) * (STEP)] = get_global_id(0) + 1;\n"
-                                                  "    if (get_global_id(0) == 0) *step = STEP;\n"
-                                                  "}\n",
-                                              options.c_str());
-    const kernel_handle kernel = cl.kernel(program, "count");
-    const buffer_handle data = cl.buffer(work_items * 4);
-    const buffer_handle step = cl.buffer(sizeof(cl_int));
-    for (const auto &[index, buffer] : {std::pair(0U, data.get()), std::pair(1U, step.get())})
-        CL_OK(clSetKernelArg(kernel, index, sizeof buffer, &buffer));
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &work_items, nullptr, 0, nullptr, nullptr));
-    const std::size_t bytes_of_step = read(cl.queues[0], step, 0, 1)[0];
-    const bytes found = read(cl.queues[0], data, 0, work_items * 4);
-    for (std::size_t i = 0; i < work_items; ++i)
-        if (found[i * bytes_of_step] != i + 1) return false;
-    return true;
+    std::string source;
+    for (std::size_t i = 0; i < texts.size(); ++i)
+        source += texts[i] + "kernel void count_" + std::to_string(i) +
+                  "(global uchar *data, global int *step) {\n"
+                  "    const int each = STEP;\n"
+                  "    data[get_global_id(0) * each] = get_global_id(0) + 1;\n"
+                  "    if (get_global_id(0) == 0) *step = each;\n"
+                  "}\n#undef STEP\n";
+    const program_handle program = cl.program(source, options);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        CAPTURE(texts[i]);
+        const kernel_handle kernel = cl.kernel(program, ("count_" + std::to_string(i)).c_str());
+        const buffer_handle data = cl.buffer(work_items * 4);
+        const buffer_handle step = cl.buffer(sizeof(cl_int));
+        for (const auto &[index, buffer] : {std::pair(0U, data.get()), std::pair(1U, step.get())})
+            CL_OK(clSetKernelArg(kernel, index, sizeof buffer, &buffer));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &work_items, nullptr, 0, nullptr, nullptr));
+        const std::size_t bytes_of_step = read(cl.queues[0], step, 0, 1)[0];
+        const bytes found = read(cl.queues[0], data, 0, work_items * 4);
+        std::size_t wrong = 0;
+        for (std::size_t at = 0; at < work_items; ++at) wrong += found[at * bytes_of_step] == at + 1 ? 0 : 1;
+        CHECK(wrong == 0);
+    }
 }
 
-const std::string decides = "#define STEP 4\n#else\n#define STEP 1\n#endif\n";
+/// Behind the beginning of a conditional.
+std::string decides(const std::string &condition) {
+    return condition + "\n#define STEP 4\n#else\n#define STEP 1\n#endif\n";
+}
 
 }  // namespace
 
 TEST_CASE("conditionals of a program are decided as the device's compiler does") {
     const setup cl;
-    for (const char *const macro : {"__OPENCL_VERSION__",
-                                    "cl_khr_fp16",
-                                    "cl_khr_fp64",
-                                    "cl_no_such",
-                                    "__x86_64__",
-                                    "__SPIR__",
-                                    "convert_int",
-                                    "ATOMIC_VAR_INIT",
-                                    "_OPENCL_H_",
-                                    "_CL_READONLY",
-                                    "cles_khr_int64",
-                                    "_CL_OVERLOADABLE",
-                                    "POCL_DEVICE_ADDRESS_BITS",
-                                    "__opencl_c_fp64",
-                                    "__opencl_c_device_enqueue",
-                                    "__IMAGE_SUPPORT__",
-                                    "__ENDIAN_LITTLE__",
-                                    "__EMBEDDED_PROFILE__",
-                                    "CL_VERSION_2_0",
-                                    "FP_FAST_FMA",
-                                    "__clang__",
-                                    "linux",
-                                    "NOT_DEFINED"}) {
-        CAPTURE(macro);
-        CHECK(writes_each_step(cl, std::string("#ifdef ") + macro + "\n" + decides));
+    // In a program each: a single condition that is not understood would have all of the second one run whole.
+    for (const char *const names :
+         {"convert_int ATOMIC_VAR_INIT _OPENCL_H_ _CL_READONLY cles_khr_int64 _CL_OVERLOADABLE "
+          "POCL_DEVICE_ADDRESS_BITS",
+          "__OPENCL_VERSION__ cl_khr_fp16 cl_khr_fp64 cl_no_such __x86_64__ __SPIR__ __opencl_c_fp64 __IMAGE_SUPPORT__ "
+          "__opencl_c_device_enqueue __ENDIAN_LITTLE__ __EMBEDDED_PROFILE__ CL_VERSION_2_0 FP_FAST_FMA __clang__ linux "
+          "NOT_DEFINED"}) {
+        std::istringstream all(names);
+        std::vector<std::string> texts;
+        for (std::string macro; all >> macro;) texts.push_back(decides("#ifdef " + macro));
+        check_steps(cl, texts);
     }
-    struct way {
-        std::string text, options;
-    };
-    for (const way &each : {
-             way{"#if __OPENCL_C_VERSION__ >= 200\n", ""},
-             way{"#if __OPENCL_C_VERSION__ >= 200\n", "-cl-std=CL1.2"},
-             way{"#define VERSION \\\n __OPENCL_C_VERSION__\n#if VERSION / 100 == 3\n", ""},
-             way{"#if VERSION >= 200\n", "-DVERSION=__OPENCL_C_VERSION__"},
-             way{"#ifdef CHOSEN\n", "-DCHOSEN"},
-             way{"#if __has_include(\"by_macro.h\")\n", "-I " INCLUDED},
-             way{"#if __has_include(\"by_macro.h\")\n", ""},
-             way{"#ifdef __SPIR__\n#define YES 1\n#else\n#define YES 0\n#endif\n#if YES\n", ""},
-             way{"#ifdef convert_int\n#undef CHOSEN\n#endif\n#ifdef CHOSEN\n", "-DCHOSEN"},
-             way{"#define CHOSEN 0\n#pragma push_macro(\"CHOSEN\")\n#undef CHOSEN\n#define CHOSEN 1\n"
-                 "#pragma pop_macro(\"CHOSEN\")\n#if CHOSEN\n",
-                 ""},
-             way{"#if __LINE__ == 1\n", ""},
-             way{"kernel void counted(global int *o) { *o = __COUNTER__; }\n#if __COUNTER__ == 1\n", ""},
-             way{"#if 0\nit's /* not\n#endif\nclosed */\n#endif\n#if 1\n", ""},
-         }) {
-        CAPTURE(each.text);
-        CHECK(writes_each_step(cl, each.text + decides, each.options));
-    }
+    std::vector<std::string> texts{decides("#ifdef GIVEN")};
+    for (const char *const text :
+         {"#if __OPENCL_C_VERSION__ >= 200", "#define VERSION \\\n __OPENCL_C_VERSION__\n#if VERSION / 100 == 3",
+          "#if GIVEN >= 200", "#if __has_include(\"by_macro.h\")", "#if __has_include(\"not_there.h\")",
+          "#ifdef __SPIR__\n#define YES 1\n#else\n#define YES 0\n#endif\n#if YES",
+          "#ifdef convert_int\n#undef CHOSEN\n#endif\n#ifdef CHOSEN",
+          "#define PUSHED 0\n#pragma push_macro(\"PUSHED\")\n#undef PUSHED\n#define PUSHED 1\n"
+          "#pragma pop_macro(\"PUSHED\")\n#if PUSHED",
+          "#if __LINE__ < 100", "#if 0\nit's\n#endif\n#if 1",
+          "#ifdef __SPIR__\n#include \"not_there.h\"\n#endif\n#if 1"})
+        texts.push_back(decides(text));
+    check_steps(cl, texts, "-DGIVEN=__OPENCL_C_VERSION__ -DCHOSEN -I " INCLUDED);
+    check_steps(cl, {decides("#if __OPENCL_C_VERSION__ >= 200")}, "-cl-std=CL1.2");
+    check_steps(cl, {"kernel void counted(global int *o) { *o = __COUNTER__; }\n" + decides("#if __COUNTER__ == 1")});
 }
 
 TEST_CASE("conditionals of included files are decided as the device's compiler does") {
     const setup cl;
-    CHECK(writes_each_step(cl, "#include \"by_macro.h\"\n", "-I " INCLUDED));
-    CHECK(writes_each_step(cl, "#define NAME \"by_macro.h\"\n#include NAME\n", "-I " INCLUDED));
-    CHECK(writes_each_step(cl, "#ifdef __SPIR__\n#include \"not_there.h\"\n#endif\n#define STEP 2\n"));
+    check_steps(cl, {"#include \"by_macro.h\"\n"}, "-I " INCLUDED);
+    check_steps(cl, {"#define NAME \"by_macro.h\"\n#include NAME\n"}, "-I " INCLUDED);
 }
 
 TEST_CASE("macros in a kernel have the values that they have for the device's compiler") {
     const setup cl;
+    std::vector<std::string> texts;
     for (const char *const value :
          {"__OPENCL_C_VERSION__ / 100", "__OPENCL_VERSION__ / 100", "__IMAGE_SUPPORT__ + 1", "__ENDIAN_LITTLE__ + 1",
-          "__clang_major__ == 14 ? 4 : 1", "__POINTER_WIDTH__ / 16", "__LINE__", "sizeof(__FILE__) > 20 ? 4 : 1"}) {
-        CAPTURE(value);
-        CHECK(writes_each_step(cl, std::string("#define STEP ") + value + "\n"));
-    }
+          "__clang_major__ == 14 ? 4 : 1", "__POINTER_WIDTH__ / 16", "(__LINE__ & 1) + 1"})
+        texts.push_back("#define STEP " + std::string(value) + "\n");
+    check_steps(cl, texts);
+    check_steps(cl, {"#define STEP sizeof(__FILE__) > 20 ? 4 : 1\n"});
 }
 
 TEST_CASE("a program from the binary of another has the same kernels") {
@@ -145,6 +134,22 @@ TEST_CASE("a program from the binary of another has the same kernels") {
                                                      sizes.data(), given.data(), nullptr, &code));
     if (code == CL_SUCCESS) code = clBuildProgram(changed, 0, nullptr, "", nullptr, nullptr);
     CHECK(code != CL_SUCCESS);
+}
+
+TEST_CASE("a kernel that requires a size of its work-groups, and asks for nothing of them") {
+    const setup cl;
+    const program_handle program = cl.program(
+        "kernel __attribute__((reqd_work_group_size(8, 1, 1))) void ones(global uchar *data) {\n"
+        "    data[get_global_id(0)] = 1;\n"
+        "}\n");
+    const kernel_handle kernel = cl.kernel(program, "ones");
+    const buffer_handle data = cl.buffer(96);
+    const cl_mem memory = data;
+    CL_OK(clSetKernelArg(kernel, 0, sizeof memory, &memory));
+    const std::size_t global = 96;
+    const std::size_t local = 8;
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+    check_equal(read(cl.queues[0], data, 0, global), bytes(global, 1));
 }
 
 TEST_CASE("halves in vectors of three are stored, and nothing behind the last one is lost") {

@@ -384,7 +384,7 @@ double work_items_of(const splitting::SubRange &range) {
 
 /// Once what the part reads is there.
 void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
-              const SplitLaunch::PartOfLaunch &part) {
+              const SplitLaunch::PartOfLaunch &part, bool with_local) {
     std::vector<Access> reads;
     for (const Access &access : part.accesses)
         if (access.mode != AccessMode::write)
@@ -401,7 +401,7 @@ void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const
         const Unlocked unlocked;
         wait_for(ready.get());
     }
-    check_part(lane, kernel, split, part);
+    check_part(lane, kernel, split, part, with_local);
 }
 
 /// After a launch, when the program has its event. Who has not made the call yet is waited for, without the lock; no command is.
@@ -484,7 +484,7 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     if (checks)
         for (QueueObject *const lane : queue.own_lanes)
             if (const auto *const part = part_of(*lane); part != nullptr)
-                try_part(joint, *lane, kernel, split, *part);
+                try_part(joint, *lane, kernel, split, *part, with_local);
     std::size_t own = 0;
     for (QueueObject *const lane : queue.own_lanes) {
         const auto *const part = part_of(*lane);

@@ -15,12 +15,15 @@ using splitting::Intervals;
 
 using Bytes = std::vector<std::byte>;
 
-// Small numbers either way, as integers of one byte and as floating-point numbers: 0, and 63 or 0.747.
-constexpr std::byte poison_a{0};
-constexpr std::byte poison_b{0x3f};
-// What is said to be written and not to be read has others: where these stay, nothing was written.
-constexpr std::byte before_a{0x55};
-constexpr std::byte before_b{0xaa};
+/// What a trial has where nothing is said to be read. Where something is said to be written there, other values show whether it was.
+enum class Fill { zeros, varied };
+
+/// In the first trial all bytes are alike; in the second each argument and each byte has another one, so that what is copied from one
+/// such place to another is seen, too. As floating-point numbers they are small, as integers of one byte as well.
+std::byte filling(Fill fill, bool is_written, std::size_t copy, std::size_t at) {
+    if (fill == Fill::zeros) return is_written ? std::byte{0x55} : std::byte{0};
+    return static_cast<std::byte>((is_written ? 0xa0U : 0x30U) | ((mixed(at) + copy) & 0xfU));
+}
 
 Intervals without(const Intervals &all, const Intervals &some) {
     Intervals rest = all;
@@ -32,8 +35,8 @@ Intervals without(const Intervals &all, const Intervals &some) {
 class Trial {
 public:
     Trial(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
-          const SplitLaunch::PartOfLaunch &part)
-        : lane_(lane), kernel_(kernel), split_(split), part_(part), space_(*lane.space) {
+          const SplitLaunch::PartOfLaunch &part, bool with_local)
+        : lane_(lane), kernel_(kernel), split_(split), part_(part), with_local_(with_local), space_(*lane.space) {
         cl_int code = CL_SUCCESS;
         queue_ = Queue::adopt(clCreateCommandQueue(space_.context.get(), lane.device->native, 0, &code));
         check(code, "clCreateCommandQueue");
@@ -47,17 +50,19 @@ public:
     }
 
     void examine() {
-        inputs_a_.resize(copies_.size());
-        for (std::size_t i = 0; i < copies_.size(); ++i) inputs_a_[i] = input(i, poison_a, before_a);
-        const auto out_a = run(inputs_a_);
+        std::vector<Bytes> inputs_a;
         std::vector<Bytes> inputs_b;
-        for (std::size_t i = 0; i < copies_.size(); ++i) inputs_b.push_back(input(i, poison_b, before_b));
+        for (std::size_t i = 0; i < copies_.size(); ++i) {
+            inputs_a.push_back(input(i, Fill::zeros));
+            inputs_b.push_back(input(i, Fill::varied));
+        }
+        const auto out_a = run(inputs_a);
         const auto out_b = run(inputs_b);
         for (std::size_t i = 0; i < copies_.size(); ++i) {
-            check_written(i, inputs_a_[i], out_a[i], inputs_b[i], out_b[i]);
-            check_left_alone(i, inputs_a_[i], out_a[i], inputs_b[i], out_b[i]);
+            check_written(i, inputs_a[i], out_a[i], inputs_b[i], out_b[i]);
+            check_left_alone(i, inputs_a[i], out_a[i], inputs_b[i], out_b[i]);
         }
-        if (depends(out_a, out_b, inputs_a_, inputs_b)) find_read(out_a);
+        if (depends(out_a, out_b, inputs_a, inputs_b)) find_read(inputs_a, out_a, inputs_b);
     }
 
 private:
@@ -101,16 +106,12 @@ private:
     [[nodiscard]] Intervals undeclared(std::size_t copy) const {
         return without(Intervals{{0, copies_[copy].contents.size()}}, said(copy).read);
     }
-    static void fill(Bytes &bytes, const Intervals &where, std::byte with) {
-        for (const Interval &interval : where)
-            std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(interval.begin),
-                      bytes.begin() + static_cast<std::ptrdiff_t>(interval.end), with);
-    }
-    /// What is there but is not said to be read is `poison`, or `before` if it is said to be written.
-    [[nodiscard]] Bytes input(std::size_t copy, std::byte poison, std::byte before) const {
+    [[nodiscard]] Bytes input(std::size_t copy, Fill fill) const {
         Bytes bytes = copies_[copy].contents;
-        fill(bytes, undeclared(copy), poison);
-        fill(bytes, without(said(copy).written, said(copy).read), before);
+        for (const Interval &interval : undeclared(copy))
+            for (std::size_t at = interval.begin; at < interval.end; ++at) bytes[at] = filling(fill, false, copy, at);
+        for (const Interval &interval : without(said(copy).written, said(copy).read))
+            for (std::size_t at = interval.begin; at < interval.end; ++at) bytes[at] = filling(fill, true, copy, at);
         return bytes;
     }
 
@@ -125,7 +126,7 @@ private:
             offset.at(i) = split_.launch.offset.at(i) + part_.range.begin.at(i);
             size.at(i) = part_.range.end.at(i) - part_.range.begin.at(i);
         }
-        const std::size_t *const local = split_.passes_local ? split_.launch.local.data() : nullptr;
+        const std::size_t *const local = with_local_ ? split_.launch.local.data() : nullptr;
         check(clEnqueueNDRangeKernel(queue_.get(), native_.get(), split_.launch.dimensions, offset.data(), size.data(),
                                      local, 0, nullptr, nullptr),
               "clEnqueueNDRangeKernel");
@@ -150,9 +151,11 @@ private:
         for (const Interval &interval : where)
             for (std::size_t at = interval.begin; at < interval.end; ++at) {
                 if (!wrong(at)) continue;
-                std::size_t end = at;
-                while (end < interval.end && wrong(end)) ++end;
-                return {at, end};
+                // Bytes of which one or two are right by chance are one range.
+                std::size_t last = at;
+                for (std::size_t end = at + 1; end < interval.end && end - last <= 3; ++end)
+                    if (wrong(end)) last = end;
+                return {at, last + 1};
             }
         return {};
     }
@@ -184,13 +187,17 @@ private:
     }
 
     /// Of bytes on which it depends: fewer and fewer of them differ.
-    void find_read(const std::vector<Bytes> &out_a) {
+    void find_read(const std::vector<Bytes> &inputs_a, const std::vector<Bytes> &out_a,
+                   const std::vector<Bytes> &inputs_b) {
         const auto differs = [&](std::size_t copy, Interval bytes) {
             Intervals where = undeclared(copy);
             where.intersect(Intervals{bytes});
-            std::vector<Bytes> inputs = inputs_a_;
-            fill(inputs[copy], where, poison_b);
-            return depends(out_a, run(inputs), inputs_a_, inputs);
+            std::vector<Bytes> inputs = inputs_a;
+            for (const Interval &interval : where)
+                std::copy(inputs_b[copy].begin() + static_cast<std::ptrdiff_t>(interval.begin),
+                          inputs_b[copy].begin() + static_cast<std::ptrdiff_t>(interval.end),
+                          inputs[copy].begin() + static_cast<std::ptrdiff_t>(interval.begin));
+            return depends(out_a, run(inputs), inputs_a, inputs);
         };
         for (std::size_t copy = 0; copy < copies_.size(); ++copy) {
             Interval bytes{0, copies_[copy].contents.size()};
@@ -213,11 +220,11 @@ private:
     const KernelObject &kernel_;
     const SplitLaunch &split_;
     const SplitLaunch::PartOfLaunch &part_;
+    const bool with_local_;
     Space &space_;
     Queue queue_;
     Kernel native_;
     std::vector<Copy> copies_;
-    std::vector<Bytes> inputs_a_;
 };
 
 }  // namespace
@@ -244,7 +251,7 @@ void check_contents(const KernelObject &kernel, const SplitLaunch &split, const 
 }
 
 void check_part(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
-                const SplitLaunch::PartOfLaunch &part) {
+                const SplitLaunch::PartOfLaunch &part, bool with_local) {
     std::vector<const MemObject *> roots;
     for (const KernelObject::Argument &argument : kernel.arguments)
         if (MemObject *const memory = argument.memory.get(); memory != nullptr) roots.push_back(&memory->root());
@@ -254,7 +261,7 @@ void check_part(const QueueObject &lane, const KernelObject &kernel, const Split
         return;
     }
     try {
-        Trial(lane, kernel, split, part).examine();
+        Trial(lane, kernel, split, part, with_local).examine();
     } catch (const Error &error) {
         log_error("kernel {} can't be checked: {}", kernel.info->name, error.status().message);
     }

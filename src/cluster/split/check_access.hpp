@@ -12,8 +12,9 @@ void check_contents(const KernelObject &kernel, const SplitLaunch &split, const 
                     const Schedule &schedule);
 /// Runs a part on copies of its memory, where what it is said to read is there. Names bytes that it reads and is not said to: what
 /// it writes then depends on them. And those that it writes and is not said to, or leaves alone though they are said to be
-/// written, and not to be read. The memory itself stays as it is. Waits for the device.
+/// written, and not to be read. The memory itself stays as it is. Waits for the device. `with_local`: the launch has its local size
+/// natively, too.
 void check_part(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
-                const SplitLaunch::PartOfLaunch &part);
+                const SplitLaunch::PartOfLaunch &part, bool with_local);
 
 }  // namespace cldist::cluster

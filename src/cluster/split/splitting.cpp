@@ -126,7 +126,6 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
     if (launches_.size() >= most_launches) launches_.clear();
     auto split = std::make_unique<SplitLaunch>();
     split->launch = launch;
-    split->passes_local = asks_for_groups_;
     split->version = version;
     const std::vector<double> &shares = adaptation_ != nullptr ? adaptation_->shares.shares() : shares_;
     const std::vector<double> equal(shares.size(), 1);

@@ -25,7 +25,6 @@ struct SplitLaunch {
     };
 
     splitting::Launch launch;
-    bool passes_local = true;         ///< natively, too: the kernel may ask for it
     std::vector<PartOfLaunch> parts;  ///< none: it runs whole, on the first member
     std::vector<CommandPart> all;     ///< the same for the schedule
     std::vector<BufferId> buffers;    ///< that they use
