@@ -115,7 +115,7 @@ std::string analysed(const std::string &source, const std::string &options) {
         throw std::runtime_error("LLVM " + std::to_string(LLVM_VERSION_MAJOR) +
                                  " does not read what clang made: " + error.getMessage().str());
     }
-    return text_of(derive(*module));
+    return text_of(derive(*module, source));
 }
 
 }  // namespace

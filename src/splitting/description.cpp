@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -20,7 +19,7 @@ constexpr Wide most_bytes = Wide{1} << 46;
 
 // ---- Text: one thing a line, its kind first -------------------------------------------------------------------------
 
-constexpr std::string_view first_line = "cldist-accesses 1";
+constexpr std::string_view first_line = "cldist-accesses 2";
 
 std::string without_ends(std::string text) {
     std::replace(text.begin(), text.end(), '\n', ' ');
@@ -52,7 +51,8 @@ public:
 
     bool splittable(std::string &why_not) const override {
         why_not = kernel_.why_not;
-        return why_not.empty();
+        if (!kernel_.advice.empty()) why_not += "; to have it split: " + kernel_.advice;
+        return kernel_.why_not.empty();
     }
 
     std::optional<std::vector<ArgumentAccess>> accesses(const Launch &launch, const SubRange &part,
@@ -183,6 +183,7 @@ std::string text_of(const Descriptions &kernels) {
     for (const auto &[name, kernel] : kernels) {
         text += "kernel " + name + "\n";
         if (!kernel.why_not.empty()) text += "why_not " + without_ends(kernel.why_not) + "\n";
+        if (!kernel.advice.empty()) text += "advice " + without_ends(kernel.advice) + "\n";
         for (const ArgumentDescription &argument : kernel.arguments) {
             text += std::string(argument.buffer ? "buffer " : "argument ") + argument.name + "\n";
             if (!argument.why_whole.empty()) text += "why_whole " + without_ends(argument.why_whole) + "\n";
@@ -193,6 +194,7 @@ std::string text_of(const Descriptions &kernels) {
                     text_of(*access.offset) + " " + text_of(*access.bytes);
             for (const Operand &condition : access.conditions) text += " " + text_of(*condition);
             text += "\n";
+            if (!access.text.empty()) text += "text " + without_ends(access.text) + "\n";
         }
     }
     return text;
@@ -223,6 +225,10 @@ Descriptions parse_descriptions(std::string_view text) {
             throw std::invalid_argument("\"kernel\" was expected, got \"" + std::string(kind) + "\"");
         if (kind == "why_not") {
             kernel->why_not = line;
+        } else if (kind == "advice") {
+            kernel->advice = line;
+        } else if (kind == "text" && !kernel->accesses.empty()) {
+            kernel->accesses.back().text = line;
         } else if (kind == "argument" || kind == "buffer") {
             kernel->arguments.push_back({std::string(line), kind == "buffer", {}});
         } else if (kind == "why_whole" && !kernel->arguments.empty()) {
@@ -246,36 +252,6 @@ Descriptions parse_descriptions(std::string_view text) {
         }
     }
     return kernels;
-}
-
-std::string readable(const KernelDescription &kernel) {
-    std::string text = "kernel " + kernel.name + ": " +
-                       (kernel.why_not.empty() ? "can be split" : "runs whole on one device: " + kernel.why_not) + "\n";
-    if (!kernel.why_not.empty()) return text;
-    std::vector<std::string> names;
-    for (const ArgumentDescription &argument : kernel.arguments) names.push_back(argument.name);
-    for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
-        const ArgumentDescription &argument = kernel.arguments[i];
-        if (!argument.buffer) continue;
-        text += "  " + argument.name + "\n";
-        if (!argument.why_whole.empty()) text += "    reads the whole buffer: " + argument.why_whole + "\n";
-        std::set<std::string> said;
-        for (const AccessDescription &access : kernel.accesses) {
-            if (access.argument != i || (!access.written && !argument.why_whole.empty())) continue;
-            std::string line = std::string("    ") +
-                               (access.written ? access.certain ? "writes " : "may write " : "reads ") +
-                               readable(*access.bytes, names) + " bytes at " + readable(*access.offset, names);
-            std::string conditions;
-            for (const Operand &condition : access.conditions) {
-                if (!has(*condition, Kind::unknown))
-                    conditions += (conditions.empty() ? " if " : " and ") + readable(*condition, names);
-            }
-            line += conditions + "\n";
-            if (said.insert(line).second) text += line;
-        }
-        if (said.empty() && argument.why_whole.empty()) text += "    is not used\n";
-    }
-    return text;
 }
 
 std::unique_ptr<AccessModel> model_from_description(const KernelDescription &kernel) {

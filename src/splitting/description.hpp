@@ -21,6 +21,7 @@ struct AccessDescription {
     Operand offset;     ///< first byte
     Operand bytes;      ///< how many
     std::vector<Operand> conditions;  ///< that hold when it is made
+    std::string text{};               ///< as the source has it: "from[y * width + x]"; empty if not known
 };
 
 struct ArgumentDescription {
@@ -34,7 +35,8 @@ struct KernelDescription {
     std::string name;
     std::vector<ArgumentDescription> arguments;
     std::vector<AccessDescription> accesses;
-    std::string why_not;  ///< why its launches can't be split; empty if they can
+    std::string why_not;   ///< why its launches can't be split; empty if they can
+    std::string advice{};  ///< what to do about it, then
 };
 
 /// Of a program's kernels, by their names.

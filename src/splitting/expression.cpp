@@ -199,7 +199,7 @@ std::string readable(const Expression &expression, const std::vector<std::string
             return "(" + readable(*expression.operands[0], arguments) + " ? " +
                    readable(*expression.operands[1], arguments) + " : " + readable(*expression.operands[2], arguments) +
                    ")";
-        case Kind::hull: return call("one of ");
+        case Kind::hull: return call("between");
         case Kind::eq: return joined(expression, arguments, " == ");
         case Kind::ne: return joined(expression, arguments, " != ");
         case Kind::slt:

@@ -67,3 +67,49 @@ kernel void fractions(global float *data) {
     float whole;
     data[get_global_id(0)] = fract(data[get_global_id(0)], &whole) + whole;
 }
+
+kernel void clamped(global const float *in, global float *out, int n)
+{
+    const int i = get_global_id(0);
+    out[i] = in[clamp(i - 1, 0, n - 1)] + in[select(i, i + 1, i + 1 < n)];
+}
+
+kernel void by_components(global const float *in, global float *out, int width)
+{
+    const int2 at = (int2)(get_global_id(0), get_global_id(1)) + (int2)(1);
+    out[mad24(at.y, width, at.x)] = in[mul24(at.y - 1, width) + at.x];
+}
+
+kernel void halving_and_doubling(global const int *in, global int *out, int n)
+{
+    int sum = 0;
+    for (int step = 64; step > 0; step >>= 1) sum += in[get_global_id(0) + step];
+    for (int step = 1; step < n; step *= 2) sum += in[get_global_id(0) + step];
+    out[get_global_id(0)] = sum;
+}
+
+kernel void any_dimension(global int *out)
+{
+    size_t at = 0;
+    for (int d = 1; d >= 0; --d) at = at * get_global_size(d) + get_global_id(d);
+    out[at] = 1;
+}
+
+constant int offsets[] = {-1, 2, 1};
+kernel void from_a_table(global const int *in, global int *out)
+{
+    int sum = 0;
+    for (int k = 0; k < 3; ++k) sum += in[(int)get_global_id(0) + offsets[k]];
+    out[get_global_id(0)] = sum;
+}
+
+kernel void by_fractions(global int *out) { out[(int)(get_global_id(0) * 0.5f)] = 1; }
+
+kernel void by_chance(global int *out)
+{
+    uint state = get_global_id(0);
+    for (int i = 0; i < 4; ++i) {
+        state = state * 1664525 + 1013904223;
+        out[state % get_global_size(0)] = 1;
+    }
+}

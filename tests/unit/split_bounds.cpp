@@ -52,19 +52,22 @@ TEST_CASE("descriptions are the same after they were text") {
                                    constant(4),
                                    {node(Kind::slt, 64, {global_id(0), n()})}},
                                   {1, true, false, 0, times(-4, leaf(Kind::counter, 64, 3)), constant(16), {}}});
+    f.accesses[0].text = "in[get_global_id(0) + n]";
     f.arguments[0].why_whole = "an index depends on data (line 3)";
-    KernelDescription g{"g", {{"p", true, {}}}, {}, "it has atomic operations on global memory"};
+    KernelDescription g{"g", {{"p", true, {}}}, {}, "it has atomic operations on global memory", "leave them out"};
     const std::string text = text_of({{"f", f}, {"g", g}});
     const Descriptions parsed = parse_descriptions(text);
     CHECK(text_of(parsed) == text);
     CHECK(parsed.at("g").why_not == g.why_not);
+    CHECK(parsed.at("g").advice == g.advice);
+    CHECK(parsed.at("f").accesses.at(0).text == f.accesses[0].text);
     CHECK(parsed.at("f").accesses.at(0).conditions.size() == 1);
     for (const char *wrong :
-         {"", "cldist-accesses 2\n", "cldist-accesses 1\nread 0 1 0 (constant 64 0) (constant 64 4)\n",
-          "cldist-accesses 1\nkernel f\nread 0 1 0 (constant 64 0) (constant 64 4)\n",
-          "cldist-accesses 1\nkernel f\nbuffer a\nread 0 1 0 (constant 64 0\n",
-          "cldist-accesses 1\nkernel f\nbuffer a\nread 0 1 0 (plus 64) (constant 64 0)\n",
-          "cldist-accesses 1\nkernel f\nbuffer a\nread 0 1 0 (udiv 64 (constant 64 0)) (constant 64 0)\n"}) {
+         {"", "cldist-accesses 1\n", "cldist-accesses 2\nread 0 1 0 (constant 64 0) (constant 64 4)\n",
+          "cldist-accesses 2\nkernel f\nread 0 1 0 (constant 64 0) (constant 64 4)\n",
+          "cldist-accesses 2\nkernel f\nbuffer a\nread 0 1 0 (constant 64 0\n",
+          "cldist-accesses 2\nkernel f\nbuffer a\nread 0 1 0 (plus 64) (constant 64 0)\n",
+          "cldist-accesses 2\nkernel f\nbuffer a\nread 0 1 0 (udiv 64 (constant 64 0)) (constant 64 0)\n"}) {
         CHECK_THROWS_AS(parse_descriptions(wrong), std::invalid_argument);
     }
 }

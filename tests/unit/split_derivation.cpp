@@ -82,6 +82,8 @@ struct Statement {
     std::string sign{};  // of the condition
     int step = 1;        // of the loop, which begins at `from`
     int from = 0;
+    int factor = 1;  // if it is more, the counter is multiplied by it in each round, or divided, down to 1
+    bool is_down = false;
     std::vector<Statement> inner{};
 };
 
@@ -97,6 +99,11 @@ public:
                 Statement loop{Statement::What::loop, random_() % 2 == 0 ? constant(1 + random_() % 5) : leaf()};
                 loop.step = 1 + static_cast<int>(random_() % 3);
                 loop.from = static_cast<int>(random_() % 3);
+                if (random_() % 3 == 0) {
+                    loop.factor = 2 + static_cast<int>(random_() % 2);
+                    loop.from = 1 + static_cast<int>(random_() % 2);
+                    loop.is_down = random_() % 2 == 0;
+                }
                 ++counters_;
                 loop.inner = statements(depth + 1);
                 --counters_;
@@ -172,7 +179,7 @@ private:
     Term term(unsigned depth) {
         if (depth == 0 || random_() % 4 == 0) return leaf();
         const Term a = term(depth - 1);
-        const unsigned operation = random_() % 12;
+        const unsigned operation = random_() % 16;
         if (operation >= 7 && operation <= 9) {
             // By a constant above 0, of the same type.
             const std::int64_t by = operation == 9 ? (std::int64_t{1} << (random_() % 5)) - 1 : 1 + random_() % 7;
@@ -204,6 +211,36 @@ private:
                 return {std::string("(") + name(type) + ")(" + a.text + " > " + b.text + " ? " + a.text + " : " +
                             b.text + ")",
                         type, both([](std::int64_t x, std::int64_t y) { return std::max(x, y); })};
+            case 12: {
+                const std::int64_t low = static_cast<std::int64_t>(random_() % 6);
+                const std::int64_t high = low + static_cast<std::int64_t>(random_() % 9);
+                const std::string of = std::string(", (") + name(a.type) + ")";
+                return {"clamp((" + std::string(name(a.type)) + ")" + a.text + of + std::to_string(low) + of +
+                            std::to_string(high) + ")",
+                        a.type, [=](const Item &item, const Values &values) {
+                            return std::clamp(a.value(item, values), low, high);
+                        }};
+            }
+            case 13: {
+                const std::string vector = std::string(name(type)) + "2";
+                return {"((" + vector + ")(" + a.text + ", " + b.text + ") + (" + vector + ")(1)).y", type,
+                        both([](std::int64_t, std::int64_t y) { return plus(y, 1); })};
+            }
+            case 14:
+                return {"select((int)" + a.text + ", (int)" + b.text + ", (int)get_local_id(0))", Type::int_type,
+                        [=](const Item &item, const Values &values) {
+                            return as(Type::int_type, item.id[0] % item.launch.local[0] != 0 ? b.value(item, values)
+                                                                                             : a.value(item, values));
+                        }};
+            case 15: {
+                const Term c = leaf();
+                return {"mad24((int)(" + a.text + " & 255), (int)(" + b.text + " & 255), (int)" + c.text + ")",
+                        Type::int_type, [=](const Item &item, const Values &values) {
+                            return as(Type::int_type,
+                                      plus(times(a.value(item, values) & 255, b.value(item, values) & 255),
+                                           as(Type::int_type, c.value(item, values))));
+                        }};
+            }
             case 4:
             case 5:
             case 6: return {"(" + text("*") + ")", type, both(times)};
@@ -232,6 +269,17 @@ std::string text(const std::vector<Statement> &statements, unsigned counters = 0
                 break;
             case Statement::What::loop:
                 // The end is small: the kernel is run here, too.
+                if (statement.factor > 1) {
+                    const std::string factor = std::to_string(statement.factor);
+                    const std::string end = "(int)min((long)" + statement.term.text + ", (long)9)";
+                    all += statement.is_down
+                               ? "for (int " + k + " = " + end + "; " + k + " > 0; " + k +
+                                     (statement.factor == 2 ? " >>= 1" : " /= " + factor) + ") {\n"
+                               : "for (int " + k + " = " + std::to_string(statement.from) + "; " + k + " < " + end +
+                                     "; " + k + (statement.factor == 2 ? " <<= 1" : " *= " + factor) + ") {\n";
+                    all += text(statement.inner, counters + 1) + "}\n";
+                    break;
+                }
                 all += "for (int " + k + " = " + std::to_string(statement.from) + "; " + k + " < (int)min((long)" +
                        statement.term.text + ", (long)9); " + k + " += " + std::to_string(statement.step) + ") {\n" +
                        text(statement.inner, counters + 1) + "}\n";
@@ -264,6 +312,27 @@ void run(const std::vector<Statement> &statements, Item &item, const Values &val
                 break;
             }
             case Statement::What::loop: {
+                const auto end = [&] { return std::min<std::int64_t>(statement.term.value(item, values), 9); };
+                if (statement.factor > 1) {
+                    item.counters.push_back(statement.from);
+                    if (statement.is_down) {
+                        item.counters.pop_back();
+                        const std::int64_t first = end();
+                        item.counters.push_back(first);
+                    }
+                    const auto goes_on = [&] {
+                        if (statement.is_down) return item.counters.back() > 0;
+                        const std::int64_t here = item.counters.back();
+                        return here < end();
+                    };
+                    while (goes_on()) {
+                        const std::int64_t here = item.counters.back();
+                        run(statement.inner, item, values, trace);
+                        item.counters.back() = statement.is_down ? here / statement.factor : here * statement.factor;
+                    }
+                    item.counters.pop_back();
+                    break;
+                }
                 item.counters.push_back(statement.from);
                 for (; item.counters.back() < std::min<std::int64_t>(statement.term.value(item, values), 9);
                      item.counters.back() += statement.step) {
