@@ -20,9 +20,17 @@ namespace {
 std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
     if (program.context->devices.size() == 1) return "there is one device";
     if (program.facts == nullptr) return "its program was not built from source by clBuildProgram";
-    if (program.facts->asks_for_launch && !info.gets_launch)
-        return "the program asks for group numbers or the launch's sizes, and can't be adapted: a macro may define a "
-               "function that does, or the kernel";
+    if (program.facts->asks_for_launch && !info.gets_launch) {
+        std::string why = "the program asks for group numbers or the launch's sizes, and can't be adapted: ";
+        if (!program.facts->is_balanced)
+            return why +
+                   "if the first branches of its conditionals are taken, its braces are not balanced, so that "
+                   "functions are not "
+                   "found in its text";
+        why += "a macro may define a function that does, or the kernel";
+        return program.facts->why_not_adapted.empty() ? why
+                                                      : why + " (the compiler: " + program.facts->why_not_adapted + ")";
+    }
     return {};
 }
 
@@ -145,6 +153,7 @@ std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const Pr
             } else {
                 why = "nothing says what its parts read and write";
                 if (!program.facts->why_not_derived.empty()) why += ": " + program.facts->why_not_derived;
+                why += "; access functions can (clSetKernelAccessFunctions)";
             }
         }
     }

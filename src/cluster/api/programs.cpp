@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <sstream>
 #include <string>
 
 #include "cluster/api/answers.hpp"
@@ -144,6 +145,22 @@ std::string adapted_source_of(ProgramObject &program, const std::string &options
     program.facts->options = options;
     return program.facts->asks_for_launch ? adapted_source(program.facts->source, program.facts->hides_names)
                                           : std::string();
+}
+
+/// Of the native compilers of this process: "file:3:5: error: …"; empty if none says anything.
+std::string first_error_of(const ProgramObject &program) {
+    for (const auto &[space, native] : program.natives)
+        for (const cl_device_id device : space->devices) {
+            std::size_t size = 0;
+            if (clGetProgramBuildInfo(native.get(), device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size) != CL_SUCCESS)
+                continue;
+            std::string log(size, '\0');
+            clGetProgramBuildInfo(native.get(), device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+            std::istringstream lines(log);
+            for (std::string line; std::getline(lines, line);)
+                if (line.find("error:") != std::string::npos) return line;
+        }
+    return {};
 }
 
 template <typename T>
@@ -422,6 +439,7 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
             return code;
         });
         object.is_adapted = code == CL_SUCCESS;
+        if (!object.is_adapted) object.facts->why_not_adapted = first_error_of(object);
         if (!object.is_adapted)
             for (auto &[space, native] : object.natives) native = program_of_source(*space, *object.source);
     }

@@ -38,6 +38,7 @@ struct Found {
     std::set<std::string> macros;
     std::map<std::string, std::set<std::string>> mentions;  // by function and macro: the names in it
     bool has_global_variables = false;
+    bool is_balanced = true;  // its braces are
 };
 
 Found find_functions(const Text &text) {
@@ -63,8 +64,14 @@ Found find_functions(const Text &text) {
                 found.has_global_variables = found.has_global_variables || !has_parameters;
             }
             begin = ++at;
+        } else if (text.is(at, "{") && at >= 2 && text.is(at - 2, "extern")) {
+            begin = ++at;  // extern "C" {, for other compilers
         } else if (text.is(at, "{")) {
-            at = text.closing(at) + 1;
+            const std::size_t closes = text.closing(at);
+            found.is_balanced = found.is_balanced && closes < text.tokens().size();
+            at = closes + 1;
+        } else if (text.is(at, "}")) {
+            begin = ++at;
         } else if (text.is_name(at) && text.is(at + 1, "(")) {
             const std::size_t closes = text.closing(at + 1);
             std::size_t behind = closes + 1;
@@ -80,6 +87,7 @@ Found find_functions(const Text &text) {
             found.functions.push_back(
                 {name, at, at + 1, closes, is_definition ? behind : 0, is_in_declaration(at, {"kernel", "__kernel"})});
             const std::size_t end = is_definition ? text.closing(behind) : behind;
+            found.is_balanced = found.is_balanced && end < text.tokens().size();
             auto &mentions = found.mentions[name];
             for (std::size_t i = at + 1; i < std::min(end, text.tokens().size()); ++i) {
                 if (text.is_name(i)) mentions.emplace(text.of(i));
@@ -173,6 +181,7 @@ SourceFacts facts_of(const std::string &source, const std::string &options) {
     const Found found = find_functions(text);
     SourceFacts facts;
     facts.hides_names = hides_names(source, text, options);
+    facts.is_balanced = found.is_balanced;
     facts.asks_for_launch = facts.hides_names;
     for (std::size_t i = 0; i < text.tokens().size(); ++i) {
         if (text.is_name(i)) facts.asks_for_launch = facts.asks_for_launch || is_one_of(text.of(i), launch_functions);

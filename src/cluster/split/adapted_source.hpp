@@ -31,8 +31,11 @@ struct SourceFacts {
     /// Names may come from build options, be put together by macros, or stand in a file that was not found: then kernels may ask for
     /// anything.
     bool hides_names = false;
-    std::string source{};   ///< with its included files in place
-    std::string options{};  ///< that it is built with
+    /// Each "{" has its "}" if the first branches of conditionals are taken; else functions may not be found.
+    bool is_balanced = true;
+    std::string source{};           ///< with its included files in place
+    std::string options{};          ///< that it is built with
+    std::string why_not_adapted{};  ///< what a compiler said first of the adapted source
     /// What was derived from the source, once it has been asked for; empty, with the reason, if that was not possible.
     std::optional<splitting::Descriptions> derived{};
     std::string why_not_derived{};

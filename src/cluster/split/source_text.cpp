@@ -39,7 +39,17 @@ std::size_t Text::closing(std::size_t open) const {
     const std::string_view opens = of(open);
     const std::string_view closes = opens == "(" ? ")" : opens == "{" ? "}" : "]";
     std::size_t depth = 0;
+    std::size_t skipped = 0;  // conditionals, the outermost of them in a branch that is not its first
     for (std::size_t at = open; at < tokens_.size(); ++at) {
+        if (is_directive(at)) {
+            const auto words = words_of(of(at));
+            const std::string_view word = words.empty() ? std::string_view() : std::string_view(words[0]);
+            if (word.starts_with("el") && skipped == 0) skipped = 1;
+            if (word.starts_with("if") && skipped > 0) ++skipped;
+            if (word == "endif" && skipped > 0) --skipped;
+            continue;
+        }
+        if (skipped > 0) continue;
         if (is(at, opens)) ++depth;
         if (is(at, closes) && --depth == 0) return at;
     }

@@ -30,6 +30,14 @@ std::string text_of(const Intervals &intervals) {
                        intervals.begin()->begin, (intervals.end() - 1)->end);
 }
 
+/// "argument 1 (from)".
+std::string argument_text(const KernelObject &kernel, cl_uint index) {
+    const auto &known = kernel.info->arguments;
+    return fmt::format(
+        "argument {}{}", index,
+        index < known.size() && !known[index].name.empty() ? fmt::format(" ({})", known[index].name) : "");
+}
+
 std::vector<splitting::Immediate> immediates_of(const KernelObject &kernel) {
     std::vector<splitting::Immediate> immediates(kernel.arguments.size());
     for (std::size_t i = 0; i < immediates.size(); ++i) {
@@ -224,13 +232,49 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
                     memory != nullptr && memory->root().id == buffer && !kernel.reads_only(j, *memory))
                     argument = j;
             const unsigned dimensions = split.launch.dimensions;
-            return fmt::format("two parts would write bytes [{}, {}) of argument {}: work-items {} and {}",
-                               all[i].begin, std::min(all[i].end, all[i - 1].end), argument,
+            const std::size_t end = std::min(all[i].end, all[i - 1].end);
+            // What is read, too, may be left alone.
+            const auto surely_writes = [&](std::size_t part) {
+                const auto &accesses = split.parts[part].accesses;
+                return std::none_of(accesses.begin(), accesses.end(), [&](const Access &access) {
+                    return access.buffer == buffer && access.mode != AccessMode::write && access.begin < end &&
+                           all[i].begin < access.end;
+                });
+            };
+            const bool is_sure = surely_writes(all[i].part) && surely_writes(all[i - 1].part);
+            return fmt::format("{} bytes [{}, {}) of {}: work-items {} and {}",
+                               is_sure ? "two parts would write" : "it can't be excluded that two parts write",
+                               all[i].begin, end, argument_text(kernel, argument),
                                text_of(split.parts[all[i - 1].part].range, dimensions),
                                text_of(split.parts[all[i].part].range, dimensions));
         }
     }
     return {};
+}
+
+/// What two neighbouring parts both use, which is what devices send each other once one of them has written it.
+std::string Splitting::text_of_common(const KernelObject &kernel, const SplitLaunch &split) const {
+    std::string text;
+    for (std::size_t i = 1; i < split.parts.size(); ++i) {
+        const SplitLaunch::PartOfLaunch &part = split.parts[i];
+        const SplitLaunch::PartOfLaunch &before = split.parts[i - 1];
+        for (cl_uint argument = 0; argument < kernel.arguments.size(); ++argument) {
+            MemObject *const memory = kernel.arguments[argument].memory.get();
+            if (memory == nullptr) continue;
+            const auto used = [&](const SplitLaunch::PartOfLaunch &of) {
+                std::vector<Interval> all;
+                for (const Access &access : of.accesses)
+                    if (access.buffer == memory->root().id) all.push_back({access.begin, access.end});
+                return Intervals(std::move(all));
+            };
+            Intervals common = used(part);
+            common.intersect(used(before));
+            if (!common.empty())
+                text += fmt::format("  devices {} and {} both use {} of {}\n", before.lane, part.lane, text_of(common),
+                                    argument_text(kernel, argument));
+        }
+    }
+    return text;
 }
 
 void Splitting::explain(const KernelObject &kernel, const SplitLaunch &split) const {
@@ -245,10 +289,11 @@ void Splitting::explain(const KernelObject &kernel, const SplitLaunch &split) co
         for (std::size_t i = 0; accesses && i < kernel.arguments.size(); ++i) {
             if (kernel.arguments[i].memory.get() == nullptr) continue;
             const ArgumentAccess &access = (*accesses)[i];
-            text += fmt::format("    argument {}: reads {}, writes {}\n", i,
+            text += fmt::format("    {}: reads {}, writes {}\n", argument_text(kernel, static_cast<cl_uint>(i)),
                                 access.reads_whole ? "all" : text_of(access.read), text_of(access.written));
         }
     }
+    text += text_of_common(kernel, split);
     std::fputs(text.c_str(), stderr);
 }
 

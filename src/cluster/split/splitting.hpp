@@ -62,6 +62,7 @@ private:
     void say_whole(const std::string &why);
     std::string plan(const KernelObject &kernel, SplitLaunch &split, std::span<const double> shares) const;
     void explain(const KernelObject &kernel, const SplitLaunch &split) const;
+    [[nodiscard]] std::string text_of_common(const KernelObject &kernel, const SplitLaunch &split) const;
 
     const std::string kernel_;
     const std::shared_ptr<const splitting::AccessModel> model_;
