@@ -3,6 +3,7 @@
 #include <CL/cl_ext_split.h>
 
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <numeric>
@@ -866,6 +867,26 @@ TEST_CASE("kernels some of whose work-items take long, with stencils between") {
         if (i % 2 == 0) check_same(cl.read(data, count), wanted);
     }
     check_same(cl.read(data, count), wanted);
+}
+
+// Natively it may: each launch that waits takes little memory there.
+TEST_CASE("a program does not get many thousands of launches ahead of its devices") {
+    if (std::getenv("CLDIST_VIEW") == nullptr || std::getenv("CLDIST_CHECK_ACCESS") != nullptr) return;
+    const fixture cl;
+    const kernel_handle uneven = cl.kernel("uneven");
+    const kernel_handle add_one = cl.kernel("add_one");
+    const buffer_handle data = cl.filled(ints(64, 5));
+    // Longer than enqueueing the others takes.
+    set_args(uneven, data.get(), cl_int{0}, cl_int{400'000'000});
+    cl.launch(uneven, {2});
+    set_args(add_one, data.get());
+    const std::size_t items = 64;
+    event_handle early;
+    for (int i = 0; i < 3200; ++i)
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], add_one, 1, nullptr, &items, nullptr, 0, nullptr,
+                                     i == 50 ? early.out() : nullptr));
+    CHECK(status_of(early) == CL_COMPLETE);
+    CHECK(cl.read(data, 1, 63) == ints(1, 3205));
 }
 
 TEST_CASE("a launch that can be cut into equal parts alone") {

@@ -29,6 +29,7 @@ constexpr std::size_t copied_at_once = 16384;
 
 // Commands between two markers, and how many of these may be open.
 constexpr unsigned milestone = 32;
+constexpr unsigned milestone_of_processors = 1024;
 constexpr std::size_t most_milestones = 2;
 // With a central host: so many bytes of the program's memory travel with the record of the command that reads them, to all.
 constexpr std::size_t most_with_record = 256;
@@ -244,10 +245,14 @@ Link Executor::link(const Transfer &transfer, Direction direction) const {
 // NVIDIA's driver takes about a thousand commands that wait; then enqueueing blocks, and with it every other call, those
 // among them that would end the waiting. So the host does not run ahead of the device by so many. Leaves the lock
 // meanwhile. Behind an event that the program has to set itself commands may be as many as it likes.
+// PoCL takes any number of commands, but each one that waits takes memory: 6 KiB with a message each way. So the host does not run
+// thousands ahead of it, in queues in order. PoCL's markers may never end behind a command that failed.
 void Executor::keep_back(QueueObject &queue) {
     if (++queue.since_marker < milestone || queue.context->open_user_events != 0) return;
+    if (queue.space->resources()->processor() &&
+        (queue.since_marker < milestone_of_processors || !queue.in_order() || queue.context->is_careful()))
+        return;
     queue.since_marker = 0;
-    if (queue.space->resources()->processor()) return;
     Event marker;
     check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
     clFlush(queue.native.get());
