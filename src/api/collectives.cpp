@@ -181,56 +181,90 @@ bool is_in_place(const Call &call) {
             std::equal(parts.begin(), parts.end(), call.recv->parts.begin(), same));
 }
 
+/// The bytes of the parts in the side's buffer, in ascending order.
+std::vector<Span> parts_in_buffer(const Side &side) {
+    const Extent extent = extent_of(side.range);
+    std::vector<Span> parts = side.parts;
+    if (parts.empty()) parts.push_back({0, side.range.size});
+    std::erase_if(parts, [](const Span &part) { return part.size == 0; });
+    for (Span &part : parts) part.offset += extent.begin;
+    std::sort(parts.begin(), parts.end(), [](const Span &a, const Span &b) { return a.offset < b.offset; });
+    return parts;
+}
+
+/// Whether no byte is both given and got. The two ranges may overlap nevertheless: parts may lie in each other's gaps.
+bool are_apart(const Side &a, const Side &b) {
+    if (extent_of(a.range).buffer != extent_of(b.range).buffer) return true;
+    const std::vector<Span> left = parts_in_buffer(a);
+    const std::vector<Span> right = parts_in_buffer(b);
+    for (auto x = left.begin(), y = right.begin(); x != left.end() && y != right.end();) {
+        if (x->offset < y->offset + y->size && y->offset < x->offset + x->size) return false;
+        ++(x->offset + x->size < y->offset + y->size ? x : y);
+    }
+    return true;
+}
+
 void check(Call &call) {
     std::vector<RangeArgument> ranges;
-    bool empty = false;  // what has no bytes overlaps nothing
-    for (const std::optional<Side> *side : {&call.send, &call.recv}) {
-        if (!*side) continue;
-        ranges.push_back((*side)->range);
-        empty = empty || ranges.back().size == 0;
-    }
+    for (const std::optional<Side> *side : {&call.send, &call.recv})
+        if (*side) ranges.push_back((*side)->range);
     call.in_place = is_in_place(call);
-    call.queue = check_command(call.command, ranges, call.in_place || empty);
+    const bool may_overlap = call.in_place || (call.send && call.recv && are_apart(*call.send, *call.recv));
+    call.queue = check_command(call.command, ranges, may_overlap);
     std::vector<cl_mem> buffers;
     for (const RangeArgument &range : ranges) buffers.push_back(range.buffer);
     call.resources = resources_of(call.queue, buffers);
 }
 
-/// The mappings of a command's sides. Where it works in place, one of both.
+/// The mappings of a command's sides: one of both where their ranges overlap.
 class Mappings {
 public:
     explicit Mappings(const Call &call) {
-        const auto larger = [&] { return call.send->range.size > call.recv->range.size ? &*call.send : &*call.recv; };
-        if (call.in_place) {
-            add(call, *larger(), CL_MAP_READ | CL_MAP_WRITE);
+        if (const std::optional<RangeArgument> both = overlapping(call)) {
+            add(call, *both, CL_MAP_READ | CL_MAP_WRITE);
             return;
         }
-        if (call.send) add(call, *call.send, CL_MAP_READ);
-        if (call.recv) add(call, *call.recv, CL_MAP_WRITE);
+        if (call.send) add(call, call.send->range, CL_MAP_READ);
+        if (call.recv) add(call, call.recv->range, CL_MAP_WRITE);
     }
 
     [[nodiscard]] std::span<Mapping> all() { return all_; }
     [[nodiscard]] std::byte *of(const Side &side) const {
         const Extent extent = extent_of(side.range);
         for (std::size_t i = 0; i < all_.size(); ++i) {
-            const Extent mapped = extent_of(sides_[i]->range);
-            const bool own = sides_[i] == &side;
+            const Extent &mapped = extents_[i];
             if (all_[i].memory == nullptr || extent.buffer != mapped.buffer) continue;
-            if (own || (all_.size() == 1 && mapped.begin <= extent.begin && extent.end <= mapped.end))
+            if (mapped.begin <= extent.begin && extent.end <= mapped.end)
                 return static_cast<std::byte *>(all_[i].memory) + (extent.begin - mapped.begin);
         }
         return nullptr;
     }
 
 private:
-    void add(const Call &call, const Side &side, cl_map_flags flags) {
-        if (side.range.size == 0 || !may_map(side.range, *call.resources, nullptr)) return;
-        all_.push_back({side.range.buffer, side.range.offset, side.range.size, flags});
-        sides_.push_back(&side);
+    /// The bytes from the first to the last of both sides, if their ranges overlap.
+    static std::optional<RangeArgument> overlapping(const Call &call) {
+        if (!call.send || !call.recv) return {};
+        const RangeArgument &send = call.send->range;
+        const RangeArgument &recv = call.recv->range;
+        const Extent a = extent_of(send);
+        const Extent b = extent_of(recv);
+        if (a.buffer != b.buffer || a.begin >= b.end || b.begin >= a.end) return {};
+        const auto within = [](const Extent &x, const Extent &y) { return y.begin <= x.begin && x.end <= y.end; };
+        // What the program named, rather than the parent of a sub-buffer, if that is enough.
+        if (within(a, b)) return recv;
+        if (within(b, a)) return send;
+        const std::size_t begin = std::min(a.begin, b.begin);
+        return RangeArgument{a.buffer, begin, std::max(a.end, b.end) - begin, Direction::recv};
+    }
+
+    void add(const Call &call, const RangeArgument &range, cl_map_flags flags) {
+        if (range.size == 0 || !may_map(range, *call.resources, nullptr)) return;
+        all_.push_back({range.buffer, range.offset, range.size, flags});
+        extents_.push_back(extent_of(range));
     }
 
     std::vector<Mapping> all_;
-    std::vector<const Side *> sides_;
+    std::vector<Extent> extents_;
 };
 
 // `caller_queue` as in DeviceRange. From now on the command stands in line.
