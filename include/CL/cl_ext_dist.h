@@ -84,6 +84,8 @@ extern "C" {
 #define CL_INVALID_MPI_DATATYPE -1213
 /** The operator of a reduction is not a predefined MPI operator. */
 #define CL_INVALID_MPI_OP -1214
+/** The processes' collective commands on a communicator differ in call, root, size, datatype, operator or order. */
+#define CL_COLLECTIVE_MISMATCH -1215
 /** @} */
 
 /** @defgroup cldist_init Initialisation
@@ -549,11 +551,15 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  - Gather(v) at the root, Allgather(v): the send range is the process's own part of the receive range.
  *  - Scatter(v) at the root: the receive range is the root's own part of the send range.
  *
- *  Ranges must not overlap in any other way.
+ *  Each process may decide alone whether its operation is in place. Otherwise no byte may be both sent and received.
+ *  The parts of a Gatherv, Scatterv, Allgatherv or Alltoallv count one by one: they may lie in the gaps between the
+ *  parts of the other range.
  *
  *  @par Order
  *  All processes of `comm` must make these calls in the same order, together with the program's own collective calls
- *  on `comm`. The commands do not match those calls, because they use an internal communicator. A command starts like
+ *  on `comm`, blocking and non-blocking ones, and with the constructors of communicators, files and windows. The
+ *  commands then do not match those calls. Data travels on an internal communicator; the first call on `comm` makes
+ *  one non-blocking collective call of MPI on `comm`, which runs no attribute callback. A command starts like
  *  any other command and takes part when the commands that were enqueued earlier on `comm` have done so, in whatever
  *  queues. Deadlock: a command must not wait for one that is enqueued later on the same communicator.
  *
@@ -571,8 +577,12 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  The event may fail before the process has taken part. It has taken part when clGetTransferInfo(CL_TRANSFER_STAGES)
  *  contains CL_STAGE_MESSAGE. A call that returns an error does not take part, unless it is blocking and returns
  *  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed command. If it does not take part, the
- *  other processes wait until the call is repeated. If sizes differ between processes, the result is undefined, as in
- *  MPI.
+ *  other processes wait until the call is repeated.
+ *  @par
+ *  If the processes' calls differ in kind, root, size, datatype, operator or order, the result is undefined, as in MPI.
+ *  A message of an unexpected size makes the command fail with CL_COLLECTIVE_MISMATCH. With the setting
+ *  CLDIST_CHECK=on, processes compare their calls before data moves, and a command whose calls differ fails with
+ *  CL_COLLECTIVE_MISMATCH in all processes.
  *
  *  @par Host memory
  *  Commands match commands only. A process cannot take part with an MPI call on host memory.
@@ -595,7 +605,8 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  @retval CL_INVALID_MPI_OP see there.
  *  @retval CL_INVALID_VALUE A significant array is NULL, the process's own part has different sizes in the send range
  *          and in the receive range, or ranges overlap other than in place.
- *  @retval CL_MPI_ERROR MPI failed to duplicate the communicator.
+ *  @retval CL_MPI_ERROR MPI failed to exchange numbers on the communicator.
+ *  @retval CL_OUT_OF_RESOURCES MPI has too few tags for so many communicators with collective commands.
  *
  *  Then the errors of @ref cldist_messages that concern queue, buffers and wait list.
  *  @{ */

@@ -1,14 +1,41 @@
 #include "mpi_interop/collective_line.hpp"
 
+#include <algorithm>
+#include <utility>
+
+#include "base/config.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 
 namespace cldist {
+namespace {
 
-CollectiveLine::CollectiveLine(MPI_Comm comm) {
+std::string name_of(MPI_Comm comm) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    PMPI_Comm_get_name(comm, name, &length);
+    return length > 0 ? std::string(name, static_cast<std::size_t>(length)) : "a communicator without a name";
+}
+
+}  // namespace
+
+CollectiveLine::CollectiveLine(MPI_Comm comm, CollectiveRoutes routes)
+    : routes_(std::move(routes)), name_(name_of(comm)) {
     PMPI_Comm_rank(comm, &rank_);
-    PMPI_Comm_size(comm, &size_);
-    check_mpi(PMPI_Comm_idup(comm, &copy_, &duplicating_), "MPI_Comm_idup");
+    Numbers &n = *numbers_;
+    n.own = {routes_.contexts->acquire(), config().check == Switch::on ? 1 : 0};
+    n.all.resize(routes_.ranks.size());
+    const int code = PMPI_Iallgather(&n.own, 2, MPI_INT, n.all.data(), 2, MPI_INT, comm, &n.request);
+    if (code == MPI_SUCCESS) return;
+    routes_.contexts->release(n.own.context);
+    throw Error(mpi_failure(code, "MPI_Iallgather"));
+}
+
+CollectiveLine::~CollectiveLine() {
+    if (agreed_)
+        routes_.contexts->release(own_context());
+    else
+        static_cast<void>(numbers_.release());  // MPI may still write there
 }
 
 Outcome CollectiveLine::ready() {
@@ -17,16 +44,45 @@ Outcome CollectiveLine::ready() {
     int code = MPI_SUCCESS;
     {
         const OwnYields own_yields;
-        code = PMPI_Test(&duplicating_, &done, MPI_STATUS_IGNORE);
+        code = PMPI_Test(&numbers_->request, &done, MPI_STATUS_IGNORE);
     }
-    if (code != MPI_SUCCESS) return made_ = mpi_failure(code, "MPI_Comm_idup");
+    if (code != MPI_SUCCESS) return made_ = mpi_failure(code, "MPI_Iallgather");
     if (done == 0) return std::nullopt;
-    PMPI_Comm_set_errhandler(copy_, MPI_ERRORS_RETURN);
+    compares_calls_ = std::any_of(numbers_->all.begin(), numbers_->all.end(),
+                                  [](const Choice &choice) { return choice.compares_calls != 0; });
+    agreed_ = true;
     return made_ = Status{};
 }
 
-void CollectiveLine::free() {
-    if (made_ && made_->ok()) PMPI_Comm_free(&copy_);
+std::optional<unsigned> CollectiveLine::begin_exchange() {
+    if (in_flight_[next_exchange_ % window].exchange(true)) return std::nullopt;
+    return next_exchange_++;
+}
+
+std::uint64_t CollectiveLine::add(std::shared_ptr<const Record> record, std::function<std::string()> call) {
+    const std::lock_guard lock(mutex_);
+    pending_.emplace(++commands_, Listed{std::move(record), std::move(call)});
+    return commands_;
+}
+
+void CollectiveLine::remove(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    pending_.erase(number);
+}
+
+std::vector<CollectiveLine::Pending> CollectiveLine::pending(std::size_t most) const {
+    std::vector<Pending> all;
+    const std::lock_guard lock(mutex_);
+    for (const auto &[number, listed] : pending_) {
+        if (all.size() == most) break;
+        all.push_back({number, listed.record, listed.call()});
+    }
+    return all;
+}
+
+std::uint64_t CollectiveLine::commands() const {
+    const std::lock_guard lock(mutex_);
+    return commands_;
 }
 
 }  // namespace cldist

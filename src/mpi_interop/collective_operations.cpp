@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -15,7 +14,8 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "mpi_interop/byte_type.hpp"
+#include "mpi_interop/collective_check.hpp"
+#include "mpi_interop/collective_exchange.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
 namespace cldist {
@@ -39,13 +39,16 @@ const char *name_of(CollectiveKind kind) {
     return "";
 }
 
+bool has_sizes_of_processes(CollectiveKind kind) {
+    return kind == CollectiveKind::gatherv || kind == CollectiveKind::scatterv || kind == CollectiveKind::allgatherv ||
+           kind == CollectiveKind::alltoallv;
+}
+
 namespace {
 
 // What can be done in blocks is. All processes must have the same blocks, so no setting and no device has a say.
 constexpr std::size_t block_size = std::size_t{4} << 20U;
 constexpr std::size_t depth = 4;
-
-constexpr auto largest_int = static_cast<std::size_t>(std::numeric_limits<int>::max());
 
 bool in_blocks(CollectiveKind kind) {
     return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce || kind == CollectiveKind::allreduce;
@@ -68,8 +71,8 @@ bool combines_here(MPI_Datatype type, MPI_Op op) {
     return (integer || is_in(reals, type)) && (is_in(any_type, op) || (integer && is_in(of_integers, op)));
 }
 
-// Small collectives are one all-gather: each process gives all others a record with what it gives, and with whether it could
-// do its part. MPI's own would need a second one for that. All processes decide alike.
+// Small collectives are one exchange of records: each process gives all others a record with what it gives, and with whether
+// it could do its part. Larger ones need a second exchange for that. All processes decide alike.
 struct Records {
     static constexpr std::size_t head = 64;  // an int, and what keeps data aligned
     std::size_t size;                        // of one
@@ -143,13 +146,17 @@ public:
           send_(std::move(send)),
           recv_(std::move(recv)),
           line_(std::move(line)),
-          driver_(driver) {
+          driver_(driver),
+          number_(line_->add(record(), [this] { return text_of(call_of(what_)); })) {
         line_->enter(this, [turn = turn_] {
             const std::lock_guard lock(turn->mutex);
             if (turn->waker) turn->waker();
         });
     }
-    ~CollectiveOperation() override { line_->leave(this); }
+    ~CollectiveOperation() override {
+        line_->leave(this);
+        line_->remove(number_);
+    }
 
     void woken_by(const Waker &waker) override {
         const std::lock_guard lock(turn_->mutex);
@@ -158,6 +165,8 @@ public:
 
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
+        const std::lock_guard lock(turn_->mutex);
+        waker_ = turn_->waker;
     }
 
     Progress poll() override {
@@ -170,22 +179,34 @@ public:
                 line_->leave(this);
                 return Progress::done;
             }
+            if (line_->compares_calls()) {
+                const Outcome same = compare_calls();
+                if (!same) return Progress::idle;
+                if (!same->ok()) {
+                    fail(*same);
+                    line_->leave(this);
+                    return Progress::done;
+                }
+            }
             begin();
         }
         const std::size_t before = loading_ + posted_ + storing_ + stored_;
+        bool moved = false;
         while (loading_ < blocks_ && loading_ < stored_ + slots_.size()) load(loading_++);
-        while (posted_ < loading_ && copied(slot(posted_))) post(posted_++);
+        while (posted_ < loading_ && copied(slot(posted_)) && post(posted_)) ++posted_;
         if (posted_ == blocks_ && !asked_) ask_all();
+        for (std::size_t block = storing_; block < posted_; ++block) moved |= moves(slot(block).exchange);
+        if (asked_) moved |= moves(verdict_);
         while (storing_ < posted_ && exchanged(slot(storing_))) store(storing_++);
         while (stored_ < storing_ && copied(slot(stored_))) ++stored_;
-        if (stored_ == blocks_ && asked_ && verdict_.done) {
+        if (stored_ == blocks_ && asked_ && verdict_.poll()) {
             end();
             return Progress::done;
         }
-        return loading_ + posted_ + storing_ + stored_ != before ? Progress::moved : Progress::idle;
+        return moved || loading_ + posted_ + storing_ + stored_ != before ? Progress::moved : Progress::idle;
     }
 
-    [[nodiscard]] bool bytes_in_flight() const override { return begun_; }
+    [[nodiscard]] bool bytes_in_flight() const override { return begun_ || check_ != nullptr; }
     [[nodiscard]] bool wakes() const override {
         const std::lock_guard lock(turn_->mutex);
         if (!turn_->waker) return false;
@@ -202,13 +223,30 @@ private:
     struct Slot {
         std::byte *in = nullptr;
         std::byte *out = nullptr;
+        std::byte *scratch = nullptr;
         std::deque<DeviceCommand> copies;
-        std::vector<MessageTicket> tickets;
-        std::optional<ByteType> type;
-        std::vector<int> counts;
+        CollectiveExchange exchange;
         std::optional<Zeros> copy;
         std::uint64_t posted_ns = 0;
     };
+
+    static bool moves(CollectiveExchange &exchange) {
+        exchange.poll();
+        return exchange.moved();
+    }
+
+    Outcome compare_calls() {
+        if (check_ == nullptr) {
+            std::vector<std::size_t> to(static_cast<std::size_t>(line_->size()));
+            std::vector<std::size_t> from = to;
+            for (std::size_t i = 0; has_sizes_of_processes(what_.kind) && i < to.size(); ++i) {
+                to[i] = given(static_cast<int>(i)).size;
+                from[i] = got(static_cast<int>(i)).size;
+            }
+            check_ = std::make_unique<CollectiveCheck>(what_, to, from, number_, line_, driver_, waker_);
+        }
+        return check_->poll();
+    }
 
     Slot &slot(std::size_t block) { return slots_[block % slots_.size()]; }
     [[nodiscard]] std::size_t bytes_per_block() const {
@@ -223,31 +261,42 @@ private:
 
     void begin() {
         begun_ = true;
-        waker_ = [this] {
-            const std::lock_guard lock(turn_->mutex);
-            return turn_->waker;
-        }();
         blocks_ = 1;
         if (in_blocks(what_.kind)) blocks_ = (what_.bytes + bytes_per_block() - 1) / bytes_per_block();
         if (what_.kind == CollectiveKind::barrier) blocks_ = 0;
         slots_ = std::vector<Slot>(std::min(blocks_, depth));
         if (blocks_ == 1) records_ = records_of(what_, static_cast<std::size_t>(line_->size()));
         if (records_) return begin_with_records();
+        check_operator();
         staged_in_ = !status().ok() || !in_place(send_);
         staged_out_ = !status().ok() || !in_place(recv_);
         const std::size_t in = staged_in_ ? staged_size(send_) : 0;
         const std::size_t out = staged_out_ ? staged_size(recv_) : 0;
+        const std::size_t scratch = blocks_ == 0 ? 0 : (rounds(0).scratch + 63) / 64 * 64;
+        const std::size_t each = in + out + scratch;
         std::byte *memory = nullptr;
-        if ((in + out) * slots_.size() != 0) memory = staging((in + out) * slots_.size());
+        if (each * slots_.size() != 0) memory = staging(each * slots_.size());
         for (Slot &slot : slots_) {
             slot.in = staged_in_ ? memory : send_.range.mapped;
             slot.out = staged_out_ ? memory + in : recv_.range.mapped;
-            if (memory != nullptr) memory += in + out;
+            slot.scratch = memory + in + out;
+            if (memory != nullptr) memory += each;
         }
         const bool copies = (staged_in_ && send_.range.size != 0) || (staged_out_ && recv_.range.size != 0);
         record()->chosen(copies ? Path::pipelined : Path::mapped,
                          in_blocks(what_.kind) ? std::min(bytes_per_block(), what_.bytes) : what_.bytes,
                          static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
+    }
+
+    // MPI_Reduce_local ends the program if MPI does not allow the operator for the datatype; this reports it.
+    void check_operator() {
+        if (what_.op == MPI_OP_NULL || combines_here(what_.type, what_.op)) return;
+        const Zeros from(what_.element);
+        const Zeros to(what_.element);
+        static std::mutex one_at_a_time;
+        const std::lock_guard lock(one_at_a_time);
+        const int code = PMPI_Allreduce(from.data, to.data, 1, what_.type, what_.op, line_->self());
+        if (code != MPI_SUCCESS) fail(mpi_failure(code, name_of(what_.kind)));
     }
 
     void begin_with_records() {
@@ -297,7 +346,6 @@ private:
     void load(std::size_t block) {
         Slot &slot = this->slot(block);
         slot.copies.clear();
-        slot.tickets.clear();
         if (!staged_in_ || !status().ok()) return;
         const bool wait = blocks_ == 1 && send_.range.waits_for_copies();
         each_piece(send_, block, [&](const Span &piece, std::size_t at) {
@@ -347,26 +395,26 @@ private:
     }
 
     bool exchanged(Slot &slot) {
-        for (const MessageTicket &ticket : slot.tickets) {
-            if (!ticket.done) return false;
-            if (ticket.error != MPI_SUCCESS) fail(mpi_failure(ticket.error, record()->far_end.c_str()));
-        }
+        if (!slot.exchange.poll()) return false;
+        if (!slot.exchange.status().ok()) fail(slot.exchange.status());
         if (records_) take_records(slot);
         return true;
     }
 
-    void post_records(Slot &slot) {
+    bool begin_exchange(CollectiveExchange &exchange, Rounds rounds, const CollectiveExchange::Memory &memory,
+                        const CollectiveExchange::Combination &combination = {}) {
+        return exchange.begin(std::move(rounds), memory, combination, line_, driver_, waker_);
+    }
+
+    bool post_records(Slot &slot) {
         const int failed = status().ok() ? 0 : 1;
         std::memcpy(head_of(line_->rank()), &failed, sizeof failed);
-        call(slot, [&](MPI_Request *request) {
-            const auto size = static_cast<int>(records_->size);
-            return PMPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, records_memory_, size, MPI_BYTE, line_->comm(),
-                                   request);
-        });
+        if (!begin_exchange(slot.exchange, record_rounds(me(), records_->size), {.scratch = records_memory_}))
+            return false;
         asked_ = true;
         asked_ns_ = slot.posted_ns;
-        verdict_.done = true;
         line_->leave(this);
+        return true;
     }
 
     void take_records(const Slot &slot) {
@@ -375,9 +423,9 @@ private:
         for (int rank = 0; rank < size; ++rank) {
             int failed = 0;
             std::memcpy(&failed, head_of(rank), sizeof failed);
-            failed_somewhere_ = std::max(failed_somewhere_, failed);
+            failure_ = std::max(failure_, failed);
         }
-        if (failed_somewhere_ != 0) {
+        if (failure_ != 0) {
             fail_with_others();
             return;
         }
@@ -408,187 +456,90 @@ private:
         std::memcpy(slot.out, record_of(0) + before * what_.element, recv_.range.size);
     }
 
-    void post(std::size_t block) {
+    // Gives MPI the block's messages. Whether it could: so many at once are allowed.
+    bool post(std::size_t block) {
         Slot &slot = this->slot(block);
         slot.posted_ns = now_ns();
-        attempt([&] {
-            if (records_)
-                post_records(slot);
-            else if (in_blocks(what_.kind))
-                post_block(slot, span(block));
-            else
-                post_whole(slot);
-        });
+        if (records_) return post_records(slot);
+        const std::size_t at = in_blocks(what_.kind) ? span(block).offset : 0;
+        CollectiveExchange::Memory memory{staged_in_ ? slot.in : slot.in + at, staged_out_ ? slot.out : slot.out + at,
+                                          slot.scratch};
+        const bool to_all = what_.kind == CollectiveKind::alltoall || what_.kind == CollectiveKind::alltoallv;
+        if (to_all && memory.in == memory.out && send_.range.size != 0) memory.in = copy_of_sent(slot);
+        // What a failed process combines nobody reads.
+        return begin_exchange(slot.exchange, rounds(block), memory,
+                              {what_.type, status().ok() ? what_.op : MPI_OP_NULL, what_.element});
     }
 
-    // One call of MPI's, which `begin` makes.
-    template <typename Begin>
-    void call(Slot &slot, const Begin &begin) {
-        MPI_Request request = MPI_REQUEST_NULL;
-        const int code = begin(&request);
-        driver_.add(code, request, ticket(slot));
-    }
-    MessageTicket &ticket(Slot &slot) {
-        if (slot.tickets.empty()) slot.tickets.resize(1);
-        slot.tickets.front().waker = &waker_;
-        return slot.tickets.front();
-    }
+    [[nodiscard]] Member me() const { return {line_->rank(), line_->size()}; }
 
-    void post_block(Slot &slot, const Span &block) {
-        MPI_Comm const comm = line_->comm();
-        const auto count = static_cast<int>(block.size / what_.element);
-        std::byte *const in = staged_in_ ? slot.in : slot.in + block.offset;
-        std::byte *const out = staged_out_ ? slot.out : slot.out + block.offset;
-        const void *const from = in == out ? MPI_IN_PLACE : in;
-        call(slot, [&](MPI_Request *request) {
-            if (what_.kind == CollectiveKind::bcast)
-                return PMPI_Ibcast(is_root() ? in : out, count, what_.type, what_.root, comm, request);
-            if (what_.kind == CollectiveKind::allreduce)
-                return PMPI_Iallreduce(from, out, count, what_.type, what_.op, comm, request);
-            return PMPI_Ireduce(is_root() ? from : in, is_root() ? out : nullptr, count, what_.type, what_.op,
-                                what_.root, comm, request);
-        });
-    }
-
-    void post_whole(Slot &slot) {
+    [[nodiscard]] Rounds rounds(std::size_t block) const {
         switch (what_.kind) {
-            case CollectiveKind::gatherv:
-            case CollectiveKind::scatterv:
-            case CollectiveKind::allgatherv:
-            case CollectiveKind::alltoallv: post_parts(slot); return;
-            case CollectiveKind::reduce_scatter: post_reduce_scatter(slot); return;
-            default: post_even(slot); return;
-        }
-    }
-
-    // Parts of equal sizes.
-    void post_even(Slot &slot) {
-        MPI_Comm const comm = line_->comm();
-        const ByteType &part = slot.type.emplace(what_.bytes);
-        const int count = part.count();
-        MPI_Datatype const type = part.type();
-        const std::size_t own = static_cast<std::size_t>(line_->rank()) * what_.bytes;
-        const std::byte *in = slot.in;
-        std::byte *const out = slot.out;
-        if (what_.kind == CollectiveKind::alltoall && in == out) in = copy_of_sent(slot);
-        const bool own_in_place = in == out + own && recv_.range.size != 0;
-        call(slot, [&](MPI_Request *request) {
-            if (what_.kind == CollectiveKind::gather)
-                return PMPI_Igather(own_in_place && is_root() ? MPI_IN_PLACE : in, count, type, out, count, type,
-                                    what_.root, comm, request);
-            if (what_.kind == CollectiveKind::scatter)
-                return PMPI_Iscatter(in, count, type, is_root() && out == in + own ? MPI_IN_PLACE : out, count, type,
-                                     what_.root, comm, request);
-            if (what_.kind == CollectiveKind::allgather)
-                return PMPI_Iallgather(own_in_place ? MPI_IN_PLACE : in, count, type, out, count, type, comm, request);
-            return PMPI_Ialltoall(in, count, type, out, count, type, comm, request);
-        });
-    }
-
-    // Parts of sizes that not all processes know: each is a message. They have an order, which is that of the line.
-    void post_parts(Slot &slot) {
-        const auto size = static_cast<std::size_t>(line_->size());
-        const auto me = static_cast<std::size_t>(line_->rank());
-        const bool all = what_.kind == CollectiveKind::allgatherv || what_.kind == CollectiveKind::alltoallv;
-        const auto root = static_cast<std::size_t>(what_.root);
-        const std::byte *in = slot.in;
-        if (what_.kind == CollectiveKind::alltoallv && in == slot.out && send_.range.size != 0) in = copy_of_sent(slot);
-        // What goes between this process and another; a single part is for, or from, each.
-        const auto part = [](const CollectiveSide &side, std::size_t other) {
-            return side.parts.empty() ? Span{0, side.range.size} : side.parts[other];
-        };
-        const auto receives = [&](std::size_t from) {
-            return all || (what_.kind == CollectiveKind::gatherv ? me == root : from == root);
-        };
-        const auto sends = [&](std::size_t to) {
-            return all || (what_.kind == CollectiveKind::gatherv ? to == root : me == root);
-        };
-        slot.tickets.assign(2 * size, MessageTicket{true});
-        for (std::size_t i = 0; i < size; ++i) {
-            const std::size_t from = (me + i) % size;
-            const Span span = part(recv_, from);
-            if (!receives(from) || span.size == 0 || from == me) continue;
-            slot.tickets[from] = {.waker = &waker_};
-            driver_.receive(slot.out + span.offset, span.size, static_cast<int>(from), 0, line_->comm(),
-                            slot.tickets[from]);
-        }
-        for (std::size_t i = 0; i < size; ++i) {
-            const std::size_t to = (me + size - i) % size;
-            const Span span = part(send_, to);
-            if (!sends(to) || span.size == 0) continue;
-            if (to == me) {
-                const Span own = part(recv_, me);
-                if (slot.out + own.offset != in + span.offset)
-                    std::memcpy(slot.out + own.offset, in + span.offset, std::min(own.size, span.size));
-                continue;
+            case CollectiveKind::barrier: return {};
+            case CollectiveKind::bcast: return broadcast_rounds(me(), what_.root, span(block).size);
+            case CollectiveKind::reduce: return reduce_rounds(me(), what_.root, span(block).size, what_.element);
+            case CollectiveKind::allreduce: return allreduce_rounds(me(), span(block).size, what_.element);
+            case CollectiveKind::reduce_scatter: {
+                std::vector<std::size_t> parts = what_.counts;
+                for (std::size_t &part : parts) part *= what_.element;
+                return reduce_scatter_rounds(me(), parts);
             }
-            slot.tickets[size + to] = {.waker = &waker_};
-            driver_.send(in + span.offset, span.size, static_cast<int>(to), 0, line_->comm(), slot.tickets[size + to]);
+            default:
+                return exchange_rounds(
+                    me(), [this](int to) { return given(to); }, [this](int from) { return got(from); });
         }
     }
 
-    void post_reduce_scatter(Slot &slot) {
-        MPI_Comm const comm = line_->comm();
-        const std::size_t all = what_.bytes / what_.element;
-        const void *const from = slot.in == slot.out ? MPI_IN_PLACE : slot.in;
-        if (all <= largest_int) {
-            slot.counts.assign(what_.counts.begin(), what_.counts.end());
-            call(slot, [&](MPI_Request *request) {
-                return PMPI_Ireduce_scatter(from, slot.out, slot.counts.data(), what_.type, what_.op, comm, request);
-            });
-            return;
-        }
-        post_as_reductions(slot);
+    // What goes between this process and another: a part of a side that has one for each, else the whole side.
+    [[nodiscard]] Span part(const CollectiveSide &side, bool has_parts, int other) const {
+        const auto place = static_cast<std::size_t>(other);
+        if (!side.parts.empty()) return side.parts[place];
+        return has_parts ? Span{place * what_.bytes, what_.bytes} : Span{0, side.range.size};
     }
-
-    // More than MPI counts in one call: a reduction for each process, in blocks.
-    void post_as_reductions(Slot &slot) {
-        // The first results would lie where others' parts are.
-        const std::byte *in = slot.in == slot.out ? copy_of_sent(slot) : slot.in;
-        const std::size_t most = bytes_per_block() / what_.element * 64;
-        std::size_t calls = 0;
-        for (const std::size_t count : what_.counts) calls += (count + most - 1) / most;
-        slot.tickets.assign(calls, {});
-        std::size_t next = 0;
-        for (int root = 0; root < line_->size(); ++root) {
-            const std::size_t count = what_.counts[static_cast<std::size_t>(root)];
-            for (std::size_t at = 0; at < count; at += most) {
-                const std::size_t now = std::min(most, count - at);
-                MPI_Request request = MPI_REQUEST_NULL;
-                const int code =
-                    PMPI_Ireduce(in + at * what_.element, slot.out + at * what_.element, static_cast<int>(now),
-                                 what_.type, what_.op, root, line_->comm(), &request);
-                slot.tickets[next].waker = &waker_;
-                driver_.add(code, request, slot.tickets[next++]);
-            }
-            in += count * what_.element;
+    [[nodiscard]] Span given(int to) const {
+        switch (what_.kind) {
+            case CollectiveKind::gather:
+            case CollectiveKind::gatherv: return to == what_.root ? part(send_, false, to) : Span{};
+            case CollectiveKind::scatter:
+            case CollectiveKind::scatterv: return is_root() ? part(send_, true, to) : Span{};
+            case CollectiveKind::alltoall:
+            case CollectiveKind::alltoallv: return part(send_, true, to);
+            default: return part(send_, false, to);
+        }
+    }
+    [[nodiscard]] Span got(int from) const {
+        switch (what_.kind) {
+            case CollectiveKind::gather:
+            case CollectiveKind::gatherv: return is_root() ? part(recv_, true, from) : Span{};
+            case CollectiveKind::scatter:
+            case CollectiveKind::scatterv: return from == what_.root ? part(recv_, false, from) : Span{};
+            default: return part(recv_, true, from);
         }
     }
 
-    const std::byte *copy_of_sent(Slot &slot) {
+    std::byte *copy_of_sent(Slot &slot) {
         std::byte *const copy = slot.copy.emplace(send_.range.size).data;
         std::memcpy(copy, slot.in, send_.range.size);
         return copy;
     }
 
-    // All processes tell each other whether they could do their parts; nobody ends before all are here.
+    // All processes report to each other whether they could do their parts. Nobody ends before all are here.
     void ask_all() {
+        failure_ = status().ok() ? 0 : 1;
+        CollectiveExchange::Memory memory;
+        memory.out = reinterpret_cast<std::byte *>(&failure_);
+        memory.scratch = reinterpret_cast<std::byte *>(failures_.data());
+        if (!begin_exchange(verdict_, agreement_rounds(me()), memory, {MPI_INT, MPI_MAX, sizeof(int)})) return;
         asked_ = true;
-        failed_here_ = status().ok() ? 0 : 1;
         asked_ns_ = now_ns();
-        MPI_Request request = MPI_REQUEST_NULL;
-        const int code =
-            PMPI_Iallreduce(&failed_here_, &failed_somewhere_, 1, MPI_INT, MPI_MAX, line_->comm(), &request);
-        verdict_.waker = &waker_;
-        driver_.add(code, request, verdict_);
         line_->leave(this);
     }
 
     void end() {
         record()->stage_done(Stage::message, asked_ns_);
-        if (verdict_.error != MPI_SUCCESS)
-            fail(mpi_failure(verdict_.error, "telling the other processes of a collective command how it went"));
-        else if (failed_somewhere_ != 0)
+        if (!verdict_.status().ok())
+            fail(verdict_.status());
+        else if (failure_ != 0)
             fail_with_others();
         slots_.clear();
         staging_ = {};
@@ -607,9 +558,11 @@ private:
     const CollectiveSide recv_;
     const std::shared_ptr<CollectiveLine> line_;
     MessageDriver &driver_;
+    const std::uint64_t number_;  ///< among the commands of the line
     const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
     Waker waker_;  ///< the same, of the driving thread
 
+    std::unique_ptr<CollectiveCheck> check_;
     bool begun_ = false;
     bool staged_in_ = false;
     bool staged_out_ = false;
@@ -627,9 +580,9 @@ private:
     std::size_t stored_ = 0;
 
     bool asked_ = false;
-    int failed_here_ = 0;
-    int failed_somewhere_ = 0;
-    MessageTicket verdict_;
+    int failure_ = 0;                 ///< 1 if this process failed; once asked, if any did
+    std::array<int, 32> failures_{};  ///< of the rounds of `verdict_`
+    CollectiveExchange verdict_;
     std::uint64_t asked_ns_ = 0;
 };
 

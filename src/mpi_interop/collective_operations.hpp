@@ -8,6 +8,7 @@
 
 #include "events/operation.hpp"
 #include "mpi_interop/collective_line.hpp"
+#include "mpi_interop/collective_rounds.hpp"
 #include "mpi_interop/message_driver.hpp"
 #include "pipeline/device_endpoint.hpp"
 
@@ -30,12 +31,8 @@ enum class CollectiveKind {
 };
 /// As MPI calls it, without "MPI_".
 [[nodiscard]] const char *name_of(CollectiveKind kind);
-
-/// Bytes, from the first of a side's range.
-struct Span {
-    std::size_t offset;
-    std::size_t size;
-};
+/// Whether each process may give or get as much as it likes.
+[[nodiscard]] bool has_sizes_of_processes(CollectiveKind kind);
 
 /// What a process gives to a collective, or gets from it: nothing, if `size` is 0.
 struct CollectiveSide {
@@ -58,8 +55,8 @@ struct Collective {
     std::vector<std::size_t> counts{};  ///< of MPI_Reduce_scatter, in elements
 };
 
-/// Does it on the line's communicator, in its turn: it stands in line from now on. What it gives and gets may share memory
-/// only where MPI_IN_PLACE has it. If it fails in one process before it has given all, it fails in all. `driver` outlives it.
+/// Does the collective when it is the first of the line, which it enters now. Each process decides alone whether both sides
+/// share memory as with MPI_IN_PLACE; no byte may be in both sides otherwise. If it fails in one process before it has given all, it fails in all. `driver` outlives it.
 std::unique_ptr<Operation> make_collective(Collective what, CollectiveSide send, CollectiveSide recv,
                                            std::shared_ptr<CollectiveLine> line, MessageDriver &driver);
 

@@ -75,9 +75,8 @@ Communicator::~Communicator() {
     if (freed_last_ && finalized == 0) PMPI_Comm_free(&handle);
 }
 
-std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm, std::vector<int> block_ranks) const {
-    return std::make_shared<Communicator>(handle_, block_comm, std::move(block_ranks), world_ranks_, host_ranks_,
-                                          links_);
+std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm, CollectiveRoutes routes) const {
+    return std::make_shared<Communicator>(handle_, block_comm, routes.ranks, world_ranks_, host_ranks_, links_, routes);
 }
 
 bool Communicator::complete() const {
@@ -86,17 +85,20 @@ bool Communicator::complete() const {
 
 std::shared_ptr<CollectiveLine> Communicator::collectives() const {
     const std::lock_guard lock(mutex_);
-    if (collectives_ == nullptr) collectives_ = std::make_shared<CollectiveLine>(handle_);
+    if (collectives_ == nullptr) collectives_ = std::make_shared<CollectiveLine>(handle_, routes_);
     return collectives_;
 }
 
-void Communicator::note_freed() {
-    freed_ = true;
+std::shared_ptr<CollectiveLine> Communicator::known_collectives() const {
     const std::lock_guard lock(mutex_);
-    if (collectives_ != nullptr) collectives_->free();
+    return collectives_;
 }
 
-Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)), self_(duplicate(MPI_COMM_SELF)) {
+Communicators::Communicators()
+    : world_(duplicate(MPI_COMM_WORLD)),
+      self_(duplicate(MPI_COMM_SELF)),
+      collectives_(duplicate(world_)),
+      contexts_(std::make_shared<Channels>(CollectiveLine::largest_context(max_tag_of(world_)))) {
     check_mpi(PMPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
     share_process_ids(host_);
     links_ = std::make_shared<HostLinks>(host_, world_);
@@ -105,12 +107,13 @@ Communicators::Communicators() : world_(duplicate(MPI_COMM_WORLD)), self_(duplic
 }
 
 Communicators::~Communicators() {
-    ending_ = true;
     std::vector<MPI_Comm> handles;
     for (const auto &[handle, communicator] : known_) handles.push_back(handle);
     for (const MPI_Comm handle : handles) PMPI_Comm_delete_attr(handle, keyval_);
     PMPI_Comm_free_keyval(&keyval_);
     for (MPI_Comm &copy : foreign_) PMPI_Comm_free(&copy);
+    for (MPI_Comm &copy : foreign_collectives_) PMPI_Comm_free(&copy);
+    PMPI_Comm_free(&collectives_);
     PMPI_Comm_free(&host_);
     PMPI_Comm_free(&self_);
     PMPI_Comm_free(&world_);
@@ -152,13 +155,15 @@ void Communicators::add_foreign(MPI_Comm comm) {
     check_mpi(PMPI_Allreduce(&local, &all, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
     if (all == 1 && local == 1) return;
     const MPI_Comm copy = duplicate(comm);
+    const MPI_Comm for_collectives = duplicate(comm);
     std::vector<int> ranks(static_cast<std::size_t>(made->peers()));
     std::iota(ranks.begin(), ranks.end(), 0);
     {
         const std::lock_guard lock(mutex_);
         foreign_.push_back(copy);
+        foreign_collectives_.push_back(for_collectives);
     }
-    keep(made->with_blocks_on(copy, std::move(ranks)));
+    keep(made->with_blocks_on(copy, {for_collectives, self_, std::move(ranks), contexts_}));
 }
 
 std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {
@@ -167,7 +172,8 @@ std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {
     std::vector<int> ranks = ranks_in(world_, group);
     std::vector<int> host_ranks = ranks_in(host_, group);
     PMPI_Group_free(&group);
-    return std::make_shared<Communicator>(comm, world_, ranks, ranks, std::move(host_ranks), links_);
+    return std::make_shared<Communicator>(comm, world_, ranks, ranks, std::move(host_ranks), links_,
+                                          CollectiveRoutes{collectives_, self_, ranks, contexts_});
 }
 
 void Communicators::note_wire(MPI_Comm comm, Wire wire) {
@@ -201,13 +207,10 @@ std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Co
 }
 
 int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
-    if (auto &freed = *static_cast<Communicator *>(communicator); freed.freed_with_last_use()) {
-        freed.note_freed();
-        return MPI_SUCCESS;  // `self`, which does not know it any more, may be gone
-    }
+    auto &freed = *static_cast<Communicator *>(communicator);
+    freed.note_freed();
+    if (freed.freed_with_last_use()) return MPI_SUCCESS;  // `self`, which has forgotten it, may have ended
     auto &all = *static_cast<Communicators *>(self);
-    // At the end of MPI, which frees the duplicates for collectives itself, nobody frees the program's communicators.
-    if (!all.ending_) static_cast<Communicator *>(communicator)->note_freed();
     const std::lock_guard lock(all.mutex_);
     all.known_.erase(comm);
     return MPI_SUCCESS;
@@ -220,28 +223,23 @@ std::vector<MPI_Comm> Communicators::block_comms() {
     return all;
 }
 
-int Channels::acquire(BlockSend send) {
+std::vector<MPI_Comm> Communicators::collective_comms() {
     const std::lock_guard lock(mutex_);
-    if (in_use_.size() > static_cast<std::size_t>(largest_))
-        throw Error(CL_OUT_OF_RESOURCES, "more large messages in flight than MPI has tags");
-    const auto following = [this](int channel) { return channel == largest_ ? 0 : channel + 1; };
-    while (!in_use_.try_emplace(next_, std::move(send)).second) next_ = following(next_);
-    return std::exchange(next_, following(next_));
+    std::vector<MPI_Comm> all = foreign_collectives_;
+    all.push_back(collectives_);
+    return all;
 }
 
-void Channels::release(int channel) {
-    const std::lock_guard lock(mutex_);
-    in_use_.erase(channel);
-}
-
-std::vector<BlockSend> Channels::unmoved_since(std::uint64_t time) {
-    std::vector<BlockSend> unmoved;
-    const std::lock_guard lock(mutex_);
-    for (auto &[channel, send] : in_use_) {
-        if (send.record == nullptr || send.record->last_moved() > time) continue;
-        unmoved.push_back(std::exchange(send, {}));
+std::vector<std::shared_ptr<CollectiveLine>> Communicators::collectives() {
+    std::vector<std::shared_ptr<Communicator>> known;
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto &[handle, communicator] : known_) known.push_back(communicator);
     }
-    return unmoved;
+    std::vector<std::shared_ptr<CollectiveLine>> all;
+    for (const auto &communicator : known)
+        if (auto line = communicator->known_collectives()) all.push_back(std::move(line));
+    return all;
 }
 
 }  // namespace cldist

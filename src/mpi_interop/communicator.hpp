@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "events/record.hpp"
+#include "mpi_interop/channels.hpp"
 #include "mpi_interop/collective_line.hpp"
 #include "mpi_interop/host_links.hpp"
 #include "mpi_interop/wire_choice.hpp"
@@ -20,19 +20,21 @@ class Communicator {
 public:
     /// `block_comm` is where the blocks of large messages go; `block_ranks` translates ranks for it (of the remote group,
     /// for an inter-communicator), MPI_UNDEFINED for a process that it does not reach.
+    /// `collectives` has the same ranks, and a communicator for the messages of collectives.
     Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks, std::vector<int> world_ranks,
-                 std::vector<int> host_ranks, std::shared_ptr<HostLinks> links = {})
+                 std::vector<int> host_ranks, std::shared_ptr<HostLinks> links = {}, CollectiveRoutes routes = {})
         : handle_(handle),
           block_comm_(block_comm),
           block_ranks_(std::move(block_ranks)),
           world_ranks_(std::move(world_ranks)),
           host_ranks_(std::move(host_ranks)),
-          links_(std::move(links)) {}
+          links_(std::move(links)),
+          routes_(std::move(routes)) {}
     Communicator(const Communicator &) = delete;
     Communicator &operator=(const Communicator &) = delete;
     ~Communicator();
 
-    [[nodiscard]] std::shared_ptr<Communicator> with_blocks_on(MPI_Comm block_comm, std::vector<int> block_ranks) const;
+    [[nodiscard]] std::shared_ptr<Communicator> with_blocks_on(MPI_Comm block_comm, CollectiveRoutes routes) const;
 
     [[nodiscard]] MPI_Comm handle() const { return handle_; }
     [[nodiscard]] int peers() const { return static_cast<int>(block_ranks_.size()); }
@@ -53,13 +55,15 @@ public:
     [[nodiscard]] Wire wire() const { return wire_; }
     void note_wire(Wire wire) { wire_ = wire; }
 
-    /// Where its collective commands stand in line. The first call is a collective one on the communicator, of an intra-
-    /// communicator, but waits for nobody. Throws an Error.
+    /// The FIFO of its collective commands. The first call is collective over the communicator, an intra-communicator, but
+    /// does not wait for other processes. Throws an Error.
     std::shared_ptr<CollectiveLine> collectives() const;
+    /// The same; null if there was no collective command.
+    std::shared_ptr<CollectiveLine> known_collectives() const;
 
     [[nodiscard]] bool freed() const { return freed_; }
     /// It is being freed, by a collective call.
-    void note_freed();
+    void note_freed() { freed_ = true; }
     /// The program has freed it; MPI frees it with the last operation on it.
     void free_with_last_use() { freed_last_ = true; }
     [[nodiscard]] bool freed_with_last_use() const { return freed_last_; }
@@ -71,6 +75,7 @@ private:
     const std::vector<int> world_ranks_;
     const std::vector<int> host_ranks_;  ///< among the processes of this host, or MPI_UNDEFINED
     const std::shared_ptr<HostLinks> links_;
+    const CollectiveRoutes routes_;
     std::atomic<Wire> wire_{Wire::cldist};
     std::atomic<bool> freed_{false};
     std::atomic<bool> freed_last_{false};
@@ -81,7 +86,7 @@ private:
 /// The communicators that commands have used, until they are freed. Thread-safe.
 class Communicators {
 public:
-    /// Duplicates MPI_COMM_WORLD for blocks; collective. Throws an Error.
+    /// Duplicates MPI_COMM_WORLD for blocks and for collectives; collective. Throws an Error.
     Communicators();
     Communicators(const Communicators &) = delete;
     Communicators &operator=(const Communicators &) = delete;
@@ -104,6 +109,10 @@ public:
     [[nodiscard]] const std::shared_ptr<HostLinks> &links() const { return links_; }
     /// All on which blocks go.
     [[nodiscard]] std::vector<MPI_Comm> block_comms();
+    /// All on which messages of collectives go.
+    [[nodiscard]] std::vector<MPI_Comm> collective_comms();
+    /// Those of all communicators with collective commands.
+    [[nodiscard]] std::vector<std::shared_ptr<CollectiveLine>> collectives();
 
 private:
     static int on_free(MPI_Comm comm, int keyval, void *communicator, void *self);
@@ -112,38 +121,16 @@ private:
     std::shared_ptr<const Communicator> keep(const std::shared_ptr<Communicator> &communicator);
 
     MPI_Comm world_ = MPI_COMM_NULL;
-    MPI_Comm self_ = MPI_COMM_NULL;  ///< what is wrong with others is reported to it
-    MPI_Comm host_ = MPI_COMM_NULL;  ///< the processes of this host
+    MPI_Comm self_ = MPI_COMM_NULL;         ///< what is wrong with others is reported to it
+    MPI_Comm host_ = MPI_COMM_NULL;         ///< the processes of this host
+    MPI_Comm collectives_ = MPI_COMM_NULL;  ///< a duplicate of world_
+    std::shared_ptr<Channels> contexts_;    ///< of collectives on all communicators
     std::shared_ptr<HostLinks> links_;
     int keyval_ = MPI_KEYVAL_INVALID;
     std::mutex mutex_;
     std::map<MPI_Comm, std::shared_ptr<Communicator>> known_;
-    std::vector<MPI_Comm> foreign_;  ///< duplicates made by add_foreign()
-    bool ending_ = false;
-};
-
-/// A send of a message in blocks.
-struct BlockSend {
-    std::shared_ptr<const Record> record;
-    std::shared_ptr<const Communicator> comm;
-};
-
-/// Numbers for the blocks of one message each, none used twice at the same time. Thread-safe.
-class Channels {
-public:
-    explicit Channels(int largest) : largest_(largest) {}
-
-    /// Throws an Error with CL_OUT_OF_RESOURCES if all are in use.
-    int acquire(BlockSend send = {});
-    void release(int channel);
-    /// The sends of which nothing has moved since `time`; each is listed once.
-    std::vector<BlockSend> unmoved_since(std::uint64_t time);
-
-private:
-    const int largest_;
-    std::mutex mutex_;
-    int next_ = 0;
-    std::map<int, BlockSend> in_use_;  ///< without a record once it was listed
+    std::vector<MPI_Comm> foreign_;              ///< duplicates made by add_foreign()
+    std::vector<MPI_Comm> foreign_collectives_;  ///< the same, for collectives
 };
 
 }  // namespace cldist

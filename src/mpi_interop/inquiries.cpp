@@ -42,6 +42,7 @@ void Inquiries::tick() {
     if (now > stall_ns)
         for (const BlockSend &send : channels_.unmoved_since(now - stall_ns)) ask(send, now);
     for (const MPI_Comm block_comm : communicators_.block_comms()) answer(block_comm);
+    collectives_.tick();
 }
 
 void Inquiries::ask(const BlockSend &send, std::uint64_t now) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "mpi_interop/collective_inquiries.hpp"
 #include "mpi_interop/communicator.hpp"
 
 namespace cldist {
@@ -13,7 +14,10 @@ class Inquiries {
 public:
     /// 0 seconds: nothing is asked.
     Inquiries(Communicators &communicators, Channels &channels, double stall_seconds)
-        : communicators_(communicators), channels_(channels), stall_seconds_(stall_seconds) {}
+        : communicators_(communicators),
+          channels_(channels),
+          stall_seconds_(stall_seconds),
+          collectives_(communicators, stall_seconds) {}
 
     /// Of the messages in blocks; inquiries have it on the same communicators.
     static int largest_channel(int max_tag) { return max_tag - 1; }
@@ -29,6 +33,7 @@ private:
     Communicators &communicators_;
     Channels &channels_;
     const double stall_seconds_;
+    CollectiveInquiries collectives_;
 };
 
 }  // namespace cldist

@@ -124,6 +124,20 @@ void stalled_collective(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
+/// Collectives in different orders: with CLDIST_CHECK they fail everywhere; otherwise a message has another size than expected.
+void mismatched_collectives(const bare_device &d, int rank) {
+    for (int i = 0; i < 2; ++i) {
+        const bool bcast = i == rank;
+        expect("the code of a collective",
+               bcast ? clEnqueueBcastBufferMPI(d.queue, d.buffer, CL_TRUE, 0, 1000, MPI_INT, 0, MPI_COMM_WORLD, 0,
+                                               nullptr, nullptr)
+                     : clEnqueueAllreduceBufferMPI(d.queue, d.buffer, CL_TRUE, 8192, d.buffer, 8192, 10, MPI_INT,
+                                                   MPI_SUM, MPI_COMM_WORLD, 0, nullptr, nullptr),
+               CL_COLLECTIVE_MISMATCH);
+    }
+    MPI_Finalize();
+}
+
 /// MPI_Finalize with a collective that one process has not joined, on a communicator that has had others.
 void finalize_collective(const bare_device &d, int rank) {
     expect("the first barrier", clEnqueueBarrierMPI(d.queue, CL_TRUE, MPI_COMM_WORLD, 0, nullptr, nullptr), CL_SUCCESS);
@@ -390,6 +404,8 @@ int main(int argc, char **argv) {
         finalize_unmatched(d, rank);
     } else if (what == "stalled-collective") {
         stalled_collective(d, rank);
+    } else if (what == "mismatched-collectives") {
+        mismatched_collectives(d, rank);
     } else if (what == "finalize-collective") {
         finalize_collective(d, rank);
     } else if (what == "finalize-requests") {

@@ -881,6 +881,167 @@ MPI_CASE("queues and buffers may go as soon as a collective is enqueued, a commu
     }
 }
 
+MPI_CASE("each process works in place or not, aligned or not, as it likes", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    for (const std::size_t each : {16, 3000, 200000}) {
+        const auto ranks = static_cast<std::size_t>(mpi.size);
+        const auto own = static_cast<std::size_t>(mpi.rank);
+        const std::size_t count = each * ranks;
+        const bytes sum = bytes_of(reduced<std::int32_t>(MPI_SUM, mpi.size, count));
+        const bytes mine = bytes_of(values<std::int32_t>(mpi.rank, count));
+        // Rank 0 alone works in place, all but rank 1 do, or all do, rank 1 at an offset that is not aligned.
+        for (const int turn : {0, 1, 2}) {
+            CAPTURE(each);
+            CAPTURE(turn);
+            const bool in_place = turn == 0 ? mpi.rank == 0 : turn == 1 ? mpi.rank != 1 : true;
+            const std::size_t from = turn == 2 && mpi.rank == 1 ? 1 : 4;
+            const buffer_handle in = cl.buffer(from + mine.size());
+            const buffer_handle other = cl.buffer(from + mine.size());
+            const buffer_handle &out = in_place ? in : other;
+            const auto is = [&](std::size_t offset, const bytes &wanted, std::size_t begin, std::size_t size) {
+                const bytes found = cl.read(out, offset, size);
+                CHECK(std::equal(found.begin(), found.end(), wanted.begin() + static_cast<std::ptrdiff_t>(begin)));
+            };
+            cl.write(in, from, mine);
+            CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_TRUE, from, out, from, count, MPI_INT32_T, MPI_SUM,
+                                              mpi.comm, 0, nullptr, nullptr));
+            is(from, sum, 0, sum.size());
+            cl.write(in, from, mine);
+            const std::vector<std::size_t> counts(ranks, each);
+            CL_OK(clEnqueueReduceScatterBufferMPI(queue, in, CL_TRUE, from, out, from, counts.data(), MPI_INT32_T,
+                                                  MPI_SUM, mpi.comm, 0, nullptr, nullptr));
+            is(from, sum, own * each * 4, each * 4);
+            const std::size_t place = in_place ? from + own * each * 4 : from;
+            cl.write(in, place, bytes(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(each * 4)));
+            CL_OK(clEnqueueAllgatherBufferMPI(queue, in, CL_TRUE, place, each, MPI_INT32_T, out, from, each,
+                                              MPI_INT32_T, mpi.comm, 0, nullptr, nullptr));
+            for (int rank = 0; rank < mpi.size; ++rank) {
+                is(from + static_cast<std::size_t>(rank) * each * 4, bytes_of(values<std::int32_t>(rank, each)), 0,
+                   each * 4);
+            }
+        }
+    }
+}
+
+MPI_CASE("parts may lie in the gaps between others, but not overlap them", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const auto ranks = static_cast<std::size_t>(mpi.size);
+    std::vector<std::int32_t> all(2 * ranks);
+    std::vector<std::size_t> counts(ranks, 1);
+    std::vector<std::size_t> even(ranks);
+    std::vector<std::size_t> odd(ranks);
+    std::vector<std::int32_t> wanted(all.size());
+    for (std::size_t i = 0; i < ranks; ++i) {
+        even[i] = 2 * i;
+        odd[i] = 2 * i + 1;
+        all[even[i]] = wanted[even[i]] = mpi.rank * 100 + static_cast<int>(i);
+        wanted[odd[i]] = static_cast<int>(i) * 100 + mpi.rank;
+    }
+    const buffer_handle buffer = cl.buffer(all.size() * 4);
+    cl.write(buffer, 0, bytes_of(all));
+    const auto exchange = [&](const std::vector<std::size_t> &to) {
+        return clEnqueueAlltoallvBufferMPI(queue, buffer, CL_TRUE, 0, counts.data(), even.data(), MPI_INT, buffer, 0,
+                                           counts.data(), to.data(), MPI_INT, mpi.comm, 0, nullptr, nullptr);
+    };
+    CL_OK(exchange(odd));
+    CHECK((cl.read(buffer, 0, all.size() * 4) == bytes_of(wanted)));
+    odd.back() = even.back();
+    std::swap(odd.front(), odd.back());
+    // With one process this is in place.
+    if (mpi.size > 1) {
+        CHECK(exchange(odd) == CL_INVALID_VALUE);
+    }
+}
+
+MPI_CASE("the first command on a communicator does not meet the program's own calls", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    const auto barrier = [&](MPI_Comm comm) {
+        event_handle event;
+        CL_OK(clEnqueueBarrierMPI(queue, CL_FALSE, comm, 0, nullptr, event.out()));
+        return event;
+    };
+    for (int i = 0; i < 5; ++i) {
+        MPI_Comm older = MPI_COMM_NULL;
+        MPI_Comm newer = MPI_COMM_NULL;
+        MPI_OK(MPI_Comm_dup(mpi.comm, &older));
+        MPI_OK(MPI_Comm_dup(mpi.comm, &newer));
+        {
+            // Rank 1 waits for the first before it enqueues the second.
+            const event_handle first = barrier(newer);
+            if (mpi.rank == 1) {
+                expect_complete(first);
+            }
+            const event_handle second = barrier(older);
+            expect_complete(first);
+            expect_complete(second);
+        }
+        MPI_Comm made[3] = {};
+        {
+            // In another order than a constructor on another communicator.
+            MPI_Comm fresh = MPI_COMM_NULL;
+            MPI_OK(MPI_Comm_dup(mpi.comm, &fresh));
+            if (mpi.rank == 1) {
+                MPI_OK(MPI_Comm_dup(older, &made[0]));
+            }
+            const event_handle event = barrier(fresh);
+            if (mpi.rank != 1) {
+                MPI_OK(MPI_Comm_dup(older, &made[0]));
+            }
+            // Before the program's own collective, and before constructors, on the same one.
+            const event_handle next = barrier(made[0]);
+            int sum = 0;
+            MPI_Request request = MPI_REQUEST_NULL;
+            MPI_OK(MPI_Iallreduce(&mpi.rank, &sum, 1, MPI_INT, MPI_SUM, made[0], &request));
+            MPI_OK(MPI_Comm_split(made[0], 0, -mpi.rank, &made[1]));
+            const event_handle last = barrier(made[1]);
+            MPI_OK(MPI_Comm_dup(made[1], &made[2]));
+            MPI_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            CHECK(sum == mpi.size * (mpi.size - 1) / 2);
+            expect_complete(event);
+            expect_complete(next);
+            expect_complete(last);
+            MPI_OK(MPI_Comm_free(&fresh));
+        }
+        for (MPI_Comm *comm : {&made[2], &made[1], &made[0], &newer, &older}) {
+            MPI_OK(MPI_Comm_free(comm));
+        }
+    }
+}
+
+MPI_CASE("commands run none of the program's callbacks that copy attributes", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    static int copies = 0;
+    int key = MPI_KEYVAL_INVALID;
+    const auto refuse = [](MPI_Comm, int, void *, void *, void *, int *) {
+        ++copies;
+        return static_cast<int>(MPI_ERR_OTHER);
+    };
+    MPI_OK(MPI_Comm_create_keyval(refuse, MPI_COMM_NULL_DELETE_FN, &key, nullptr));
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_OK(MPI_Comm_dup(mpi.comm, &comm));
+    MPI_OK(MPI_Comm_set_attr(comm, key, &copies));
+    CL_OK(clEnqueueBarrierMPI(queue, CL_TRUE, comm, 0, nullptr, nullptr));
+    CHECK(copies == 0);
+    MPI_OK(MPI_Comm_free(&comm));
+    MPI_OK(MPI_Comm_free_keyval(&key));
+}
+
+MPI_CASE("an operator that MPI does not allow for the datatype fails the command in all processes", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle in = cl.filled(64, 1);
+    const buffer_handle out = cl.buffer(64);
+    event_handle event;
+    CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 16, MPI_FLOAT, MPI_BAND, mpi.comm, 0, nullptr,
+                                      event.out()));
+    expect_failure(event, CL_MPI_ERROR);
+    CL_OK(clEnqueueBarrierMPI(cl.in_order_queue(), CL_TRUE, mpi.comm, 0, nullptr, nullptr));
+}
+
 MPI_CASE("communicators come and go", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();

@@ -1,0 +1,141 @@
+#include "mpi_interop/collective_check.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "mpi_interop/collective_operations.hpp"
+
+namespace cldist {
+namespace {
+
+template <std::size_t Size>
+void put(std::array<char, Size> &to, std::string_view text) {
+    text.copy(to.data(), Size - 1);
+}
+
+const char *name_of_operator(MPI_Op op) {
+    const std::array<std::pair<MPI_Op, const char *>, 12> known{{{MPI_MAX, "MPI_MAX"},
+                                                                 {MPI_MIN, "MPI_MIN"},
+                                                                 {MPI_SUM, "MPI_SUM"},
+                                                                 {MPI_PROD, "MPI_PROD"},
+                                                                 {MPI_LAND, "MPI_LAND"},
+                                                                 {MPI_BAND, "MPI_BAND"},
+                                                                 {MPI_LOR, "MPI_LOR"},
+                                                                 {MPI_BOR, "MPI_BOR"},
+                                                                 {MPI_LXOR, "MPI_LXOR"},
+                                                                 {MPI_BXOR, "MPI_BXOR"},
+                                                                 {MPI_MINLOC, "MPI_MINLOC"},
+                                                                 {MPI_MAXLOC, "MPI_MAXLOC"}}};
+    const auto *const found =
+        std::find_if(known.begin(), known.end(), [&](const auto &each) { return each.first == op; });
+    return found == known.end() ? "" : found->second;
+}
+
+bool has_root(CollectiveKind kind) {
+    return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce || kind == CollectiveKind::gather ||
+           kind == CollectiveKind::gatherv || kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
+}
+
+auto compared(const CollectiveCall &call) {
+    return std::tie(call.kind, call.root, call.bytes, call.counts, call.element, call.type, call.op);
+}
+
+}  // namespace
+
+CollectiveCall call_of(const Collective &what) {
+    CollectiveCall call{};
+    call.kind = static_cast<int>(what.kind);
+    call.root = what.root;
+    if (!has_sizes_of_processes(what.kind)) call.bytes = what.bytes;
+    call.element = what.element;
+    if (what.op == MPI_OP_NULL) return call;
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    PMPI_Type_get_name(what.type, name, &length);
+    put(call.type, name);
+    put(call.op, name_of_operator(what.op));
+    for (const std::size_t count : what.counts) call.counts = (call.counts ^ count) * 0x100000001b3U + 1;
+    return call;
+}
+
+std::string text_of(const CollectiveCall &call) {
+    const auto kind = static_cast<CollectiveKind>(call.kind);
+    std::string text = name_of(kind);
+    if (call.op[0] != 0)
+        text += fmt::format(" of {} {} with {}", call.bytes / call.element, call.type.data(), call.op.data());
+    else if (kind != CollectiveKind::barrier && !has_sizes_of_processes(kind))
+        text += fmt::format(" of {} bytes{}", call.bytes, kind == CollectiveKind::bcast ? "" : " for each process");
+    if (has_root(kind)) text += fmt::format(", root {}", call.root);
+    return text;
+}
+
+CollectiveCheck::CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given,
+                                 const std::vector<std::size_t> &got, std::uint64_t number,
+                                 std::shared_ptr<CollectiveLine> line, MessageDriver &driver, const Waker &waker)
+    : number_(number),
+      line_(std::move(line)),
+      driver_(driver),
+      waker_(waker),
+      mine_(given.size(), call_of(what)),
+      theirs_(given.size()) {
+    for (std::size_t i = 0; i < given.size(); ++i) {
+        mine_[i].given = given[i];
+        mine_[i].expected = got[i];
+    }
+}
+
+Outcome CollectiveCheck::poll() {
+    const Member me{line_->rank(), line_->size()};
+    if (step_ == Step::start) {
+        const auto place = [](int rank) {
+            return Span{static_cast<std::size_t>(rank) * sizeof(CollectiveCall), sizeof(CollectiveCall)};
+        };
+        const CollectiveExchange::Memory memory{reinterpret_cast<std::byte *>(mine_.data()),
+                                                reinterpret_cast<std::byte *>(theirs_.data()), nullptr};
+        if (!exchange_.begin(exchange_rounds(me, place, place), memory, {}, line_, driver_, waker_)) return {};
+        step_ = Step::compare;
+    }
+    if (!exchange_.poll()) return {};
+    if (step_ == Step::compare) {
+        difference_ = exchange_.status().ok() ? difference() : exchange_.status().message;
+        differs_ = difference_.empty() ? 0 : 1;
+        step_ = Step::compared;
+    }
+    if (step_ == Step::compared) {
+        CollectiveExchange::Memory memory;
+        memory.out = reinterpret_cast<std::byte *>(&differs_);
+        memory.scratch = reinterpret_cast<std::byte *>(others_differ_.data());
+        if (!exchange_.begin(agreement_rounds(me), memory, {MPI_INT, MPI_MAX, sizeof(int)}, line_, driver_, waker_))
+            return {};
+        step_ = Step::agree;
+        if (!exchange_.poll()) return {};
+    }
+    if (!exchange_.status().ok()) return exchange_.status();
+    if (differs_ == 0) return Status{};
+    if (difference_.empty()) difference_ = "two other processes give and expect parts of different sizes";
+    return Status::failure(CL_COLLECTIVE_MISMATCH,
+                           fmt::format("collective command {} on {} differs between the processes: {}", number_,
+                                       line_->name(), difference_));
+}
+
+std::string CollectiveCheck::difference() const {
+    for (std::size_t i = 1; i < theirs_.size(); ++i)
+        if (compared(theirs_[i]) != compared(theirs_[0]))
+            return fmt::format("rank 0 called {}, rank {} called {}{}", text_of(theirs_[0]), i, text_of(theirs_[i]),
+                               text_of(theirs_[0]) == text_of(theirs_[i]) ? " with other counts" : "");
+    for (std::size_t i = 0; i < theirs_.size(); ++i) {
+        if (mine_[i].given != theirs_[i].expected)
+            return fmt::format("this process gives rank {} {} bytes, which expects {}", i, mine_[i].given,
+                               theirs_[i].expected);
+        if (mine_[i].expected != theirs_[i].given)
+            return fmt::format("rank {} gives this process {} bytes, which expects {}", i, theirs_[i].given,
+                               mine_[i].expected);
+    }
+    return {};
+}
+
+}  // namespace cldist

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi_interop/collective_exchange.hpp"
+
+namespace cldist {
+
+struct Collective;
+
+/// The arguments of a collective that must be equal in all processes, and the bytes between two processes.
+struct CollectiveCall {
+    int kind;
+    int root;
+    std::uint64_t bytes;   ///< as Collective::bytes; 0 where processes may differ
+    std::uint64_t counts;  ///< a hash
+    std::uint64_t element;
+    std::array<char, 32> type;  ///< of reductions
+    std::array<char, 16> op;
+    std::uint64_t given;
+    std::uint64_t expected;
+};
+[[nodiscard]] CollectiveCall call_of(const Collective &what);
+/// "Bcast of 4000 bytes from root 0".
+[[nodiscard]] std::string text_of(const CollectiveCall &call);
+
+/// Compares a command's call with those of all other processes, before data moves (CLDIST_CHECK). Stays where it is.
+class CollectiveCheck {
+public:
+    /// `given` and `got` are the bytes that the process gives each other and expects of each.
+    CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given, const std::vector<std::size_t> &got,
+                    std::uint64_t number, std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
+                    const Waker &waker);
+
+    /// Once all have answered: success in all processes, or CL_COLLECTIVE_MISMATCH in all.
+    Outcome poll();
+
+private:
+    enum class Step { start, compare, compared, agree };
+
+    [[nodiscard]] std::string difference() const;
+
+    const std::uint64_t number_;
+    const std::shared_ptr<CollectiveLine> line_;
+    MessageDriver &driver_;
+    const Waker &waker_;
+    std::vector<CollectiveCall> mine_;    ///< for each process
+    std::vector<CollectiveCall> theirs_;  ///< of each process
+    CollectiveExchange exchange_;
+    Step step_ = Step::start;
+    std::string difference_;
+    int differs_ = 0;
+    std::array<int, 32> others_differ_{};
+};
+
+}  // namespace cldist

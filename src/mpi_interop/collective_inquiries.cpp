@@ -1,0 +1,197 @@
+#include "mpi_interop/collective_inquiries.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "events/record.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/own_yields.hpp"
+
+namespace cldist {
+namespace {
+
+// All messages have this head. An answer has text behind it.
+struct Head {
+    enum class Kind : std::int32_t { question, nothing_pending, pending };
+    Kind kind;
+    std::int32_t question;  ///< a number of who asks
+    std::int32_t
+        context;  ///< of a question: the receiver's number of the communicator; negative if nobody knows it yet
+    std::uint32_t members;  ///< a hash of the processes; for communicators without number
+};
+
+int tag_of(MPI_Comm comm) { return max_tag_of(comm); }
+
+std::uint32_t hash_of(const std::vector<int> &ranks) {
+    std::uint32_t hash = 2166136261U;
+    for (const int rank : ranks) hash = (hash ^ static_cast<std::uint32_t>(rank)) * 16777619U;
+    return hash;
+}
+
+void send(const Head &head, const std::string &text, int rank, MPI_Comm comm) {
+    struct Sent {
+        std::vector<char> data;
+        MPI_Request request = MPI_REQUEST_NULL;
+    };
+    // Never destroyed: MPI reads what it has not sent yet. The engine's thread alone sends.
+    static auto &sent = *new std::list<Sent>;
+    sent.remove_if([](Sent &s) {
+        int done = 0;
+        return PMPI_Test(&s.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+    });
+    Sent &next = sent.emplace_back();
+    next.data.resize(sizeof head + text.size());
+    std::memcpy(next.data.data(), &head, sizeof head);
+    text.copy(next.data.data() + sizeof head, text.size());
+    PMPI_Isend(next.data.data(), static_cast<int>(next.data.size()), MPI_BYTE, rank, tag_of(comm), comm, &next.request);
+}
+
+/// The pending commands of this process.
+std::string text_of(const CollectiveLine &line) {
+    constexpr std::size_t most = 5;
+    std::string text;
+    std::size_t listed = 0;
+    for (const CollectiveLine::Pending &each : line.pending(most + 1)) {
+        if (listed++ == most) {
+            text += ", and more";
+            break;
+        }
+        const bool waits = each.record->state().phase == CL_QUEUED;
+        text += fmt::format("{}command {}, {}{}", text.empty() ? "" : "; ", each.number, each.call,
+                            waits ? " (waits for its wait list or its queue)" : "");
+    }
+    return text.empty() ? fmt::format("no command pending, {} ended", line.commands()) : text;
+}
+
+std::string ranks_text(const std::vector<int> &ranks) {
+    constexpr std::size_t most = 10;
+    std::string text = ranks.size() == 1 ? "rank" : "ranks";
+    for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i)
+        text += fmt::format("{} {}", i == 0 ? "" : ",", ranks[i]);
+    return ranks.size() > most ? text + fmt::format(" and {} more", ranks.size() - most) : text;
+}
+
+}  // namespace
+
+struct CollectiveInquiries::Question {
+    struct Answer {
+        bool pending;
+        std::string text;
+    };
+    int number;
+    std::shared_ptr<CollectiveLine> line;
+    std::uint64_t asked_ns;
+    std::map<int, Answer> answers;  ///< by the ranks of the line
+};
+
+CollectiveInquiries::CollectiveInquiries(Communicators &communicators, double stall_seconds)
+    : communicators_(communicators), stall_seconds_(stall_seconds) {}
+CollectiveInquiries::~CollectiveInquiries() = default;
+
+void CollectiveInquiries::tick() {
+    if (stall_seconds_ <= 0) return;
+    const std::uint64_t now = now_ns();
+    const auto stall_ns = static_cast<std::uint64_t>(stall_seconds_ * 1e9);
+    const auto lines = communicators_.collectives();
+    std::erase_if(asked_, [&](const auto &asked) {
+        return std::none_of(lines.begin(), lines.end(), [&](const auto &line) { return line.get() == asked.first; });
+    });
+    for (const auto &line : lines) {
+        const auto first = line->pending(1);
+        if (first.empty() || first[0].record->last_moved() + stall_ns > now) continue;
+        // Once for each command that is the first in its time.
+        if (std::exchange(asked_[line.get()], first[0].number) != first[0].number) ask(line, now);
+    }
+    for (const MPI_Comm comm : communicators_.collective_comms()) serve(comm);
+    report(now);
+}
+
+void CollectiveInquiries::ask(const std::shared_ptr<CollectiveLine> &line, std::uint64_t now) {
+    Question &question = questions_.emplace_back(Question{next_++, line, now, {}});
+    question.answers[line->rank()] = {true, text_of(*line)};
+    for (int rank = 0; rank < line->size(); ++rank) {
+        if (rank == line->rank()) continue;
+        const int context = line->agreed() ? line->context(rank) : -1;
+        send({Head::Kind::question, question.number, context, hash_of(line->ranks())}, {},
+             line->ranks()[static_cast<std::size_t>(rank)], line->comm());
+    }
+}
+
+void CollectiveInquiries::serve(MPI_Comm comm) {
+    for (;;) {
+        int found = 0;
+        MPI_Status status;
+        std::vector<char> data;
+        {
+            const OwnYields own_yields;
+            if (PMPI_Iprobe(MPI_ANY_SOURCE, tag_of(comm), comm, &found, &status) != MPI_SUCCESS || found == 0) return;
+            data.resize(bytes_of(status));
+            if (PMPI_Recv(data.data(), static_cast<int>(data.size()), MPI_BYTE, status.MPI_SOURCE, tag_of(comm), comm,
+                          MPI_STATUS_IGNORE) != MPI_SUCCESS)
+                return;
+        }
+        Head head{};
+        if (data.size() < sizeof head) continue;
+        std::memcpy(&head, data.data(), sizeof head);
+        if (head.kind == Head::Kind::question) {
+            // What it has not begun here has no command here.
+            Head answer{Head::Kind::nothing_pending, head.question, 0, 0};
+            std::string text = "no command";
+            for (const auto &line : communicators_.collectives()) {
+                const bool meant = head.context >= 0 ? line->own_context() == head.context
+                                                     : !line->agreed() && hash_of(line->ranks()) == head.members;
+                if (line->comm() != comm || !meant) continue;
+                if (!line->pending(1).empty()) answer.kind = Head::Kind::pending;
+                text = text_of(*line);
+                break;
+            }
+            send(answer, text, status.MPI_SOURCE, comm);
+            continue;
+        }
+        for (Question &question : questions_) {
+            if (question.number != head.question || question.line->comm() != comm) continue;
+            const std::vector<int> &ranks = question.line->ranks();
+            const auto from = std::find(ranks.begin(), ranks.end(), status.MPI_SOURCE) - ranks.begin();
+            question.answers[static_cast<int>(from)] = {head.kind == Head::Kind::pending,
+                                                        std::string(data.begin() + sizeof head, data.end())};
+        }
+    }
+}
+
+void CollectiveInquiries::report(std::uint64_t now) {
+    const auto patience = static_cast<std::uint64_t>(std::max(stall_seconds_, 2.0) * 1e9);
+    questions_.remove_if([&](const Question &question) {
+        const int size = question.line->size();
+        const bool all = question.answers.size() == static_cast<std::size_t>(size);
+        if (!all && now - question.asked_ns < patience) return false;
+        // The lowest rank that waits prints it; and nobody if it has gone on meanwhile.
+        const auto lowest = std::find_if(question.answers.begin(), question.answers.end(),
+                                         [](const auto &answer) { return answer.second.pending; });
+        if (lowest->first != question.line->rank() || question.line->pending(1).empty()) return true;
+        std::map<std::string, std::vector<int>> by_text;
+        std::vector<int> missing;
+        for (int rank = 0; rank < size; ++rank) {
+            const auto answer = question.answers.find(rank);
+            by_text[answer == question.answers.end() ? "no answer" : answer->second.text].push_back(rank);
+            if (answer == question.answers.end() || !answer->second.pending) missing.push_back(rank);
+        }
+        std::string text;
+        for (const auto &[what, ranks] : by_text) text += fmt::format("\n  {}: {}", ranks_text(ranks), what);
+        if (!missing.empty())
+            text += fmt::format("\n  missing: {}", ranks_text(missing));
+        else if (by_text.size() > 1)
+            text += "\n  if calls, sizes or roots differ, CLDIST_CHECK=on finds the first command that does";
+        log_error("collective commands on {} ({} processes) do not end:{}", question.line->name(), size, text);
+        return true;
+    });
+}
+
+}  // namespace cldist
