@@ -414,6 +414,32 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a reader waits for a writer only if no reader before it on its in-order queue does") {
+    Hazards hazards(200);
+    std::vector<Step> after;
+    hazards.write(0, 200, {1, 1}, unordered, 1, after);
+    hazards.read(0, 100, {2, 0}, 5, 1, after);
+    CHECK(after == std::vector<Step>{{1, 1}});
+    after.clear();
+    hazards.read(0, 50, {3, 0}, 5, 1, after);
+    CHECK(after.empty());
+    for (const QueueId other : {QueueId{6}, unordered}) {
+        after.clear();
+        hazards.read(0, 50, {4, 0}, other, 1, after);
+        CHECK(after == std::vector<Step>{{1, 1}});
+    }
+    // Ranges that move by one byte: each reader waits for the one writer that is new to its queue.
+    for (CommandId command = 5; command < 100; ++command) {
+        after.clear();
+        hazards.write(command, command + 50, {command, 1}, unordered, 1, after);
+        after.clear();
+        hazards.read(0, 200, {command, 0}, 5, 1, after);
+        std::sort(after.begin(), after.end());
+        after.erase(std::unique(after.begin(), after.end()), after.end());
+        CHECK(after.size() <= 2);
+    }
+}
+
 TEST_CASE("readers that are over are forgotten, and their memory is given back, though others never end") {
     Hazards hazards(64);
     std::vector<Step> after;

@@ -55,7 +55,10 @@ void Hazards::read(std::size_t begin, std::size_t end, Step step, QueueId queue,
     const Use reader{step, queue};
     uses_.change(begin, end, always, [&](std::size_t, std::size_t, Uses &uses) {
         if (uses.in_order.size() + uses.unordered.size() >= uses.forget_at) forget(uses, over);
-        add_wait(uses.writer, reader, over, after);
+        // Who read before it on its queue has waited for who wrote.
+        const auto before = std::lower_bound(uses.in_order.begin(), uses.in_order.end(), queue,
+                                             [](const Use &use, QueueId other) { return use.queue < other; });
+        if (before == uses.in_order.end() || before->queue != queue) add_wait(uses.writer, reader, over, after);
         add_reader(uses, reader);
     });
 }

@@ -33,8 +33,8 @@ public:
     explicit Hazards(std::size_t size) : uses_(size) {}
 
     /// A step on `queue` reads or writes the range. Appends to `after` whom it must wait for, some perhaps twice; left
-    /// out are those that are before it on the same in-order queue, and those of commands before `over`, which are
-    /// known to have ended. `over` never decreases.
+    /// out are those that are before it on the same in-order queue, writers for which a reader before it on that queue
+    /// waited, and those of commands before `over`, which are known to have ended. `over` never decreases.
     void read(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over, std::vector<Step> &after);
     void write(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over, std::vector<Step> &after);
 
