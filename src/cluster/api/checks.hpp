@@ -1,6 +1,8 @@
 /// Checks of arguments that several entry points share.
 #pragma once
 
+#include <bit>
+
 #include "cluster/objects/errors.hpp"
 #include "cluster/objects/memory.hpp"
 #include "cluster/objects/packing.hpp"
@@ -38,6 +40,9 @@ struct GivenContents {
 /// Of an object with these flags, and the `size` bytes at `host_ptr`, which may be null. With a central host these go to one
 /// process, from where others get them. Called by all; throws an Error.
 GivenContents given_contents(const ContextObject &context, cl_mem_flags flags, void *host_ptr, std::size_t size);
+
+/// Whether a buffer can be filled with patterns of so many bytes.
+constexpr bool is_pattern_size(std::size_t size) { return std::has_single_bit(size) && size <= 128; }
 
 /// Throws an Error unless map flags go together and the object allows the host that access.
 void check_map_flags(const MemObject &object, cl_map_flags flags);

@@ -320,8 +320,7 @@ void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, co
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
     check_range(buffer, offset, size);
-    const bool is_size = pattern_size != 0 && pattern_size <= 128 && (pattern_size & (pattern_size - 1)) == 0;
-    if (pattern == nullptr || !is_size)
+    if (pattern == nullptr || !is_pattern_size(pattern_size))
         fail(CL_INVALID_VALUE, "pattern is NULL or pattern_size, {}, no power of two up to 128", pattern_size);
     require(offset % pattern_size == 0 && size % pattern_size == 0, CL_INVALID_VALUE,
             "offset or size is no multiple of pattern_size");

@@ -17,10 +17,8 @@ namespace {
 
 template <typename Property>
 std::vector<Property> list_of(const Property *properties) {
-    std::vector<Property> list;
-    if (properties == nullptr) return list;
-    for (; *properties != 0; properties += 2) list.insert(list.end(), {properties[0], properties[1]});
-    list.push_back(0);
+    std::vector<Property> list(properties, properties + elements_read(properties));
+    if (!list.empty() && list.back() != 0) list.insert(list.end(), {0, 0});  // a name that nobody knows
     return list;
 }
 

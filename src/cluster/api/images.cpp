@@ -96,7 +96,7 @@ void make_natives_everywhere(MemObject &image) {
 }
 
 cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> properties, cl_mem_flags flags,
-                  const cl_image_format *format, const cl_image_desc *desc, void *host_ptr) {
+                  const cl_image_format *format, const cl_image_desc *given_desc, void *host_ptr) {
     ContextObject &context = context_of(context_handle);
     if (!properties.empty() && properties.front() != 0)
         fail(CL_INVALID_PROPERTY, "there is no image property {:#x}", properties.front());
@@ -104,21 +104,21 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     const std::size_t element = format != nullptr ? element_size(*format) : 0;
     require(element != 0, CL_INVALID_IMAGE_FORMAT_DESCRIPTOR,
             "image_format is NULL, or its order and type don't go together");
-    require(desc != nullptr, CL_INVALID_IMAGE_DESCRIPTOR, "image_desc is NULL");
-    check_desc(*desc, element, host_ptr);
-    const cl_mem_object_type type = desc->image_type;
-    const auto extent = extents(*desc);
-    const Pitches pitches =
-        checked_pitches(type, extent[0] * element, extent[1], desc->image_row_pitch,
-                        has_slices(type) ? desc->image_slice_pitch : 0, CL_INVALID_IMAGE_DESCRIPTOR);
+    require(given_desc != nullptr, CL_INVALID_IMAGE_DESCRIPTOR, "image_desc is NULL");
+    const cl_image_desc desc = as_read(*given_desc);
+    check_desc(desc, element, host_ptr);
+    const cl_mem_object_type type = desc.image_type;
+    const auto extent = extents(desc);
+    const Pitches pitches = checked_pitches(type, extent[0] * element, extent[1], desc.image_row_pitch,
+                                            desc.image_slice_pitch, CL_INVALID_IMAGE_DESCRIPTOR);
     check_some_device_has_images(context);
     require(std::any_of(context.devices.begin(), context.devices.end(),
-                        [&](const auto &device) { return has_images_like(*device, *desc); }),
+                        [&](const auto &device) { return has_images_like(*device, desc); }),
             CL_INVALID_IMAGE_SIZE, "the image is larger than any device's may be");
     Ref<MemObject> parent;
     std::size_t size = extent[0] * extent[1] * extent[2] * element;
-    if (desc->buffer != nullptr) {
-        parent = Ref<MemObject>(&checked_buffer(context, *desc, element));
+    if (desc.buffer != nullptr) {
+        parent = Ref<MemObject>(&checked_buffer(context, desc, element));
         size = pitches.row * extent[1];
         if (size > parent->size)
             fail(CL_INVALID_IMAGE_DESCRIPTOR, "the image has {} bytes, but the buffer {}", size, parent->size);
@@ -134,7 +134,7 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     image->host_ptr = parent ? parent->host_ptr : given.host_ptr;
     image->properties = std::move(properties);
     image->format = *format;
-    image->desc = *desc;
+    image->desc = desc;
     image->element_size = element;
     image->pitches = pitches;
     image->parent = parent;
@@ -360,21 +360,17 @@ void get_image_info(cl_mem memory, cl_image_info param, size_t size, void *value
     require(image.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no image");
     const Answer answer{size, value, size_ret};
     const cl_image_desc &desc = image.desc;
-    const auto if_it_has = [&answer](bool has, std::size_t it) { answer.give(has ? it : std::size_t{0}); };
     switch (param) {
         case CL_IMAGE_FORMAT: return answer.give(image.format);
         case CL_IMAGE_ELEMENT_SIZE: return answer.give(image.element_size);
         case CL_IMAGE_ROW_PITCH:
             return answer.give(desc.image_row_pitch != 0 ? desc.image_row_pitch
                                                          : desc.image_width * image.element_size);
-        case CL_IMAGE_SLICE_PITCH: return if_it_has(has_slices(image.type), image.pitches.slice);
+        case CL_IMAGE_SLICE_PITCH: return answer.give(has_slices(image.type) ? image.pitches.slice : std::size_t{0});
         case CL_IMAGE_WIDTH: return answer.give(desc.image_width);
-        case CL_IMAGE_HEIGHT:
-            return if_it_has(image.type == CL_MEM_OBJECT_IMAGE2D || image.type == CL_MEM_OBJECT_IMAGE2D_ARRAY ||
-                                 image.type == CL_MEM_OBJECT_IMAGE3D,
-                             desc.image_height);
-        case CL_IMAGE_DEPTH: return if_it_has(image.type == CL_MEM_OBJECT_IMAGE3D, desc.image_depth);
-        case CL_IMAGE_ARRAY_SIZE: return if_it_has(is_image_array(image.type), desc.image_array_size);
+        case CL_IMAGE_HEIGHT: return answer.give(desc.image_height);
+        case CL_IMAGE_DEPTH: return answer.give(desc.image_depth);
+        case CL_IMAGE_ARRAY_SIZE: return answer.give(desc.image_array_size);
         case CL_IMAGE_BUFFER: return answer.give(image.parent ? image.parent->handle() : static_cast<cl_mem>(nullptr));
         case CL_IMAGE_NUM_MIP_LEVELS: return answer.give(desc.num_mip_levels);
         case CL_IMAGE_NUM_SAMPLES: return answer.give(desc.num_samples);

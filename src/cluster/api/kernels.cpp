@@ -562,8 +562,9 @@ RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, 
         if (size != sizeof(void *)) return {Form::wrong_size, 0};
         void *handle = nullptr;
         std::memcpy(&handle, value, sizeof handle);
-        return {Form::object, kind == ArgumentKind::memory ? number_of(static_cast<cl_mem>(handle))
-                                                           : number_of(static_cast<cl_sampler>(handle))};
+        const std::uint64_t number = kind == ArgumentKind::memory ? number_of(static_cast<cl_mem>(handle))
+                                                                  : number_of(static_cast<cl_sampler>(handle));
+        return {handle != nullptr && number == 0 ? Form::no_object : Form::object, number};
     }
     const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
     if (kind == ArgumentKind::local || size == 0 || (known != 0 && known != size)) return {Form::wrong_size, 0};
@@ -573,16 +574,11 @@ RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, 
 // Of a scalar's value, or of the object's number where it is an object. Other values may have bytes that mean nothing, which
 // differ between processes: the padding of structures, components of vectors that the program hasn't set.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {
-    const KernelObject *const object = KernelObject::from(kernel);
-    if (value == nullptr || object == nullptr || index >= object->arguments.size()) return 0;
-    const KernelInfo &info = *object->info;
-    const ArgumentKind kind = kind_of(info, index, size, value);
-    if (kind == ArgumentKind::memory && size == sizeof(cl_mem)) {
-        cl_mem memory = nullptr;
-        std::memcpy(&memory, value, sizeof memory);
-        return number_of(memory);
-    }
-    if (kind != ArgumentKind::value || info.arguments.empty()) return 0;
+    const RecordedValue recorded = recorded_value(kernel, index, size, value);
+    if (recorded.form == RecordedValue::Form::object) return recorded.number;
+    if (recorded.form != RecordedValue::Form::bytes) return 0;
+    const KernelInfo &info = *KernelObject::from(kernel)->info;
+    if (info.arguments.empty()) return 0;
     const std::string &type = info.arguments[index].type;
     const bool vector = type.find_first_of("0123456789") != std::string::npos;
     if (vector || size_of_type(type) != size) return 0;

@@ -65,7 +65,7 @@ inline std::uint64_t number_of(cl_event h) { return number_of_object<EventObject
 
 /// How a record has the value of a kernel's argument.
 struct RecordedValue {
-    enum class Form : std::uint8_t { null, bytes, object, wrong_size } form;
+    enum class Form : std::uint8_t { null, bytes, object, no_object, wrong_size } form;
     std::uint64_t number;  ///< of the object
 };
 RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, const void *value);
@@ -86,10 +86,47 @@ std::uint64_t number_of_list(Count count, const Element &element) {
     return hash;
 }
 
+/// How many elements of a property list of names and values a call reads: up to the name that ends it. It reads no value of a name
+/// that no call knows, nor what is behind that: values may be addresses, or their number another one.
+template <typename Property>
+std::size_t elements_read(const Property *list) {
+    const auto is_known = [](Property name) {
+        constexpr std::array<Property, 6> known{CL_CONTEXT_PLATFORM,        CL_CONTEXT_INTEROP_USER_SYNC,
+                                                CL_QUEUE_PROPERTIES,        CL_SAMPLER_NORMALIZED_COORDS,
+                                                CL_SAMPLER_ADDRESSING_MODE, CL_SAMPLER_FILTER_MODE};
+        return std::find(known.begin(), known.end(), name) != known.end();
+    };
+    if (list == nullptr) return 0;
+    std::size_t count = 0;
+    while (is_known(list[count])) count += 2;
+    return count + 1;
+}
+
+/// What a call reads of an image's descriptor, as numbers. The last one is that of the memory object of which the image is made and 1,
+/// 1 if it can't be made of that, or 0.
+inline std::array<std::uint64_t, 10> parts_of(const cl_image_desc &desc) {
+    const cl_image_desc read = as_read(desc);
+    const std::uint64_t memory = may_be_of_memory(read.image_type) ? number_of(read.buffer) : 0;
+    return {read.image_type,        read.image_width,
+            read.image_height,      read.image_depth,
+            read.image_array_size,  read.image_row_pitch,
+            read.image_slice_pitch, read.num_mip_levels,
+            read.num_samples,       read.buffer != nullptr ? memory + 1 : 0};
+}
+
 /// The mapping of an object with that address, or that number; null if there is none.
 inline const Mapped *mapping_of(cl_mem memory, const void *pointer) {
     MemObject *const object = MemObject::from(memory);
     return object != nullptr ? object->mapping(pointer) : nullptr;
+}
+
+/// Whether an address is NULL, if that means anything.
+template <const Call &call, std::size_t place, typename Arguments>
+bool is_null(const Arguments &arguments) {
+    constexpr Argument argument = call.arguments[place];
+    if constexpr (argument.kind == Argument::Kind::user_data)
+        if (std::get<call.place(argument.of)>(arguments) != nullptr) return false;
+    return std::get<place>(arguments) == nullptr;
 }
 
 /// The number that stands for an argument: the one at `place`.
@@ -101,7 +138,7 @@ std::uint64_t compared(const Arguments &arguments) {
         [&]<std::size_t... i>(std::index_sequence<i...>) {
             const auto add = [&]<std::size_t at>(std::integral_constant<std::size_t, at>) {
                 if constexpr (call.arguments[at].is_address())
-                    nulls |= static_cast<std::uint64_t>(std::get<at>(arguments) == nullptr) << at;
+                    nulls |= std::uint64_t{is_null<call, at>(arguments)} << at;
             };
             (add(std::integral_constant<std::size_t, i>()), ...);
         }
@@ -119,6 +156,8 @@ std::uint64_t compared(const Arguments &arguments) {
         }();
         if constexpr (argument.kind == Kind::scalar || argument.kind == Kind::status) {
             return static_cast<std::uint64_t>(value);
+        } else if constexpr (argument.kind == Kind::capacity) {
+            return of != nullptr ? static_cast<std::uint64_t>(value) : 0;
         } else if constexpr (argument.kind == Kind::object) {
             return number_of(value);
         } else if constexpr (argument.kind == Kind::objects || argument.kind == Kind::wait_list) {
@@ -144,9 +183,7 @@ std::uint64_t compared(const Arguments &arguments) {
                 return hash_of(to_its_end ? std::string_view(bytes) : std::string_view(bytes, length));
             });
         } else if constexpr (argument.kind == Kind::pairs) {
-            std::size_t count = 0;
-            while (value != nullptr && value[count] != 0) count += 2;
-            return number_of_list(count, [&](std::size_t i) {
+            return number_of_list(elements_read(value), [&](std::size_t i) {
                 const bool is_address = i % 2 == 1 && static_cast<std::uint64_t>(value[i - 1]) == CL_CONTEXT_PLATFORM;
                 return is_address ? 0 : static_cast<std::uint64_t>(value[i]);
             });
@@ -165,10 +202,7 @@ std::uint64_t compared(const Arguments &arguments) {
             return std::uint64_t{value->image_channel_order} << 16U ^ value->image_channel_data_type;
         } else if constexpr (argument.kind == Kind::image_desc) {
             if (value == nullptr) return 0;
-            const std::array<std::uint64_t, 10> parts{
-                value->image_type,       value->image_width,      value->image_height,      value->image_depth,
-                value->image_array_size, value->image_row_pitch,  value->image_slice_pitch, value->num_mip_levels,
-                value->num_samples,      number_of(value->buffer)};
+            const auto parts = parts_of(*value);
             return number_of_list(parts.size(), [&](std::size_t i) { return parts[i]; });
         } else if constexpr (argument.kind == Kind::kernel_argument) {
             return argument_hash(std::get<0>(arguments), std::get<1>(arguments), of, value);

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "cluster/api/checks.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/calls/recorder.hpp"
 
@@ -93,11 +94,49 @@ inline void put_bytes(RecordWriter &writer, const void *bytes, std::size_t size)
     if (bytes != nullptr) writer.bytes(bytes, size);
 }
 
-/// A pattern that is none is refused whatever it says.
-constexpr std::size_t largest_pattern = 128;
+/// Bytes of the color that an image is filled with: of one with depths it is one number.
+inline std::size_t size_of_color(cl_mem memory) {
+    const MemObject *const image = MemObject::from(memory);
+    if (image == nullptr || !image->is_image()) return 0;
+    return (image->format.image_channel_order == CL_DEPTH ? 1 : 4) * sizeof(cl_uint);
+}
 
 /// Up to what there may be in an array of sizes for each dimension.
 inline std::size_t dimensions_of(std::uint64_t work_dim) { return work_dim <= 3 ? work_dim : 0; }
+
+/// Whether a record has as many elements, or bytes, of an argument as elements_of().
+constexpr bool is_counted(Argument::Kind kind) {
+    using enum Argument::Kind;
+    constexpr std::array counted{objects, wait_list,    texts,  blobs, lengths, range,
+                                 triple,  image_format, region, color, pattern};
+    return std::find(counted.begin(), counted.end(), kind) != counted.end();
+}
+
+/// How many elements, or bytes, a call reads where an argument points that is not NULL.
+template <const Call &call, std::size_t at, typename Arguments>
+std::size_t elements_of(const Arguments &arguments) {
+    using Kind = Argument::Kind;
+    constexpr Argument argument = call.arguments[at];
+    if constexpr (argument.kind == Kind::triple) {
+        return 3;
+    } else if constexpr (argument.kind == Kind::image_format) {
+        return sizeof(cl_image_format);
+    } else if constexpr (argument.kind == Kind::lengths) {
+        return std::get<call.place(count_of_lengths<call, at>())>(arguments);
+    } else {
+        const auto of = std::get<call.place(argument.of)>(arguments);
+        if constexpr (argument.kind == Kind::range)
+            return dimensions_of(of);
+        else if constexpr (argument.kind == Kind::region)
+            return of == CL_BUFFER_CREATE_TYPE_REGION ? sizeof(cl_buffer_region) : 0;
+        else if constexpr (argument.kind == Kind::color)
+            return size_of_color(of);
+        else if constexpr (argument.kind == Kind::pattern)
+            return is_pattern_size(of) ? of : 0;  // another one is refused whatever it says
+        else
+            return of;
+    }
+}
 
 template <const Call &call, std::size_t at, typename Arguments>
 void put(RecordWriter &writer, const Arguments &arguments) {
@@ -117,17 +156,16 @@ void put(RecordWriter &writer, const Arguments &arguments) {
             writer.number(number << 1U ^ (value < 0 ? ~std::uint64_t{0} : 0));
         else
             writer.number(number);
+    } else if constexpr (argument.kind == Kind::capacity) {
+        writer.number(of != nullptr ? static_cast<std::uint64_t>(value) : 0);
     } else if constexpr (argument.kind == Kind::object) {
         writer.number(number_of(value));
     } else if constexpr (argument.kind == Kind::objects || argument.kind == Kind::wait_list) {
         writer.number(value == nullptr ? 0 : std::size_t{of} + 1);
         for (cl_uint i = 0; value != nullptr && i < of; ++i) writer.number(number_of(value[i]));
-    } else if constexpr (argument.kind == Kind::lengths) {
-        put_numbers(writer, value, std::get<call.place(count_of_lengths<call, at>())>(arguments));
-    } else if constexpr (argument.kind == Kind::range) {
-        put_numbers(writer, value, dimensions_of(of));
-    } else if constexpr (argument.kind == Kind::triple) {
-        put_numbers(writer, value, 3);
+    } else if constexpr (argument.kind == Kind::lengths || argument.kind == Kind::range ||
+                         argument.kind == Kind::triple) {
+        put_numbers(writer, value, elements_of<call, at>(arguments));
     } else if constexpr (argument.kind == Kind::text) {
         put_bytes(writer, value, value != nullptr ? std::strlen(value) : 0);
     } else if constexpr (argument.kind == Kind::texts || argument.kind == Kind::blobs) {
@@ -141,8 +179,7 @@ void put(RecordWriter &writer, const Arguments &arguments) {
             put_bytes(writer, bytes, size);
         }
     } else if constexpr (argument.kind == Kind::pairs) {
-        std::size_t count = 0;
-        while (value != nullptr && value[count] != 0) count += 2;
+        const std::size_t count = elements_read(value);
         writer.number(value == nullptr ? 0 : count + 1);
         for (std::size_t i = 0; i < count; ++i) {
             const bool is_address = i % 2 == 1 && static_cast<std::uint64_t>(value[i - 1]) == CL_CONTEXT_PLATFORM;
@@ -155,14 +192,13 @@ void put(RecordWriter &writer, const Arguments &arguments) {
         put_numbers(writer, value, count);
     } else if constexpr (argument.kind == Kind::first) {
         put_numbers(writer, value, 1);
-    } else if constexpr (argument.kind == Kind::region) {
-        const bool known = value != nullptr && of == CL_BUFFER_CREATE_TYPE_REGION;
-        put_bytes(writer, value, known ? sizeof(cl_buffer_region) : 0);
-    } else if constexpr (argument.kind == Kind::image_format) {
-        put_bytes(writer, value, sizeof(cl_image_format));
+    } else if constexpr (argument.kind == Kind::region || argument.kind == Kind::image_format ||
+                         argument.kind == Kind::color || argument.kind == Kind::pattern) {
+        put_bytes(writer, value, elements_of<call, at>(arguments));
     } else if constexpr (argument.kind == Kind::image_desc) {
-        put_bytes(writer, value, sizeof(cl_image_desc));
-        if (value != nullptr) writer.number(number_of(value->buffer));
+        writer.number(value != nullptr);
+        if (value == nullptr) return;
+        for (const std::uint64_t part : parts_of(*value)) writer.number(part);
     } else if constexpr (argument.kind == Kind::kernel_argument) {
         const RecordedValue recorded = recorded_value(std::get<0>(arguments), std::get<1>(arguments), of, value);
         writer.number(static_cast<std::uint64_t>(recorded.form));
@@ -171,12 +207,8 @@ void put(RecordWriter &writer, const Arguments &arguments) {
     } else if constexpr (argument.kind == Kind::mapping) {
         const Mapped *const mapped = mapping_of(of, value);
         writer.number(mapped != nullptr ? mapped->number : 0);
-    } else if constexpr (argument.kind == Kind::color) {
-        put_bytes(writer, value, 4 * sizeof(cl_uint));
-    } else if constexpr (argument.kind == Kind::bytes && argument.name == "pattern") {
-        put_bytes(writer, value, of <= largest_pattern ? of : 0);
     } else if constexpr (argument.kind != Kind::code) {
-        writer.number(value != nullptr);
+        writer.number(!is_null<call, at>(arguments));
     }
 }
 
@@ -209,6 +241,11 @@ public:
         return bytes.data();
     }
 
+    /// How many elements a record has for each argument.
+    std::array<std::size_t, Call::most_arguments> elements{};
+    /// Bytes of each of its texts or blobs.
+    std::vector<std::size_t> sizes;
+
 private:
     alignas(16) std::array<std::byte, 4096> first_;
     std::pmr::monotonic_buffer_resource resource_;
@@ -220,24 +257,32 @@ Handle object_with(std::uint64_t number) {
     return at != objects_by_number->end() ? static_cast<Handle>(at->second) : nullptr;
 }
 
+/// A handle that is not NULL, and no object's but the platform's.
+template <typename Handle>
+Handle no_object() {
+    return reinterpret_cast<Handle>(some_platform());
+}
+
 template <typename T>
-T *take_numbers(RecordReader &reader, ArgumentMemory &memory, std::size_t zeros_behind = 0) {
-    const std::uint64_t count = reader.number();
-    if (count == 0) return nullptr;
-    T *const values = memory.make<T>(std::max<std::size_t>(count - 1 + zeros_behind, 3));
-    for (std::size_t i = 0; i + 1 < count; ++i) values[i] = static_cast<T>(reader.number());
-    for (std::size_t i = 0; i < zeros_behind; ++i) values[count - 1 + i] = T{};
+T *take_numbers(RecordReader &reader, ArgumentMemory &memory, std::size_t &count, std::size_t zeros_behind = 0) {
+    const auto there = reader.elements();
+    if (!there) return nullptr;
+    count = *there;
+    T *const values = memory.make<T>(count + zeros_behind);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(reader.number());
+    std::fill_n(values + count, zeros_behind, T{});
     return values;
 }
 
 /// With a 0 behind them.
-inline char *take_bytes(RecordReader &reader, ArgumentMemory &memory) {
-    const std::uint64_t size = reader.number();
-    if (size == 0) return nullptr;
+inline char *take_bytes(RecordReader &reader, ArgumentMemory &memory, std::size_t &size) {
+    const auto there = reader.elements();
+    if (!there) return nullptr;
+    size = *there;
     auto *const bytes = reinterpret_cast<char *>(memory.make<std::max_align_t>(size / sizeof(std::max_align_t) + 1));
-    const auto taken = reader.bytes(size - 1);
+    const auto taken = reader.bytes(size);
     if (!taken.empty()) std::memcpy(bytes, taken.data(), taken.size());
-    bytes[size - 1] = '\0';
+    bytes[size] = '\0';
     return bytes;
 }
 
@@ -245,7 +290,9 @@ template <const Call &call, std::size_t at, typename T>
 T take(RecordReader &reader, ArgumentMemory &memory) {
     using Kind = Argument::Kind;
     constexpr Argument argument = call.arguments[at];
-    if constexpr (argument.kind == Kind::scalar || argument.kind == Kind::status || argument.kind == Kind::count) {
+    std::size_t &elements = memory.elements[at];
+    if constexpr (argument.kind == Kind::scalar || argument.kind == Kind::status || argument.kind == Kind::count ||
+                  argument.kind == Kind::capacity) {
         const std::uint64_t number = reader.number();
         if constexpr (is_signed_number<T>)
             return static_cast<T>(number >> 1U ^ (~(number & 1U) + 1));
@@ -255,43 +302,58 @@ T take(RecordReader &reader, ArgumentMemory &memory) {
         return object_with<T>(reader.number());
     } else if constexpr (argument.kind == Kind::objects || argument.kind == Kind::wait_list) {
         using Handle = std::remove_const_t<std::remove_pointer_t<T>>;
-        const std::uint64_t count = reader.number();
-        if (count == 0) return nullptr;
-        Handle *const handles = memory.make<Handle>(count - 1);
-        for (std::size_t i = 0; i + 1 < count; ++i) handles[i] = object_with<Handle>(reader.number());
+        const auto there = reader.elements();
+        if (!there) return nullptr;
+        elements = *there;
+        Handle *const handles = memory.make<Handle>(elements);
+        for (std::size_t i = 0; i < elements; ++i) handles[i] = object_with<Handle>(reader.number());
         return handles;
     } else if constexpr (argument.kind == Kind::lengths || argument.kind == Kind::range ||
                          argument.kind == Kind::triple) {
-        return take_numbers<std::size_t>(reader, memory);
+        return take_numbers<std::size_t>(reader, memory, elements);
     } else if constexpr (argument.kind == Kind::text) {
-        return take_bytes(reader, memory);
+        return take_bytes(reader, memory, elements);
     } else if constexpr (argument.kind == Kind::texts || argument.kind == Kind::blobs) {
         using Element = std::remove_pointer_t<T>;
-        const std::uint64_t count = reader.number();
-        if (count == 0) return nullptr;
-        Element *const elements = memory.make<Element>(count - 1);
-        for (std::size_t i = 0; i + 1 < count; ++i) elements[i] = reinterpret_cast<Element>(take_bytes(reader, memory));
-        return elements;
+        const auto there = reader.elements();
+        if (!there) return nullptr;
+        elements = *there;
+        memory.sizes.assign(elements, 0);
+        Element *const texts = memory.make<Element>(elements);
+        for (std::size_t i = 0; i < elements; ++i)
+            texts[i] = reinterpret_cast<Element>(take_bytes(reader, memory, memory.sizes[i]));
+        return texts;
     } else if constexpr (argument.kind == Kind::pairs) {
         using Value = std::remove_const_t<std::remove_pointer_t<T>>;
-        Value *const values = take_numbers<Value>(reader, memory, 1);
+        Value *const values = take_numbers<Value>(reader, memory, elements, 2);
         for (std::size_t i = 0; values != nullptr && values[i] != 0; i += 2)
             if (static_cast<std::uint64_t>(values[i]) == CL_CONTEXT_PLATFORM && values[i + 1] != 0)
                 values[i + 1] = reinterpret_cast<Value>(some_platform());
         return values;
     } else if constexpr (argument.kind == Kind::list || argument.kind == Kind::first) {
-        return take_numbers<std::remove_const_t<std::remove_pointer_t<T>>>(reader, memory, 1);
+        return take_numbers<std::remove_const_t<std::remove_pointer_t<T>>>(reader, memory, elements, 2);
     } else if constexpr (argument.kind == Kind::region || argument.kind == Kind::image_format ||
-                         argument.kind == Kind::color || (argument.kind == Kind::bytes && argument.name == "pattern")) {
-        return reinterpret_cast<T>(take_bytes(reader, memory));
+                         argument.kind == Kind::color || argument.kind == Kind::pattern) {
+        return reinterpret_cast<T>(take_bytes(reader, memory, elements));
     } else if constexpr (argument.kind == Kind::image_desc) {
-        auto *const desc = reinterpret_cast<cl_image_desc *>(take_bytes(reader, memory));
-        if (desc != nullptr) desc->buffer = object_with<cl_mem>(reader.number());
+        if (reader.number() == 0) return nullptr;
+        auto *const desc = new (memory.make<cl_image_desc>(1)) cl_image_desc{};
+        desc->image_type = static_cast<cl_mem_object_type>(reader.number());
+        for (std::size_t cl_image_desc::*const member :
+             {&cl_image_desc::image_width, &cl_image_desc::image_height, &cl_image_desc::image_depth,
+              &cl_image_desc::image_array_size, &cl_image_desc::image_row_pitch, &cl_image_desc::image_slice_pitch})
+            desc->*member = reader.number();
+        desc->num_mip_levels = static_cast<cl_uint>(reader.number());
+        desc->num_samples = static_cast<cl_uint>(reader.number());
+        if (const std::uint64_t parent = reader.number(); parent != 0) {
+            const auto object = object_with<cl_mem>(parent - 1);
+            desc->buffer = object != nullptr ? object : no_object<cl_mem>();
+        }
         return desc;
     } else if constexpr (argument.kind == Kind::kernel_argument) {
-        constexpr std::size_t size_at = call.place(argument.of);
-        static_assert(size_at + 1 == at, "the value's size has just been taken");
-        return nullptr;  // see take_all()
+        using SizeAt = std::integral_constant<std::size_t, call.place(argument.of)>;
+        static_assert(SizeAt::value + 1 == at, "the value's size has just been taken");
+        return nullptr;  // see take_call()
     } else if constexpr (argument.kind == Kind::mapping) {
         return reinterpret_cast<T>(reader.number());
     } else if constexpr (argument.kind == Kind::code) {
@@ -311,18 +373,25 @@ inline const void *take_value(RecordReader &reader, ArgumentMemory &memory, std:
     switch (static_cast<RecordedValue::Form>(reader.number())) {
         case RecordedValue::Form::null: return nullptr;
         case RecordedValue::Form::bytes: {
-            auto *const bytes = memory.make<std::byte>(size);
-            std::memcpy(bytes, reader.bytes(size).data(), size);
+            const auto taken = reader.bytes(size);
+            auto *const bytes = memory.make<std::max_align_t>(size / sizeof(std::max_align_t) + 1);
+            if (!taken.empty()) std::memcpy(bytes, taken.data(), size);
             return bytes;
         }
         case RecordedValue::Form::object: {
             void **const handle = memory.make<void *>(1);
-            const auto at = objects_by_number->find(reader.number());
-            *handle = at != objects_by_number->end() ? at->second : nullptr;
+            *handle = object_with<void *>(reader.number());
             return handle;
         }
-        default: return ArgumentMemory::nowhere();
+        case RecordedValue::Form::no_object: {
+            void **const handle = memory.make<void *>(1);
+            *handle = no_object<void *>();
+            return handle;
+        }
+        default: break;
     }
+    if (size > ArgumentMemory::nowhere_size) throw std::out_of_range("a record lacks a kernel's argument");
+    return ArgumentMemory::nowhere();
 }
 
 // ---- Whole calls -----------------------------------------------------------------------------------------------------
@@ -335,6 +404,23 @@ void put_call(RecordWriter &writer, const Arguments &...arguments) {
     (std::make_index_sequence<call.count>());
 }
 
+/// Throws std::out_of_range unless all is there that the call reads where an argument points.
+template <const Call &call, std::size_t at, typename Arguments>
+void check_taken(const ArgumentMemory &memory, const Arguments &arguments) {
+    constexpr Argument argument = call.arguments[at];
+    if constexpr (is_counted(argument.kind)) {
+        const auto value = std::get<at>(arguments);
+        if (value == nullptr) return;
+        bool there = memory.elements[at] == elements_of<call, at>(arguments);
+        if constexpr (!argument.lengths.empty()) {
+            const std::size_t *const lengths = std::get<call.place(argument.lengths)>(arguments);
+            for (std::size_t i = 0; lengths != nullptr && there && i < memory.sizes.size(); ++i)
+                there = value[i] == nullptr || lengths[i] <= memory.sizes[i];
+        }
+        if (!there) throw std::out_of_range("a record has another number of elements than it says");
+    }
+}
+
 template <const Call &call, typename... Arguments>
 std::tuple<Arguments...> take_call(RecordReader &reader, ArgumentMemory &memory) {
     auto all = [&]<std::size_t... i>(std::index_sequence<i...>) {
@@ -344,6 +430,8 @@ std::tuple<Arguments...> take_call(RecordReader &reader, ArgumentMemory &memory)
     constexpr Argument last = call.arguments[call.count - 1];
     if constexpr (last.kind == Argument::Kind::kernel_argument)
         std::get<call.count - 1>(all) = take_value(reader, memory, std::get<call.place(last.of)>(all));
+    [&]<std::size_t... i>(std::index_sequence<i...>) { (check_taken<call, i>(memory, all), ...); }
+    (std::make_index_sequence<call.count>());
     return all;
 }
 

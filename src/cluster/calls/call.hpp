@@ -28,6 +28,7 @@ struct Argument {
         // Compared between the processes:
         object,           ///< a handle, by the object's number
         scalar,           ///< a number
+        capacity,         ///< a number of bytes or elements for which there is room; meaningless where that is NULL
         status,           ///< 0 or a negative code
         count,            ///< of elements of the arrays that name it; compared with these
         lengths,          ///< of the texts or blobs that name it, an array of sizes; compared with these
@@ -38,28 +39,29 @@ struct Argument {
         text,             ///< up to its 0
         texts,            ///< an array of texts, of these lengths or, where they are 0 or not there, up to their 0
         blobs,            ///< an array of blocks of bytes
-        pairs,            ///< a property list: names and values, up to a name that is 0
+        pairs,            ///< a property list: names and values, up to a name that is 0 or unknown
         list,             ///< values up to one that is 0
         first,            ///< a property list of which the first name says all: there are no such properties
         region,           ///< a cl_buffer_region, if the argument that it names says so
         image_format,     ///< a cl_image_format
-        image_desc,       ///< a cl_image_desc
+        image_desc,       ///< a cl_image_desc, of which the image's type says what is read
         kernel_argument,  ///< a scalar's bytes or an object's number; of other values nothing: see cluster.md
         mapping,          ///< an address that a map of the object returned, by the mapping's number
         // Only whether it is NULL is compared:
         bytes,      ///< the program's memory, of so many bytes
+        pattern,    ///< the same, if there are patterns of that size
         box,        ///< the program's memory, as region, origin and pitches say
         pixels,     ///< the program's memory, as the image's region and pitches say
-        color,      ///< four components
+        color,      ///< four components, or one if the image has depths
         callback,   ///< a function of the program's
-        user_data,  ///< an address of the program's, handed back to its function
+        user_data,  ///< an address of the program's, handed back to its function; without that it must be NULL
         out,        ///< where something is written
         // Not compared:
         code,  ///< where the code is written
     };
     Kind kind = Kind::code;
     std::string_view name{};
-    std::string_view of{};       ///< the argument that says how many elements or bytes there are, or of what
+    std::string_view of{};  ///< the argument that says how many elements or bytes there are, or of what, or for what
     std::string_view lengths{};  ///< the argument that says how long each element is
 
     /// Whether a number in the log stands for it.
@@ -117,6 +119,7 @@ using enum Comparison;
 
 constexpr Argument object(std::string_view name) { return {Kind::object, name}; }
 constexpr Argument scalar(std::string_view name) { return {Kind::scalar, name}; }
+constexpr Argument capacity(std::string_view name, std::string_view of) { return {Kind::capacity, name, of}; }
 constexpr Argument status(std::string_view name) { return {Kind::status, name}; }
 constexpr Argument count(std::string_view name) { return {Kind::count, name}; }
 constexpr Argument lengths(std::string_view name) { return {Kind::lengths, name}; }
@@ -142,11 +145,12 @@ constexpr Argument kernel_argument(std::string_view name, std::string_view of) {
 }
 constexpr Argument mapping(std::string_view name, std::string_view of) { return {Kind::mapping, name, of}; }
 constexpr Argument bytes(std::string_view name, std::string_view of) { return {Kind::bytes, name, of}; }
+constexpr Argument pattern(std::string_view name, std::string_view of) { return {Kind::pattern, name, of}; }
 constexpr Argument box(std::string_view name) { return {Kind::box, name}; }
 constexpr Argument pixels(std::string_view name) { return {Kind::pixels, name}; }
-constexpr Argument color(std::string_view name) { return {Kind::color, name}; }
+constexpr Argument color(std::string_view name, std::string_view of) { return {Kind::color, name, of}; }
 constexpr Argument callback(std::string_view name) { return {Kind::callback, name}; }
-constexpr Argument user_data(std::string_view name) { return {Kind::user_data, name}; }
+constexpr Argument user_data(std::string_view name, std::string_view of) { return {Kind::user_data, name, of}; }
 constexpr Argument out(std::string_view name) { return {Kind::out, name}; }
 constexpr Argument code(std::string_view name) { return {Kind::code, name}; }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -44,6 +45,13 @@ public:
             if (byte < 0x80) return value;
         }
         throw std::out_of_range("a number in a record has more than 64 bits");
+    }
+    /// How many elements follow, of a byte at least each; nothing where there are none, not even no elements.
+    std::optional<std::size_t> elements() {
+        const std::uint64_t count = number();
+        if (count == 0) return {};
+        if (count - 1 > rest_.size()) throw std::out_of_range("a record is shorter than it says");
+        return count - 1;
     }
     std::span<const std::byte> bytes(std::size_t size) {
         if (size > rest_.size()) throw std::out_of_range("a record is shorter than it says");

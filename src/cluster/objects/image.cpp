@@ -83,6 +83,25 @@ std::size_t element_size(const cl_image_format &format) {
     return go_together(order, type) ? channels(order) * channel_size(type) : 0;
 }
 
+cl_image_desc as_read(const cl_image_desc &desc) {
+    cl_image_desc read{};
+    read.image_type = desc.image_type;
+    if (!is_image_type(desc.image_type)) return read;
+    const bool is_3d = desc.image_type == CL_MEM_OBJECT_IMAGE3D;
+    read.image_width = desc.image_width;
+    if (is_3d || desc.image_type == CL_MEM_OBJECT_IMAGE2D || desc.image_type == CL_MEM_OBJECT_IMAGE2D_ARRAY)
+        read.image_height = desc.image_height;
+    if (is_3d) read.image_depth = desc.image_depth;
+    if (is_image_array(desc.image_type)) read.image_array_size = desc.image_array_size;
+    read.image_row_pitch = desc.image_row_pitch;
+    if (has_slices(desc.image_type)) read.image_slice_pitch = desc.image_slice_pitch;
+    // There are no such images: all that matters is whether they are 0.
+    read.num_mip_levels = desc.num_mip_levels != 0 ? 1 : 0;
+    read.num_samples = desc.num_samples != 0 ? 1 : 0;
+    read.buffer = desc.buffer;
+    return read;
+}
+
 std::array<std::size_t, 3> extents(const cl_image_desc &desc) {
     switch (desc.image_type) {
         case CL_MEM_OBJECT_IMAGE1D_ARRAY: return {desc.image_width, desc.image_array_size, 1};

@@ -21,6 +21,14 @@ inline bool is_image_array(cl_mem_object_type type) {
 /// Whether it has a slice pitch: of an array of 1D images that is the distance of its rows.
 inline bool has_slices(cl_mem_object_type type) { return type == CL_MEM_OBJECT_IMAGE3D || is_image_array(type); }
 
+/// What a call that makes an image reads of its descriptor, which depends on the image's type. All else is 0, since the program
+/// need not set it.
+cl_image_desc as_read(const cl_image_desc &desc);
+/// Whether images of that type may be made of a memory object. For the others there must be none.
+inline bool may_be_of_memory(cl_mem_object_type type) {
+    return type == CL_MEM_OBJECT_IMAGE1D_BUFFER || type == CL_MEM_OBJECT_IMAGE2D;
+}
+
 /// Of an image of that type.
 std::array<std::size_t, 3> extents(const cl_image_desc &desc);
 
