@@ -44,10 +44,7 @@ Ref<EventObject> Joint::end(bool told_all) {
     event->scheduled.process = queue_.lanes.front()->device->process;
     // What failed before it may have failed on some lanes alone.
     event->told_by_result = event->scheduled.told_all = told_all && wait_list_.empty() && !user_events.any();
-    const auto join = [](const Promise &a, const Promise &b) {
-        return Promise{both(a.landed, b.landed), both(a.incoming, b.incoming)};
-    };
-    for (const auto &[lane, part] : parts_) event->promise = join(event->promise, part->promise);
+    for (const auto &[lane, part] : parts_) event->promise = join_promises(event->promise, part->promise);
     for (const auto &[lane, part] : parts_) part->promise = event->promise;
     event->parts = std::move(parts_);
     return held;

@@ -57,6 +57,9 @@ std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation, std::u
 }
 
 bool is_open(const std::shared_ptr<Ending> &ending) { return ending != nullptr && !ending->over(); }
+bool is_open(const Promise &promise) {
+    return is_open(promise.landed) || is_open(promise.incoming) || is_open(promise.set);
+}
 
 TimesOfCommand times_of_command(const EventObject &event) {
     if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
@@ -82,7 +85,7 @@ public:
 
     void woken_by(const Waker &waker) final { carrier_->woken_by(waker); }
     void start(const Status &gate) final {
-        before();
+        if (gate.ok()) before();
         carrier_->start(gate);
     }
     Progress poll() final {
@@ -282,21 +285,10 @@ cl_event Executor::native_in(EventObject &event, Space &space) {
 
 // Ends when all of `events`, one at least, have, and fails if any has.
 std::shared_ptr<Ending> Executor::ending_of_all(std::span<const cl_event> events) {
-    struct Open {
-        std::atomic<std::size_t> number;
-        std::atomic<cl_int> failure = CL_COMPLETE;
-    };
-    auto all = std::make_shared<Ending>();
-    const auto open = std::make_shared<Open>(events.size());
-    const auto count = [all, open](cl_int status) {
-        if (status < 0) open->failure = status;
-        if (--open->number == 0) all->set(open->failure);
-    };
-    for (const cl_event event : events) {
-        auto ending = std::make_shared<Ending>();
-        ending->then(count);
-        end_with(event, std::move(ending));
-    }
+    std::vector<std::shared_ptr<Ending>> endings;
+    for (std::size_t i = 0; i < events.size(); ++i) endings.push_back(std::make_shared<Ending>());
+    auto all = all_of(endings);
+    for (std::size_t i = 0; i < events.size(); ++i) end_with(events[i], endings[i]);
     return all;
 }
 
@@ -341,7 +333,7 @@ void Executor::prepare(Enqueued &command) {
     passing_.clear();
     promised_.clear();
     for (const EventObject *const event : wait_list_of(command))
-        if (is_open(event->promise.landed) || is_open(event->promise.incoming)) promised_.push_back(event->promise);
+        if (is_open(event->promise)) promised_.push_back(event->promise);
     incoming_ = nullptr;
     source_sent_ = nullptr;
     native_event_.reset();
@@ -385,18 +377,20 @@ Link Executor::link_between_hosts(Process other) const {
     return {topology.host_of(other) == topology.host_of(self_), host_memory, host_memory, false};
 }
 
-// The program's memory is process 0's.
+// The program's memory is process 0's. It may change until the command can begin: that is once the program has set the user events
+// that come before.
 void Executor::bring_host_memory(Enqueued &command) {
     const Process owner = command.queue.device->process;
     const std::size_t size = command.source->size();
     if (owner == 0 || size == 0) return;
     if (is_host()) {
-        const auto after = both(promised_before(command).incoming, command.behind);
+        const Promise before = promised_before(command);
+        const auto after = both(both(before.incoming, command.behind), before.set);
         const bool is_small = size <= most_with_record && !is_open(after);
         std::array<std::byte, most_with_record> bytes;
         if (is_small) pack(*command.source, bytes.data());
         link_->give(is_small ? with_record : as_message, std::span(bytes).first(is_small ? size : 0));
-        if (!is_small) send_host_memory(command, *schedule_.message_from_first(owner), after);
+        if (!is_small) send_host_memory(command, *schedule_.message_from_first(owner), after, before.set);
         return;
     }
     const HostLink::Given given = link_->take();
@@ -408,7 +402,9 @@ void Executor::bring_host_memory(Enqueued &command) {
     }
 }
 
-void Executor::send_host_memory(const Enqueued &command, const Message &message, const std::shared_ptr<Ending> &after) {
+// If the command fails first, its event promises nothing, and the memory may be gone: nothing is read.
+void Executor::send_host_memory(const Enqueued &command, const Message &message, const std::shared_ptr<Ending> &after,
+                                const std::shared_ptr<Ending> &set) {
     const HostRegion source = *command.source;
     std::shared_ptr<std::byte[]> packed;
     std::function<void()> pack_first;
@@ -423,10 +419,13 @@ void Executor::send_host_memory(const Enqueued &command, const Message &message,
     auto send = std::make_shared<std::unique_ptr<Operation>>(std::make_unique<HostMemorySend>(
         transport_.transfer(std::move(range), Direction::send, message, link_between_hosts(message.peer)),
         std::move(pack_first), source_sent_, std::move(kept)));
+    const cl_int failed = poisoned_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : CL_COMPLETE;
     if (is_open(after))
-        after->then([this, send](cl_int) { submit_now(std::move(*send), CL_COMPLETE); });
+        after->then([this, send, set, failed](cl_int) {
+            submit_now(std::move(*send), set != nullptr ? std::min(failed, set->status()) : failed);
+        });
     else
-        submit_now(std::move(*send), CL_COMPLETE);
+        submit_now(std::move(*send), failed);
 }
 
 // Starts with start_receive(), once it is known what else the command waits for.
@@ -439,9 +438,10 @@ void Executor::receive_host_memory(Enqueued &command, const Message &message) {
     passing_.push_back(Event::share(bridge->user_visible_event()));
     keep_until(bridge->user_visible_event(), command.brought);  // the command may fail before
     DeviceRange range{nullptr, {}, 0, size, command.brought.get(), {}};
+    // Without a device: it fails where the command does, which is the program's affair.
     receive_ =
         command_of(transport_.transfer(std::move(range), Direction::recv, message, link_between_hosts(message.peer)),
-                   std::move(bridge), command.queue.device->native);
+                   std::move(bridge));
 }
 
 // Memory that knows how much of its kind there is.
@@ -482,26 +482,25 @@ Place place_of(const Enqueued &command) {
     return command.queue.place_of(command.type, !command.wait_list.empty() || !command.whole_wait_list.empty());
 }
 
-bool is_nothing(const Promise &promise) { return promise.landed == nullptr && promise.incoming == nullptr; }
-
-constexpr auto join = [](const Promise &a, const Promise &b) {
-    return Promise{both(a.landed, b.landed), both(a.incoming, b.incoming)};
-};
+bool is_nothing(const Promise &promise) {
+    return promise.landed == nullptr && promise.incoming == nullptr && promise.set == nullptr;
+}
 
 }  // namespace
 
 // What the ends before the command promise.
 Promise Executor::promised_before(const Enqueued &command) const {
     QueuePromises<Promise> queue = command.queue.promised();
-    return promise_of_next(queue, place_of(command), {command.behind, {}}, std::span(promised_), join);
+    return promise_of_next(queue, place_of(command), {command.behind, {}, {}}, std::span(promised_), join_promises);
 }
 
 // What the command's end promises; `own` is its result.
 Promise Executor::promise(const Enqueued &command, Promise own) {
     QueuePromises<Promise> &queue = command.queue.promised();
     if (adds_nothing(command) && is_nothing(own) && is_nothing(queue.all) && is_nothing(queue.before)) return {};
-    if (command.behind != nullptr) promised_.push_back({command.behind, {}});
-    return promise_of_next(queue, place_of(command), std::move(own), std::span<const Promise>(promised_), join);
+    if (command.behind != nullptr) promised_.push_back({command.behind, {}, {}});
+    return promise_of_next(queue, place_of(command), std::move(own), std::span<const Promise>(promised_),
+                           join_promises);
 }
 
 // Whether results are on their way to that memory.
@@ -647,7 +646,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         for (const Transfer &transfer : decisions_->write_backs) start(transfer);
     }
     if (native_ && command.brought != nullptr && native_event_) keep_until(native_event_.get(), command.brought);
-    Promise own{source_sent_, {}};
+    Promise own{source_sent_, {}, {}};
     // Copies of later commands may not go through the queue, and its order does not tell them.
     if (native_ && failed == nullptr && is_tracked(command)) {
         own.incoming = std::make_shared<Ending>();
@@ -774,7 +773,10 @@ void Executor::stage(Enqueued &command, const void *memory, std::size_t size) {
     if (follows() || !copies_possible_ || size == 0 || !queue.is_native() || !HostCopies::wanted(queue) ||
         copies_.is_page_locked(memory, size))
         return;
-    if (size <= HostCopies::largest_whole()) command.staging = copies_.memory(queue, size);
+    // The program's memory may change while a write waits for a user event, and be gone if that fails: blocks are read once the
+    // command begins.
+    const bool may_be_late = command.reads_host_memory && queue.context->open_user_events != 0;
+    if (size <= HostCopies::largest_whole() && !may_be_late) command.staging = copies_.memory(queue, size);
     command.in_blocks = command.staging == nullptr;
 }
 

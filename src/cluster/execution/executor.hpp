@@ -207,7 +207,8 @@ private:
     void tell_all(EventObject &event);
     void tell_first(EventObject &event);
     void bring_host_memory(Enqueued &command);
-    void send_host_memory(const Enqueued &command, const Message &message, const std::shared_ptr<Ending> &after);
+    void send_host_memory(const Enqueued &command, const Message &message, const std::shared_ptr<Ending> &after,
+                          const std::shared_ptr<Ending> &set);
     void receive_host_memory(Enqueued &command, const Message &message);
     void start_receive(const QueueObject &queue);
     std::shared_ptr<std::byte[]> brought_memory(std::size_t size);

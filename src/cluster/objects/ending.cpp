@@ -1,5 +1,6 @@
 #include "cluster/objects/ending.hpp"
 
+#include <array>
 #include <utility>
 
 namespace cldist::cluster {
@@ -22,18 +23,26 @@ void Ending::call_all(std::vector<Then> then, cl_int status) {
     outer = nullptr;
 }
 
+std::shared_ptr<Ending> all_of(std::span<const std::shared_ptr<Ending>> endings) {
+    struct Open {
+        std::atomic<std::size_t> number;
+        std::atomic<cl_int> failure = CL_COMPLETE;
+    };
+    auto all = std::make_shared<Ending>();
+    const auto open = std::make_shared<Open>(endings.size());
+    for (const auto &ending : endings)
+        ending->then([all, open](cl_int status) {
+            if (status < 0) open->failure = status;
+            if (--open->number == 0) all->set(open->failure);
+        });
+    return all;
+}
+
 std::shared_ptr<Ending> both(const std::shared_ptr<Ending> &a, const std::shared_ptr<Ending> &b) {
     const bool a_is_open = a != nullptr && !a->over();
     const bool b_is_open = b != nullptr && !b->over();
     if (!a_is_open || !b_is_open || a == b) return a_is_open ? a : b_is_open ? b : nullptr;
-    auto joined = std::make_shared<Ending>();
-    auto open = std::make_shared<std::atomic<int>>(2);
-    const auto count = [joined, open](cl_int) {
-        if (--*open == 0) joined->set(CL_COMPLETE);
-    };
-    a->then(count);
-    b->then(count);
-    return joined;
+    return all_of(std::array{a, b});
 }
 
 }  // namespace cldist::cluster

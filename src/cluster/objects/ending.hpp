@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include <CL/cl.h>
@@ -73,7 +74,9 @@ private:
     std::vector<Then> then_;
 };
 
-/// Ends once both have, in whatever way; null stands for what has ended. One of the two if the other has.
+/// Ends once all have, at least one, and fails if one has.
+std::shared_ptr<Ending> all_of(std::span<const std::shared_ptr<Ending>> endings);
+/// The same for two, of which null stands for what has ended. One of the two if the other has.
 std::shared_ptr<Ending> both(const std::shared_ptr<Ending> &a, const std::shared_ptr<Ending> &b);
 
 }  // namespace cldist::cluster
