@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -280,6 +282,43 @@ void killed(const std::string &where) {
     std::_Exit(9);
 }
 
+/// Writes beyond two maps, of a buffer and an image: the bytes behind them are nobody's, but natively they are there.
+void write_beyond_maps() {
+    objects cl;
+    cl.make();
+    const cl_command_queue queue = cl.queues.back();
+    cl_int code = CL_SUCCESS;
+    auto *mapped = static_cast<char *>(
+        clEnqueueMapBuffer(queue, cl.buffer, CL_TRUE, CL_MAP_WRITE, 64, 100, 0, nullptr, nullptr, &code));
+    check(code, "clEnqueueMapBuffer");
+    std::fill_n(mapped, 140, 'y');
+    check(clEnqueueUnmapMemObject(queue, cl.buffer, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+    // All that there is may be read as well as written.
+    mapped = static_cast<char *>(
+        clEnqueueMapBuffer(queue, cl.buffer, CL_TRUE, CL_MAP_READ, 0, 200, 0, nullptr, nullptr, &code));
+    check(code, "clEnqueueMapBuffer");
+    if (std::count(mapped + 64, mapped + 164, 'y') != 100) check(CL_INVALID_VALUE, "what is mapped");
+    check(clEnqueueUnmapMemObject(queue, cl.buffer, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+
+    const cl_image_format format{CL_RGBA, CL_UNSIGNED_INT8};
+    cl_image_desc desc{};
+    desc.image_type = CL_MEM_OBJECT_IMAGE2D;
+    desc.image_width = desc.image_height = 64;
+    const cl_mem image = clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &code);
+    check(code, "clCreateImage");
+    const std::array<std::size_t, 3> origin{};
+    const std::array<std::size_t, 3> region{64, 2, 1};
+    std::size_t pitch = 0;
+    mapped = static_cast<char *>(clEnqueueMapImage(queue, image, CL_TRUE, CL_MAP_WRITE, origin.data(), region.data(),
+                                                   &pitch, nullptr, 0, nullptr, nullptr, &code));
+    check(code, "clEnqueueMapImage");
+    std::fill_n(mapped, 3 * pitch, 'z');
+    check(clEnqueueUnmapMemObject(queue, image, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+    check(clFinish(queue), "clFinish");
+    check(clReleaseMemObject(image), "clReleaseMemObject");
+    cl.release();
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -294,6 +333,8 @@ int main(int argc, char **argv) {
         user_event_unset();
     } else if (way == "host-memory-unseen") {
         host_memory_unseen();
+    } else if (way == "beyond-maps") {
+        write_beyond_maps();
     } else if (way == "nothing-released") {
         // In memory that is not freed, for commands in flight.
         auto &cl = *new objects;

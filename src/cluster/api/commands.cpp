@@ -477,7 +477,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
                        (queue.context->has_one_memory || queue.space->resources()->processor());
     if (!mapped.is_native && !executor().follows()) {
         mapped.memory = buffer.host_memory(offset);
-        if (mapped.memory == nullptr) executor().give_memory(queue, mapped);
+        if (mapped.memory == nullptr) executor().give_memory(queue, buffer, mapped);
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     // What is attached elsewhere goes back there when it has been unmapped, not before.
@@ -512,6 +512,18 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     return keep_mapping(buffer, std::move(mapped), map, part, event, blocking != CL_FALSE, call);
 }
 
+// Where all processes run the program, one of them says so: the device's own may have a native mapping.
+static void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
+    const std::size_t beyond = bytes_beyond(mapped);
+    const bool is_of_first = executor().topology().process_of(mapped.device_memory) == 0;
+    if (beyond == 0 || World::get().self() > (is_of_first ? 1U : 0U)) return;
+    log_warning(
+        "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. They are lost; map all "
+        "that the program writes",
+        object.is_image() ? "image" : "buffer", object.number(), object.size, beyond == mapped.guard ? "at least " : "",
+        beyond, mapped.size);
+}
+
 void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handle, void *pointer, cl_uint num_events,
                               const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
@@ -526,6 +538,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     const Mapped mapped = std::move(*at);
     object.mappings.erase(object.mappings.begin() + (at - object.mappings.data()));
     if (!executor().follows()) mapped_memory().remove(mapped);
+    warn_of_overrun(object, mapped);
     if (mapped.is_page_locked) executor().copies().remove_page_locked(mapped.memory);
 
     std::vector<Access> accesses;

@@ -542,12 +542,9 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     mapped.pitches = image.pitches;
     mapped.memory = image.host_memory(z * image.pitches.slice + y * image.pitches.row + x * image.element_size);
     if (mapped.memory == nullptr) mapped.pitches = checked_host_pitches(image, part, 0, 0);
-    if (mapped.memory == nullptr && !executor().follows()) {
-        mapped.own = own_memory(bytes_of(image, part));
-        mapped.memory = mapped.own.get();
-    }
     mapped.size = (part.region[2] - 1) * mapped.pitches.slice + (part.region[1] - 1) * mapped.pitches.row +
                   part.region[0] * image.element_size;
+    if (mapped.memory == nullptr && !executor().follows()) executor().give_memory(queue, image, mapped);
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     std::vector<Access> accesses;
     Result result;

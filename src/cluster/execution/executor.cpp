@@ -854,13 +854,16 @@ cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std
     return CL_SUCCESS;
 }
 
-void Executor::give_memory(QueueObject &queue, Mapped &mapped) {
-    const std::size_t size = mapped.end - mapped.begin;
-    if (copies_possible_ && queue.is_native() && HostCopies::wanted(queue)) mapped.own = copies_.memory(queue, size);
+void Executor::give_memory(QueueObject &queue, MemObject &object, Mapped &mapped) {
+    mapped.guard = guard_size(object, mapped);
+    const std::size_t size = mapped.size + mapped.guard;
+    if (!object.is_image() && copies_possible_ && queue.is_native() && HostCopies::wanted(queue))
+        mapped.own = copies_.memory(queue, size);
     mapped.is_page_locked = mapped.own != nullptr;
     if (mapped.own == nullptr) mapped.own = own_memory(size);
+    set_guard(mapped);
     mapped.memory = mapped.own.get();
-    if (mapped.is_page_locked) copies_.add_page_locked(mapped.memory, size);
+    if (mapped.is_page_locked) copies_.add_page_locked(mapped.memory, mapped.size);
 }
 
 void Executor::send_completion(EventObject &event, const Message &message) {

@@ -141,8 +141,8 @@ public:
     [[nodiscard]] HostCopies &copies() { return copies_; }
     [[nodiscard]] Transport &transport() { return transport_; }
     [[nodiscard]] const Commands &commands() const { return commands_; }
-    /// Memory for a mapping by the queue that is not native: page-locked, or for any process and size.
-    void give_memory(QueueObject &queue, Mapped &mapped);
+    /// Memory of the library's for a mapping by the queue, with a guard behind it: of a buffer page-locked, if there is such.
+    void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped);
 
     /// The buffer's bytes go to the device's memory, and stay there (Schedule::attach); until detach(). Of a root.
     void attach(MemObject &buffer, MemoryId device);

@@ -2,8 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
+#include "cluster/calls/call.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
@@ -47,6 +50,41 @@ void keep_until(cl_event event, std::shared_ptr<const void> memory) {
     clSetEventCallback(
         event, CL_COMPLETE,
         [](cl_event, cl_int, void *data) { delete static_cast<std::shared_ptr<const void> *>(data); }, keeper);
+}
+
+namespace {
+
+constexpr std::size_t largest_guard = 65536;
+
+// Not what programs write.
+const std::byte *guard_bytes() {
+    static const std::vector<std::byte> bytes = [] {
+        std::vector<std::byte> made(largest_guard);
+        for (std::size_t i = 0; i < made.size(); ++i) made[i] = static_cast<std::byte>(mixed(i + 1));
+        return made;
+    }();
+    return bytes.data();
+}
+
+}  // namespace
+
+std::size_t guard_size(MemObject &object, const Mapped &mapped) {
+    constexpr std::size_t least = 4096;
+    const std::size_t rest = object.is_image() ? object.size - std::min(object.size, mapped.size)
+                                               : object.root().size - object.origin - mapped.end;
+    return std::clamp(rest, least, largest_guard);
+}
+
+void set_guard(const Mapped &mapped) { std::memcpy(mapped.own.get() + mapped.size, guard_bytes(), mapped.guard); }
+
+std::size_t bytes_beyond(const Mapped &mapped) {
+    if (mapped.guard == 0) return 0;
+    const std::byte *const guard = mapped.own.get() + mapped.size;
+    const std::byte *const known = guard_bytes();
+    if (std::memcmp(guard, known, mapped.guard) == 0) return 0;
+    std::size_t end = mapped.guard;
+    while (guard[end - 1] == known[end - 1]) --end;
+    return end;
 }
 
 Result into_mapping(Result result, const MemObject &object, const Mapped &mapped) {

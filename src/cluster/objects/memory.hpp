@@ -28,6 +28,7 @@ struct Mapped {
     bool is_page_locked = false;       ///< HostCopies knows of it
     std::size_t size = 0;              ///< bytes of the program's memory, with gaps
     std::shared_ptr<std::byte[]> own;  ///< the memory, unless it is the program's or native
+    std::size_t guard = 0;             ///< bytes behind `size` there that the program has no business with: set_guard()
     std::shared_ptr<const void> kept;  ///< while somebody holds it, the memory is there
     std::shared_ptr<Ending> landed;    ///< when the contents are there and passed on
     AccessMode mode_of_writing = AccessMode::write;
