@@ -365,6 +365,9 @@ void Executor::prepare(Enqueued &command) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
     }
+    // Another process's program may have set the user events already: what is behind them there does not wait for this one's program.
+    if ((command.reads_host_memory || command.result.size > 0) && link_ == nullptr && !alone())
+        wait_natively(promised_before(command).set, space);
     if (receive_ != nullptr) start_receive(command.queue);
     if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() &&
         space.is_pocl())
@@ -718,7 +721,9 @@ std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &ev
     const bool by_caller = command.blocking && failed == nullptr && !follows();
     // Another result may still be on its way to the same memory; the later one must not overtake it.
     const bool overlaps = (lands(command) || relay.from) && keep_open(command.result.memory(), event.ending);
-    const std::shared_ptr<Ending> after = overlaps ? earlier : nullptr;
+    // Nor may it come before this process's program has set the user events before it, as others may have.
+    const std::shared_ptr<Ending> after =
+        both(overlaps ? earlier : nullptr, relay.from ? promised_before(command).set : nullptr);
     if (native_ && command.staging != nullptr) {
         std::byte *const target = std::exchange(command.result.data, command.staging.get());
         command.result.arrived = [target, size = command.result.size, memory = std::move(command.staging)] {

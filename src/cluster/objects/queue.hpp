@@ -18,7 +18,7 @@ namespace cldist::cluster {
 struct Promise {
     std::shared_ptr<Ending> landed;    ///< all are in the program's memory, which may be used otherwise
     std::shared_ptr<Ending> incoming;  ///< those of other processes' devices are there
-    /// With a central host: when the program has set the user events that come before. Fails if it sets one to a failure.
+    /// When this process's program has set the user events that come before. Fails if it sets one to a failure.
     std::shared_ptr<Ending> set;
 };
 inline Promise join_promises(const Promise &a, const Promise &b) {
