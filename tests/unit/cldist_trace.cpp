@@ -185,7 +185,10 @@ TEST_CASE("a damaged trace says what is wrong") {
     CHECK_THROWS_AS((void)parse_trace(whole.substr(0, whole.size() / 2)), const TraceError &);
     for (const char *event :
          {R"({"ph":"e","name":"send","id":1,"ts":5},)", R"({"ph":"b","name":"send","id":1,"ts":5},)",
-          R"({"ph":"X","name":"k","ts":"five","dur":1},)", R"({"name":"send"},)", "7,"})
+          R"({"ph":"X","name":"k","ts":"five","dur":1},)", R"({"name":"send"},)", "7,",
+          // What is not needed until all ranks' traces are merged.
+          R"({"ph":"i","ts":1,"dur":"long"},)", R"({"ph":"M","name":7},)",
+          R"({"ph":"M","name":"process_name","args":[]},)"})
         CHECK_THROWS_AS((void)commands_of(parse_trace(trace_text(0, 1, event))), const TraceError &);
 }
 

@@ -58,6 +58,13 @@ RankTrace read_file(const fs::path &path, int rank) {
     return trace;
 }
 
+/// What any event may have, and the tool uses. Throws Json::exception if it is something else.
+void check_event(const Json &event) {
+    if (event.contains("dur")) static_cast<void>(event["dur"].get<double>());
+    if (event.contains("name")) static_cast<void>(event["name"].get_ref<const std::string &>());
+    if (event.contains("args")) static_cast<void>(event["args"].get_ref<const Json::object_t &>());
+}
+
 /// What is read of one folder, with what is wrong.
 struct Found {
     std::vector<RankTrace> traces;
@@ -194,7 +201,10 @@ std::vector<RankTrace> read_traces(const fs::path &folder, bool partial, std::ve
 std::vector<Command> commands_of(const RankTrace &trace) {
     try {
         CommandReader reader;
-        for (const Json &event : trace.events) reader.take(event);
+        for (const Json &event : trace.events) {
+            reader.take(event);
+            check_event(event);
+        }
         return reader.finish();
     } catch (const Json::exception &error) {
         throw TraceError(fmt::format("has a damaged event: {}", error.what()));

@@ -33,7 +33,8 @@ ClockCorrection::ClockCorrection(const std::vector<ClockSample> &samples) {
     at_us_ = microseconds(static_cast<double>(first.at_ns));
     offset_us_ = microseconds(static_cast<double>(first.offset_ns));
     if (last.at_ns > first.at_ns)
-        drift_ = static_cast<double>(last.offset_ns - first.offset_ns) / static_cast<double>(last.at_ns - first.at_ns);
+        drift_ = (static_cast<double>(last.offset_ns) - static_cast<double>(first.offset_ns)) /
+                 static_cast<double>(last.at_ns - first.at_ns);
     uncertainty_us_ = microseconds(static_cast<double>(std::max(first.uncertainty_ns, last.uncertainty_ns)));
 }
 
