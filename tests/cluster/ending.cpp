@@ -242,9 +242,9 @@ volatile std::sig_atomic_t interrupts = 0;
 
 /// Works until it is interrupted; then for a moment more.
 void work_until_interrupted() {
+    std::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
     auto &cl = *new objects;
     cl.make();
-    std::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
     std::puts("ready");
     std::fflush(stdout);
     const std::time_t end = std::time(nullptr) + 100;

@@ -191,6 +191,23 @@ os.write(1, b"got %d\\n" % len(got))
     lines = [line for line in out.splitlines() if not line.startswith("[mpiexec@")]
     expect(job.returncode == 0 and lines == ["got 1", "got 1"] and "Forwarding" not in err, "each program is interrupted once", job.returncode,
            out, err)
+    # So it is with Ctrl-C in a terminal, which sends it to mpirun, too.
+    for file in FOLDER.glob("ready*"):
+        file.unlink()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(CLDIST, command("-n", 2, sys.executable, "-c", program, FOLDER), environment())
+    wait_for(lambda: len(list(FOLDER.glob("ready*"))) == 2, "all ranks to start")
+    os.write(terminal, b"\x03")
+    shown = b""
+    try:
+        while part := os.read(terminal, 65536):
+            shown += part
+    except OSError:  # the end
+        pass
+    os.close(terminal)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    expect(status == 0 and b"got 1\r\n" in shown, "Ctrl-C interrupts the program once", status, shown)
     # Who ignores it is ended by the third.
     program = 'trap "" INT; echo ready; sleep 50 & wait; wait; sleep 50'
     if MPI == "openmpi":

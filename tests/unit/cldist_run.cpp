@@ -317,9 +317,10 @@ TEST_CASE("mpirun's messages about a rank are removed once cldist run has report
     LauncherText others("mpirun");
     CHECK(passed(others, abort, 8192) == abort);
     CHECK(passed(others, of_status, 8192) == of_status);
-    LauncherText stopped("mpirun");
-    stopped.expect_end();
-    CHECK(passed(stopped, "mpirun: Forwarding signal 23 to job\n" + of_status, 8192).empty());
+    LauncherText interrupted("mpirun");
+    CHECK(passed(interrupted, "mpirun: Forwarding signal 23 to job\n" + of_status, 8192).empty());
+    LauncherText signalled("mpirun");
+    CHECK(passed(signalled, "mpirun: Forwarding signal 10 to job\n" + of_status, 8192) == of_status);
 }
 
 TEST_CASE("what programs print to standard error passes mpirun's filter unchanged") {

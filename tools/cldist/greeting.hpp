@@ -15,12 +15,12 @@ struct Greeting {
     Secret secret;
     std::uint32_t rank;
     std::uint32_t ranks;
-    /// Of a connection that only shows that the rank's host is there: its name. Of one for rank 0's answers: empty.
+    /// The name of the rank's host, if the connection only shows that the host is there. Empty on connections for rank 0's answers.
     std::array<char, 64> host;
 };
 
-/// What arrived first on a connection, if it is the greeting of one of a job's ranks. Anybody may have sent it. Takes the same
-/// time for all wrong secrets.
+/// Returns the greeting in the first bytes of a connection, or nothing if they are not the greeting of one of the job's ranks.
+/// Anybody may have sent the bytes. All wrong secrets take the same time.
 [[nodiscard]] std::optional<Greeting> parse_greeting(std::span<const std::byte> bytes, const Secret &secret);
 
 }  // namespace cldist::tool

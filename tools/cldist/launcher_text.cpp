@@ -4,6 +4,10 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "run_plan.hpp"
+
 namespace cldist::tool {
 namespace {
 
@@ -11,7 +15,7 @@ namespace {
 const std::string line_of_dashes = std::string(74, '-') + '\n';
 constexpr std::size_t longest_message = 8192;
 
-// How messages begin that tell what `cldist run` has told.
+// The beginnings of messages about ends that `cldist run` reports itself.
 constexpr std::array job_aborted{"Primary job  terminated normally, but", "MPI_ABORT was invoked on rank "};
 // Behind the launcher's name.
 constexpr std::array about_ended_ranks{" detected that one or more processes exited with non-zero status",
@@ -22,6 +26,7 @@ constexpr std::array launch_failed{"ORTE was unable to reliably start one or mor
 constexpr std::string_view remote_daemon = "Remote daemon: ";
 constexpr std::array ssh_failures{"ssh: Could not resolve hostname ", "ssh: connect to host "};
 // What mpirun prints when `cldist run` sends it a signal.
+const std::string interrupt_forwarded = fmt::format(": Forwarding signal {} to job\n", interrupt_carrier);
 constexpr std::array about_signals{": Forwarding signal ", ": killing job"};
 
 bool begins_with_any(std::string_view text, const auto &beginnings) {
@@ -93,7 +98,8 @@ std::string LauncherText::pass(std::string_view part) {
 void LauncherText::look_at(std::string_view line) {
     const bool by_platform =
         line.starts_with("cldist[") && line.find("]: the processes' calls differ: ") != std::string_view::npos;
-    if (by_platform || line.starts_with("cldist run: rank ")) reported_ = true;
+    const bool is_interrupt = line == launcher_ + interrupt_forwarded;
+    if (by_platform || is_interrupt || line.starts_with("cldist run: rank ")) reported_ = true;
     for (const std::string_view failure : ssh_failures)
         if (line.starts_with(failure)) {
             line.remove_prefix(failure.size());

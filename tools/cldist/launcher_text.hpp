@@ -13,10 +13,8 @@ class LauncherText {
 public:
     /// `launcher` is mpirun's name as it was started.
     explicit LauncherText(std::string launcher) : launcher_(std::move(launcher)) {}
-    /// Returns what is to be printed after `part` has come. At the end, `part` is empty.
+    /// Returns the text to print after `part` has arrived. At the end, `part` is empty.
     [[nodiscard]] std::string pass(std::string_view part);
-    /// The job's end was asked for: mpirun's messages about ended ranks are removed.
-    void expect_end() { reported_ = true; }
     /// The hosts whose daemons mpirun has lost, each once.
     [[nodiscard]] const std::vector<std::string> &lost_hosts() const { return lost_hosts_; }
     /// mpirun's message that it could not start, or has lost, a daemon of a host that it does not name; or nothing.
@@ -32,7 +30,7 @@ private:
     const std::string launcher_;
     std::string held_;  ///< the beginning of a message
     bool at_line_start_ = true;
-    bool reported_ = false;  ///< the end of a rank
+    bool reported_ = false;  ///< the end of a rank, or the user has interrupted the job
     std::string launch_failure_;
     std::vector<std::string> lost_hosts_;
     std::vector<std::string> unreachable_hosts_;

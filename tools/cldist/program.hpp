@@ -14,12 +14,12 @@ namespace cldist::tool {
 /// Of this process.
 [[nodiscard]] Environment this_environment();
 
-/// Changes what a program prints on its way: returns what is to be printed after `part` has come. At the end, `part` is empty.
+/// Changes a program's output on its way: returns the text to print after `part` has arrived. At the end, `part` is empty.
 using Filter = std::function<std::string(std::string_view part)>;
 
 /// A program that this process starts and stands in for.
 struct Program {
-    /// What becomes of its standard output.
+    /// Where its standard output goes.
     enum class Output {
         own,        ///< it writes to this process's
         passed_on,  ///< it writes to a pipe, which this process copies to its standard output

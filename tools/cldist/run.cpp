@@ -52,9 +52,6 @@ constexpr int not_executable = 126;
 constexpr int not_found = 127;
 // The job has failed for another reason than a rank.
 constexpr int job_failed = 1;
-// For Open MPI's mpirun, which would end the job on SIGINT: it passes this on to the ranks instead, and by default nobody
-// dies of it.
-constexpr int interrupt_carrier = open_mpi ? SIGURG : 0;
 
 int say_not_started(const std::string &program, int error) {
     std::error_code ignored;
@@ -332,7 +329,7 @@ int run_job(RunOptions options) {
     // Open MPI's forgets its ranks on a second one.
     mpirun.own_group = tcgetpgrp(STDIN_FILENO) != getpgrp();
     mpirun.death_signal = SIGTERM;
-    mpirun.interrupt_as = interrupt_carrier;
+    if (open_mpi) mpirun.interrupt_as = interrupt_carrier;
     // mpirun crashes if it can't write.
     if (is_pipe(STDOUT_FILENO)) mpirun.output = Program::Output::passed_on;
     LauncherText errors(CLDIST_MPIRUN);
@@ -444,7 +441,7 @@ int run_rank(const RunOptions &options) {
         program.output = Output::kept;
     else if (options.no_terminal && isatty(STDOUT_FILENO) == 1)
         program.output = Output::passed_on;
-    program.interrupted_by = interrupt_carrier;
+    if (open_mpi) program.interrupted_by = interrupt_carrier;
     // A worker ends when the program has ended.
     program.is_interruptible = place.rank == 0 || !is_central(environment);
     program.may_leave_daemon = [&report] { return !report.has_joined(); };

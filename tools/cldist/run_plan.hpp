@@ -1,6 +1,7 @@
 #pragma once
 
 #include <climits>
+#include <csignal>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -12,6 +13,10 @@ namespace cldist::tool {
 /// What `cldist run` decides, apart from what it asks and does. All of it is pure.
 
 using Environment = std::map<std::string, std::string>;
+
+/// The signal that Open MPI's mpirun passes on to the ranks in place of SIGINT, on which mpirun would end the job. By default
+/// it ends no process.
+constexpr int interrupt_carrier = SIGURG;
 
 struct RunOptions {
     int ranks = 0;          ///< 0: as many as the hosts or the allocation give
