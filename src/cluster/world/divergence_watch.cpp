@@ -106,9 +106,9 @@ bool DivergenceWatch::round() {
             part();
             send(neighbour.rank, hashes, bytes_of<CallHash>(log_.known()));
         } else {
+            report_silence(neighbour);  // before the next report is on its way
             something |= tell(neighbour);
         }
-        report_silence(neighbour);
     }
     return something || differs_;
 }
