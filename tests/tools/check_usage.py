@@ -36,7 +36,7 @@ CASES = [  # arguments, exit status, what it says
     (["doctor", "extra"], 2, "extra"),
     (["trace"], 2, "FOLDER is required"),
     (["trace", "/no/such/folder"], 1, "/no/such/folder"),
-    (["tune", "--help"], 0, "Bytes that arrive are compared"),
+    (["tune", "--help"], 0, "Received bytes are compared"),
     (["tune", "--seconds", "0"], 2, "--seconds"),
     (["tune", "--device", "fpga"], 2, "neither cpu, gpu nor a number"),
     (["tune", "64k"], 2, "requires --explain"),

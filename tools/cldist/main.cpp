@@ -48,53 +48,51 @@ Drivers are tried in child processes, which may die and are given 20 seconds.
 Exit status: 0 if there is no problem, 1 if something will hurt, 2 for wrong usage.)";
 
 constexpr const char *trace_help = R"(
-Puts the traces of all ranks of a run with CLDIST_TRACE=FOLDER together: one file
-for Perfetto (ui.perfetto.dev) or chrome://tracing, and a table.
+Merges the traces of all ranks of a run with CLDIST_TRACE=FOLDER into one file for
+Perfetto (ui.perfetto.dev) or chrome://tracing, and prints a table.
 
-Times are put on rank 0's clock: the library measures how far the ranks' clocks are
-apart at MPI_Init and at MPI_Finalize; what lies between goes in a straight line.
-What was measured, and to within what, is printed.
+Times are on rank 0's clock. The library measures the differences of the ranks' clocks at
+MPI_Init and at MPI_Finalize, and interpolates linearly. The command prints the measured
+differences and their uncertainty.
 
-The table has a line for each kind of command, and below it one for each of its
-stages:
-  count          commands, or blocks of a stage
-  bytes          moved by them; a send and its receive both count
-  total ms       the sum of their times. A command's time begins when it could start:
-                 its wait list is done
-  median us      of one
-  busy ms        the time in which at least one was under way, summed over the ranks
-  GB/s           bytes in busy time
-  under kernels  how much of busy time kernels of the same rank ran. Kernels are those
-                 that the program gave to clTraceEvent.
+The table has a line for each kind of command, followed by a line for each of its stages:
+  count          number of commands, or of blocks of a stage
+  bytes          bytes moved; a send and its receive both count
+  total ms       sum of the times. A command's time begins when its wait list is done
+  median us      median time of one
+  busy ms        time in which at least one was in progress, summed over the ranks
+  GB/s           bytes per busy time
+  under kernels  share of the busy time during which kernels of the same rank ran.
+                 Kernels are those that the program passed to clTraceEvent.
 
-Exit status: 0, 1 if traces are missing, damaged or can't be written, 2 for wrong usage.)";
+Exit status: 0, 1 if traces are missing, damaged or cannot be written, 2 for wrong usage.)";
 
 constexpr const char *tune_help = R"(
 Measures how long transfers of each size take on each path, with each block size, and
-writes a profile, from which the library then chooses: where nothing is forced by
-CLDIST_PATH and its like, and as long as host, device, driver and MPI library are the same.
+writes a profile. The library chooses from the profile if CLDIST_PATH and similar settings
+force nothing, and if host, device, driver and MPI library are the same.
 
   cldist tune                              device and files
   mpirun -n 2 cldist tune                  and messages within a host
   mpirun -n 3 --host a:2,b cldist tune     and messages between two hosts
 
-With --check, it tells what the profile is worth: how many times as long what is chosen
-takes as the best of what else can be had, size by size.
+With --check, it prints for each size how many times as long the profile's choice takes as
+the best other choice.
 
-What was not measured this time is kept from the profile that is there. Start it on a
-machine with nothing else to do. Bytes that arrive are compared with those that were sent.
+Routes that are not measured this time keep their entries in the profile. Run it on an
+otherwise idle machine. Received bytes are compared with sent ones.
 
-Exit status: 0, 1 for failures, wrong bytes among them, 2 for wrong usage.)";
+Exit status: 0, 1 for failures, including wrong bytes, 2 for wrong usage.)";
 
 constexpr const char *devices_help = R"(
-Tells which devices each process would bring into the cluster platform: started with the same
-options as `cldist run`, without a program, on the same hosts, with the same environment.
+Lists the devices that each process would contribute to the cluster platform. Use the same
+options as for `cldist run`, on the same hosts, in the same environment, without a program.
 
   cldist devices
   cldist devices -n 4 --devices gpu
   cldist devices --hosts a:2,b:2
 
-Exit status: 0, 1 if the platform does not load, 2 if nothing is there of what was asked for, and for
+Exit status: 0, 1 if the platform does not load, 2 if no requested device exists, and for
 wrong usage.)";
 
 constexpr const char *explain_help = R"(
@@ -109,36 +107,36 @@ options that the program gives to clBuildProgram:
 Exit status: 0, 1 if PROGRAM can't be read or compiled, or LLVM is not there, 2 for wrong usage.)";
 
 constexpr const char *config_help = R"(
-Prints each setting with its value in this environment, and whether that comes from the
-environment or is the default. What they mean stands in configuration.md, installed
-in share/doc/cldist.
+Prints each setting with its value in this environment, and whether the value is the
+default or from the environment. configuration.md, installed in share/doc/cldist, describes
+the settings.
 
-Exit status: 0, 1 if a CLDIST_ variable is misspelt or its value can't be read, 2 for wrong usage.)";
+Exit status: 0, 1 if a CLDIST_ variable is misspelt or its value is invalid, 2 for wrong usage.)";
 
 constexpr const char *run_help = R"(
-Starts PROGRAM, an OpenCL program that need not know of MPI, on all hosts with mpirun.
-The one OpenCL platform that it finds has the devices of all of them.
+Starts PROGRAM, an OpenCL program without knowledge of MPI, on all hosts with mpirun. The
+program finds one OpenCL platform, which has the devices of all processes.
 
   cldist run -n 4 ./program argument
   cldist run --hosts a,b --devices gpu ./program
   sbatch -N 2 --ntasks-per-node 4 --wrap "cldist run ./program"
   cldist run --host-mode central -n 4 ./program   only rank 0 runs it
-  cldist run --simulate 1024:17 ./program         what rank 17 of 1024 would do, without them
+  cldist run --simulate 1024:17 ./program         simulates rank 17 of 1024
 
-Each rank runs the whole program. Rank 0's standard output is shown; the end of the
-others' where one fails, with its rank and host. Standard input goes to rank 0, standard
-error comes from all. Ctrl-C sends SIGINT to the program; a third Ctrl-C ends the job.
-The ranks of a host share its cores: each is bound to its own if
+Each rank runs the whole program. Rank 0's standard output is shown. If another rank fails,
+the end of its output is shown with its rank and host. Standard input goes to rank 0.
+Standard error of all ranks is shown. Ctrl-C sends SIGINT to the program; a third Ctrl-C
+ends the job. The ranks of a host share its cores: each is bound to its own cores if
 there are enough, unless mpirun or the user has bound it.
 
-With --simulate there is one process, which takes the others to be absent and to have the
-same devices: what it would send is counted, what it would receive are zeros. At the end it
-writes to standard error, or where --counts says, how many calls, commands, messages and
-bytes there were, with whom, what objects took, and how long it was.
+With --simulate there is one process, which assumes identical devices in the other ranks.
+Messages are counted and not sent, and received data is zeros. At the end it writes the
+numbers of calls, commands, messages and bytes, the memory of objects and the time to
+standard error, or to the file of --counts.
 
-Exit status: that of a rank that failed, 128 + N if signal N ended it, 127 or 126 if
-PROGRAM is not there or can't be executed, 2 for wrong usage and where none of the devices that
---devices or CLDIST_DEVICES names is there, 1 if the platform does not load or a host is lost.)";
+Exit status: that of a rank that failed; 128 + N if signal N ended it; 127 or 126 if PROGRAM
+does not exist or cannot be executed; 2 for wrong usage, and if no device of --devices or
+CLDIST_DEVICES exists; 1 if the platform does not load or a host is lost.)";
 
 // Says what is wrong with an argument, if something is.
 std::string check_size(const std::string &text) {
@@ -172,7 +170,7 @@ private:
 void set_usage(CLI::App *app, const char *rest) { app->formatter(std::make_shared<Usage>(rest)); }
 
 CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
-    CLI::App *const tune = app.add_subcommand("tune", "Measures this system, for the library to choose paths from");
+    CLI::App *const tune = app.add_subcommand("tune", "Measures this system and writes a profile for the library");
     tune->footer(tune_help);
     set_usage(tune, "[SIZE...]");
     tune->add_option("--device", options.device, "cpu, gpu or a device's number (default: a GPU if there is one)")
@@ -205,20 +203,20 @@ CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
 
 // What `run` and `devices` have in common.
 void add_job_options(CLI::App *run, RunOptions &options) {
-    run->add_option("-n", options.ranks, "How many processes (default: as many as hosts or batch system give)")
+    run->add_option("-n", options.ranks, "Number of processes (default: what the hosts or the batch system provide)")
         ->check(CLI::Range(1, 1 << 20U));
-    run->add_option("--hostfile", options.hostfile, "mpirun's list of hosts")->check(CLI::ExistingFile);
+    run->add_option("--hostfile", options.hostfile, "File with hosts, in mpirun's format")->check(CLI::ExistingFile);
     CLI::Option *const hosts =
-        run->add_option("--hosts", options.hosts, "The hosts, as mpirun wants them: a:2,b")->check(check_named);
+        run->add_option("--hosts", options.hosts, "Hosts, in mpirun's format: a:2,b")->check(check_named);
     run->add_option("--host", options.host, "The former name of --hosts and --host-mode")
         ->check(check_named)
         ->excludes(hosts)
         ->group("");
     run->add_option("--devices", options.devices,
-                    "The devices that take part: all, or a list like gpu:2,cpu; sets CLDIST_DEVICES")
+                    "Devices that take part: all, or a list such as gpu:2,cpu; sets CLDIST_DEVICES")
         ->check(check_named);
-    run->add_flag("--no-bind", options.no_bind, "Leave the ranks on all cores");
-    run->add_option("--mpirun-option", options.mpirun_options, "An argument for mpirun; may be given several times")
+    run->add_flag("--no-bind", options.no_bind, "Do not bind ranks to cores");
+    run->add_option("--mpirun-option", options.mpirun_options, "One more argument for mpirun; may be repeated")
         ->allow_extra_args(false);
 }
 
@@ -355,11 +353,11 @@ std::vector<std::string_view> environment_entries() {
 namespace {
 
 int run_command(int argc, char **argv) {
-    CLI::App app("Tools for programs that use the cldist library. `cldist COMMAND --help` tells more.", "cldist");
+    CLI::App app("Tools for programs that use cldist. `cldist COMMAND --help` describes a command.", "cldist");
     app.require_subcommand(1);
     set_usage(&app, "COMMAND");
     bool version = false;
-    app.add_flag("--version", version, "Print the version, and what the library was built with");
+    app.add_flag("--version", version, "Print the version, and the MPI, OpenCL and HDF5 versions of the build");
 
     bool json = false;
     CLI::App *const doctor = app.add_subcommand("doctor", "Looks for what will hurt on this system");
@@ -369,13 +367,13 @@ int run_command(int argc, char **argv) {
 
     TraceOptions options;
     CLI::App *const trace =
-        app.add_subcommand("trace", "Puts the traces of all ranks together, and tells what took how long");
+        app.add_subcommand("trace", "Merges the traces of all ranks, and prints how long commands took");
     trace->footer(trace_help);
     set_usage(trace, "FOLDER");
-    trace->add_option("FOLDER", options.folder, "What CLDIST_TRACE named")->required();
+    trace->add_option("FOLDER", options.folder, "The folder of CLDIST_TRACE")->required();
     trace->add_option("-o,--output", options.output, "The merged trace (default: FOLDER/merged.json)");
-    trace->add_flag("--per-rank", options.per_rank, "A table for each rank, too");
-    trace->add_flag("--partial", options.partial, "Go on without traces that are missing or damaged");
+    trace->add_flag("--per-rank", options.per_rank, "Also print a table for each rank");
+    trace->add_flag("--partial", options.partial, "Continue if traces are missing or damaged");
 
     TuneOptions tune_options;
     CLI::App *const tune = add_tune(app, tune_options);
@@ -386,20 +384,20 @@ int run_command(int argc, char **argv) {
 
     RunOptions devices_options;
     CLI::App *const devices =
-        app.add_subcommand("devices", "Lists the devices that each process of `cldist run` would get");
+        app.add_subcommand("devices", "Lists the devices that each process of `cldist run` would have");
     devices->footer(devices_help);
     set_usage(devices, "");
     add_job_options(devices, devices_options);
 
     std::vector<std::string> explained;  // a program and its build options
     CLI::App *const explain =
-        app.add_subcommand("explain", "Prints which bytes of their arguments a program's kernels access");
+        app.add_subcommand("explain", "Prints which bytes of their arguments the kernels of a program access");
     explain->footer(explain_help);
     set_usage(explain, "PROGRAM [BUILD OPTIONS]");
     explain->prefix_command();
 
     CLI::App *const settings =
-        app.add_subcommand("config", "Prints all settings, their values and where these come from");
+        app.add_subcommand("config", "Prints all settings, their values and the sources of the values");
     settings->footer(config_help);
     set_usage(settings, "");
 
