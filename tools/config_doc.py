@@ -12,16 +12,14 @@ HEAD = """# Settings
 
 <!-- Made by tools/config_doc.py from src/base/config.def; `./dev build` renews it. -->
 
-Set as environment variables, the same for all processes (`mpirun` passes them on to processes of its own host; for
-other hosts use `-x NAME` with Open MPI, `-genv NAME VALUE` with MPICH). A name that nearly matches one of these, or a
-value that can't be read, is reported once and not used.
-
-| name | default | meaning |
-|---|---|---|
+Settings are environment variables. Set them to the same value for all processes. `mpirun` passes them to processes on the same host. For other hosts use
+`-x NAME` with Open MPI and `-genv NAME VALUE` with MPICH. `cldist run` passes them to all hosts. `cldist config` prints all settings with their values.
+A misspelt name or an invalid value is reported once and ignored.
 """
 # A string, a comment, or anything else that matters for finding the ends of arguments.
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//[^\n]*|/\*.*?\*/|[(),{}]|[^"\'(),{}/]+|/', re.DOTALL)
 CALL = re.compile(r"^[ \t]*CLDIST_SETTING\s*\(", re.MULTILINE)
+GROUP = re.compile(r"^// ---- (.+)$", re.MULTILINE)
 
 
 def arguments_of(text):
@@ -48,16 +46,32 @@ def unquoted(argument):
     literals = re.findall(r'"((?:\\.|[^"\\])*)"', argument)
     if not literals or re.sub(r'"(?:\\.|[^"\\])*"', "", argument).strip():
         return argument
-    return re.sub(r"\\(.)", lambda match: {"n": " ", "t": " "}.get(match[1], match[1]), "".join(literals))
+    return re.sub(r"\\(.)", lambda match: {"n": "\n", "t": " "}.get(match[1], match[1]), "".join(literals))
 
 
 def settings_of(text):
-    """(name, default, meaning) of each CLDIST_SETTING(type, field, "NAME", default, "meaning")."""
+    """(group, name, default, description) of each CLDIST_SETTING(type, field, "NAME", default, "description")."""
+    groups = [(match.start(), match[1]) for match in GROUP.finditer(text)]
     for call in CALL.finditer(text):
         arguments = arguments_of(text[call.end():])
         if len(arguments) != 5:
             raise ValueError(f"CLDIST_SETTING({', '.join(arguments)}) has {len(arguments)} arguments, not 5")
-        yield tuple(unquoted(argument) for argument in arguments[2:])
+        group = next((name for start, name in reversed(groups) if start < call.start()), "Other")
+        yield (group, *(unquoted(argument) for argument in arguments[2:]))
+
+
+def section(name, default, description):
+    """The text of one setting: what it is, its values as a list, an example."""
+    parts = [f"### `{name}`", ""]
+    for line in description.split("\n"):
+        if line.startswith("Example: "):
+            line = f"Default: {readable(default)}. {line}."
+        if parts[-1] and not (line.startswith("- ") and parts[-1].startswith("- ")):
+            parts.append("")
+        parts.append(line)
+    if "Default: " not in parts[-1]:
+        parts += ["", f"Default: {readable(default)}."]
+    return "\n".join(parts) + "\n"
 
 
 def readable(default):
@@ -76,11 +90,15 @@ def readable(default):
 
 
 def manual(text):
-    rows = [f"| `{name}` | {readable(default)} | {meaning.replace('|', chr(92) + '|')} |"
-            for name, default, meaning in settings_of(text)]
-    if not rows:
+    parts, last = [HEAD], None
+    for group, name, default, description in settings_of(text):
+        if group != last:
+            parts.append(f"## {group}\n")
+            last = group
+        parts.append(section(name, default, description))
+    if last is None:
         raise ValueError("no CLDIST_SETTING found")
-    return HEAD + "\n".join(rows) + "\n"
+    return "\n".join(parts)
 
 
 def main():

@@ -147,10 +147,20 @@ class Layers(unittest.TestCase):
 
 
 class Manual(unittest.TestCase):
-    def test_a_setting_becomes_a_row(self):
-        row = config_doc.manual('CLDIST_SETTING(Bytes, keep, "CLDIST_KEEP", Bytes{64U << 20U},\n'
-                                '               "Bytes kept, "  // as (told)\n               "a | b.")\n').splitlines()[-1]
-        self.assertEqual(row, r"| `CLDIST_KEEP` | `64M` | Bytes kept, a \| b. |")
+    def test_a_setting_becomes_a_section_of_its_group(self):
+        page = config_doc.manual('// ---- Memory\nCLDIST_SETTING(Bytes, keep, "CLDIST_KEEP", Bytes{64U << 20U},\n'
+                                 '               "Bytes kept.\\n"  // as (told)\n               "- `0`: none\\nExample: `X`")\n')
+        self.assertTrue(page.endswith("""
+## Memory
+
+### `CLDIST_KEEP`
+
+Bytes kept.
+
+- `0`: none
+
+Default: `64M`. Example: `X`.
+"""), page)
 
     def test_defaults_are_written_as_a_user_would(self):
         for default, written in [("Path::automatic", "`auto`"), ("30.0", "`30`"), ('""', "empty"), ("0U", "`0`"),
