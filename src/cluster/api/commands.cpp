@@ -518,7 +518,8 @@ static void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
     const bool is_of_first = executor().topology().process_of(mapped.device_memory) == 0;
     if (beyond == 0 || World::get().self() > (is_of_first ? 1U : 0U)) return;
     log_warning(
-        "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. They are lost; map all "
+        "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. They are lost; map "
+        "all "
         "that the program writes",
         object.is_image() ? "image" : "buffer", object.number(), object.size, beyond == mapped.guard ? "at least " : "",
         beyond, mapped.size);
