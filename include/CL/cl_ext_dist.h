@@ -51,7 +51,7 @@ extern "C" {
  *  library begin at -1200.
  *  @{ */
 
-/** MPI is not initialised, is already finalised, or was initialised without the library's knowledge (see #clDistInit). */
+/** MPI is not initialised, or MPI_Finalize has begun. */
 #define CL_MPI_NOT_INITIALIZED -1200
 /** MPI runs at a thread level below MPI_THREAD_MULTIPLE. */
 #define CL_MPI_THREAD_LEVEL_TOO_LOW -1201
@@ -91,17 +91,17 @@ extern "C" {
 /** @defgroup cldist_init Initialisation
  *  Initialisation, the choice of a device, and buffers that other processes can access.
  *
- *  A program that is linked with the library needs no initialisation. The library wraps MPI_Init and MPI_Init_thread
- *  and raises the thread level to MPI_THREAD_MULTIPLE, whatever `required` is, because its progress thread makes MPI
- *  calls. `provided` is the level that MPI returned. If that level is lower, the program runs, and commands return
- *  CL_MPI_THREAD_LEVEL_TOO_LOW.
+ *  A program that is linked with the library needs no initialisation, in C or Fortran, with any order of libraries and
+ *  under PMPI tools. MPI_Init and MPI_Init_thread request MPI_THREAD_MULTIPLE, because the library's progress thread
+ *  makes MPI calls. `provided` is the level that MPI returned. If that level is lower, the program runs, and commands
+ *  return CL_MPI_THREAD_LEVEL_TOO_LOW and log the cause.
  *  @{ */
 
 /** Initialises the library for a communicator.
  *
- *  A program needs this call in two cases: if the library did not see MPI_Init (a language binding may call it
- *  first), and for each communicator with processes outside MPI_COMM_WORLD (MPI_Comm_accept, MPI_Comm_spawn) on which
- *  it enqueues commands.
+ *  A program needs this call for each communicator with processes outside MPI_COMM_WORLD (MPI_Comm_accept,
+ *  MPI_Comm_spawn) on which it enqueues commands. A program that loads the library after MPI_Init (Python) should make
+ *  it; otherwise its first command initialises the library, collectively over MPI_COMM_WORLD.
  *
  *  Collective over `comm`. The first call in a process must be collective over MPI_COMM_WORLD. Two threads must not
  *  call it at the same time. A repeated call with the same communicator does nothing.
@@ -925,7 +925,7 @@ extern MPI_Datatype cldist_mpi_cl_mem;
  *  generalised requests have no communicator. If several requests are waited for together, MPICH returns
  *  MPI_ERR_OTHER instead.
  *
- *  Fortran programs call MPI directly and cannot use this datatype. */
+ *  A Fortran program gets its handle from a C function: MPI_Type_c2f(MPI_CL_MEM). */
 #define MPI_CL_MEM cldist_mpi_cl_mem
 /** @} */
 

@@ -1,30 +1,51 @@
+#include "api/init.hpp"
+
 #include "api/boundary.hpp"
 #include "mpi_interop/runtime.hpp"
 
-using namespace cldist;
-
+namespace cldist {
 namespace {
 
-void begin_or_complain(const char *call) {
-    at_boundary(call, [] { Runtime::begin(); });
+// What MPI_Init of a tool passes on came here already.
+int begin_after(int code) {
+    if (code == MPI_SUCCESS && !Runtime::requested_level())
+        at_boundary("MPI_Init", [] {
+            Runtime::note_requested_level();
+            Runtime::begin();
+        });
+    return code;
+}
+
+int init(int *argc, char ***argv, int *provided) {
+    if (init_of_tool == nullptr) return init_thread_below_tool(argc, argv, MPI_THREAD_MULTIPLE, provided);
+    return begin_after(init_of_tool(argc, argv, MPI_THREAD_MULTIPLE, provided));
 }
 
 }  // namespace
+
+InitThread *init_of_tool = nullptr;
+
+int init_thread_below_tool(int *argc, char ***argv, int, int *provided) {
+    return begin_after(PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, provided));
+}
+
+int init_below_tool(int *argc, char ***argv) {
+    int provided = MPI_THREAD_SINGLE;
+    return init_thread_below_tool(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+}
+
+}  // namespace cldist
+
+using namespace cldist;
 
 extern "C" {
 
 int MPI_Init(int *argc, char ***argv) {
     int provided = MPI_THREAD_SINGLE;
-    const int code = PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
-    if (code == MPI_SUCCESS) begin_or_complain("MPI_Init");
-    return code;
+    return init(argc, argv, &provided);
 }
 
-int MPI_Init_thread(int *argc, char ***argv, int, int *provided) {
-    const int code = PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, provided);
-    if (code == MPI_SUCCESS) begin_or_complain("MPI_Init_thread");
-    return code;
-}
+int MPI_Init_thread(int *argc, char ***argv, int, int *provided) { return init(argc, argv, provided); }
 
 cl_int clDistInit(MPI_Comm comm) {
     return at_boundary("clDistInit", [&] {

@@ -279,7 +279,8 @@ void prepare_kernels(const Call &call) {
 
 void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) {
     Call call{command, check_parts(command, parts), parts, nullptr, nullptr, nullptr};
-    call.runtime = Runtime::for_messages();
+    call.runtime = Runtime::current();
+    call.runtime->engine().note_failures();  // what failed before has its place in the order of messages
     call.comm = call.runtime->communicators().find(comm);
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = resources_of(call.queue, {std::array{parts.front().range.buffer, parts.back().range.buffer}});

@@ -114,6 +114,13 @@ void tell_status(MPI_Status *status, const Record &record) {
     set_status(written, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));
 }
 
+// For a call that adds messages to the order of messages: what failed before has its place in it.
+std::shared_ptr<Runtime> runtime_for_messages() {
+    std::shared_ptr<Runtime> runtime = Runtime::current_in_mpi_call();
+    runtime->engine().note_failures();
+    return runtime;
+}
+
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
 // On the calling thread, to their end. If there is a receive it is the last.
@@ -128,7 +135,7 @@ Status run(Operations operations, MPI_Status *status) {
 
 template <typename... Messages>
 void run(MPI_Comm comm, MPI_Status *status, const Messages &...messages) {
-    const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
+    const std::shared_ptr<Runtime> runtime = runtime_for_messages();
     Operations operations;
     (operations.push_back(make_operation(*runtime, messages, comm, caller_driver())), ...);
     if (const Status outcome = run(std::move(operations), status); !outcome.ok()) throw Error(outcome);
@@ -147,7 +154,7 @@ void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *
 }
 
 void begin(MPI_Comm comm, const HostMessage &message, MPI_Request *request) {
-    const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
+    const std::shared_ptr<Runtime> runtime = runtime_for_messages();
     begin(*runtime, make_operation(*runtime, message, comm, runtime->engine_driver()), request);
 }
 
@@ -221,7 +228,8 @@ void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
 CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MPI_Message *handle, MPI_Status *status) {
     int code = MPI_SUCCESS;
     const int failure = at_mpi_boundary(probe.call, probe.comm, [&] {
-        const std::shared_ptr<const Communicator> comm = Runtime::current()->communicators().find(probe.comm);
+        const std::shared_ptr<const Communicator> comm =
+            Runtime::current_in_mpi_call()->communicators().find(probe.comm);
         auto found = find(probe, {comm, probe.source, probe.tag});
         *flag = found ? 1 : 0;
         if (!found) return;
@@ -316,7 +324,7 @@ CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Messa
         });
     auto substituted = probed_messages().take_substituted(*handle);
     return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
-        const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
+        const std::shared_ptr<Runtime> runtime = runtime_for_messages();
         if (!substituted) {
             MPI_Status own;
             receive_inlined(memory, handle, status == MPI_STATUS_IGNORE ? own : *status);
@@ -344,7 +352,7 @@ CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Mess
         });
     auto substituted = probed_messages().take_substituted(*handle);
     return at_mpi_boundary(call, substituted ? substituted->comm : MPI_COMM_WORLD, [&] {
-        const std::shared_ptr<Runtime> runtime = Runtime::for_messages();
+        const std::shared_ptr<Runtime> runtime = runtime_for_messages();
         if (!substituted) {
             MPI_Status status = empty_status();
             receive_inlined(memory, handle, status);

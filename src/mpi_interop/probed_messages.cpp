@@ -38,7 +38,7 @@ MPI_Count payload_in(const std::vector<std::byte> &content) {
 // Null if it was freed, or has processes to which no command can send.
 std::shared_ptr<const Communicator> find_living(MPI_Comm comm) {
     try {
-        return Runtime::current()->communicators().find(comm);
+        return Runtime::current_in_mpi_call()->communicators().find(comm);
     } catch (const Error &) {
         return nullptr;
     }

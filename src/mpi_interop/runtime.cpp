@@ -1,6 +1,10 @@
 #include "mpi_interop/runtime.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
@@ -39,11 +43,14 @@ std::shared_ptr<Runtime> take_runtime() {
     return std::exchange(runtime_slot(), nullptr);
 }
 
-// Whether MPI was ready but its thread level too low, rather than not ready.
-std::atomic<bool> thread_level_too_low{false};
+// Whether this library has asked MPI for MPI_THREAD_MULTIPLE.
+std::atomic<bool> level_was_requested{false};
+// Whether MPI_Finalize, or the end of the program, has begun.
+std::atomic<bool> ending{false};
 
 void at_exit() {
     if (in_forked_child()) return;
+    ending = true;
     // Not destroyed: MPI may be gone.
     static auto &left = *new std::shared_ptr<Runtime>;
     const std::shared_ptr<Runtime> taken = take_runtime();
@@ -80,6 +87,74 @@ int rank_in(MPI_Comm comm) {
     return rank;
 }
 
+const char *name_of_level(int level) {
+    if (level == MPI_THREAD_SINGLE) return "MPI_THREAD_SINGLE";
+    return level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SERIALIZED";
+}
+
+// The file of the MPI_Init that the program reaches; empty if that is this library's.
+std::string other_init() {
+    static const char place = 0;
+    Dl_info own{};
+    Dl_info found{};
+    const void *const init = dlsym(RTLD_DEFAULT, "MPI_Init");
+    if (init == nullptr || dladdr(init, &found) == 0 || dladdr(&place, &own) == 0) return {};
+    return found.dli_fbase == own.dli_fbase ? std::string{} : found.dli_fname;
+}
+
+std::string why_level_is_low() {
+    if (level_was_requested)
+        return "cldist requested that level, and the MPI library does not provide it. Use an MPI library with support "
+               "for "
+               "threads";
+    const std::string other = other_init();
+    const std::string cause = other.empty()
+                                  ? "MPI was initialised before cldist was loaded, or by a call that bypassed cldist"
+                                  : "the program calls the MPI_Init of " + other + ", which is not cldist's";
+    return cause +
+           ". Call MPI_Init_thread with MPI_THREAD_MULTIPLE, or link the program with -lcldist before the MPI library";
+}
+
+// Processes that never come make the others wait in MPI; this prints it.
+class MeetingWatch {
+public:
+    MeetingWatch() {
+        const std::chrono::duration<double> patience(config().stall_seconds);
+        if (patience.count() <= 0) return;
+        watcher_ = std::thread([this, patience] {
+            std::unique_lock lock(mutex_);
+            if (met_.wait_for(lock, patience, [this] { return have_met_; })) return;
+            log_warning(
+                "the first command has waited {} s for all processes of MPI_COMM_WORLD to enqueue one, because cldist "
+                "did not see MPI_Init. Call clDistInit in all processes after MPI_Init",
+                patience.count());
+        });
+    }
+    MeetingWatch(const MeetingWatch &) = delete;
+    MeetingWatch &operator=(const MeetingWatch &) = delete;
+    ~MeetingWatch() {
+        {
+            const std::lock_guard lock(mutex_);
+            have_met_ = true;
+        }
+        met_.notify_one();
+        if (watcher_.joinable()) watcher_.join();
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable met_;
+    bool have_met_ = false;
+    std::thread watcher_;
+};
+
+// Throws an Error if there can be no Runtime.
+void check_possible() {
+    Runtime::check_mpi_runs();
+    if (ending) throw Error(CL_MPI_NOT_INITIALIZED, "MPI_Finalize, or the end of the program, has begun");
+    Runtime::check_thread_level();
+}
+
 }  // namespace
 
 Runtime::Runtime()
@@ -114,30 +189,35 @@ void Runtime::check_mpi_runs() {
 void Runtime::check_thread_level() {
     int level = MPI_THREAD_SINGLE;
     check_mpi(PMPI_Query_thread(&level), "MPI_Query_thread");
-    thread_level_too_low = level < MPI_THREAD_MULTIPLE;
-    if (thread_level_too_low)
+    if (level < MPI_THREAD_MULTIPLE)
         throw Error(CL_MPI_THREAD_LEVEL_TOO_LOW,
-                    "MPI was initialised below MPI_THREAD_MULTIPLE; commands of this library need that level");
+                    fmt::format("MPI runs at {}, but commands need MPI_THREAD_MULTIPLE: {}", name_of_level(level),
+                                why_level_is_low()));
 }
+
+void Runtime::note_requested_level() { level_was_requested = true; }
+
+bool Runtime::requested_level() { return level_was_requested; }
 
 void Runtime::begin() {
     if (find() != nullptr) return;
     check_thread_level();
     auto made = std::make_shared<Runtime>();
     set_log_rank(made->rank());
-    {
-        const std::lock_guard lock(runtime_mutex);
-        runtime_slot() = std::move(made);
-    }
     OwnYields::begin();
     probed_messages().begin();
     make_datatype();
     call_finish_at_finalize();
+    {
+        const std::lock_guard lock(runtime_mutex);
+        runtime_slot() = std::move(made);
+    }
     stop_at_exit();
 }
 
 void Runtime::finish() {
     if (in_forked_child()) return;
+    ending = true;
     const std::shared_ptr<Runtime> runtime = take_runtime();
     if (runtime == nullptr) return;
     runtime->engine().wait_idle(config().stall_seconds);
@@ -159,22 +239,24 @@ std::shared_ptr<Runtime> Runtime::find() {
 }
 
 std::shared_ptr<Runtime> Runtime::current() {
-    std::shared_ptr<Runtime> found = find();
-    if (found == nullptr) {
-        int finalized = 0;
-        PMPI_Finalized(&finalized);
-        if (thread_level_too_low && finalized == 0)
-            throw Error(CL_MPI_THREAD_LEVEL_TOO_LOW, "MPI was initialised below MPI_THREAD_MULTIPLE");
-        throw Error(CL_MPI_NOT_INITIALIZED,
-                    "MPI is not initialised, or already finalised, or clDistInit was not called");
+    if (std::shared_ptr<Runtime> found = find()) return found;
+    check_possible();
+    static std::mutex one_at_a_time;
+    const std::lock_guard lock(one_at_a_time);
+    if (find() == nullptr) {
+        const MeetingWatch watch;
+        begin();
     }
-    return found;
+    return current_in_mpi_call();
 }
 
-std::shared_ptr<Runtime> Runtime::for_messages() {
-    std::shared_ptr<Runtime> runtime = current();
-    runtime->engine().note_failures();
-    return runtime;
+std::shared_ptr<Runtime> Runtime::current_in_mpi_call() {
+    if (std::shared_ptr<Runtime> found = find()) return found;
+    check_possible();
+    throw Error(
+        CL_MPI_NOT_INITIALIZED,
+        "MPI_CL_MEM is not usable yet, because cldist did not see MPI_Init. Call clDistInit in all processes after "
+        "MPI_Init");
 }
 
 void Runtime::stop_at_exit() { std::atexit(&at_exit); }

@@ -38,8 +38,11 @@ public:
 
     /// Throws an Error with CL_MPI_NOT_INITIALIZED if MPI is not initialised, or already finalised.
     static void check_mpi_runs();
-    /// Throws an Error if MPI, which is initialised, runs below MPI_THREAD_MULTIPLE.
+    /// Throws an Error with the cause and the remedy if MPI, which is initialised, runs below MPI_THREAD_MULTIPLE.
     static void check_thread_level();
+    /// This library has initialised MPI, and requested MPI_THREAD_MULTIPLE.
+    static void note_requested_level();
+    [[nodiscard]] static bool requested_level();
     /// Called once MPI is initialised, collectively over MPI_COMM_WORLD; does nothing if there is one. Throws an Error.
     static void begin();
     /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD: waits for the commands in flight, names those that will
@@ -47,10 +50,11 @@ public:
     static void finish();
     /// The current one, or null.
     static std::shared_ptr<Runtime> find();
-    /// The current one. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW.
+    /// The current one. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW. If this library did not
+    /// see how MPI was initialised, the first call makes one, collectively over MPI_COMM_WORLD.
     static std::shared_ptr<Runtime> current();
-    /// The same, for a call that adds messages to the order of messages: what failed before has its place in it.
-    static std::shared_ptr<Runtime> for_messages();
+    /// The same for an MPI call, which makes none.
+    static std::shared_ptr<Runtime> current_in_mpi_call();
     /// At exit the engine must stop before the OpenCL platform goes. To be called again when a platform was met.
     static void stop_at_exit();
 

@@ -1,9 +1,13 @@
-/// Calls before MPI_Init, after MPI_Finalize, and clDistInit where MPI was initialised behind the library's back.
+/// Calls before MPI_Init and after MPI_Finalize, and commands if MPI was initialised behind the library's back.
 /// Each needs a process of its own: the first argument says which.
+
+#include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include <CL/cl_ext_dist.h>
 
@@ -81,7 +85,6 @@ void expect_host_memory_works() {
 }
 
 void expect_commands_work(const bare_device &d) {
-    expect_host_memory_works();
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     cl_event events[2] = {nullptr, nullptr};
@@ -97,6 +100,7 @@ void expect_commands_work(const bare_device &d) {
         clReleaseEvent(events[0]);
         clReleaseEvent(events[1]);
     }
+    expect_host_memory_works();
 }
 
 void before_init(const bare_device &d) {
@@ -118,25 +122,80 @@ void after_finalize(const bare_device &d) {
     expect_local_device(CL_MPI_NOT_INITIALIZED);
 }
 
-/// MPI at `level`, initialised as a language binding does that the library does not see.
-void behind_the_back(const bare_device &d, int level) {
+/// The MPI library's own function: this library does not see the call.
+void init_behind_the_back(int level, int *provided) {
+    using Init = int(int *, char ***, int, int *);
+    auto *const init = reinterpret_cast<Init *>(dlsym(RTLD_DEFAULT, "PMPI_Init_thread"));
+    expect("MPI_Init_thread", init(nullptr, nullptr, level, provided), MPI_SUCCESS);
+}
+
+void below_multiple(const bare_device &d, int level) {
     int provided = MPI_THREAD_SINGLE;
-    PMPI_Init_thread(nullptr, nullptr, level, &provided);
-    expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);  // the library was not told
-    expect_local_device(CL_SUCCESS);                     // and needs not be
-    if (provided < MPI_THREAD_MULTIPLE) {
-        expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_THREAD_LEVEL_TOO_LOW);
-        expect_commands_refused(d, CL_MPI_THREAD_LEVEL_TOO_LOW);
-    } else {
-        expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
-        expect_commands_work(d);
-        expect("clDistInit again", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
-        expect_commands_work(d);
-    }
-    expect("clDistInit of no communicator", clDistInit(MPI_COMM_NULL),
-           provided < MPI_THREAD_MULTIPLE ? CL_MPI_THREAD_LEVEL_TOO_LOW : CL_INVALID_COMMUNICATOR);
+    init_behind_the_back(level, &provided);
+    expect_local_device(CL_SUCCESS);
+    expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_MPI_THREAD_LEVEL_TOO_LOW);
+    expect_commands_refused(d, CL_MPI_THREAD_LEVEL_TOO_LOW);
+    expect("clDistInit of no communicator", clDistInit(MPI_COMM_NULL), CL_MPI_THREAD_LEVEL_TOO_LOW);
     MPI_Finalize();
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+}
+
+/// The first command makes the library ready, as clDistInit does. MPI calls do not.
+void hidden_multiple(const bare_device &d, bool with_init) {
+    int provided = MPI_THREAD_SINGLE;
+    init_behind_the_back(MPI_THREAD_MULTIPLE, &provided);
+    expect_host_memory_refused();
+    expect_local_device(CL_SUCCESS);
+    if (with_init) {
+        expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
+        expect_commands_work(d);
+    } else {
+        // Two threads may be the first at once.
+        std::thread other([&] {
+            expect("a send of another thread",
+                   clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, MPI_PROC_NULL, 1, MPI_COMM_WORLD, 0, nullptr,
+                                       nullptr),
+                   CL_SUCCESS);
+        });
+        expect("a send",
+               clEnqueueSendBuffer(d.other_queue, d.buffer, CL_FALSE, 0, 8, MPI_PROC_NULL, 1, MPI_COMM_WORLD, 0,
+                                   nullptr, nullptr),
+               CL_SUCCESS);
+        other.join();
+        expect_commands_work(d);
+    }
+    expect("clDistInit again", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
+    expect_commands_work(d);
+    expect("clDistInit of no communicator", clDistInit(MPI_COMM_NULL), CL_INVALID_COMMUNICATOR);
+    MPI_Finalize();
+    expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
+}
+
+/// Rank 1 enqueues its first command once rank 0's has said that it waits for the others.
+void hidden_late(const bare_device &d) {
+    int provided = MPI_THREAD_SINGLE;
+    int rank = 0;
+    init_behind_the_back(MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0) {
+        const int errors = dup(STDERR_FILENO);
+        int ends[2];
+        if (pipe(ends) != 0) return;
+        dup2(ends[1], STDERR_FILENO);
+        std::thread reader([&] {
+            char text[1024];
+            const ssize_t size = read(ends[0], text, sizeof text);
+            dup2(errors, STDERR_FILENO);
+            [[maybe_unused]] const ssize_t written = write(errors, text, size > 0 ? static_cast<std::size_t>(size) : 0);
+            MPI_Send(nullptr, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+        });
+        expect_commands_work(d);
+        reader.join();
+    } else {
+        MPI_Recv(nullptr, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        expect_commands_work(d);
+    }
+    MPI_Finalize();
 }
 
 /// MPI_Init_thread as programs call it. The level is raised, and `provided` tells it.
@@ -158,11 +217,15 @@ int main(int argc, char **argv) {
     } else if (what == "after-finalize") {
         after_finalize(d);
     } else if (what == "hidden-single") {
-        behind_the_back(d, MPI_THREAD_SINGLE);
+        below_multiple(d, MPI_THREAD_SINGLE);
     } else if (what == "hidden-funneled") {
-        behind_the_back(d, MPI_THREAD_FUNNELED);
+        below_multiple(d, MPI_THREAD_FUNNELED);
     } else if (what == "hidden-multiple") {
-        behind_the_back(d, MPI_THREAD_MULTIPLE);
+        hidden_multiple(d, false);
+    } else if (what == "hidden-multiple-init") {
+        hidden_multiple(d, true);
+    } else if (what == "hidden-late") {
+        hidden_late(d);
     } else if (what == "init-thread-single") {
         init_thread(d, MPI_THREAD_SINGLE);
     } else if (what == "init-thread-multiple") {

@@ -1,0 +1,196 @@
+/// Lets the program's MPI calls reach this library wherever it stands in the link order.
+///
+/// The loader binds MPI_X to the first library that defines it. That is the MPI library if the program links it first, or a
+/// PMPI tool if one is loaded. And PMPI_X, which tools and Fortran's bindings call, always belongs to the MPI library. So at
+/// the program's start this library replaces addresses through which the loaded objects call functions that it wraps:
+///   MPI_X   becomes a tool's MPI_X if a tool defines it, otherwise this library's;
+///   PMPI_X  becomes this library's MPI_X.
+/// A call then passes the tool, this library and the MPI library, in this order. MPI_Init passes this library first, which
+/// asks the tool for MPI_THREAD_MULTIPLE: some tools look PMPI_Init up by name.
+///
+/// The MPI library and this project's other libraries keep their addresses.
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/init.hpp"
+
+namespace cldist {
+namespace {
+
+// Relocations that write the address of a symbol into one word.
+#if defined(__x86_64__)
+constexpr bool holds_address(std::uint64_t type) {
+    return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT || type == R_X86_64_64;
+}
+#elif defined(__aarch64__)
+constexpr bool holds_address(std::uint64_t type) {
+    return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT || type == R_AARCH64_ABS64;
+}
+#else
+constexpr bool holds_address(std::uint64_t) { return false; }
+#endif
+
+// Where the object that defines the function is loaded; null if no object does.
+const void *home_of(const void *function) {
+    Dl_info info{};
+    void *found = nullptr;
+    if (function == nullptr || dladdr1(function, &info, &found, RTLD_DL_SYMENT) == 0) return nullptr;
+    const auto *const symbol = static_cast<const ElfW(Sym) *>(found);
+    // A program that is not position-independent has such a symbol for its own jump to another object's function.
+    return symbol != nullptr && symbol->st_shndx == SHN_UNDEF ? nullptr : info.dli_fbase;
+}
+
+class Redirection {
+public:
+    Redirection() {
+        static const char place = 0;
+        Dl_info info{};
+        if (dladdr(&place, &info) == 0) return;
+        self_ = info.dli_fbase;
+        program_ = dlopen(nullptr, RTLD_LAZY);
+        // A library that was loaded later, for one object alone, leaves the program's calls alone. The function's home is null
+        // where the program has a jump to it.
+        const void *const linked = dlsym(program_, "clDistInit");
+        if (linked == nullptr || (home_of(linked) != self_ && home_of(linked) != nullptr)) return;
+        self_handle_ = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+        if (self_handle_ != nullptr) mpi_ = home_of(dlsym(self_handle_, "PMPI_Init_thread"));
+        if (possible()) init_of_tool = std::bit_cast<InitThread *>(tools("MPI_Init_thread"));
+    }
+    Redirection(const Redirection &) = delete;
+    Redirection &operator=(const Redirection &) = delete;
+    ~Redirection() {
+        if (self_handle_ != nullptr) dlclose(self_handle_);
+        if (program_ != nullptr) dlclose(program_);
+    }
+
+    [[nodiscard]] bool possible() const { return self_handle_ != nullptr && mpi_ != nullptr; }
+
+    void redirect(const dl_phdr_info &object) {
+        const ElfW(Dyn) *dynamic = nullptr;
+        const ElfW(Phdr) *relro = nullptr;
+        const void *home = nullptr;
+        for (int i = 0; i < object.dlpi_phnum; ++i) {
+            const ElfW(Phdr) &header = object.dlpi_phdr[i];
+            if (header.p_type == PT_DYNAMIC) dynamic = at<const ElfW(Dyn)>(object.dlpi_addr + header.p_vaddr);
+            if (header.p_type == PT_GNU_RELRO) relro = &header;
+            if (header.p_type == PT_LOAD && home == nullptr) home = at<const void>(object.dlpi_addr + header.p_vaddr);
+        }
+        if (dynamic == nullptr || home == mpi_ || is_of_this_project(object.dlpi_name)) return;
+        begin_ = end_ = 0;
+        if (relro != nullptr) {
+            const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+            begin_ = (object.dlpi_addr + relro->p_vaddr) & ~(page - 1);
+            end_ = (object.dlpi_addr + relro->p_vaddr + relro->p_memsz) & ~(page - 1);
+        }
+        std::map<ElfW(Sxword), std::uintptr_t> value;
+        for (; dynamic->d_tag != DT_NULL; ++dynamic) value[dynamic->d_tag] = dynamic->d_un.d_val;
+        // The loader has put addresses in place of offsets, except on some processors.
+        const auto address = [&](ElfW(Sxword) tag) {
+            return value[tag] < object.dlpi_addr ? object.dlpi_addr + value[tag] : value[tag];
+        };
+        const auto *names = at<const char>(address(DT_STRTAB));
+        const auto *symbols = at<const ElfW(Sym)>(address(DT_SYMTAB));
+        for (const auto &[table, size] : {std::pair{DT_RELA, DT_RELASZ}, std::pair{DT_JMPREL, DT_PLTRELSZ}}) {
+            const auto *relocations = at<const ElfW(Rela)>(address(table));
+            for (std::size_t i = 0; i < value[size] / sizeof *relocations; ++i)
+                redirect(object.dlpi_addr, relocations[i], symbols, names);
+        }
+    }
+
+private:
+    template <typename Type>
+    static Type *at(std::uintptr_t address) {
+        return std::bit_cast<Type *>(address);
+    }
+
+    static bool is_of_this_project(std::string_view path) {
+        return path.substr(path.rfind('/') + 1).starts_with("libcldist");
+    }
+
+    void redirect(std::uintptr_t base, const ElfW(Rela) & relocation, const ElfW(Sym) * symbols, const char *names) {
+        const std::uint64_t symbol = ELF64_R_SYM(relocation.r_info);
+        if (symbol == 0 || relocation.r_addend != 0 || !holds_address(ELF64_R_TYPE(relocation.r_info))) return;
+        const std::string_view name = names + symbols[symbol].st_name;
+        const bool profiling = name.starts_with("PMPI_");
+        if (!profiling && !name.starts_with("MPI_")) return;
+        const Targets &found = targets_of(std::string(name.substr(profiling ? 1 : 0)));
+        const auto wanted = std::bit_cast<std::uintptr_t>(profiling ? found.profiling : found.normal);
+        auto *const place = at<std::uintptr_t>(base + relocation.r_offset);
+        if (wanted != 0 && *place != wanted) write(place, wanted);
+    }
+
+    // What the loader has written once and protected is made writable for the moment.
+    void write(std::uintptr_t *place, std::uintptr_t value) const {
+        const auto address = std::bit_cast<std::uintptr_t>(place);
+        const bool is_protected = address >= begin_ && address < end_;
+        auto *const pages = at<void>(begin_);
+        if (is_protected && mprotect(pages, end_ - begin_, PROT_READ | PROT_WRITE) != 0) return;
+        *place = value;
+        if (is_protected) mprotect(pages, end_ - begin_, PROT_READ);
+    }
+
+    struct Targets {
+        void *normal = nullptr;     ///< of MPI_X; null if this library does not wrap the function
+        void *profiling = nullptr;  ///< of PMPI_X
+    };
+
+    // Null if no tool defines the function.
+    void *tools(const char *name) const {
+        for (void *const found : {dlsym(program_, name), dlsym(RTLD_NEXT, name)}) {
+            const void *const home = home_of(found);
+            if (home != nullptr && home != self_ && home != mpi_) return found;
+        }
+        return nullptr;
+    }
+
+    const Targets &targets_of(const std::string &name) {
+        const auto [at, added] = targets_.try_emplace(name);
+        Targets &targets = at->second;
+        if (!added) return targets;
+        void *const own = dlsym(self_handle_, name.c_str());
+        if (home_of(own) != self_) return targets;
+        void *const tool = tools(name.c_str());
+        targets = {tool != nullptr ? tool : own, own};
+        if (name == "MPI_Init" || name == "MPI_Init_thread") {
+            if (init_of_tool != nullptr) targets.normal = own;
+            targets.profiling = name == "MPI_Init" ? std::bit_cast<void *>(&init_below_tool)
+                                                   : std::bit_cast<void *>(&init_thread_below_tool);
+        }
+        return targets;
+    }
+
+    void *program_ = nullptr;
+    void *self_handle_ = nullptr;
+    const void *self_ = nullptr;
+    const void *mpi_ = nullptr;
+    std::uintptr_t begin_ = 0;  ///< what the loader has protected in the object that is looked at
+    std::uintptr_t end_ = 0;
+    std::map<std::string, Targets> targets_;
+};
+
+[[gnu::constructor]] void redirect_calls() {
+    Redirection redirection;
+    if (!redirection.possible()) return;
+    std::vector<dl_phdr_info> objects;
+    dl_iterate_phdr(
+        [](dl_phdr_info *object, std::size_t, void *all) {
+            static_cast<std::vector<dl_phdr_info> *>(all)->push_back(*object);
+            return 0;
+        },
+        &objects);
+    for (const dl_phdr_info &object : objects) redirection.redirect(object);
+}
+
+}  // namespace
+}  // namespace cldist
