@@ -3,6 +3,8 @@
 The functions are those of CL/cl_ext_dist.h, where order, lifetime and errors are described. Call init() first, on all
 processes. Queues, buffers and events are pyopencl's, communicators mpi4py's; ranges are bytes. The library is
 $CLDIST_LIBRARY, or the libcldist.so.0 that the system's loader finds.
+
+A call with blocking=True returns None, and raises an Error if the transfer fails. Other calls return the event.
 """
 
 import ctypes
@@ -90,27 +92,28 @@ def _enqueue(name, queue, buffer, blocking, *arguments, comm, wait_for):
     events = list(wait_for or [])
     handles = (_Handle * len(events))(*(event.int_ptr for event in events)) if events else None
     event = _Handle()
+    # A failed event ends the job on platforms that do not survive it. A blocking call without event returns the error.
     _call(name, queue.int_ptr, buffer.int_ptr, blocking, *arguments, _comm(comm), len(events), handles,
-          ctypes.byref(event))
-    return cl.Event.from_int_ptr(event.value, retain=False)
+          None if blocking else ctypes.byref(event))
+    return None if blocking else cl.Event.from_int_ptr(event.value, retain=False)
 
 
 def send(queue, buffer, dest, tag=0, *, offset=0, size=None, comm=MPI.COMM_WORLD, blocking=False, wait_for=None):
-    """clEnqueueSendBuffer; returns the event."""
+    """clEnqueueSendBuffer; returns the event, or None if blocking."""
     return _enqueue("clEnqueueSendBuffer", queue, buffer, blocking, *_range(buffer, offset, size), dest, tag,
                     comm=comm, wait_for=wait_for)
 
 
 def recv(queue, buffer, source=MPI.ANY_SOURCE, tag=MPI.ANY_TAG, *, offset=0, size=None, comm=MPI.COMM_WORLD,
          blocking=False, wait_for=None):
-    """clEnqueueRecvBuffer; returns the event."""
+    """clEnqueueRecvBuffer; returns the event, or None if blocking."""
     return _enqueue("clEnqueueRecvBuffer", queue, buffer, blocking, *_range(buffer, offset, size), source,
                     tag, comm=comm, wait_for=wait_for)
 
 
 def sendrecv(queue, send_buffer, dest, recv_buffer, source, *, send_tag=0, recv_tag=MPI.ANY_TAG, send_offset=0,
              send_size=None, recv_offset=0, recv_size=None, comm=MPI.COMM_WORLD, blocking=False, wait_for=None):
-    """clEnqueueSendrecvBuffer; returns the event."""
+    """clEnqueueSendrecvBuffer; returns the event, or None if blocking."""
     return _enqueue("clEnqueueSendrecvBuffer", queue, send_buffer, blocking,
                     *_range(send_buffer, send_offset, send_size), dest, send_tag, recv_buffer.int_ptr,
                     *_range(recv_buffer, recv_offset, recv_size), source, recv_tag,
