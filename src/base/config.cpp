@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include "base/log.hpp"
+#include "base/setting_complaints.hpp"
 
 namespace cldist {
 namespace {
@@ -290,17 +291,39 @@ std::vector<SettingText> settings_of(const Config &config) {
     };
 }
 
-const Config &config() {
-    static const Config settings = [] {
+namespace {
+
+struct Settings {
+    Settings() {
         std::vector<std::string_view> environment;
         for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
-        std::vector<std::string> complaints;
-        Config result = read_config(environment, complaints);
-        set_log_level(result.log);
-        for (const std::string &complaint : complaints) log_warning("{}", complaint);
-        return result;
-    }();
-    return settings;
+        config = read_config(environment, complaints.lines);
+        set_log_level(config.log);
+        complaints.logged = is_first_of_job();
+        if (!complaints.logged) return;
+        for (const std::string &line : complaints.lines) log_warning("{}", line);
+    }
+
+    // As far as the launcher tells.
+    static bool is_first_of_job() {
+        for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+            if (const char *const rank = std::getenv(name); rank != nullptr) return std::string_view(rank) == "0";
+        return true;
+    }
+
+    Config config;
+    SettingComplaints complaints;
+};
+
+const Settings &settings() {
+    static const Settings read;
+    return read;
 }
+
+}  // namespace
+
+const Config &config() { return settings().config; }
+
+const SettingComplaints &setting_complaints() { return settings().complaints; }
 
 }  // namespace cldist

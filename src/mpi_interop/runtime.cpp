@@ -7,16 +7,21 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <mutex>
+#include <numeric>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/backoff.hpp"
 #include "base/clock.hpp"
 #include "base/forks.hpp"
 #include "base/log.hpp"
+#include "base/setting_complaints.hpp"
 #include "base/trace.hpp"
 #include "mpi_interop/failure.hpp"
 #include "mpi_interop/mpi_status.hpp"
@@ -115,6 +120,40 @@ std::string why_level_is_low() {
            ". Call MPI_Init_thread with MPI_THREAD_MULTIPLE, or link the program with -lcldist before the MPI library";
 }
 
+// The texts of all processes, in rank 0; elsewhere nothing. Collective.
+std::vector<std::string> gather(const std::string &text, MPI_Comm world) {
+    int ranks = 0;
+    PMPI_Comm_size(world, &ranks);
+    const int length = static_cast<int>(text.size());
+    std::vector<int> lengths(static_cast<std::size_t>(ranks));
+    check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, world), "MPI_Gather");
+    std::vector<int> starts(lengths.size());
+    std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
+    std::string all(static_cast<std::size_t>(starts.back() + lengths.back()), '\0');
+    check_mpi(
+        PMPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR, 0, world),
+        "MPI_Gatherv");
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; rank_in(world) == 0 && i < lengths.size(); ++i)
+        texts.push_back(all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
+    return texts;
+}
+
+// Logs what is wrong with the settings of other processes, once for all processes that have the same.
+void complain_for_others(MPI_Comm world) {
+    const SettingComplaints &mine = setting_complaints();
+    std::map<std::string, std::vector<std::size_t>> ranks_of;
+    const std::vector<std::string> texts =
+        gather(mine.logged ? "" : fmt::format("{}", fmt::join(mine.lines, "\n")), world);
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+        std::istringstream lines(texts[rank]);
+        for (std::string line; std::getline(lines, line);) ranks_of[line].push_back(rank);
+    }
+    for (const auto &[line, ranks] : ranks_of)
+        if (!mine.logged || std::ranges::find(mine.lines, line) == mine.lines.end())
+            log_warning("{} (rank{} {})", line, ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
 // Processes that never come make the others wait in MPI; this prints it.
 class MeetingWatch {
 public:
@@ -204,6 +243,7 @@ void Runtime::begin() {
     check_thread_level();
     auto made = std::make_shared<Runtime>();
     set_log_rank(made->rank());
+    complain_for_others(made->communicators().world());
     OwnYields::begin();
     probed_messages().begin();
     make_datatype();
