@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs the build into a temporary folder, looks at what is exported, compiles a program against it and runs it.
-# Usage: check_installed.sh BUILD_FOLDER MPICC MPIRUN PROGRAM EXPORTS_MAP OPENCL_PROGRAM COLLECTIVES_PROGRAM COLLECTIVES_EXPORTS_MAP [HDF5_PROGRAM HDF5_EXPORTS_MAP PKG_CONFIG_NAME...]
+# Usage: check_installed.sh BUILD_FOLDER SOURCE_FOLDER MPI_PACKAGE MPICC MPIRUN PROGRAM EXPORTS_MAP OPENCL_PROGRAM
+#            COLLECTIVES_PROGRAM COLLECTIVES_EXPORTS_MAP [HDF5_PROGRAM HDF5_EXPORTS_MAP PKG_CONFIG_NAME...]
 # With HDF5_PROGRAM: the same for libcldist-hdf5, with the HDF5 library of each name in turn.
 set -euo pipefail
-build=$1 mpicc=$2 mpirun=$3 program=$4 exports=$5 opencl_program=$6
-collectives_program=$7 collectives_exports=$8 hdf5_program=${9-} hdf5_exports=${10-}
-shift $(($# < 10 ? $# : 10))
+build=$1 source=$2 mpi_package=$3 mpicc=$4 mpirun=$5 program=$6 exports=$7 opencl_program=$8 collectives_program=$9
+shift 9
+collectives_exports=$1 hdf5_program=${2-} hdf5_exports=${3-}
+shift $(($# < 3 ? $# : 3))
 
 fail() { echo "FAILED: $*"; exit 1; }
 
@@ -19,13 +21,19 @@ prefix=$(sed -n 's/^prefix=//p' "$pc")
 mkdir "$dir/pc"
 sed "s|^prefix=.*|prefix=$dir/root$prefix|" "$pc" >"$dir/pc/cldist.pc"
 export PKG_CONFIG_PATH=$dir/pc${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-if pkg-config --print-requires --print-requires-private cldist | grep -i mpi; then
-    fail "cldist.pc requires MPI, which the wrapper gives"
+# The program's MPI calls go to the first library that has them.
+if [ "$mpi_package" != - ]; then
+    flags=$(pkg-config --libs "$mpi_package" cldist)
+    [[ $flags == *-lcldist*-lmpi* ]] || fail "pkg-config --libs $mpi_package cldist gives $flags"
 fi
 libdir=$(pkg-config --variable=libdir cldist)
 
 for name in libcldist.so libcldist.so.0; do
     [ -e "$libdir/$name" ] || fail "no $libdir/$name"
+done
+# Threads and callbacks of a library outlive dlclose.
+for library in "$libdir"/libcldist*.so; do
+    readelf -d "$library" | grep -q 'FLAGS_1.*NODELETE' || fail "$library can be unloaded"
 done
 wanted_of() { sed -n '/global:/,/local:/s/^ *\([A-Za-z_0-9]*\);.*/\1/p' "$1" | sort; }
 # Without what is for the libraries of this project alone.
@@ -42,6 +50,22 @@ while read -r pattern; do
     found=$(while read -r name; do [[ $name == $pattern ]] || echo "$name"; done <<<"$found")
 done < <(sed -n '/global:/,/local:/s/^ *\([A-Za-z_0-9]*[*[][^;]*\);.*/\1/p' "$exports")
 diff <(echo "$wanted") <(echo "$found") || fail "exported symbols (>) are not those of exports.map (<)"
+
+# What is loaded into any program shows it nothing but what it wraps, or gives.
+[ "$(exported_by libcldist-cluster.so | tr '\n' ' ')" = "clGetExtensionFunctionAddress clIcdGetPlatformIDsKHR " ] ||
+    fail "libcldist-cluster exports $(exported_by libcldist-cluster.so)"
+if [ -e "$libdir/libcldist-analysis.so" ]; then
+    [ "$(exported_by libcldist-analysis.so)" = cldist_analyse ] ||
+        fail "libcldist-analysis exports $(exported_by libcldist-analysis.so)"
+fi
+if [ -e "$libdir/libcldist-host.so" ]; then
+    found=$(exported_by libcldist-host.so)
+    diff <(grep -rhow '_Z[A-Za-z0-9_]*' "$source"/src/host/*.cpp | sort -u) <(grep '^_Z' <<<"$found") ||
+        fail "the C++ symbols of libcldist-host (>) are not those that it wraps (<)"
+    for name in open getpid clock_gettime; do
+        grep -qx "$name" <<<"$found" || fail "libcldist-host does not export $name"
+    done
+fi
 
 # Without LD_LIBRARY_PATH: the command finds all it needs.
 env -u LD_LIBRARY_PATH "$dir/root$prefix/bin/cldist" doctor --help >/dev/null || fail "bin/cldist does not run"
@@ -61,7 +85,7 @@ said=$("$dir/root$prefix/bin/cldist" tune --profile "$dir/profile.toml" --plot "
 vendors=$("$dir/root$prefix/bin/cldist" run --rank -- printenv OCL_ICD_VENDORS)
 [[ $vendors == "$dir/root$prefix"/* ]] || fail "bin/cldist gives programs the drivers of $vendors"
 driver=$(cat "$vendors"/*.icd)
-[[ $driver == "$prefix"/*libcldist-cluster.so* && -e $dir/root$driver ]] || fail "the installed driver is $driver"
+[[ $driver == "$prefix"/*libcldist-cluster.so.0 && -e $dir/root$driver ]] || fail "the installed driver is $driver"
 
 # With nothing in the environment the libraries find each other, and an OpenCL program finds the platform. The driver's path
 # in the .icd file is that of an installation without DESTDIR: until it is corrected, what is wrong is said in one line.
@@ -81,6 +105,16 @@ said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" run -n 2 --devices cpu "$openc
 [[ $said == *" 2 devices: "*correct* ]] || fail "an OpenCL program under the installed cldist run says $said"
 said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" doctor || true)
 grep -q "^ok       cluster platform: " <<<"$said" || fail "doctor does not find the installed platform: $said"
+# Programs that are built already need the tag "runtime" alone.
+DESTDIR=$dir/runtime meson install -C "$build" --no-rebuild --quiet --tags runtime
+[ ! -e "$dir/runtime$prefix/include" ] || fail "the tag runtime installs headers"
+diff <(cd "$dir/root$prefix" && find . ! -type d ! -path './include/*' ! -path '*/pkgconfig/*' ! -path './share/doc/*' ! -path './share/man/*' | sort) \
+    <(cd "$dir/runtime$prefix" && find . ! -type d ! -path './share/doc/*' | sort) | grep '^<' | grep -v '/libcldist[a-z0-9-]*\.so$' &&
+    fail "the tag runtime leaves out what is listed above (<)"
+echo "$dir/runtime$driver" >"$dir/runtime${vendors#"$dir/root"}/cldist-cluster.icd"
+said=$("${bare[@]}" "$dir/runtime$prefix/bin/cldist" run -n 2 --devices cpu "$opencl_program" --devices 2 2>&1) ||
+    fail "an OpenCL program where the tag runtime alone is installed: $said"
+
 # The documents, and what points to them.
 for document in README.md CHANGELOG.md quickstart.md cluster.md configuration.md tuning.md howto/tracing.md; do
     [ -s "$dir/root$prefix/share/doc/cldist/$document" ] || fail "no share/doc/cldist/$document"
