@@ -4,9 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include "api/init.hpp"
 #include "base/child_process.hpp"
 #include "doctor_mpi.hpp"
 #include "doctor_opencl.hpp"
+#include "doctor_program.hpp"
 #include "doctor_system.hpp"
 #include "finding.hpp"
 
@@ -148,6 +150,27 @@ TEST_CASE("what a driver does with user events, copies and failures is judged") 
     CHECK(has(judge_failed_event("d", crashed)[0].fact, "died of signal 6"));
     CHECK(level(judge_profiling("d", answer(R"({"start":5,"end":9})")), 0) == Level::ok);
     CHECK(level(judge_profiling("d", answer(R"({"start":9,"end":5})")), 0) == Level::note);
+}
+
+TEST_CASE("it is found whether a program's MPI calls reach the library") {
+    const LoadedObject mpi{"/lib/libmpi.so.40", true, true};
+    const LoadedObject mpich{"/lib/libmpich.so.12", true, true};
+    const LoadedObject own{"/lib/libcldist.so.0", true, false};
+    const LoadedObject pmpi_tool{"/opt/libmpiP.so", true, false};
+    const LoadedObject opencl{"/lib/libOpenCL.so.1"};
+    const auto judge = [](const std::vector<LoadedObject> &objects) { return judge_program("./p", objects); };
+
+    CHECK(judge({own, opencl, mpi}).size() == 1);
+    CHECK(judge({own, opencl, mpi}).at(0).level == Level::ok);
+    CHECK(judge({opencl, mpi}).at(0).level == Level::note);
+    CHECK(has(judge({opencl, mpi}).at(0).fact, "does not load libcldist"));
+    CHECK(judge({own, opencl}).at(0).level == Level::problem);
+    CHECK(judge({mpi, own}).at(0).level == (redirects_calls ? Level::note : Level::problem));
+    CHECK(has(judge({mpi, own}).at(0).fact, "./p loads libmpi.so.40 before libcldist"));
+    REQUIRE(judge({pmpi_tool, own, mpi}).size() == 2);
+    CHECK(has(judge({pmpi_tool, own, mpi}).at(0).fact, "/opt/libmpiP.so is a PMPI tool"));
+    CHECK(judge({own, mpi, mpich}).at(0).level == Level::problem);
+    CHECK(has(judge({own, mpi, mpich}).at(0).fact, "two MPI libraries, /lib/libmpi.so.40 and /lib/libmpich.so.12"));
 }
 
 TEST_CASE("Open MPI's choice of transports tells whether shared memory is left") {

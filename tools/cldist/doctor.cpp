@@ -13,6 +13,7 @@
 #include "cluster_devices.hpp"
 #include "doctor_mpi.hpp"
 #include "doctor_opencl.hpp"
+#include "doctor_program.hpp"
 #include "doctor_system.hpp"
 #include "finding.hpp"
 #include "pipeline/profile_file.hpp"
@@ -40,19 +41,25 @@ void quieten_library() {
     unsetenv("CLDIST_TRACE");
 }
 
-Findings examine_alone() {
+Findings examine_host(const HostFacts &host, const std::string &program, bool openmpi_job) {
+    Findings all = without_repetition(opencl_findings(host, openmpi_job));
+    all.push_back(cluster_finding());
+    if (!program.empty()) append(all, program_findings(program));
+    return all;
+}
+
+Findings examine_alone(const std::string &program) {
     Findings all = settings_findings();
     quieten_library();
     const HostFacts host = host_facts(1);
     append(all, mpi_findings_alone());
     append(all, judge_host(host));
-    append(all, without_repetition(opencl_findings(host, false)));
-    all.push_back(cluster_finding());
+    append(all, examine_host(host, program, false));
     return all;
 }
 
 // What is found in rank 0; elsewhere nothing that matters.
-Findings examine_job(const Launch &launch) {
+Findings examine_job(const Launch &launch, const std::string &program) {
     Findings local = settings_findings();
     quieten_library();
     const Job job;
@@ -60,8 +67,7 @@ Findings examine_job(const Launch &launch) {
     if (job.looks_at_host()) {
         append(local, judge_host(host));
         local.push_back(job.judge_idle(host));
-        append(local, without_repetition(opencl_findings(host, launch.by_openmpi)));
-        local.push_back(cluster_finding());
+        append(local, examine_host(host, program, launch.by_openmpi));
     }
     job.wait_for_all();
     const std::string text = job.looks_at_host() ? nlohmann::json{host_name(), local}.dump() : "";
@@ -77,9 +83,9 @@ Findings examine_job(const Launch &launch) {
 
 }  // namespace
 
-int run_doctor(bool json) {
+int run_doctor(bool json, const std::string &program) {
     const Launch launch = find_launch();
-    const Findings findings = launch.by_launcher ? examine_job(launch) : examine_alone();
+    const Findings findings = launch.by_launcher ? examine_job(launch, program) : examine_alone(program);
     if (findings.empty()) return 0;  // another rank tells
     const auto count = [&](Finding::Level level) {
         return std::count_if(findings.begin(), findings.end(), [&](const Finding &f) { return f.level == level; });

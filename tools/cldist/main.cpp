@@ -43,6 +43,9 @@ In an MPI job, `mpirun -n 4 cldist doctor`, it looks at every host, and also tel
 which device each rank gets and what lies between each pair of ranks. Start it as
 you start your program: the environment is part of what is looked at.
 
+With PROGRAM it tells whether that program's MPI calls reach cldist: the order of its
+libraries, PMPI tools, several MPI libraries. The program does not run.
+
 Drivers are tried in child processes, which may die and are given 20 seconds.
 
 Exit status: 0 if there is no problem, 1 if something will hurt, 2 for wrong usage.)";
@@ -362,7 +365,9 @@ int run_command(int argc, char **argv) {
     bool json = false;
     CLI::App *const doctor = app.add_subcommand("doctor", "Looks for what will hurt on this system");
     doctor->footer(doctor_help);
-    set_usage(doctor, "");
+    std::string examined_program;
+    set_usage(doctor, "[PROGRAM]");
+    doctor->add_option("PROGRAM", examined_program, "A program that is linked with cldist")->check(CLI::ExistingFile);
     doctor->add_flag("--json", json, "Print a JSON object instead of lines");
 
     TraceOptions options;
@@ -439,7 +444,7 @@ int run_command(int argc, char **argv) {
         if (explain->parsed()) return run_explain(explained.front(), {explained.begin() + 1, explained.end()});
         if (tune->parsed()) return run_tune(tune_options);
         if (run->parsed()) return is_rank ? run_rank(run_options) : run_job(run_options);
-        return doctor->parsed() ? run_doctor(json) : run_trace(options);
+        return doctor->parsed() ? run_doctor(json, examined_program) : run_trace(options);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "cldist: %s\n", error.what());
         return 1;

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "finding.hpp"
+
+namespace cldist::tool {
+
+/// A library that a program loads at its start.
+struct LoadedObject {
+    std::string path;
+    bool has_init = false;            ///< defines MPI_Init
+    bool has_profiling_init = false;  ///< defines PMPI_Init
+};
+
+/// Whether the program's MPI calls reach cldist. `objects` are in the order in which the loader looks for functions. Pure.
+[[nodiscard]] Findings judge_program(const std::string &program, const std::vector<LoadedObject> &objects);
+
+/// The same for a program's file, in this environment. The program does not run.
+[[nodiscard]] Findings program_findings(const std::string &program);
+
+}  // namespace cldist::tool
