@@ -121,7 +121,7 @@ cl_int clDistInit(MPI_Comm comm);
  *  its own list that the fewest earlier processes took, or the first of several such devices. This is round robin if
  *  all processes see the same devices. Processes may see different devices (CUDA_VISIBLE_DEVICES, for example).
  *  Devices are compared by UUID or bus address if the platform provides one, otherwise by vendor, name and position.
- *  If processes must share a device, the lowest of them logs a warning with their ranks.
+ *  If processes must share a device other than a CPU, the lowest of them logs a warning with their ranks.
  *
  *  Collective over `comm`, which must be an intra-communicator. `platform` and `type` may differ between processes.
  *  An error in one process does not block the others, except CL_MPI_NOT_INITIALIZED and CL_INVALID_COMMUNICATOR. A

@@ -144,10 +144,10 @@ private:
     std::vector<int> ranks_;
 };
 
-// Once: by the lowest of the ranks.
+// Once: by the lowest of the ranks. A CPU device is the host itself, which its processes share in any case.
 void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &sharing, const Devices &mine,
                      std::size_t position) {
-    if (sharing.size() < 2 || sharing.front() != host.mine()) return;
+    if (sharing.size() < 2 || sharing.front() != host.mine() || is_processor(mine.ids[position])) return;
     std::vector<int> ranks;
     for (const std::size_t process : sharing) ranks.push_back(host.rank_of(process));
     log_warning("clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} ({})",

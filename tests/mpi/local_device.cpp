@@ -17,20 +17,29 @@ struct devices {
     std::vector<cl_device_id> all;
 };
 
-/// CPU devices, which all processes of a host see alike. Skips the case where there are none.
-devices cpu_devices() {
+/// Devices of a type, which all processes of a host see alike, of the first platform that has some.
+devices devices_of(cl_device_type type) {
     std::array<cl_platform_id, 16> platforms{};
     cl_uint count = 0;
     CL_OK(clGetPlatformIDs(platforms.size(), platforms.data(), &count));
     for (cl_uint i = 0; i < std::min<cl_uint>(count, platforms.size()); ++i) {
         cl_uint number = 0;
-        if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_CPU, 0, nullptr, &number) == CL_SUCCESS && number != 0) {
+        if (clGetDeviceIDs(platforms[i], type, 0, nullptr, &number) == CL_SUCCESS && number != 0) {
             devices found{platforms[i], std::vector<cl_device_id>(number)};
-            CL_OK(clGetDeviceIDs(found.platform, CL_DEVICE_TYPE_CPU, number, found.all.data(), nullptr));
+            CL_OK(clGetDeviceIDs(found.platform, type, number, found.all.data(), nullptr));
             return found;
         }
     }
-    skip_case("there is no CPU device");
+    return {};
+}
+
+/// Skips the case where there are none.
+devices cpu_devices() {
+    devices found = devices_of(CL_DEVICE_TYPE_CPU);
+    if (found.all.empty()) {
+        skip_case("there is no CPU device");
+    }
+    return found;
 }
 
 /// What goes to standard error while it lives.
@@ -85,27 +94,27 @@ std::vector<int> ranks_on_host(MPI_Comm comm) {
     return ranks;
 }
 
-/// The device and the warning are those of round robin over the processes of `comm` on this host.
-void expect_round_robin(MPI_Comm comm, cl_platform_id platform, const devices &cpus) {
+/// The device and the warning are those of round robin over the processes of `comm` on this host. Nobody warns of a CPU.
+void expect_round_robin(MPI_Comm comm, cl_platform_id platform, const devices &all, cl_device_type type) {
     int rank = 0;
     MPI_Comm_rank(comm, &rank);
     const std::vector<int> ranks = ranks_on_host(comm);
     const auto mine = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-    const std::size_t number = cpus.all.size();
+    const std::size_t number = all.all.size();
 
     cl_device_id device = nullptr;
     cl_int code = CL_SUCCESS;
     std::string said;
     {
         captured_errors errors;
-        code = clDistLocalDevice(comm, platform, CL_DEVICE_TYPE_CPU, &device);
+        code = clDistLocalDevice(comm, platform, type, &device);
         said = errors.text();
     }
     CHECK(code == CL_SUCCESS);
-    CHECK(device == cpus.all[mine % number]);
+    CHECK(device == all.all[mine % number]);
 
     CAPTURE(said);
-    if (mine < number && mine + number < ranks.size()) {
+    if (type != CL_DEVICE_TYPE_CPU && mine < number && mine + number < ranks.size()) {
         std::string sharing;
         for (std::size_t i = mine; i < ranks.size(); i += number) {
             sharing += (i == mine ? "" : ", ") + std::to_string(ranks[i]);
@@ -124,15 +133,18 @@ void expect_round_robin(MPI_Comm comm, cl_platform_id platform, const devices &c
 
 MPI_CASE("local devices are taken round robin, and the lowest rank names those that share one", 1) {
     const devices cpus = cpu_devices();
-    expect_round_robin(mpi.comm, cpus.platform, cpus);
-    expect_round_robin(mpi.comm, nullptr, cpus);
+    expect_round_robin(mpi.comm, cpus.platform, cpus, CL_DEVICE_TYPE_CPU);
+    expect_round_robin(mpi.comm, nullptr, cpus, CL_DEVICE_TYPE_CPU);
+    if (const devices gpus = devices_of(CL_DEVICE_TYPE_GPU); !gpus.all.empty()) {
+        expect_round_robin(mpi.comm, gpus.platform, gpus, CL_DEVICE_TYPE_GPU);
+    }
 }
 
 MPI_CASE("local devices follow the order of ranks in the communicator given", 2) {
     const devices cpus = cpu_devices();
     MPI_Comm reversed = MPI_COMM_NULL;
     MPI_Comm_split(mpi.comm, 0, mpi.size - mpi.rank, &reversed);
-    expect_round_robin(reversed, nullptr, cpus);
+    expect_round_robin(reversed, nullptr, cpus, CL_DEVICE_TYPE_CPU);
     MPI_Comm_free(&reversed);
 }
 
