@@ -39,7 +39,7 @@ def run(command, **settings):
 def make_profiles(folder, cldist):
     """One for each rank, for this system, which `cldist tune` describes."""
     measured = folder / "measured.toml"
-    run([cldist, "tune", "--device", "cpu", "--seconds", "1", "--output", str(measured)], TMPDIR=str(folder))
+    run([cldist, "tune", "--device", "cpu", "--seconds", "1", "--force", "--output", str(measured)], TMPDIR=str(folder))
     system = measured.read_text(encoding="utf-8").split("\n[[")[0].split("\n[route")[0]
     for rank, path in enumerate(["pipelined", "mapped"]):
         profile = folder / f"{rank}.toml"

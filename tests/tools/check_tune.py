@@ -25,7 +25,7 @@ def run(command, folder, **environment):
 
 
 def check_measuring(cldist, mpirun, folder, routes):
-    done = run([*mpirun, cldist, "tune", "--seconds", "4"], folder)
+    done = run([*mpirun, cldist, "tune", "--seconds", "4", "--force"], folder)
     print(done.stdout, done.stderr, sep="\n")
     if done.returncode != 0:
         yield f"tune ended with {done.returncode}"
@@ -83,7 +83,7 @@ def check_full_disk(cldist, folder):
     profile = folder / "limited" / "profile.toml"
     for limit, what in ((1 << 20, rf"can't write a file of 64 MiB in {folder / 'tmp'}: pwrite: File too large"),
                         (1 << 10, rf"can't write {profile}: File too large")):
-        done = subprocess.run([cldist, "tune", "--seconds", "4", "--output", str(profile), "--directory", str(folder / "tmp")],
+        done = subprocess.run([cldist, "tune", "--force", "--seconds", "4", "--output", str(profile), "--directory", str(folder / "tmp")],
                               env=dict(os.environ, TMPDIR="/no/such/folder"), text=True, capture_output=True, check=False,
                               timeout=100, restore_signals=False,
                               preexec_fn=lambda size=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
@@ -96,10 +96,30 @@ def check_full_error(cldist, folder):
     """A progress that can't be shown ends no measurement."""
     profile = folder / "unseen" / "profile.toml"
     with open("/dev/full", "w", encoding="utf-8") as full:
-        status = subprocess.run([cldist, "tune", "--seconds", "1", "--output", str(profile), "--directory", str(folder / "tmp")],
+        status = subprocess.run([cldist, "tune", "--force", "--seconds", "1", "--output", str(profile), "--directory", str(folder / "tmp")],
                                 stdout=subprocess.DEVNULL, stderr=full, check=False, timeout=100).returncode
     if status != 0 or not profile.exists():
         yield f"with a full standard error: status {status}, profile written: {profile.exists()}"
+
+
+def check_load(cldist, folder):
+    """Beside busy loops it warns, and what it does not save, it says."""
+    profile = folder / "loaded" / "profile.toml"
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        done = run([cldist, "tune", "--seconds", "3", "--output", str(profile), "--directory", str(folder / "tmp")], folder)
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    print(done.stderr)
+    if not re.search(r"^cldist tune: warning: other programs use \d+\.\d of the \d+ cores of ", done.stderr, re.MULTILINE):
+        yield f"does not warn of a loaded machine, says {done.stderr!r}"
+    if "no time to measure" in done.stderr:
+        return
+    left_out = done.stderr.count("; this route is not saved")
+    if (done.returncode != 0) != (left_out == 2) or ("nothing is saved" in done.stderr) != (left_out == 2) or profile.exists() != (left_out < 2):
+        yield f"{left_out} of 2 routes scatter: status {done.returncode}, profile written: {profile.exists()}, says {done.stderr!r}"
 
 
 def check_no_matplotlib(cldist, folder):
@@ -155,6 +175,7 @@ def main():
         complaints += check_no_matplotlib(cldist, folder)
         complaints += check_full_disk(cldist, folder)
         complaints += check_full_error(cldist, folder)
+        complaints += check_load(cldist, folder)
         if mpirun:
             complaints += check_explaining_in_a_job(cldist, mpirun, folder)
         complaints += check_use(cldist, program, folder, profiles[0])

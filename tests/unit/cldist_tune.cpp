@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <random>
 #include <set>
 
 #include <doctest/doctest.h>
 
 #include "choices.hpp"
 #include "doctor_opencl.hpp"
+#include "load.hpp"
 #include "measure.hpp"
 #include "schedule.hpp"
 #include "ways.hpp"
@@ -35,13 +37,14 @@ public:
     double seconds_per_byte = 1e-9;
     double pinned_factor = 1.5;
     unsigned good_depth = 6;
+    double noise = 0;  ///< by up to which part of itself a time grows
     std::size_t wrong_at = 0;
     double clock = 0;
     std::set<std::pair<std::size_t, std::string>> checked{};
     std::vector<std::size_t> sizes{};
 
     double seconds(const Way &way, std::size_t size, unsigned count) override {
-        const double one = time_of(way, size);
+        const double one = time_of(way, size) * (1 + noise * std::uniform_real_distribution<double>()(random));
         clock += 2 * one * count;
         if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
         return one;
@@ -56,6 +59,8 @@ public:
     }
 
 private:
+    std::mt19937_64 random{5};
+
     [[nodiscard]] double time_of(const Way &way, std::size_t size) const {
         double time = startup + seconds_per_byte * static_cast<double>(size);
         if (way.path == Path::pinned) time *= pinned_factor;
@@ -121,6 +126,38 @@ TEST_CASE("blocks are smaller than the message, not more than 512, and what does
     CHECK(as_done(in_place, 4 * mib) != as_done(larger, 4 * mib));
     CHECK(as_done(in_place, 4 * mib).depth == 4);
     CHECK(as_done(pinned, mib) == pinned);
+}
+
+TEST_CASE("the spread of times is that of their middle half, and one slow time does not matter") {
+    CHECK(spread({1, 1, 1}) == 0);
+    CHECK(spread({1, 2, 3, 4, 5}) == doctest::Approx(2.0 / 3));
+    CHECK(spread({9, 1, 1, 1, 1}) == 0);
+    CHECK(spread({1.0, 1.1, 1.05}) < widest_spread);
+    CHECK(spread({1, 3, 2}) > widest_spread);
+    CHECK(spread({1}) == 0);
+}
+
+TEST_CASE("what others use of the cores is what is not idle between two readings") {
+    const std::string before = "cpu  100 0 50 1000 50 0 0 0 0 0";
+    CHECK(busy_cores(before, "cpu  250 0 100 1190 60 0 0 0 0 0", 8) == doctest::Approx(4));
+    CHECK(busy_cores(before, "cpu  100 0 50 1400 50 0 0 0 0 0", 8) == doctest::Approx(0));
+    CHECK_FALSE(busy_cores(before, before, 8));
+    CHECK_FALSE(busy_cores("", "nothing", 8));
+    CHECK(load_warning("a-host", 0.1, 2).empty());
+    CHECK(has(load_warning("a-host", 1.73, 2), "1.7 of the 2 cores of a-host"));
+}
+
+TEST_CASE("the spread of a route is known from its races") {
+    Simulated transfers;
+    std::vector<double> spreads;
+    Task task = transfers.task(Route::same_host, 30);
+    task.spreads = &spreads;
+    CHECK_FALSE(measure(transfers, task).empty());
+    CHECK(median(spreads) == 0);
+    transfers.noise = 3;
+    spreads.clear();
+    CHECK_FALSE(measure(transfers, task).empty());
+    CHECK(median(spreads) > widest_spread);
 }
 
 TEST_CASE("a loop is filled, and has at least one transfer") {

@@ -195,6 +195,9 @@ std::vector<double> race(Transfers &transfers, const Task &task, const std::vect
                                         describe(ways[i])));
         medians.push_back(median(times[i]));
     }
+    if (task.spreads != nullptr)
+        task.spreads->push_back(spread(
+            times[static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin())]));
     return medians;
 }
 

@@ -39,6 +39,7 @@ struct Task {
     std::function<double()> now;  ///< seconds
     /// Told what comes next, and which part of the budget or of the work is done.
     std::function<void(std::size_t size, double done)> progress;
+    std::vector<double> *spreads = nullptr;  ///< gets, of each race, that of the fastest way's times
 };
 
 /// How often all ways take their turns.

@@ -28,6 +28,17 @@ double median(std::vector<double> values) {
     return values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
+double spread(std::vector<double> times) {
+    if (times.size() < 2) return 0;
+    std::sort(times.begin(), times.end());
+    const auto quantile = [&](double part) {
+        const double at = part * static_cast<double>(times.size() - 1);
+        const auto below = std::min(static_cast<std::size_t>(at), times.size() - 2);
+        return times[below] + (at - static_cast<double>(below)) * (times[below + 1] - times[below]);
+    };
+    return quantile(0.5) > 0 ? (quantile(0.75) - quantile(0.25)) / quantile(0.5) : 0;
+}
+
 unsigned repetitions(double seconds, double loop_seconds) {
     if (2 * seconds * most_repetitions <= loop_seconds) return most_repetitions;
     return std::max(1U, static_cast<unsigned>(loop_seconds / (2 * seconds)));

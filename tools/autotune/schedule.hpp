@@ -21,6 +21,11 @@ inline constexpr double longest_transfer = 0.3;
 
 [[nodiscard]] double median(std::vector<double> values);
 
+/// How far the times scatter: the distance of their quartiles, as a part of their median.
+[[nodiscard]] double spread(std::vector<double> times);
+/// A route whose typical spread is wider was disturbed too much to choose from its times.
+inline constexpr double widest_spread = 0.3;
+
 /// How many transfers there and back fill a timed loop, if one transfer takes `seconds`.
 [[nodiscard]] unsigned repetitions(double seconds, double loop_seconds);
 

@@ -27,6 +27,7 @@
 #include "device_end.hpp"
 #include "doctor_mpi.hpp"
 #include "file_transfers.hpp"
+#include "load.hpp"
 #include "measure.hpp"
 #include "message_transfers.hpp"
 #include "ocl/query.hpp"
@@ -132,6 +133,8 @@ std::shared_ptr<const Profile> profile_in_use(cl_device_id device) {
     return std::move(found.profile);
 }
 
+void warn(const std::string &what) { std::fprintf(stderr, "cldist tune: warning: %s\n", what.c_str()); }
+
 // The routes of one run, and what they give: a profile, or tables of what one is worth.
 class Run {
 public:
@@ -172,10 +175,14 @@ public:
 
     [[nodiscard]] const Profile &profile() const { return profile_; }
 
-    // Writes it, tells what is in it.
+    // Writes it, tells what is in it. Throws a TuneError if nothing is worth being saved.
     void conclude(const std::string &path) {
         progress_.clear();
         if (checked_ != nullptr) return;
+        if (std::none_of(profile_.routes.begin(), profile_.routes.end(), [](const auto &r) { return r.has_value(); }))
+            throw TuneError(
+                "nothing is saved: all measurements scatter too widely; measure while nothing else runs, or "
+                "save them all the same with --force");
         const Here here = here_of(end_.device());
         for (std::size_t i = 0; i < route_count; ++i)
             if (profile_.routes.at(i)) fmt::print("{}\n", result_text(profile_, static_cast<Route>(i), here));
@@ -197,10 +204,9 @@ private:
     void measure_route(Transfers &transfers, Route route, bool host_memory, std::size_t largest, double end,
                        const std::string &between) {
         const double budget = std::max(end - now_seconds(), 0.1);
-        const Task task{
-            route, host_memory, largest, budget, loop_seconds_, now_seconds, [&](std::size_t size, double done) {
-                progress_.step(size_text(size), done);
-            }};
+        Task task{route, host_memory, largest, budget, loop_seconds_, now_seconds, [&](std::size_t size, double done) {
+                      progress_.step(size_text(size), done);
+                  }};
         if (checked_ != nullptr) {
             const auto sizes = check_route(transfers, task, *checked_, here_of(end_.device()));
             progress_.clear();
@@ -208,9 +214,18 @@ private:
             std::fflush(stdout);
             return;
         }
+        std::vector<double> spreads;
+        task.spreads = &spreads;
         std::vector<Curve> curves = measure(transfers, task);
         if (curves.empty())
             throw TuneError(fmt::format("{}: no time to measure; --seconds gives more", name_of(route)));
+        if (const double typical = median(spreads); typical > widest_spread) {
+            progress_.clear();
+            warn(fmt::format("{}: equal transfers differ by {:.0f} % (on an idle system by less than {:.0f} %){}",
+                             name_of(route), 100 * typical, 100 * widest_spread,
+                             options_.force ? "" : "; this route is not saved"));
+            if (!options_.force) return;
+        }
         profile_.routes.at(static_cast<std::size_t>(route)) = {now_text(), between, std::move(curves)};
     }
 
@@ -233,6 +248,7 @@ void tune_alone(const TuneOptions &options) {
         "--host a:2,b cldist tune` measures those within a host and between two.\n");
     std::fflush(stdout);
     Run run(options, end, {Route::from_file, Route::to_file});
+    if (const std::string load = look_at_load(); !load.empty()) warn(load);
     run.copies();
     run.files();
     run.conclude(path);
@@ -342,6 +358,11 @@ void measure_in_job(const TuneOptions &options, const Job &job) {
     const std::string path = leads && !options.check ? output_of(options, system_of(end->device())) : "";
     const std::vector<std::string> facts = job.gather(
         end ? nlohmann::json{{"host_memory", end->host_memory()}, {"largest", end->largest()}}.dump() : std::string());
+    // At one time in all processes: none of them disturbs.
+    job.wait_for_all();
+    const std::string load = look_at_load();
+    for (const std::string &line : job.gather(job.looks_at_host() ? load : std::string()))
+        if (!line.empty()) warn(line);
     std::string text;
     if (leads) {
         if (!partners.same_host && !partners.other_host)

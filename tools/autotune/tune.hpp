@@ -10,6 +10,7 @@ struct TuneOptions {
     std::string directory;  ///< of the temporary file; empty: TMPDIR or /tmp
     std::string output;     ///< empty: where the library looks for it
     double seconds = 100;
+    bool force = false;  ///< save what was measured even if it scatters widely
     bool check = false;  ///< measure what is chosen against what else can be had
     bool explain = false;
     std::vector<std::string> sizes;  ///< to be explained; empty: the usual ones

@@ -184,6 +184,8 @@ CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
         tune->add_option("--output", options.output, "The profile (default: where the library looks for it)");
     CLI::Option *const seconds = tune->add_option("--seconds", options.seconds, "How long to measure (default: 100)")
                                      ->check(CLI::Range(1.0, 3600.0));
+    CLI::Option *const force =
+        tune->add_flag("--force", options.force, "Save the profile even if the measurements scatter widely");
     CLI::Option *const explain =
         tune->add_flag("--explain", options.explain, "Measure nothing; tell what is chosen for each SIZE, and why");
     tune->add_option("SIZE", options.sizes, "4096, 64k, 4M, … (default: 1k to 256M)")
@@ -196,8 +198,8 @@ CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
         tune->add_option("--plot", options.plot, "Measure nothing; draw the profile as this PNG file");
     tune->add_option("--profile", options.profile, "What to explain or draw (default: the profile in use)");
     explain->excludes(plot);
-    for (CLI::Option *const other : {explain, plot, output}) check->excludes(other);
-    for (CLI::Option *const other : {directory, output, seconds}) {
+    for (CLI::Option *const other : {explain, plot, output, force}) check->excludes(other);
+    for (CLI::Option *const other : {directory, output, seconds, force}) {
         explain->excludes(other);
         plot->excludes(other);
     }
