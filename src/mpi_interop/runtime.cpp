@@ -62,8 +62,9 @@ void at_exit() {
     if (taken == nullptr) return;
     left = taken;
     const std::string text = pending_records().account(false);
-    left->engine().stop(std::nullopt);
+    // First: the engine may be in a call of MPI's that never returns.
     if (!text.empty()) log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
+    left->engine().stop(std::nullopt);
     trace::write(left->rank());
 }
 
@@ -264,8 +265,9 @@ void Runtime::finish() {
     if (Engine *const files = find_file_engine()) files->wait_idle(config().stall_seconds);
     const std::vector<Unmatched> mine = runtime->unmatched();
     const std::vector<int> counts = runtime->gather_counts(static_cast<int>(mine.size()));
-    runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command was done"));
+    // Before the engine stops: the failed commands may end the job (CLDIST_ON_ERROR).
     runtime->name_unmatched(mine, counts);
+    runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command was done"));
     PMPI_Type_free(&cldist_mpi_cl_mem);
     probed_messages().end();
     runtime->trace_clock_.finish();
@@ -311,15 +313,12 @@ std::vector<Unmatched> Runtime::unmatched() const {
     return mine;
 }
 
-// Waits for all processes; until then the engine goes on, since messages may still end. In MPI_Finalize MPICH calls back
-// without its locks: the engine and this thread must not both be in MPI.
-std::vector<int> Runtime::gather_counts(int mine) {
-    const MPI_Comm world = communicators_.world();
-    int size = 0;
-    PMPI_Comm_size(world, &size);
-    std::vector<int> counts(static_cast<std::size_t>(size));
+// The engine goes on meanwhile, since messages may still end. In MPI_Finalize MPICH calls back without its locks: the engine
+// and this thread must not both be in MPI.
+template <typename Begin>
+void Runtime::complete(Begin &&begin) {
     MPI_Request request = MPI_REQUEST_NULL;
-    engine().between_rounds([&] { PMPI_Iallgather(&mine, 1, MPI_INT, counts.data(), 1, MPI_INT, world, &request); });
+    engine().between_rounds([&] { begin(&request); });
     int done = 0;
     for (Backoff backoff; done == 0;) {
         engine().between_rounds([&] {
@@ -329,9 +328,19 @@ std::vector<int> Runtime::gather_counts(int mine) {
         if (done != 0) break;
         backoff.rest(true);
     }
+}
+
+std::vector<int> Runtime::gather_counts(int mine) {
+    const MPI_Comm world = communicators_.world();
+    int size = 0;
+    PMPI_Comm_size(world, &size);
+    std::vector<int> counts(static_cast<std::size_t>(size));
+    complete(
+        [&](MPI_Request *request) { PMPI_Iallgather(&mine, 1, MPI_INT, counts.data(), 1, MPI_INT, world, request); });
     return counts;
 }
 
+// Returns once rank 0 has printed it.
 void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int> counts) {
     const MPI_Comm world = communicators_.world();
     const int bytes = static_cast<int>(mine.size() * sizeof(Unmatched));
@@ -341,11 +350,16 @@ void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int
     for (std::size_t i = 0; i < counts.size(); ++i) offsets[i] = std::exchange(total, total + counts[i]);
     if (total == 0) return;
     std::vector<Unmatched> all(static_cast<std::size_t>(total) / sizeof(Unmatched));
-    PMPI_Gatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), offsets.data(), MPI_BYTE, 0, world);
-    if (rank_ != 0) return;
-    std::string text;
-    for (const std::string &line : match_unmatched(all)) text += "\n  " + line;
-    log_error("MPI_Finalize ends commands that can't end by themselves:{}", text);
+    complete([&](MPI_Request *request) {
+        PMPI_Igatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), offsets.data(), MPI_BYTE, 0, world,
+                      request);
+    });
+    if (rank_ == 0) {
+        std::string text;
+        for (const std::string &line : match_unmatched(all)) text += "\n  " + line;
+        log_error("MPI_Finalize ends commands that can't end by themselves:{}", text);
+    }
+    complete([&](MPI_Request *request) { PMPI_Ibarrier(world, request); });
 }
 
 std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {

@@ -60,6 +60,9 @@ public:
 
 private:
     [[nodiscard]] std::vector<Unmatched> unmatched() const;
+    /// Waits for the end of the operation that `begin` starts with MPI.
+    template <typename Begin>
+    void complete(Begin &&begin);
     std::vector<int> gather_counts(int mine);
     void name_unmatched(const std::vector<Unmatched> &mine, std::vector<int> counts);
 
