@@ -1,5 +1,9 @@
 #include "base/trace.hpp"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,65 +11,25 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include <fmt/format.h>
 
 #include "base/config.hpp"
+#include "base/forks.hpp"
 #include "base/log.hpp"
 
 namespace cldist::trace {
 namespace {
-
-// Events are kept as JSON text, the rank's "pid" filled in when the file is written.
-class Recorder {
-public:
-    void add(std::string_view event) {
-        const std::lock_guard lock(mutex_);
-        events_.append(event);
-    }
-
-    int lane(const void *queue) {
-        const std::lock_guard lock(mutex_);
-        return lanes_.try_emplace(queue, static_cast<int>(lanes_.size()) + 1).first->second;
-    }
-
-    void add(const ClockSample &sample) {
-        const std::lock_guard lock(mutex_);
-        fmt::format_to(std::back_inserter(clock_), R"({}{{"at_ns":{},"offset_ns":{},"uncertainty_ns":{}}})",
-                       clock_.empty() ? "" : ",", sample.at_ns, sample.offset_ns, sample.uncertainty_ns);
-    }
-
-    std::string clock() const {
-        const std::lock_guard lock(mutex_);
-        return clock_;
-    }
-
-    std::string events() const {
-        const std::lock_guard lock(mutex_);
-        return events_;
-    }
-
-private:
-    mutable std::mutex mutex_;
-    std::string events_;
-    std::string clock_;
-    std::map<const void *, int> lanes_;
-};
-
-Recorder &recorder() {
-    // Never destroyed: written at exit.
-    static auto &instance = *new Recorder;
-    return instance;
-}
-
-std::atomic<int> known_rank{0};
-std::atomic<int> known_ranks{1};
 
 std::string host_name() {
     std::array<char, 256> name{};
@@ -79,7 +43,8 @@ std::string boot_id() {
     return id;
 }
 
-double microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1000.0; }
+// Formatted without floating point, which takes longer.
+std::string microseconds(std::uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
 // Of the character that `text` begins with; 0 if its bytes are not UTF-8.
 std::size_t utf8_length(std::string_view text) {
@@ -96,87 +61,228 @@ std::size_t utf8_length(std::string_view text) {
     return overlong || no_character ? 0 : length;
 }
 
-// Gives errno's value of the first failure, or 0.
-int write_file(const std::string &path, int rank) {
-    std::FILE *file = std::fopen(path.c_str(), "w");
-    if (file == nullptr) return errno;
-    int error = 0;
-    // Not fmt::print, which throws where this fails.
-    const auto put = [&](std::string_view text) {
-        if (error == 0 && std::fwrite(text.data(), 1, text.size(), file) != text.size()) error = errno;
-    };
-    put(
-        fmt::format("{{\"displayTimeUnit\":\"ms\",\n"
-                    "\"otherData\":{{\"rank\":{},\"ranks\":{},\"host\":\"{}\",\"boot\":\"{}\",\"clock\":[{}]}},\n"
-                    "\"traceEvents\":[\n",
-                    rank, known_ranks.load(), json_escaped(host_name()), json_escaped(boot_id()), recorder().clock()));
-    const std::string events = recorder().events();
-    const std::string process = fmt::format("{}", rank);
-    for (std::string_view rest = events; !rest.empty();) {
-        const std::size_t end = rest.find('@');
-        put(rest.substr(0, end));
-        if (end == std::string_view::npos) break;
-        put(process);
-        rest.remove_prefix(end + 1);
-    }
-    put(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}"}}}})", rank, rank));
-    put("\n]}\n");
-    if (std::fclose(file) != 0 && error == 0) error = errno;
-    return error;
+// Events are JSON text, with "@" in place of the rank.
+std::string event(std::string_view phase, std::string_view name, std::uint64_t id, std::uint64_t at_ns,
+                  std::string_view details) {
+    return fmt::format(
+        "{{\"ph\":\"{}\",\"name\":\"{}\",\"cat\":\"cldist\",\"id\":{},\"ts\":{},\"args\":{{{}}},\"tid\":0,\"pid\":@"
+        "}},\n",
+        phase, json_escaped(name), id, microseconds(at_ns), details);
 }
 
-// The trace is written more than once; what is wrong is said once.
-void complain(const std::string &what, int error) {
-    static std::atomic<bool> said = false;
-    if (!said.exchange(true)) log_warning("CLDIST_TRACE: can't {}: {}", what, std::strerror(error));
+std::string thread_name(int lane, std::string_view name) {
+    return fmt::format("{{\"ph\":\"M\",\"name\":\"thread_name\",\"tid\":{},\"pid\":@,\"args\":{{\"name\":\"{}\"}}}},\n",
+                       lane, name);
+}
+
+std::atomic<bool> given_up{false};
+
+int launched_rank() {
+    for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+        if (const char *const rank = std::getenv(name)) return std::atoi(rank);
+    return 0;
+}
+
+// A JSON object. Events are appended to its array; the rest of the object is written again each time.
+class File {
+public:
+    /// Returns what is wrong, or an empty text; then the trace has ended.
+    [[nodiscard]] std::string open(int rank, int ranks) {
+        const std::string before = path();
+        const bool before_events = written_ == 0;
+        rank_ = rank;
+        ranks_ = ranks;
+        if (descriptor_ < 0) {
+            if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST) return give_up("make the folder", folder_, errno);
+            descriptor_ = ::open(path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+            if (descriptor_ < 0) return give_up("write", path(), errno);
+            // A program that this one starts has the same environment.
+            if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+                return give_up("write", path() + ", which another process is writing", errno);
+            cut_behind(0);
+        } else if (before != path() && std::rename(before.c_str(), path().c_str()) != 0) {
+            return give_up("write", path(), errno);
+        }
+        return append(before_events ? thread_name(0, "messages and files") : "");
+    }
+
+    [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
+
+    void add(const ClockSample &sample) {
+        fmt::format_to(std::back_inserter(clock_), R"({}{{"at_ns":{},"offset_ns":{},"uncertainty_ns":{}}})",
+                       clock_.empty() ? "" : ",", sample.at_ns, sample.offset_ns, sample.uncertainty_ns);
+    }
+
+    /// Returns as open().
+    [[nodiscard]] std::string append(std::string_view events) {
+        std::string text = written_ == 0 ? "{\"traceEvents\":[\n" : "";
+        for (;;) {
+            const std::size_t place = events.find('@');
+            text += events.substr(0, place);
+            if (place == std::string_view::npos) break;
+            fmt::format_to(std::back_inserter(text), "{}", rank_);
+            events.remove_prefix(place + 1);
+        }
+        const std::size_t grown = written_ + text.size();
+        text += rest();
+        if (const int error = write_at_end(text); error != 0) {
+            // The earlier events are of use, if the disk has room for the rest of the object.
+            cut_behind(written_);
+            if (written_ == 0 || write_at_end(rest()) != 0) unlink(path().c_str());
+            return give_up("write", path(), error);
+        }
+        cut_behind(written_ + text.size());
+        written_ = grown;
+        return {};
+    }
+
+private:
+    [[nodiscard]] std::string path() const { return fmt::format("{}/cldist-trace-{}.json", folder_, rank_); }
+
+    [[nodiscard]] std::string rest() const {
+        return fmt::format(
+            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}}\n],\n"
+            "\"displayTimeUnit\":\"ms\",\n"
+            "\"otherData\":{{\"rank\":{0},\"ranks\":{1},\"host\":\"{2}\",\"boot\":\"{3}\",\"clock\":[{4}]}}}}\n",
+            rank_, ranks_, host_, boot_, clock_);
+    }
+
+    // Returns errno's value, or 0.
+    [[nodiscard]] int write_at_end(std::string_view text) const {
+        for (std::size_t at = written_; !text.empty();) {
+            const ssize_t count = pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(at));
+            if (count < 0 && errno != EINTR) return errno;
+            if (count <= 0) continue;
+            at += static_cast<std::size_t>(count);
+            text.remove_prefix(static_cast<std::size_t>(count));
+        }
+        return 0;
+    }
+
+    // Fails for a device instead of a file, which does not need it.
+    void cut_behind(std::size_t size) const {
+        [[maybe_unused]] const int failed = ftruncate(descriptor_, static_cast<off_t>(size));
+    }
+
+    static std::string give_up(const char *what, const std::string &path, int error) {
+        given_up = true;
+        return fmt::format("CLDIST_TRACE: can't {} {}: {}; this process writes no trace from here on", what, path,
+                           std::strerror(error));
+    }
+
+    const std::string folder_ = config().trace;  // config() is destroyed at exit
+    const std::string host_ = json_escaped(host_name());
+    const std::string boot_ = json_escaped(boot_id());
+    int rank_ = launched_rank();
+    int ranks_ = 1;
+    int descriptor_ = -1;
+    std::size_t written_ = 0;  ///< up to the end of the events
+    std::string clock_;
+};
+
+class Recorder {
+public:
+    Recorder() {
+        watch_for_forks();
+        std::atexit(&flush);
+        std::thread([this] {
+            sigset_t all;
+            sigfillset(&all);
+            pthread_sigmask(SIG_SETMASK, &all, nullptr);
+            prctl(PR_SET_NAME, "cldist-trace");
+            for (;;) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                write(false);
+            }
+        }).detach();
+    }
+
+    void add(std::string_view events) {
+        const std::lock_guard lock(mutex_);
+        events_.append(events);
+    }
+
+    void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, std::uint64_t end_ns) {
+        const std::lock_guard lock(mutex_);
+        const auto [lane, added] = lanes_.try_emplace(queue, static_cast<int>(lanes_.size()) + 1);
+        if (added) events_ += thread_name(lane->second, fmt::format("kernels of queue {}", lane->second));
+        fmt::format_to(
+            std::back_inserter(events_),
+            "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"kernel\",\"ts\":{},\"dur\":{},\"tid\":{},\"pid\":@}},\n",
+            json_escaped(name), microseconds(start_ns), microseconds(end_ns - start_ns), lane->second);
+    }
+
+    [[nodiscard]] std::string open(int rank, int ranks) {
+        const std::lock_guard lock(file_mutex_);
+        return file_.open(rank, ranks);
+    }
+
+    void add(const ClockSample &sample) {
+        const std::lock_guard lock(file_mutex_);
+        file_.add(sample);
+    }
+
+    /// Without events does nothing, unless `always`.
+    void write(bool always) {
+        if (given_up || in_forked_child()) return;
+        const std::lock_guard file_lock(file_mutex_);
+        taken_.clear();
+        {
+            const std::lock_guard lock(mutex_);
+            taken_.swap(events_);
+        }
+        if (taken_.empty() && !always) return;
+        std::string wrong;
+        if (!file_.is_open()) wrong = file_.open(launched_rank(), 1);
+        if (wrong.empty()) wrong = file_.append(taken_);
+        if (!wrong.empty()) log_error("{}", wrong);
+    }
+
+private:
+    // Never held while the file is written: the threads that record must not wait for a disk.
+    std::mutex mutex_;
+    std::string events_;
+    std::map<const void *, int> lanes_;
+
+    std::mutex file_mutex_;
+    File file_;
+    std::string taken_;
+};
+
+Recorder &recorder() {
+    // Never destroyed: its thread goes on until the process ends.
+    static auto &instance = *new Recorder;
+    return instance;
 }
 
 }  // namespace
 
-bool enabled() { return !config().trace.empty(); }
+bool enabled() { return !given_up.load(std::memory_order_relaxed) && !config().trace.empty(); }
 
-void span(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::uint64_t end_ns,
-          std::string_view details) {
-    if (!enabled()) return;
-    const std::string common = fmt::format(R"("name":"{}","cat":"cldist","id":{})", json_escaped(name), id);
-    recorder().add(
-        fmt::format("{{\"ph\":\"b\",{},\"ts\":{:.3f},\"args\":{{{}}},\"tid\":0,\"pid\":@}},\n"
-                    "{{\"ph\":\"e\",{},\"ts\":{:.3f},\"tid\":0,\"pid\":@}},\n",
-                    common, microseconds(start_ns), details, common, microseconds(end_ns)));
+void begin(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::string_view details) {
+    if (enabled()) recorder().add(event("b", name, id, start_ns, details));
+}
+
+void end(std::string_view name, std::uint64_t id, std::uint64_t end_ns, std::string_view details) {
+    if (enabled()) recorder().add(event("e", name, id, end_ns, details));
+}
+
+void stage(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::uint64_t end_ns) {
+    if (enabled()) recorder().add(event("b", name, id, start_ns, {}) + event("e", name, id, end_ns, {}));
 }
 
 void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, std::uint64_t end_ns) {
-    if (!enabled()) return;
-    recorder().add(fmt::format(
-        "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"kernel\",\"ts\":{:.3f},\"dur\":{:.3f},\"tid\":{},\"pid\":@}},\n",
-        json_escaped(name), microseconds(start_ns), microseconds(end_ns - start_ns), recorder().lane(queue)));
+    if (enabled()) recorder().kernel(name, queue, start_ns, end_ns);
 }
 
-void set_ranks(int ranks) { known_ranks = ranks; }
+std::string start(int rank, int ranks) { return enabled() ? recorder().open(rank, ranks) : ""; }
 
 void add_clock_sample(const ClockSample &sample) {
     if (enabled()) recorder().add(sample);
 }
 
-void write(int rank) {
-    known_rank = rank;
-    write();
-}
-
-void write() {
-    if (!enabled()) return;
-    const int rank = known_rank;
-    const std::string &folder = config().trace;
-    if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-        complain("make the folder " + folder, errno);
-        return;
-    }
-    const std::string path = fmt::format("{}/cldist-trace-{}.json", folder, rank);
-    const int error = write_file(path, rank);
-    if (error == 0) return;
-    // What is there of it is of no use, and takes place on a disk that may be full.
-    unlink(path.c_str());
-    complain("write " + path, error);
+void flush() {
+    if (enabled()) recorder().write(true);
 }
 
 std::string json_escaped(std::string_view text) {

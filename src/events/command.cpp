@@ -15,7 +15,10 @@ Command::Command(std::vector<std::unique_ptr<Operation>> operations, std::unique
       done_(operations_.size(), false),
       bridge_(std::move(bridge)),
       device_(device) {
-    for (const auto &operation : operations_) pending_records().add(operation->record());
+    for (const auto &operation : operations_) {
+        pending_records().add(operation->record());
+        operation->record()->enqueued();
+    }
 }
 
 Command::~Command() {

@@ -55,6 +55,20 @@ Record::Record(Direction the_direction, std::string the_far_end, std::size_t siz
     state_.size = size;
 }
 
+std::string Record::far_end_for_trace(const State &state) const {
+    if (is_file(direction)) return fmt::format(R"("file":"{}")", trace::json_escaped(far_end));
+    if (direction == Direction::collective) return fmt::format(R"("call":"{}")", trace::json_escaped(far_end));
+    return fmt::format(R"("peer":{},"tag":{})", state.peer, state.tag);
+}
+
+void Record::enqueued() {
+    if (!trace::enabled()) return;
+    const std::lock_guard lock(mutex_);
+    traced_ = true;
+    trace::begin(name_of(direction), id, created_ns,
+                 fmt::format(R"({},"size":{})", far_end_for_trace(state_), state_.size));
+}
+
 void Record::started() {
     const std::lock_guard lock(mutex_);
     state_.phase = CL_RUNNING;
@@ -95,7 +109,7 @@ void Record::stage_done(Stage stage, std::uint64_t start_ns) {
         times.end = now;
         ++times.blocks;
     }
-    trace::span(stage_names.at(static_cast<std::size_t>(stage)), id, start_ns, now);
+    trace::stage(stage_names.at(static_cast<std::size_t>(stage)), id, start_ns, now);
 }
 
 void Record::failed(const Status &status) {
@@ -105,23 +119,14 @@ void Record::failed(const Status &status) {
 
 void Record::finished(const Status &status) {
     failed(status);
-    std::string details;
-    {
-        const std::lock_guard lock(mutex_);
-        state_.phase = CL_COMPLETE;
-        if (trace::enabled() && is_file(direction))
-            details = fmt::format(R"("file":"{}","bytes":{},"path":"{}","status":{})", trace::json_escaped(far_end),
-                                  state_.bytes, cldist::name_of(state_.path), status.code);
-        else if (trace::enabled() && direction == Direction::collective)
-            details = fmt::format(R"("call":"{}","bytes":{},"path":"{}","status":{})", trace::json_escaped(far_end),
-                                  state_.bytes, cldist::name_of(state_.path), status.code);
-        else if (trace::enabled())
-            details = fmt::format(R"("peer":{},"tag":{},"bytes":{},"path":"{}","status":{})", state_.peer, state_.tag,
-                                  state_.bytes, cldist::name_of(state_.path), status.code);
-    }
     const std::uint64_t now = now_ns();
     pending_records().note_progress(now);
-    trace::span(name_of(direction), id, created_ns, now, details);
+    const std::lock_guard lock(mutex_);
+    state_.phase = CL_COMPLETE;
+    if (!std::exchange(traced_, false)) return;
+    trace::end(name_of(direction), id, now,
+               fmt::format(R"({},"bytes":{},"path":"{}","status":{})", far_end_for_trace(state_), state_.bytes,
+                           cldist::name_of(state_.path), status.code));
 }
 
 Record::State Record::state() const {

@@ -73,6 +73,8 @@ public:
     const std::uint64_t id;  ///< unique in the process; the trace's id
     const std::uint64_t created_ns;
 
+    /// Its command exists: it is in the trace from here to finished().
+    void enqueued();
     void started();
     void matched(int peer, int tag, std::size_t size);
     void chosen(Path path, std::size_t block, unsigned depth);
@@ -91,8 +93,11 @@ public:
     [[nodiscard]] bool ended() const;
 
 private:
+    [[nodiscard]] std::string far_end_for_trace(const State &state) const;
+
     mutable std::mutex mutex_;
     State state_;
+    bool traced_ = false;  ///< its beginning is in the trace, its end is not
 };
 
 /// One line: what the transfer is, how far it is and for how long.

@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "base/trace.hpp"
 #include "events/failure_probe.hpp"
 
 namespace cldist {
@@ -51,6 +52,7 @@ void failure_policy(cl_device_id device, const std::string &account) {
                   : "ending the job: this OpenCL platform aborts when commands wait for a failed event "
                     "(CLDIST_ON_ERROR=event tries it all the same)");
     const bool flushed = flush_streams();
+    trace::flush();
     if (const auto call = before_ending_job.load(); call != nullptr) call();
     int initialized = 0;
     int finalized = 0;

@@ -65,7 +65,7 @@ void at_exit() {
     // First: the engine may be in a call of MPI's that never returns.
     if (!text.empty()) log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
     left->engine().stop(std::nullopt);
-    trace::write(left->rank());
+    trace::flush();
 }
 
 // MPI_Finalize frees the attributes of MPI_COMM_SELF first, while MPI still works, whoever calls it.
@@ -271,7 +271,7 @@ void Runtime::finish() {
     PMPI_Type_free(&cldist_mpi_cl_mem);
     probed_messages().end();
     runtime->trace_clock_.finish();
-    trace::write(runtime->rank());
+    trace::flush();
     clear_house();
 }
 

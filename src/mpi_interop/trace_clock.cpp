@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "base/clock.hpp"
 #include "base/clock_sync.hpp"
@@ -36,14 +37,19 @@ ClockSample ask(MPI_Comm comm) {
 }  // namespace
 
 TraceClock::TraceClock() {
+    int rank = 0;
     int size = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
-    trace::set_ranks(size);
-    // The settings of one rank are not known to the others.
-    int least = trace::enabled() ? 1 : 0;
-    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
-    if (least == 0) {
-        if (trace::enabled())
+    const bool wanted = trace::enabled();
+    const std::string wrong = trace::start(rank, size);
+    // What is so in one rank is not known to the others: whether a trace is wanted, and which is the first that has none.
+    std::array<int, 2> least{wanted ? 1 : 0, wrong.empty() ? size : rank};
+    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+    if (least[1] == rank) log_error("{}", wrong);
+    if (least[1] != size) return;
+    if (least[0] == 0) {
+        if (wanted)
             log_warning(
                 "CLDIST_TRACE is not set for all processes; how far their clocks are apart is not measured (pass it "
                 "on to other hosts: -x CLDIST_TRACE with Open MPI, -genvlist CLDIST_TRACE with MPICH)");

@@ -90,7 +90,7 @@ void at_exit() {
         log_error("the program ends; these commands have not ended:{}", pending_records().account(true));
     file_engine().stop(std::nullopt);
     if (void (*const give_up)() = give_up_at_end) give_up();
-    trace::write();
+    trace::flush();
 }
 
 Engine *make_engine() {

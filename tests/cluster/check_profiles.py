@@ -51,7 +51,7 @@ def blocks_of_halos(trace):
     """(direction, blocks, path) of each halo that a process sent or received."""
     blocks = collections.Counter(event["id"] for event in trace if event["ph"] == "b" and event["name"] == "message")
     for event in trace:
-        if event["ph"] == "b" and event["name"] in ("send", "recv") and event["args"]["bytes"] == HALO:
+        if event["ph"] == "e" and event["name"] in ("send", "recv") and event["args"]["bytes"] == HALO:
             yield event["name"], blocks[event["id"]], event["args"]["path"]
 
 

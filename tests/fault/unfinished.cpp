@@ -2,9 +2,12 @@
 /// they print on standard error is checked by the script that runs them.
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <semaphore>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -372,6 +375,32 @@ void late_receive(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
+/// Once it is in the trace that rank 1 has a receive which nothing matches, rank 1 is killed, and the launcher ends rank 0.
+void killed_with_trace(const bare_device &d, int rank) {
+    if (rank > 1) {
+        return;
+    }
+    expect("the message",
+           rank == 0
+               ? clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1000, 1, 5, MPI_COMM_WORLD, 0, nullptr, nullptr)
+               : clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1000, 0, 5, MPI_COMM_WORLD, 0, nullptr, nullptr),
+           CL_SUCCESS);
+    if (rank == 1) {
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, nullptr);
+    }
+    const std::string path =
+        std::string(std::getenv("CLDIST_TRACE")) + "/cldist-trace-" + std::to_string(rank) + ".json";
+    const std::string last = rank == 0 ? "\"status\":0" : "\"size\":4321";
+    for (std::string trace; trace.find(last) == std::string::npos; std::this_thread::yield()) {
+        trace = (std::stringstream() << std::ifstream(path).rdbuf()).str();
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) {
+        ::raise(SIGKILL);
+    }
+    ::pause();
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -416,6 +445,8 @@ int main(int argc, char **argv) {
         exit_idle(d, rank);
     } else if (what == "plain-warnings") {
         plain_warnings(d, rank);
+    } else if (what == "killed-with-trace") {
+        killed_with_trace(d, rank);
     } else if (what == "failed-receive") {
         failed_receive(d, rank, CL_FALSE);
     } else if (what == "failed-blocking-receive") {

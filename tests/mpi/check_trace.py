@@ -3,10 +3,12 @@
 
     check_trace.py FOLDER RANKS COMMANDS STAGES -- COMMAND...
 
-A second run, whose traces meet a full disk, ends as well and says so once per rank. Each trace has spans of COMMANDS and STAGES, names with commas between them.
+Each trace has spans of COMMANDS and STAGES, names with commas between them; each stage lies in its command. A second run, whose
+traces meet a full disk, ends well and prints so once. So do runs whose folder can't be made, and whose file is another process's.
 """
 
 import collections
+import fcntl
 import json
 import os
 import pathlib
@@ -15,27 +17,39 @@ import subprocess
 import sys
 
 
+STAGES = {"wait", "match", "device", "message", "file"}
+
+
 def check(events, rank, commands_wanted, stages_wanted):
     """What is wrong with the trace events of one rank."""
     complaints = []
     stages = collections.Counter()
     commands = []
     open_spans = {}
+    first = {}
+    lanes, named = set(), set()
     for event in events:
         if event.get("pid") != rank:
             complaints.append(f"an event of another process: {event}")
         kind, name = event.get("ph"), event.get("name")
+        (named if name == "thread_name" else lanes).add(event.get("tid"))
         if kind == "b":
             open_spans[(event["id"], name, len(open_spans))] = event["ts"]
             stages[name] += 1
+            first.setdefault(event["id"], name)
+        elif kind == "e":
             if name in commands_wanted:
                 commands.append(event)
-        elif kind == "e":
             begun = [key for key in open_spans if key[:2] == (event["id"], name)]
             if not begun:
                 complaints.append(f"an end without a begin: {event}")
             elif open_spans.pop(begun[-1]) > event["ts"]:
                 complaints.append(f"an end before its begin: {event}")
+    outside = collections.Counter(name for name in first.values() if name in STAGES)
+    if outside:
+        complaints.append(f"spans that begin before the command that they belong to: {dict(outside)}")
+    if lanes - named - {None}:
+        complaints.append(f"lanes without a name: {lanes - named}")
     if open_spans:
         complaints.append(f"{len(open_spans)} spans without an end")
     for wanted in commands_wanted + stages_wanted:
@@ -55,10 +69,30 @@ def check_full_disk(path, ranks, command):
     done = subprocess.run(command, env=dict(os.environ, CLDIST_TRACE=str(path)), stderr=subprocess.PIPE, text=True, errors="replace", check=False)
     complaints = [f"a full disk: exit status {done.returncode}: {done.stderr}"] if done.returncode else []
     for rank in range(ranks):
-        line = f"CLDIST_TRACE: can't write {path}/cldist-trace-{rank}.json: No space left on device\n"
-        if done.stderr.count(line) != 1:
-            complaints.append(f"a full disk: expected once: {line}in: {done.stderr}")
+        if rank != 0 and f"cldist-trace-{rank}.json" in done.stderr:
+            complaints.append(f"a full disk: rank {rank} says what rank 0 has said: {done.stderr}")
+    line = f"CLDIST_TRACE: can't write {path}/cldist-trace-0.json: No space left on device; "
+    if done.stderr.count(line) != 1:
+        complaints.append(f"a full disk: expected once: {line}in: {done.stderr}")
     return complaints
+
+
+def check_start(path, command):
+    """What is wrong with a run whose folder can't be made, and with one whose file is another process's."""
+    file = path / "cldist-trace-0.json"
+    file.unlink(missing_ok=True)
+    with open(file, "w", encoding="utf-8") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write("another's")
+        other.flush()
+        for folder, said in (("/proc/nope", "CLDIST_TRACE: can't make the folder /proc/nope: No such file or directory; "),
+                             (path, f"CLDIST_TRACE: can't write {file}, which another process is writing: ")):
+            done = subprocess.run(command, env=dict(os.environ, CLDIST_TRACE=str(folder)), stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+            if done.returncode or done.stdout.count(said) != 1:
+                yield f"{folder}: exit status {done.returncode}, expected once: {said}in: {done.stdout}"
+    if file.read_text(encoding="utf-8") != "another's":
+        yield "another process's trace was written over"
 
 
 def main():
@@ -75,6 +109,7 @@ def main():
         content = json.loads(file.read_text(encoding="utf-8"))
         complaints += [f"{file.name}: {complaint}" for complaint in check(content["traceEvents"], rank, commands.split(","), stages.split(","))]
     complaints += check_full_disk(path, int(ranks), command)
+    complaints += check_start(path, command)
     for complaint in complaints:
         print("FAILED:", complaint)
     return 1 if complaints else 0

@@ -30,7 +30,7 @@ def counted(traces):
         for event in trace["traceEvents"]:
             if event["ph"] == "X":
                 kinds["kernel " + event["name"]][0] += 1
-            elif event["ph"] == "b" and event["name"] not in STAGES:
+            elif event["ph"] == "e" and event["name"] not in STAGES:
                 kinds[event["name"]][0] += 1
                 kinds[event["name"]][1] += event["args"]["bytes"]
     return kinds

@@ -18,11 +18,13 @@ using namespace cldist::tool;
 
 namespace {
 
-// As the library writes it: a span is a beginning and an end.
+std::string event(const std::string &phase, const std::string &name, int id, double at, const std::string &args = "") {
+    return fmt::format("{{\"ph\":\"{}\",\"name\":\"{}\",\"cat\":\"cldist\",\"id\":{},\"ts\":{},\"args\":{{{}}}}},\n",
+                       phase, name, id, at, args);
+}
+
 std::string span(const std::string &name, int id, double start, double end, const std::string &args = "") {
-    const std::string common = fmt::format(R"("name":"{}","cat":"cldist","id":{},"tid":0,"pid":1)", name, id);
-    return fmt::format("{{\"ph\":\"b\",{},\"ts\":{},\"args\":{{{}}}}},\n{{\"ph\":\"e\",{},\"ts\":{}}},\n", common,
-                       start, args, common, end);
+    return event("b", name, id, start) + event("e", name, id, end, args);
 }
 
 std::string kernel(const std::string &name, double start, double duration) {
@@ -162,19 +164,32 @@ TEST_CASE("ranks under one kernel keep their times, others are corrected, and it
 }
 
 TEST_CASE("a command's time begins when its wait list is done") {
-    const RankTrace trace = parse_trace(trace_text(
-        0, 1,
-        span("wait", 7, 10, 30) + span("device", 7, 30, 40) + span("message", 7, 35, 50) + kernel("jacobi", 0, 33) +
-            span("send", 7, 10, 52, R"("peer":1,"bytes":4096)") + span("wait", 8, 60, 61)));
+    const RankTrace trace =
+        parse_trace(trace_text(0, 1,
+                               event("b", "send", 7, 10, R"("peer":1,"size":5000)") + span("wait", 7, 10, 30) +
+                                   span("device", 7, 30, 40) + span("message", 7, 35, 50) + kernel("jacobi", 0, 33) +
+                                   event("e", "send", 7, 52, R"("peer":1,"bytes":4096)")));
     const std::vector<Command> commands = commands_of(trace);
-    REQUIRE(commands.size() == 3);
+    REQUIRE(commands.size() == 2);
     CHECK(commands[0].kind == "kernel jacobi");
     CHECK(commands[0].time == Interval{0, 33});
     CHECK(commands[1].kind == "send");
     CHECK(commands[1].time == Interval{30, 52});
     CHECK(commands[1].bytes == 4096);
     CHECK(commands[1].stages.size() == 3);
-    CHECK(commands[2].kind == "unfinished");
+}
+
+TEST_CASE("a command that a killed process left without an end lasts until the end of its trace") {
+    const RankTrace trace =
+        parse_trace(trace_text(0, 1,
+                               event("b", "recv", 8, 60) + span("wait", 8, 60, 61) + event("b", "send", 9, 62) +
+                                   span("wait", 9, 62, 65) + event("e", "send", 9, 99)));
+    const std::vector<Command> commands = commands_of(trace);
+    REQUIRE(commands.size() == 2);
+    CHECK(commands[0].kind == "send");
+    CHECK(commands[1].kind == "recv, not ended");
+    CHECK(commands[1].time == Interval{61, 99});
+    CHECK(commands[1].stages.size() == 1);
 }
 
 TEST_CASE("a damaged trace says what is wrong") {
@@ -184,7 +199,7 @@ TEST_CASE("a damaged trace says what is wrong") {
     const std::string whole = trace_text(0, 1, span("send", 1, 1, 2));
     CHECK_THROWS_AS((void)parse_trace(whole.substr(0, whole.size() / 2)), const TraceError &);
     for (const char *event :
-         {R"({"ph":"e","name":"send","id":1,"ts":5},)", R"({"ph":"b","name":"send","id":1,"ts":5},)",
+         {R"({"ph":"e","name":"send","id":1,"ts":5},)", R"({"ph":"b","name":"wait","id":1,"ts":5},)",
           R"({"ph":"X","name":"k","ts":"five","dur":1},)", R"({"name":"send"},)", "7,",
           // What is not needed until all ranks' traces are merged.
           R"({"ph":"i","ts":1,"dur":"long"},)", R"({"ph":"M","name":7},)",

@@ -105,13 +105,13 @@ double end_of_wait(const Command &command, double begin) {
     return begin;
 }
 
-/// Puts the beginnings and ends of a trace together; stages come before the end of their command.
+/// Puts the beginnings and ends of a trace together; stages come between the beginning and the end of their command. A
+/// process that is killed leaves commands without an end.
 class CommandReader {
 public:
     void take(const Json &event) {
         const std::string phase = event.at("ph").get<std::string>();
-        if (event.contains("ts")) [[maybe_unused]]
-            const double is_a_number = event["ts"].get<double>();
+        if (event.contains("ts")) last_ = std::max(last_, event["ts"].get<double>());
         if (phase == "X")
             take_kernel(event);
         else if (phase == "b")
@@ -121,14 +121,15 @@ public:
     }
 
     std::vector<Command> finish() {
-        for (const auto &[key, begins] : open_)
-            if (!begins.empty()) throw TraceError(fmt::format("\"{}\" with id {} has no end", key.second, key.first));
-        for (auto &[id, stages] : stages_) {
-            Command rest{"unfinished", stages.front().time, 0, std::move(stages)};
-            for (const Command::Stage &stage : rest.stages) rest.time.end = std::max(rest.time.end, stage.time.end);
-            rest.time.start = std::min(end_of_wait(rest, rest.time.start), rest.time.end);
-            commands_.push_back(std::move(rest));
+        for (const auto &[key, begins] : open_) {
+            for (const Json &begin : begins) {
+                if (stage_names.contains(key.second))
+                    throw TraceError(fmt::format("\"{}\" with id {} has no end", key.second, key.first));
+                add(key.first, key.second + ", not ended", {begin.at("ts").get<double>(), last_}, 0);
+            }
         }
+        if (!stages_.empty())
+            throw TraceError(fmt::format("stages with id {} have no command", stages_.begin()->first));
         return std::move(commands_);
     }
 
@@ -156,16 +157,20 @@ private:
             stages_[key.first].push_back({key.second, time});
             return;
         }
-        Command command{key.second, time, 0, std::move(stages_[key.first])};
-        stages_.erase(key.first);
+        add(key.first, key.second, time, event.contains("args") ? event["args"].value("bytes", 0.0) : 0.0);
+    }
+
+    void add(std::uint64_t id, const std::string &kind, Interval time, double bytes) {
+        Command command{kind, time, bytes, std::move(stages_[id])};
+        stages_.erase(id);
         command.time.start = std::min(end_of_wait(command, time.start), time.end);
-        if (begin.contains("args")) command.bytes = begin["args"].value("bytes", 0.0);
         commands_.push_back(std::move(command));
     }
 
     std::vector<Command> commands_;
     std::map<Key, std::vector<Json>> open_;
     std::map<std::uint64_t, std::vector<Command::Stage>> stages_;  ///< of commands whose end has not come
+    double last_ = 0;                                              ///< when the trace ends
 };
 
 }  // namespace

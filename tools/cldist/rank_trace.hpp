@@ -25,7 +25,7 @@ struct Command {
         Interval time;
     };
 
-    std::string kind;  ///< "send", "file read", …; "kernel NAME"; "unfinished" if the trace has no end of it
+    std::string kind;  ///< "send", "file read", …; "kernel NAME"; "send, not ended" if the trace has no end of it
     /// From when it could start, its wait list done, to its end.
     Interval time;
     double bytes = 0;
