@@ -25,7 +25,13 @@ bool unused(cl_event event, const EventTable::Records &records) {
 
 void EventTable::add(cl_event event, const std::vector<std::unique_ptr<Operation>> &operations) {
     static std::once_flag once;
-    std::call_once(once, [] { at_rounds_of_house([] { event_table().release_unused(); }); });
+    std::call_once(once, [] {
+        at_rounds_of_house([] { event_table().release_unused(); });
+        name_of_own_event = [](cl_event of) {
+            const Records records = event_table().find(of);
+            return records.empty() ? std::string() : title(*records.front());
+        };
+    });
     Records records;
     for (const auto &operation : operations) records.push_back(operation->record());
     Device device = Device::share(device_of(event));

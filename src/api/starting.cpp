@@ -52,8 +52,12 @@ namespace {
 // Known to the stall report.
 class Named {
 public:
-    explicit Named(std::span<const std::shared_ptr<Record>> records) : records_(records) {
-        for (const auto &record : records_) pending_records().add(record);
+    explicit Named(std::span<const std::shared_ptr<Record>> records, const WaitList &wait_list = nullptr)
+        : records_(records) {
+        for (const auto &record : records_) {
+            record->waits_for(wait_list);
+            pending_records().add(record);
+        }
     }
     Named(const Named &) = delete;
     Named &operator=(const Named &) = delete;
@@ -71,7 +75,7 @@ bool wait_for(cl_event event) { return clWaitForEvents(1, &event) == CL_SUCCESS;
 
 bool wait_for_start(const Start &start, std::span<const std::shared_ptr<Record>> records) {
     if (start.failed) return false;
-    const Named named(records);
+    const Named named(records, start.wait_list);
     return wait_for(start.last);
 }
 

@@ -145,6 +145,11 @@ Event enqueue_barrier(const QueueInfo &info, cl_event done) {
 Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
     let_failures_settle(info);
     Start start;
+    if (!wait_list.empty()) {
+        std::vector<Event> events;
+        for (const cl_event event : wait_list) events.push_back(Event::share(event));
+        start.wait_list = std::make_shared<const std::vector<Event>>(std::move(events));
+    }
     // PoCL 3.1 never ends what waits for an event that failed before: let it wait for one that fails behind it.
     Event failing = first_failure(wait_list) < 0 ? user_event(info.context) : Event();
     cl_event last = failing.get();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "events/record.hpp"
 #include "ocl/handle.hpp"
 
 namespace cldist {
@@ -45,6 +46,7 @@ struct Start {
     std::vector<Event> events;  ///< to be held until they are complete
     cl_event gate = nullptr;    ///< that of them which is complete when the command may start
     cl_event last = nullptr;    ///< that of them which is complete when all are
+    WaitList wait_list;
     /// An event of the wait list failed while the command was enqueued: the gate may never end.
     bool failed = false;
 };

@@ -16,6 +16,7 @@ Command::Command(std::vector<std::unique_ptr<Operation>> operations, std::unique
       bridge_(std::move(bridge)),
       device_(device) {
     for (const auto &operation : operations_) {
+        if (bridge_ != nullptr) operation->record()->waits_for(bridge_->start().wait_list);
         pending_records().add(operation->record());
         operation->record()->enqueued();
     }

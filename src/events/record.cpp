@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/error_code.hpp"
 #include "base/trace.hpp"
+#include "ocl/query.hpp"
 
 namespace cldist {
 namespace {
@@ -20,9 +21,32 @@ std::uint64_t next_id() {
 constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "device", "message", "file"};
 
 std::string peer_name(int rank) { return rank == MPI_ANY_SOURCE ? "any source" : fmt::format("rank {}", rank); }
+// What an event that has not ended waits for, as far as can be asked.
+std::string name_of_event(cl_event event) {
+    if (const auto name_of_own = name_of_own_event.load(); name_of_own != nullptr)
+        if (std::string own = name_of_own(event); !own.empty()) return own;
+    const auto type = query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE).value_or(0);
+    if (type == CL_COMMAND_USER) return "a user event that is not set";
+    const cl_int status = execution_status(event);
+    return fmt::format("{} that is {}",
+                       type == CL_COMMAND_NDRANGE_KERNEL ? "a kernel" : fmt::format("a command of type 0x{:X}", type),
+                       status == CL_RUNNING ? "running" : "not started");
+}
+
+std::string what_holds_up(const WaitList &events) {
+    std::string names;
+    if (events != nullptr)
+        for (const Event &event : *events)
+            if (execution_status(event.get()) > CL_COMPLETE)
+                names += (names.empty() ? "its wait list: " : "; ") + name_of_event(event.get());
+    return names.empty() ? "the commands before it in its queue" : names;
+}
+
 std::string tag_name(int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); }
 
 }  // namespace
+
+std::atomic<std::string (*)(cl_event)> name_of_own_event = nullptr;
 
 const char *name_of(Direction direction) {
     switch (direction) {
@@ -37,8 +61,13 @@ const char *name_of(Direction direction) {
     return "";
 }
 
-Record::Record(Direction the_direction, int peer, int the_world_peer, int tag, std::size_t size)
-    : direction(the_direction), world_peer(the_world_peer), id(next_id()), created_ns(now_ns()) {
+Record::Record(Direction the_direction, int peer, int the_world_peer, int tag, std::size_t size,
+               const std::shared_ptr<const void> &the_communicator)
+    : direction(the_direction),
+      world_peer(the_world_peer),
+      communicator(the_communicator),
+      id(next_id()),
+      created_ns(now_ns()) {
     state_.peer = peer;
     state_.tag = tag;
     state_.size = size;
@@ -69,8 +98,15 @@ void Record::enqueued() {
                  fmt::format(R"({},"size":{})", far_end_for_trace(state_), state_.size));
 }
 
-void Record::started() {
+void Record::waits_for(WaitList events) {
     const std::lock_guard lock(mutex_);
+    wait_list_ = std::move(events);
+}
+
+void Record::started() {
+    WaitList let_go;  // without the lock: an event may take its queue and context with it
+    const std::lock_guard lock(mutex_);
+    let_go.swap(wait_list_);
     state_.phase = CL_RUNNING;
 }
 
@@ -134,6 +170,11 @@ Record::State Record::state() const {
     return state_;
 }
 
+WaitList Record::wait_list() const {
+    const std::lock_guard lock(mutex_);
+    return wait_list_;
+}
+
 std::uint64_t Record::last_moved() const {
     const std::lock_guard lock(mutex_);
     std::uint64_t last = created_ns;
@@ -146,33 +187,33 @@ bool Record::ended() const {
     return state_.phase == CL_COMPLETE;
 }
 
+std::string title(const Record &record) {
+    if (record.direction == Direction::request || record.direction == Direction::event)
+        return name_of(record.direction);
+    const Record::State s = record.state();
+    if (!record.far_end.empty())
+        return fmt::format("{}, {}, {} bytes", name_of(record.direction), record.far_end, s.size);
+    return fmt::format("{} {} {}, {}, {} bytes", name_of(record.direction),
+                       record.direction == Direction::send ? "to" : "from", peer_name(s.peer), tag_name(s.tag), s.size);
+}
+
 std::string describe(const Record &record, std::uint64_t now) {
     const Record::State s = record.state();
     const double seconds = static_cast<double>(now - record.created_ns) * 1e-9;
     if (record.direction == Direction::request || record.direction == Direction::event)
-        return fmt::format("{}, pending for {:.1f} s", name_of(record.direction), seconds);
+        return fmt::format("{}, pending for {:.1f} s", title(record), seconds);
     std::string progress;
     if (s.phase == CL_COMPLETE && !s.status.ok())
         progress = fmt::format("failed: {}: {}", s.status.message, code_text(s.status.code));
     else if (s.phase == CL_QUEUED)
-        progress = "waits for its wait list or its queue";
+        progress = "waits for " + what_holds_up(record.wait_list());
     else if (record.direction == Direction::recv && !s.matched)
         progress = "waits for a matching send";
     else if (record.direction == Direction::collective && s.bytes == 0)
         progress = "waits for other processes";
     else
         progress = fmt::format("moved {} of {} bytes", s.bytes, s.size);
-    // Its announcement may have been taken by a call that does not know what it is.
-    if (record.direction == Direction::send && s.phase == CL_RUNNING && s.bytes == 0)
-        progress +=
-            " (only a cldist command, or an MPI call with MPI_CL_MEM, receives it; MPI_Recv with another datatype "
-            "does on a communicator with the info key cldist_wire=plain)";
-    if (is_file(record.direction) || record.direction == Direction::collective)
-        return fmt::format("{}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction), record.far_end, s.size,
-                           progress, seconds);
-    return fmt::format("{} {} {}, {}, {} bytes: {}, for {:.1f} s", name_of(record.direction),
-                       record.direction == Direction::send ? "to" : "from", peer_name(s.peer), tag_name(s.tag), s.size,
-                       progress, seconds);
+    return fmt::format("{}: {}, for {:.1f} s", title(record), progress, seconds);
 }
 
 void PendingRecords::add(std::shared_ptr<Record> record) {
@@ -205,14 +246,17 @@ std::string PendingRecords::account(bool of_files) const {
 std::vector<std::string> PendingRecords::stalled(double stall_seconds, std::uint64_t now) {
     const std::uint64_t last = last_progress();
     if (stall_seconds <= 0 || now < last || static_cast<double>(now - last) * 1e-9 < stall_seconds) return {};
+    {
+        const std::lock_guard lock(mutex_);
+        if (records_.empty() || reported_ == last) return {};
+        reported_ = last;
+    }
     std::vector<std::string> lines;
-    const std::lock_guard lock(mutex_);
-    if (records_.empty() || reported_ == last) return {};
-    reported_ = last;
     constexpr std::size_t most = 20;
-    for (const auto &[id, record] : records_) {
+    const auto records = list();
+    for (const auto &record : records) {
         if (lines.size() == most) {
-            lines.push_back(fmt::format("... and {} more", records_.size() - most));
+            lines.push_back(fmt::format("... and {} more", records.size() - most));
             break;
         }
         lines.push_back(describe(*record, now));

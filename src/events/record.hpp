@@ -12,6 +12,7 @@
 
 #include "base/config.hpp"
 #include "base/status.hpp"
+#include "ocl/handle.hpp"
 
 namespace cldist {
 
@@ -35,6 +36,12 @@ enum class Stage : cl_uint {
     file = CL_STAGE_FILE
 };
 inline constexpr std::size_t stage_count = 5;
+
+/// Null if there are no events.
+using WaitList = std::shared_ptr<const std::vector<Event>>;
+
+/// What an event of the library's stands for, or an empty text. Set by src/api, which knows them.
+extern std::atomic<std::string (*)(cl_event)> name_of_own_event;
 
 /// What one transfer was asked and what became of it: the one source of clGetTransferInfo, of the stall report and of
 /// the trace. Written by the threads that work on the transfer, read
@@ -63,16 +70,20 @@ public:
 
     /// `peer` is a rank of the command's communicator; `world_peer` the same process in MPI_COMM_WORLD, MPI_ANY_SOURCE,
     /// or MPI_UNDEFINED.
-    Record(Direction direction, int peer, int world_peer, int tag, std::size_t size);
+    Record(Direction direction, int peer, int world_peer, int tag, std::size_t size,
+           const std::shared_ptr<const void> &communicator = nullptr);
     /// Of a transfer to or from a file of that name, or of a collective command.
     Record(Direction direction, std::string far_end, std::size_t size);
 
     const Direction direction;
     const std::string far_end;  ///< the file, or the collective's name and communicator
     const int world_peer;
-    const std::uint64_t id;  ///< unique in the process; the trace's id
+    const std::weak_ptr<const void> communicator;  ///< of a message, as src/mpi_interop knows it
+    const std::uint64_t id;                        ///< unique in the process; the trace's id
     const std::uint64_t created_ns;
 
+    /// The wait list of its command, kept until started(); may be null.
+    void waits_for(WaitList events);
     /// Its command exists: it is in the trace from here to finished().
     void enqueued();
     void started();
@@ -87,6 +98,7 @@ public:
     void finished(const Status &status);
 
     [[nodiscard]] State state() const;
+    [[nodiscard]] WaitList wait_list() const;
     /// When a part of a stage ended last.
     [[nodiscard]] std::uint64_t last_moved() const;
     /// Whether its phase is CL_COMPLETE.
@@ -97,10 +109,13 @@ private:
 
     mutable std::mutex mutex_;
     State state_;
+    WaitList wait_list_;
     bool traced_ = false;  ///< its beginning is in the trace, its end is not
 };
 
-/// One line: what the transfer is, how far it is and for how long.
+/// "send to rank 1, tag 2, 300 bytes".
+std::string title(const Record &record);
+/// One line: the title, how far it is and for how long.
 std::string describe(const Record &record, std::uint64_t now);
 
 /// The records of all commands that have not ended, and when any of them last moved.

@@ -216,6 +216,13 @@ int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
     return MPI_SUCCESS;
 }
 
+std::vector<std::shared_ptr<const Communicator>> Communicators::known() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<const Communicator>> all;
+    for (const auto &[handle, communicator] : known_) all.push_back(communicator);
+    return all;
+}
+
 std::vector<MPI_Comm> Communicators::block_comms() {
     const std::lock_guard lock(mutex_);
     std::vector<MPI_Comm> all = foreign_;

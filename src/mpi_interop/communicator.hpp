@@ -107,6 +107,8 @@ public:
 
     [[nodiscard]] MPI_Comm world() const { return world_; }
     [[nodiscard]] const std::shared_ptr<HostLinks> &links() const { return links_; }
+    /// Those that are not freed.
+    [[nodiscard]] std::vector<std::shared_ptr<const Communicator>> known();
     /// All on which blocks go.
     [[nodiscard]] std::vector<MPI_Comm> block_comms();
     /// All on which messages of collectives go.

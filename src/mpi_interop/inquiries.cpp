@@ -4,32 +4,136 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "mpi_interop/message_order.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/wire.hpp"
 
 namespace cldist {
-namespace {
 
-struct Inquiry {
+struct Inquiries::Inquiry {
     std::uint64_t size;
-    std::uint64_t seconds;  ///< for which it has been pending
-    std::int32_t tag;       ///< the program's
+    std::uint64_t seconds;   ///< for which it has been pending
+    std::int32_t tag;        ///< the program's
+    std::int32_t direction;  ///< of the asker's transfer, of enum Direction
+    std::int64_t plain;      ///< 1: the message is its payload alone
 };
 
-bool is_being_received(const Inquiry &inquiry) {
-    const auto records = pending_records().list();
-    return std::any_of(records.begin(), records.end(), [&](const std::shared_ptr<Record> &record) {
-        if (record->direction != Direction::recv) return false;
+/// A communicator on which a process can be reached, and its rank there.
+struct Inquiries::Place {
+    std::shared_ptr<const Communicator> comm;
+    int rank;
+};
+
+namespace {
+
+// As many as the stall report lists.
+constexpr std::size_t most_asked = 20;
+
+/// A pending transfer between this process and the asker.
+struct Mine {
+    std::shared_ptr<Record> record;
+    Record::State state;
+    const Communicator *comm;
+
+    [[nodiscard]] bool is(Direction direction) const { return record->direction == direction; }
+    [[nodiscard]] bool waits() const { return state.phase == CL_QUEUED; }
+    [[nodiscard]] bool takes(int tag) const { return state.tag == tag || state.tag == MPI_ANY_TAG; }
+};
+
+template <typename Places>
+std::vector<Mine> pending_with(const Places &places) {
+    std::vector<Mine> all;
+    for (const auto &record : pending_records().list()) {
+        const auto comm = record->communicator.lock();
         const Record::State state = record->state();
-        return state.matched && state.tag == inquiry.tag && state.size == inquiry.size;
-    });
+        for (const auto &place : places)
+            if (comm == place.comm && (state.peer == place.rank || state.peer == MPI_ANY_SOURCE))
+                all.push_back({record, state, place.comm.get()});
+    }
+    return all;
 }
+
+std::string question(bool tags_differ, bool communicators_differ) {
+    if (tags_differ && communicators_differ) return "do tags and communicators differ?";
+    return tags_differ ? "do the tags differ?" : "do the communicators differ?";
+}
+
+// Why nobody receives a message that `asker` sends. `at` are the communicators on which it, or its announcement, has arrived and
+// waits to be received.
+template <typename Inquiry>
+std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std::vector<Mine> &mine,
+                                              const std::vector<const Communicator *> &at, const std::string &asker) {
+    std::vector<std::string> causes;
+    for (const Mine &recv : mine) {
+        if (!recv.is(Direction::recv) || recv.state.matched) continue;
+        const bool known = !at.empty();
+        const bool other_comm = known && std::find(at.begin(), at.end(), recv.comm) == at.end();
+        const bool other_tag = !recv.takes(message.tag);
+        if (recv.waits() && !other_tag && !other_comm)
+            causes.push_back(fmt::format("its receive has not started: {}", describe(*recv.record, now_ns())));
+        else if (other_tag || other_comm || !known)
+            causes.push_back(fmt::format("{} is pending here{}: {}", title(*recv.record),
+                                         !known       ? ""
+                                         : other_comm ? ", on another communicator"
+                                                      : ", on the same communicator",
+                                         question(other_tag, other_comm || !other_tag)));
+    }
+    for (const Mine &send : mine)
+        if (causes.empty() && send.is(Direction::send) && !send.waits())
+            causes.push_back(
+                fmt::format("{} is pending here, too, and no receive: if each process waits for its send before it "
+                            "receives, neither ends; receive first in one of them, or use clEnqueueSendrecvBuffer",
+                            title(*send.record)));
+    if (at.empty()) {
+        if (message.plain == 0)
+            causes.push_back(fmt::format(
+                "an MPI call with another datatype than MPI_CL_MEM (MPI_Irecv, MPI_Start, ...) got {} bytes with that "
+                "tag. "
+                "They announce the message, and the sender waits forever: give the communicator the info key "
+                "cldist_wire=plain to receive such messages with any datatype",
+                envelope_size));
+        causes.push_back("it was sent on a communicator that no command here has used");
+        const auto records = pending_records().list();
+        if (std::any_of(records.begin(), records.end(),
+                        [](const auto &r) { return r->direction == Direction::request; }))
+            causes.push_back(
+                fmt::format("an MPI request that became an event here (clCreateEventFromMPIRequest) has not "
+                            "ended: if it receives from {}, do its tag and communicator match?",
+                            asker));
+    }
+    if (causes.empty()) causes.emplace_back("no command here receives it yet");
+    return causes;
+}
+
+// Why no message arrives for a receive of another process. This process asks about sends that have started.
+template <typename Inquiry>
+std::vector<std::string> causes_of_unsent(const Inquiry &receive, const std::vector<Mine> &mine) {
+    std::vector<std::string> causes;
+    for (const Mine &send : mine)
+        if (send.is(Direction::send) && send.waits() && (receive.tag == MPI_ANY_TAG || receive.tag == send.state.tag))
+            causes.push_back(fmt::format("its send has not started: {}", describe(*send.record, now_ns())));
+    if (std::any_of(mine.begin(), mine.end(), [](const Mine &m) { return m.is(Direction::send); })) return causes;
+    for (const Mine &recv : mine)
+        if (recv.is(Direction::recv) && !recv.state.matched && recv.state.peer != MPI_ANY_SOURCE)
+            causes.push_back(
+                fmt::format("{} is pending here, too, and no send: does each process receive before it "
+                            "sends?",
+                            title(*recv.record)));
+    return causes;
+}
+
+std::string lines_of(const std::vector<std::string> &causes) {
+    return fmt::format("Possible causes:\n  {}", fmt::join(causes, "\n  "));
+}
+
+std::string tag_name(int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); }
 
 }  // namespace
 
@@ -37,15 +141,32 @@ int Inquiries::tag() const { return largest_channel(max_tag_of(communicators_.wo
 
 void Inquiries::tick() {
     if (stall_seconds_ <= 0) return;
-    const std::uint64_t now = now_ns();
-    const auto stall_ns = static_cast<std::uint64_t>(stall_seconds_ * 1e9);
-    if (now > stall_ns)
-        for (const BlockSend &send : channels_.unmoved_since(now - stall_ns)) ask(send, now);
+    ask_about_stalled();
     for (const MPI_Comm block_comm : communicators_.block_comms()) answer(block_comm);
     collectives_.tick();
 }
 
-void Inquiries::ask(const BlockSend &send, std::uint64_t now) const {
+void Inquiries::ask_about_stalled() {
+    const std::uint64_t now = now_ns();
+    const auto stall_ns = static_cast<std::uint64_t>(stall_seconds_ * 1e9);
+    std::set<std::uint64_t> asked;
+    for (const auto &record : pending_records().list()) {
+        if (asked_.contains(record->id)) asked.insert(record->id);
+        if (record->direction != Direction::send && record->direction != Direction::recv) continue;
+        const Record::State state = record->state();
+        if (asked.size() == most_asked || asked_.contains(record->id) || state.phase != CL_RUNNING || state.matched ||
+            record->last_moved() + stall_ns > now)
+            continue;
+        const auto comm = std::static_pointer_cast<const Communicator>(record->communicator.lock());
+        if (comm == nullptr || comm->freed()) continue;
+        asked.insert(record->id);
+        if (state.peer >= 0) ask(*record, *comm, now);
+        if (record->direction == Direction::recv) compare_with_arrived(*record, *comm, now);
+    }
+    asked_ = std::move(asked);
+}
+
+void Inquiries::ask(const Record &record, const Communicator &comm, std::uint64_t now) const {
     struct Sent {
         Inquiry inquiry;
         MPI_Request request;
@@ -56,11 +177,23 @@ void Inquiries::ask(const BlockSend &send, std::uint64_t now) const {
         int done = 0;
         return PMPI_Test(&s.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
     });
-    const Record::State state = send.record->state();
-    Sent &next = sent.emplace_back(
-        Sent{{state.size, (now - send.record->created_ns) / 1'000'000'000, state.tag}, MPI_REQUEST_NULL});
-    PMPI_Isend(&next.inquiry, sizeof next.inquiry, MPI_BYTE, send.comm->block_rank(state.peer), tag(),
-               send.comm->block_comm(), &next.request);
+    const Record::State state = record.state();
+    Sent &next =
+        sent.emplace_back(Sent{{state.size, (now - record.created_ns) / 1'000'000'000, state.tag,
+                                static_cast<std::int32_t>(record.direction), comm.wire() == Wire::plain ? 1 : 0},
+                               MPI_REQUEST_NULL});
+    PMPI_Isend(&next.inquiry, sizeof next.inquiry, MPI_BYTE, comm.block_rank(state.peer), tag(), comm.block_comm(),
+               &next.request);
+}
+
+std::vector<Inquiries::Place> Inquiries::places_of(MPI_Comm block_comm, int source) const {
+    std::vector<Place> places;
+    for (const auto &comm : communicators_.known()) {
+        if (comm->block_comm() != block_comm) continue;
+        for (int rank = 0; rank < comm->peers(); ++rank)
+            if (comm->block_rank(rank) == source) places.push_back({comm, rank});
+    }
+    return places;
 }
 
 void Inquiries::answer(MPI_Comm block_comm) const {
@@ -75,17 +208,55 @@ void Inquiries::answer(MPI_Comm block_comm) const {
                           MPI_STATUS_IGNORE) != MPI_SUCCESS)
                 return;
         }
-        if (is_being_received(inquiry)) continue;
+        const std::vector<Place> places = places_of(block_comm, status.MPI_SOURCE);
+        const std::vector<Mine> mine = pending_with(places);
+        const std::string asker = block_comm == communicators_.world()
+                                      ? fmt::format("rank {} of MPI_COMM_WORLD", status.MPI_SOURCE)
+                                      : std::string("a process of another job");
+        if (inquiry.direction == static_cast<int>(Direction::recv)) {
+            if (const auto causes = causes_of_unsent(inquiry, mine); !causes.empty())
+                log_error("{} has been waiting for a message with {} from this process for {} s. {}", asker,
+                          tag_name(inquiry.tag), inquiry.seconds, lines_of(causes));
+            continue;
+        }
+        const bool is_being_received = std::any_of(mine.begin(), mine.end(), [&](const Mine &m) {
+            return m.state.matched && m.state.tag == inquiry.tag && m.state.size == inquiry.size;
+        });
+        if (is_being_received) continue;
+        std::vector<const Communicator *> at;
+        for (const Place &place : places)
+            if (const auto found = message_order().look({place.comm, place.rank, inquiry.tag});
+                found && found->error == MPI_SUCCESS)
+                at.push_back(place.comm.get());
         log_error(
             "{} has been sending {} bytes with tag {} to this process for {} s, and no cldist command or MPI call with "
-            "MPI_CL_MEM here has received them. If an MPI call with another datatype (MPI_Irecv, MPI_Start, ...) got "
-            "{} "
-            "bytes with that tag, it took what announces the message, and the sender waits for ever: give the "
-            "communicator the info key cldist_wire=plain to receive such messages with any datatype",
-            block_comm == communicators_.world() ? fmt::format("rank {} of MPI_COMM_WORLD", status.MPI_SOURCE)
-                                                 : std::string("a process of another job"),
-            inquiry.size, inquiry.tag, inquiry.seconds, envelope_size);
+            "MPI_CL_MEM here has received them. {}",
+            asker, inquiry.size, inquiry.tag, inquiry.seconds,
+            lines_of(causes_of_unreceived(inquiry, mine, at, asker)));
     }
+}
+
+// The senders of messages in blocks ask themselves. Their announcements have the size of an envelope.
+void Inquiries::compare_with_arrived(const Record &record, const Communicator &comm, std::uint64_t now) const {
+    const Record::State state = record.state();
+    std::vector<std::string> causes;
+    for (const auto &other : communicators_.known()) {
+        const bool same = other.get() == &comm;
+        if (state.peer < 0 && !same) continue;
+        for (int rank = 0; rank < other->peers(); ++rank) {
+            if (state.peer >= 0 &&
+                (other->block_comm() != comm.block_comm() || other->block_rank(rank) != comm.block_rank(state.peer)))
+                continue;
+            const auto found = message_order().look({other, rank, same ? MPI_ANY_TAG : state.tag});
+            if (!found || found->error != MPI_SUCCESS || found->bytes == envelope_size) continue;
+            causes.push_back(fmt::format("a message with tag {} from rank {} has arrived on {} communicator: {}",
+                                         found->tag, found->source, same ? "the same" : "another",
+                                         question(state.tag != MPI_ANY_TAG && found->tag != state.tag, !same)));
+        }
+    }
+    if (!causes.empty())
+        log_error("the {}, has been waiting for {} s. {}", title(record), (now - record.created_ns) / 1'000'000'000,
+                  lines_of(causes));
 }
 
 }  // namespace cldist

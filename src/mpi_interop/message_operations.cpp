@@ -258,7 +258,7 @@ private:
     }
 
     void start_blocks() {
-        channel_ = channels_.acquire({record(), peer_.comm});
+        channel_ = channels_.acquire();
         const NearOffer offer = near_ ? near_->offer() : NearOffer{};
         encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS, in_place_ ? 1U : 0U,
                 offer.ring, offer.depth, offer.exported, offer.whole, 0, offer.offset},
@@ -631,7 +631,7 @@ std::shared_ptr<std::byte> memory_behind_envelope(const DeviceResources &resourc
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer) {
     const int world_peer = peer.rank < 0 ? peer.rank : peer.comm->world_rank(peer.rank);
-    return std::make_shared<Record>(direction, peer.rank, world_peer, peer.tag, size);
+    return std::make_shared<Record>(direction, peer.rank, world_peer, peer.tag, size, peer.comm);
 }
 
 Status not_recognized(const MatchedMessage &message) {

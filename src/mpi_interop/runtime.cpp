@@ -201,7 +201,7 @@ Runtime::Runtime()
     : rank_(rank_in(communicators_.world())),
       max_tag_(max_tag_of(communicators_.world())),
       channels_(Inquiries::largest_channel(max_tag_)),
-      inquiries_(communicators_, channels_, config().stall_seconds) {
+      inquiries_(communicators_, config().stall_seconds) {
     Command::failure_policy = &failure_policy;
     auto driver = std::make_unique<MessageDriver>(&inquiries_);
     driver_ = driver.get();

@@ -375,6 +375,115 @@ void late_receive(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
+/// Both processes do what stalls, wait until that is reported, and then do what ends it.
+template <typename Stall, typename Resolve>
+void stall(const bare_device &d, const Stall &begin, const Resolve &resolve) {
+    begin();
+    clFlush(d.queue);
+    clFlush(d.other_queue);
+    // As above.
+    ::sleep(4);
+    resolve();
+    clFinish(d.queue);
+    clFinish(d.other_queue);
+    MPI_Finalize();
+}
+
+void send_to_other(cl_command_queue queue, const bare_device &d, int rank, std::size_t size, int tag, MPI_Comm comm,
+                   const cl_event *wait = nullptr) {
+    expect("a send",
+           clEnqueueSendBuffer(queue, d.buffer, CL_FALSE, 0, size, 1 - rank, tag, comm, wait != nullptr ? 1 : 0, wait,
+                               nullptr),
+           CL_SUCCESS);
+}
+
+void recv_from_other(cl_command_queue queue, const bare_device &d, int rank, std::size_t size, int tag, MPI_Comm comm) {
+    expect("a receive",
+           clEnqueueRecvBuffer(queue, d.buffer, CL_FALSE, 0, size, 1 - rank, tag, comm, 0, nullptr, nullptr),
+           CL_SUCCESS);
+}
+
+/// Rank 0 sends what rank 1 receives with other tags and on other communicators.
+void stall_tags(const bare_device &d, int rank) {
+    constexpr std::size_t large = 1 << 19;
+    MPI_Comm second = MPI_COMM_NULL;
+    MPI_Comm third = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &second);
+    MPI_Comm_dup(MPI_COMM_WORLD, &third);
+    // Nothing waits in these queues for anything but its own message.
+    cl_int error = CL_SUCCESS;
+    std::vector<cl_command_queue> queues;
+    for (int i = 0; i < 3; ++i) queues.push_back(clCreateCommandQueue(d.context, d.id, 0, &error));
+    stall(
+        d,
+        [&] {
+            if (rank == 0) {
+                send_to_other(queues[0], d, rank, large, 1, MPI_COMM_WORLD);
+                send_to_other(queues[1], d, rank, 100, 3, second);
+            } else {
+                recv_from_other(queues[0], d, rank, large, 2, MPI_COMM_WORLD);
+                recv_from_other(queues[1], d, rank, 100, 4, second);
+                recv_from_other(queues[2], d, rank, large, 1, third);
+            }
+        },
+        [&] {
+            if (rank == 0) {
+                send_to_other(d.queue, d, rank, large, 2, MPI_COMM_WORLD);
+                send_to_other(d.queue, d, rank, 100, 4, second);
+                send_to_other(d.queue, d, rank, large, 1, third);
+            } else {
+                recv_from_other(d.queue, d, rank, large, 1, MPI_COMM_WORLD);
+                recv_from_other(d.queue, d, rank, 100, 3, second);
+            }
+            for (cl_command_queue queue : queues) clFinish(queue);
+        });
+}
+
+/// Both processes send before they receive.
+void stall_both_send(const bare_device &d, int rank) {
+    stall(
+        d, [&] { send_to_other(d.queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); },
+        [&] { recv_from_other(d.other_queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); });
+}
+
+/// Both processes receive before they send.
+void stall_both_receive(const bare_device &d, int rank) {
+    stall(
+        d, [&] { recv_from_other(d.queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); },
+        [&] { send_to_other(d.other_queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); });
+}
+
+/// The sends of rank 0 wait for a user event, for an MPI request that became an event, and in their queue.
+void stall_wait_lists(const bare_device &d, int rank) {
+    cl_int error = CL_SUCCESS;
+    cl_event gate = clCreateUserEvent(d.context, &error);
+    int number = 0;
+    stall(
+        d,
+        [&] {
+            if (rank == 0) {
+                send_to_other(d.queue, d, rank, 500, 5, MPI_COMM_WORLD, &gate);
+                send_to_other(d.queue, d, rank, 700, 7, MPI_COMM_WORLD);
+                MPI_Request request = MPI_REQUEST_NULL;
+                MPI_Irecv(&number, 1, MPI_INT, 1, 8, MPI_COMM_WORLD, &request);
+                cl_event event = clCreateEventFromMPIRequest(d.context, &request, &error);
+                expect("clCreateEventFromMPIRequest", error, CL_SUCCESS);
+                send_to_other(d.other_queue, d, rank, 600, 6, MPI_COMM_WORLD, &event);
+                clReleaseEvent(event);
+                MPI_Request_free(&request);
+            } else {
+                for (const int tag : {5, 7, 6}) recv_from_other(d.queue, d, rank, 700, tag, MPI_COMM_WORLD);
+            }
+        },
+        [&] {
+            if (rank == 0)
+                clSetUserEventStatus(gate, CL_COMPLETE);
+            else
+                MPI_Send(&number, 1, MPI_INT, 0, 8, MPI_COMM_WORLD);
+        });
+    clReleaseEvent(gate);
+}
+
 /// Once it is in the trace that rank 1 has a receive which nothing matches, rank 1 is killed, and the launcher ends rank 0.
 void killed_with_trace(const bare_device &d, int rank) {
     if (rank > 1) {
@@ -445,6 +554,14 @@ int main(int argc, char **argv) {
         exit_idle(d, rank);
     } else if (what == "plain-warnings") {
         plain_warnings(d, rank);
+    } else if (what == "stall-tags") {
+        stall_tags(d, rank);
+    } else if (what == "stall-both-send") {
+        stall_both_send(d, rank);
+    } else if (what == "stall-both-receive") {
+        stall_both_receive(d, rank);
+    } else if (what == "stall-wait-lists") {
+        stall_wait_lists(d, rank);
     } else if (what == "killed-with-trace") {
         killed_with_trace(d, rank);
     } else if (what == "failed-receive") {
