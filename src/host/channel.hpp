@@ -30,6 +30,7 @@ struct Channel {
         std::int32_t terminals;  ///< bit n: descriptor n is a terminal
         std::uint32_t number;    ///< another one for each program that rank 0 runs
         utsname system;
+        std::array<std::int64_t, 2> clocks;  ///< CLOCK_REALTIME and CLOCK_MONOTONIC at the program's start, in ns
     };
 
     std::uint32_t magic = magic_number;
@@ -39,11 +40,12 @@ struct Channel {
     std::array<std::uint32_t, 8> seed{};
     std::array<std::atomic<std::int32_t>, most_readers> holders{};  ///< of each rank: the process that is wrapped
     std::atomic<std::uint64_t> written{0};
-    std::atomic<std::uint32_t> changes{0};  ///< a futex: of `written` and `closed`
-    std::atomic<std::uint32_t> waiting{0};  ///< who waits for that
-    std::atomic<std::uint32_t> moves{0};    ///< a futex: of readers
-    std::atomic<std::uint32_t> held_up{0};  ///< how many of rank 0's threads wait for that
-    std::atomic<std::uint32_t> closed{0};   ///< rank 0 has ended
+    std::atomic<std::uint32_t> changes{0};    ///< a futex: of `written` and `closed`
+    std::atomic<std::uint32_t> waiting{0};    ///< threads that wait for it
+    std::atomic<std::uint32_t> for_quiet{0};  ///< threads that wait for quiet records, too
+    std::atomic<std::uint32_t> moves{0};      ///< a futex: of readers
+    std::atomic<std::uint32_t> held_up{0};    ///< how many of rank 0's threads wait for that
+    std::atomic<std::uint32_t> closed{0};     ///< rank 0 has ended
     std::array<Reader, most_readers> reader{};
     std::array<std::byte, capacity> ring{};
 };
@@ -54,11 +56,24 @@ struct Record {
     std::uint32_t kind;    ///< an Answer
     std::uint32_t thread;  ///< whose call it was
     std::uint32_t key;     ///< of its arguments
+    std::uint64_t place;   ///< in the main thread: how far it has come (Session)
 };
 
 /// Waits up to `milliseconds` until `word` is no longer `seen`; may come back at any time.
 void sleep_on(std::atomic<std::uint32_t> &word, std::uint32_t seen, int milliseconds);
 void wake_all(std::atomic<std::uint32_t> &word);
+
+/// Time that passes from its construction on. -1: it never does. Uses no function that this library wraps.
+class Deadline {
+public:
+    explicit Deadline(int milliseconds) : end_(milliseconds < 0 ? -1 : now_ms() + milliseconds) {}
+    [[nodiscard]] int left_ms() const;
+    [[nodiscard]] bool is_over() const { return left_ms() == 0; }
+
+private:
+    static std::int64_t now_ms();
+    std::int64_t end_;
+};
 
 /// The ring's far end. One thread at a time.
 class ChannelWriter {
@@ -66,18 +81,23 @@ public:
     explicit ChannelWriter(Channel &channel) : channel_(channel) {}
     /// Waits until there is room. At most a quarter of the ring.
     void put(const Record &record, const void *payload);
+    /// The same, but waits for room only as long as the slowest reader moves at least once a second. Otherwise it drops the
+    /// record and returns false. `quietly`: wakes only readers that wait for quiet records, too; the others find it later.
+    bool try_to_put(const Record &record, const void *payload, bool quietly);
     /// The same for bytes that another writer has put elsewhere.
     void copy(const void *bytes, std::size_t size);
-    /// Waits until all readers have come to a barrier; gives whether they have, or are gone.
-    void wait_for_barrier(std::uint64_t number);
+    /// Waits until all readers have come to a barrier or have left. Returns false if they have not after `milliseconds`;
+    /// -1 waits without limit.
+    bool wait_for_barrier(std::uint64_t number, int milliseconds = -1);
 
 private:
-    void wait_for_room(std::uint64_t end);
+    bool wait_for_room(std::uint64_t end, bool patient);
     std::uint64_t at(std::uint64_t position, const void *bytes, std::size_t size);
-    void publish(std::uint64_t end);
+    void publish(std::uint64_t end, const std::atomic<std::uint32_t> &sleepers);
 
     Channel &channel_;
-    std::uint64_t least_ = 0;  // all readers are past it
+    std::uint64_t least_ = 0;                 // all readers are past it
+    std::uint64_t stuck_at_ = Channel::gone;  // where a reader was that did not move for a second
 };
 
 /// One reader. One thread at a time.
@@ -90,8 +110,8 @@ public:
     }
     /// To be asked before looking whether there is what one waits for.
     [[nodiscard]] std::uint32_t changes() const { return channel_.changes.load(); }
-    /// Waits up to `milliseconds` for a change since changes() was `seen`.
-    void wait(std::uint32_t seen, std::size_t there, int milliseconds);
+    /// Waits up to `milliseconds` for a change since changes() was `seen`. `quiet`: also for quiet records.
+    void wait(std::uint32_t seen, std::size_t there, int milliseconds, bool quiet = false);
     /// Lets other threads of this process look again.
     void wake_others();
     [[nodiscard]] bool ended() const { return channel_.closed.load(std::memory_order_acquire) != 0; }

@@ -31,10 +31,16 @@ namespace {
 // A child of vfork shares this process's memory, but not its descriptors.
 bool is_own_process(const Session &session) { return syscall(SYS_getpid) == session.pid(); }
 
-Session *of_path(const void *caller, int folder, const char *path) {
-    Session *const session = wrapped(files, caller);
+Session *of_path(Session *session, int folder, const char *path) {
     if (session == nullptr || path == nullptr || !is_own_process(*session)) return nullptr;
     return is_systems(absolute(folder, path)) ? nullptr : session;
+}
+Session *of_path(const void *caller, int folder, const char *path) {
+    return of_path(wrapped(files, caller), folder, path);
+}
+// In a callback, too.
+Session *of_path_anywhere(const void *caller, int folder, const char *path) {
+    return of_path(wrapped_anywhere(files, caller), folder, path);
 }
 
 bool is_random_source(const char *path) {
@@ -60,20 +66,27 @@ int open_at(const void *caller, int folder, const char *path, int flags, mode_t 
         set_kind(file, Kind::random);
         return file;
     }
-    Session *const session = needs_a_place(flags) ? of_path(caller, folder, path) : nullptr;
-    return session != nullptr ? open_file(*session, folder, path, flags, mode) : natively();
+    Session *const session = needs_a_place(flags) ? of_path_anywhere(caller, folder, path) : nullptr;
+    if (session == nullptr) return natively();
+    if (wrapped(files, caller) != nullptr) return open_file(*session, folder, path, flags, mode);
+    return session->first() ? natively() : open_own(*session, absolute(folder, path), flags, mode);
 }
 
 Session *of_written(int descriptor) {
     if (kind_of(descriptor) != Kind::written) return nullptr;
     Session *const session = Session::current();
     const Thread &thread = this_thread;
-    return session == nullptr || thread.id == 0 || thread.inside || !is_own_process(*session) ? nullptr : session;
+    // Writes of other threads come in any order: each process has its own results.
+    return session == nullptr || thread.id != main_thread || thread.opencl_calls != 0 || thread.inside ||
+                   !is_own_process(*session)
+               ? nullptr
+               : session;
 }
 
 Session *of_random(int descriptor) {
     if (kind_of(descriptor) != Kind::random) return nullptr;
-    return this_thread.id == 0 || this_thread.inside ? nullptr : Session::current();
+    const Thread &thread = this_thread;
+    return thread.id == 0 || thread.opencl_calls != 0 || thread.inside ? nullptr : Session::current();
 }
 
 // Changes of folders: rank 0's result, and there alone.
@@ -165,7 +178,7 @@ CLDIST_IN_FRONT std::FILE *fopen(const char *path, const char *mode) {
     if (Session::current() == nullptr || path == nullptr || mode == nullptr) return next(path, mode);
     const bool random = is_random_source(path);
     const void *const caller = __builtin_return_address(0);
-    if (!random && of_path(caller, AT_FDCWD, path) == nullptr) return next(path, mode);
+    if (!random && of_path_anywhere(caller, AT_FDCWD, path) == nullptr) return next(path, mode);
     const int flags = flags_of(mode);
     const int file = open_at(caller, AT_FDCWD, path, flags, 0666);
     if (file < 0) return nullptr;
@@ -181,9 +194,9 @@ CLDIST_IN_FRONT std::FILE *fdopen(int descriptor, const char *mode) noexcept {
 
 CLDIST_IN_FRONT std::FILE *freopen(const char *path, const char *mode, std::FILE *stream) {
     CLDIST_NEXT(freopen);
-    Session *const session = path != nullptr ? of_path(__builtin_return_address(0), AT_FDCWD, path) : nullptr;
-    if (session == nullptr) return next(path, mode, stream);
-    const int file = open_file(*session, AT_FDCWD, path, flags_of(mode), 0666);
+    const void *const caller = __builtin_return_address(0);
+    if (path == nullptr || of_path_anywhere(caller, AT_FDCWD, path) == nullptr) return next(path, mode, stream);
+    const int file = open_at(caller, AT_FDCWD, path, flags_of(mode), 0666);
     if (file < 0) {
         const SameErrno same;
         std::fclose(stream);
@@ -461,7 +474,7 @@ struct Name {
 // `make` makes a name of a template. Gives rank 0's result.
 template <typename Make>
 int make_name(Session &session, const char *what, char *path, Make make) {
-    const auto name = session.answer<Name>(Answer::name, 0, what, [&] {
+    const auto name = session.answer<Name>(Answer::name, key_of(path), what, [&] {
         Name mine{};
         mine.value = make();
         mine.code = errno;
@@ -516,8 +529,9 @@ CLDIST_IN_FRONT int system(const char *command) {
     static auto *const next = next_function<int(const char *)>("system");
     Session *const session = command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
     if (session == nullptr) return next(command);
+    const Inside inside;
     session->meet(key_of(command), command, [] {});
-    const int status = change(*session, command, command, [&] { return next(command); });
+    const int status = change(*session, command, command, [&] { return next(command_of_first(command).c_str()); });
     if (!session->first() && !session->far()) forget_all();
     return status;
 }

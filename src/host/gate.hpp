@@ -8,13 +8,26 @@
 
 namespace cldist::host {
 
-/// The session, if the program itself calls, from a thread of its own, what this group wraps; else null: the call is none of
-/// its business. `caller` is the wrapped function's return address.
-inline Session *wrapped(unsigned group, const void *caller) {
+/// What the library does at the program's start, once. Libraries of the program may call before this library's constructor.
+void begin();
+inline std::atomic<bool> has_begun = false;
+
+/// The session, if the program itself calls what this group wraps, in any thread, in a callback or not; otherwise null.
+/// `caller` is the wrapped function's return address. Such a call must not depend on the calls before it.
+inline Session *wrapped_anywhere(unsigned group, const void *caller) {
+    if (!has_begun.load(std::memory_order_acquire) && from_program(caller)) begin();
     Session *const session = Session::current();
-    if (session == nullptr || !session->wraps(group)) return nullptr;
+    return session == nullptr || !session->wraps(group) || this_thread.inside || !from_program(caller) ? nullptr
+                                                                                                       : session;
+}
+
+/// The same for calls that get rank 0's answers in the order of the thread's calls: only from a thread of the program's own,
+/// and not from a callback, which runs in another thread or at another moment in each process.
+inline Session *wrapped(unsigned group, const void *caller) {
     const Thread &thread = this_thread;
-    return thread.id == 0 || thread.inside || !from_program(caller) ? nullptr : session;
+    if (has_begun.load(std::memory_order_acquire) && (thread.id == 0 || thread.opencl_calls != 0)) return nullptr;
+    Session *const session = wrapped_anywhere(group, caller);
+    return thread.id == 0 ? nullptr : session;
 }
 
 /// A value with what errno was after it.

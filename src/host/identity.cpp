@@ -35,12 +35,6 @@ struct Start {
 void *start_thread(void *what) {
     const std::unique_ptr<Start> start(static_cast<Start *>(what));
     this_thread.id = start->id;
-    struct End {
-        ~End() {
-            if (Session *const session = Session::current(); session != nullptr) session->end_thread();
-        }
-    };
-    const End end;  // by pthread_exit and pthread_cancel, too
     return start->function(start->argument);
 }
 
@@ -51,14 +45,18 @@ std::uint32_t next_thread(Thread &parent) {
     return id < 2 ? id + 2 : id;
 }
 
-// At the program's start, and in forked children, which have no part.
-__attribute__((constructor)) void begin() {
+__attribute__((constructor)) void begin_with_program() { begin(); }
+
+}  // namespace
+
+void begin() {
+    if (has_begun.exchange(true)) return;
+    // Forked children have no part.
     pthread_atfork(nullptr, nullptr, [] { Session::leave_to_parent(); });
     Session::begin();
     replace_standard_error();
 }
 
-}  // namespace
 }  // namespace cldist::host
 
 using namespace cldist::host;
@@ -67,7 +65,9 @@ CLDIST_IN_FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attr
                                    void *argument) noexcept {
     static auto *const next =
         next_function<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>("pthread_create");
-    if (Session::current() == nullptr || this_thread.id == 0 || !from_program(__builtin_return_address(0)))
+    // A thread that a callback starts has no number, since callbacks come in any order.
+    if (Session::current() == nullptr || this_thread.id == 0 || this_thread.opencl_calls != 0 ||
+        !from_program(__builtin_return_address(0)))
         return next(thread, attributes, function, argument);
     auto start = std::make_unique<Start>(Start{function, argument, next_thread(this_thread)});
     const int error = next(thread, attributes, start_thread, start.get());
@@ -76,25 +76,25 @@ CLDIST_IN_FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attr
 }
 
 CLDIST_IN_FRONT pid_t getpid() noexcept {
-    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
     return session != nullptr ? session->identity_of_first().pid : static_cast<pid_t>(syscall(SYS_getpid));
 }
 
 CLDIST_IN_FRONT pid_t getppid() noexcept {
-    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
     return session != nullptr ? session->identity_of_first().parent : static_cast<pid_t>(syscall(SYS_getppid));
 }
 
 // A program that sends itself a signal means itself.
 CLDIST_IN_FRONT int kill(pid_t pid, int number) noexcept {
     static auto *const next = next_function<int(pid_t, int)>("kill");
-    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
     return next(session != nullptr && pid == session->identity_of_first().pid ? session->pid() : pid, number);
 }
 
 CLDIST_IN_FRONT int gethostname(char *name, std::size_t size) noexcept {
     static auto *const next = next_function<int(char *, std::size_t)>("gethostname");
-    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
     if (session == nullptr) return next(name, size);
     const char *const answer = session->identity_of_first().system.nodename;
     if (std::strlen(answer) >= size) {
@@ -106,8 +106,27 @@ CLDIST_IN_FRONT int gethostname(char *name, std::size_t size) noexcept {
 }
 
 CLDIST_IN_FRONT int uname(utsname *name) noexcept {
-    const Session *const session = wrapped(identity, __builtin_return_address(0));
+    const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
     if (session == nullptr) return next_uname(name);
     *name = session->identity_of_first().system;
     return 0;
 }
+
+// ---- What the cluster platform reports -----------------------------------------------------------------------------------
+
+// The calling thread begins a call of OpenCL, which all processes make or not.
+CLDIST_IN_FRONT void cldist_host_begin_call(int all_make_it) {
+    Thread &thread = this_thread;
+    if (thread.opencl_calls++ != 0 || all_make_it == 0 || thread.id != main_thread) return;
+    if (Session *const session = Session::current(); session != nullptr) session->note_opencl_call();
+}
+
+CLDIST_IN_FRONT void cldist_host_end_call() { --this_thread.opencl_calls; }
+
+// It has initialised MPI, not the program.
+CLDIST_IN_FRONT void cldist_host_note_mpi() {
+    if (Session *const session = Session::current(); session != nullptr) session->note_platform_mpi();
+}
+
+// Whether system calls of this process get rank 0's answers.
+CLDIST_IN_FRONT int cldist_host_has_session() { return Session::current() != nullptr ? 1 : 0; }

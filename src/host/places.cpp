@@ -85,6 +85,8 @@ void receive_contents(Session &session, std::uint32_t key, const char *what, con
     if (out >= 0) next_close(out);
 }
 
+bool is_for_writing(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0; }
+
 bool is_regular(const std::string &path) {
     struct stat state {};
     return stat(path.c_str(), &state) == 0 && S_ISREG(state.st_mode);
@@ -128,23 +130,20 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
                   int flags, mode_t mode) {
     Opened opened{};
     const auto take = [&] { return session.take(Answer::open, key, what, &opened, sizeof opened); };
-    if (!take()) return next_open(path.c_str(), flags, mode);
+    if (!take()) return open_own(session, path, flags, mode);
     if (opened.before != 0) {
         const bool keep = (flags & O_TRUNC) == 0;
         if (opened.contents != 0) receive_contents(session, key, what, make_place(session, path, false));
         session.meet(key, what, [&] { make_place(session, path, keep); });
-        if (!take()) return next_open(path.c_str(), flags, mode);
+        if (!take()) return open_own(session, path, flags, mode);
     }
     if (opened.contents == 1) receive_contents(session, key, what, make_place(session, path, false));
     if (opened.result < 0) {
         errno = opened.code;
         return -1;
     }
-    if (writing)
-        return next_open(make_place(session, path, false).c_str(), (flags & ~(O_EXCL | O_NOFOLLOW)) | O_CREAT,
-                         mode | 0600U);
-    const std::string place = place_of(path);
-    const int file = next_open(place.empty() ? path.c_str() : place.c_str(), flags, mode);
+    if (writing) make_place(session, path, false);
+    const int file = open_own(session, path, flags, mode);
     if (file < 0) {
         const SameErrno same;
         session.say("rank %d can't open %s, which rank 0 can; `cldist run --stage %s` gives other hosts rank 0's",
@@ -257,10 +256,19 @@ void set_kind(int descriptor, Kind kind) {
         kinds[static_cast<std::size_t>(descriptor)] = kind;
 }
 
+int open_own(const Session &session, const std::string &path, int flags, mode_t mode) {
+    const bool writing = is_for_writing(flags);
+    const std::string place = writing ? make_place(session, path, (flags & O_TRUNC) == 0) : place_of(path);
+    const int file = writing ? next_open(place.c_str(), (flags & ~(O_EXCL | O_NOFOLLOW)) | O_CREAT, mode | 0600U)
+                             : next_open(place.empty() ? path.c_str() : place.c_str(), flags, mode);
+    set_kind(file, writing ? Kind::written : Kind::none);
+    return file;
+}
+
 int open_file(Session &session, int folder, const char *path, int flags, mode_t mode) {
     const Inside inside;
     const std::string name = absolute(folder, path);
-    const bool writing = (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
+    const bool writing = is_for_writing(flags);
     const std::uint32_t key =
         key_of(name) ^ static_cast<std::uint32_t>(flags & (O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND));
     const std::string what = "open " + name;

@@ -31,6 +31,8 @@ void set_kind(int descriptor, Kind kind);
 
 /// A file's opening, with rank 0's result. Gives a descriptor.
 int open_file(Session &session, int folder, const char *path, int flags, mode_t mode);
+/// The same on another rank than 0, without rank 0's result.
+int open_own(const Session &session, const std::string &path, int flags, mode_t mode);
 /// A write to a file that open_file opened for writing, with rank 0's result. `call` writes up to so many bytes here.
 template <typename Call>
 ssize_t write_file(Session &session, std::size_t size, Call call) {

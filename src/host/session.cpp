@@ -1,6 +1,8 @@
 #include "host/session.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -8,12 +10,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <limits>
 
 #include "host/next.hpp"
 
@@ -23,9 +27,11 @@ thread_local Thread this_thread;
 
 namespace {
 
-constexpr std::uint32_t main_thread = 1;
 constexpr int look_again_ms = 1000;
-constexpr std::int64_t patience_with_clocks_ns = 1'000'000'000;  // of threads other than the first
+constexpr int patience_of_others_ms = 3000;  // of threads other than the main thread
+constexpr std::size_t much_to_receive = std::size_t{64} << 10U;
+constexpr std::size_t most_of_main = 1'000'000;  // records, from which on clocks are dropped
+constexpr std::size_t most_of_others = 65536;    // records that nobody has asked for
 
 constexpr std::array<const char *, static_cast<std::size_t>(Answer::last)> answer_names{"the program's start",
                                                                                         "the time",
@@ -38,7 +44,7 @@ constexpr std::array<const char *, static_cast<std::size_t>(Answer::last)> answe
                                                                                         "a name",
                                                                                         "a child process",
                                                                                         "a read",
-                                                                                        "a thread's end"};
+                                                                                        "an OpenCL call"};
 const char *name_of(Answer answer) {
     const auto number = static_cast<std::size_t>(answer);
     return number < answer_names.size() ? answer_names[number] : "something else";
@@ -68,6 +74,27 @@ Channel *open_channel(const char *path) {
     return channel->magic == Channel::magic_number ? channel : nullptr;
 }
 
+// Wherever MPI is loaded from: a module of Python has it for itself.
+bool program_runs_mpi() {
+    std::string path;
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, std::size_t, void *to) {
+            const char *const slash = std::strrchr(info->dlpi_name, '/');
+            const std::string_view name = slash != nullptr ? slash + 1 : info->dlpi_name;
+            if (!name.starts_with("libmpi.so") && !name.starts_with("libmpich.so")) return 0;
+            *static_cast<std::string *>(to) = info->dlpi_name;
+            return 1;
+        },
+        &path);
+    void *const library = path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) return false;
+    auto *const initialized = reinterpret_cast<int (*)(int *)>(dlsym(library, "MPI_Initialized"));
+    int yes = 0;
+    if (initialized != nullptr) initialized(&yes);
+    dlclose(library);
+    return yes != 0;
+}
+
 pid_t real_pid() { return static_cast<pid_t>(syscall(SYS_getpid)); }
 
 // Whether the calling process may be the rank's wrapped one: there is no other, or it is what has become of that.
@@ -80,6 +107,12 @@ bool claim(std::atomic<std::int32_t> &holder) {
 }
 
 }  // namespace
+
+std::string command_of_first(const char *command) {
+    return std::string("export CLDIST_APART='only rank 0 runs this program'; ") + command;
+}
+
+std::int64_t ns_of(const timespec &time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
 std::uint32_t key_of(std::string_view text) {
     std::uint32_t hash = 2166136261U;
@@ -138,6 +171,11 @@ bool Session::meet_first() {
         for (int descriptor = 0; descriptor < 3; ++descriptor)
             if (next_isatty(descriptor) != 0) identity_.terminals |= 1 << descriptor;
         next_uname(&identity_.system);
+        for (std::size_t clock = 0; clock < identity_.clocks.size(); ++clock) {
+            timespec now{};
+            next_clock_gettime(static_cast<clockid_t>(clock), &now);
+            identity_.clocks.at(clock) = ns_of(now);
+        }
         identity_.number = static_cast<std::uint32_t>(channel_->written.load());
         post(Answer::begin, 0, &identity_, sizeof identity_);
         return true;
@@ -161,7 +199,13 @@ bool Session::meet_first() {
             reader_.at_barrier(meeting);
         }
         reader_.take(sizeof record + record.size);
-        if (found) return true;
+        if (!found) continue;
+        place_ = place_of_first_ = record.place;
+        for (std::size_t clock = 0; far() && clock < identity_.clocks.size(); ++clock) {
+            ahead_.at(clock) = std::numeric_limits<std::int64_t>::max();
+            note_time(static_cast<clockid_t>(clock), identity_.clocks.at(clock));
+        }
+        return true;
     }
 }
 
@@ -174,129 +218,211 @@ bool Session::stages(std::string_view path) const {
 
 void Session::post(Answer kind, std::uint32_t key, const void *payload, std::size_t size) {
     const SameErrno same;
-    const std::lock_guard lock(mutex_);
-    writer_.put({static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(kind), this_thread.id, key}, payload);
+    const Lock lock(mutex_);
+    const bool is_main = this_thread.id == main_thread;
+    writer_.put({static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(kind), this_thread.id, key,
+                 is_main ? ++place_ : 0},
+                payload);
 }
 
-// Leaves no whole record in the channel but those behind one of the thread `until`.
-bool Session::sort_records(std::uint32_t until) {
+// A clock that waits for nobody goes without.
+bool Session::post_if_there_is_room(const Record &record, const void *payload, bool quietly) {
+    const SameErrno same;
+    Lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) (void)lock.try_lock_for(std::chrono::seconds(1));
+    return lock.owns_lock() && writer_.try_to_put(record, payload, quietly);
+}
+
+void Session::post_clock(std::uint32_t key, const void *payload, std::size_t size) {
+    const std::uint64_t place = place_;
+    if (no_clocks_at_ == place) return;
+    if (!post_if_there_is_room(
+            {static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(Answer::clock), this_thread.id, key, place},
+            payload, false))
+        no_clocks_at_ = place;
+}
+
+void Session::note_opencl_call() {
+    if (!wraps(clocks)) return;
+    const std::uint64_t place = ++place_;
+    if (first()) {
+        post_if_there_is_room({0, static_cast<std::uint32_t>(Answer::opencl), this_thread.id, 0, place}, nullptr, true);
+    } else if (reader_.there() > much_to_receive) {
+        const SameErrno same;
+        const Lock lock(mutex_);
+        if (current_.load() != this) return;
+        receive();
+        drop_old_clocks();
+    }
+}
+
+// With the mutex. Leaves no whole record in the channel.
+void Session::receive() {
     bool moved = false;
-    bool found = false;
     // From another host a record may come in pieces.
-    for (std::size_t left = reader_.there(); left >= sizeof(Record);) {
+    for (std::size_t left = reader_.there(); left >= sizeof(Record); moved = true) {
         Record record{};
         reader_.look(&record, sizeof record);
-        if (left < sizeof record + record.size) break;
-        found = record.thread == until;
-        if (found) break;
-        if (record.kind != static_cast<std::uint32_t>(Answer::clock) || !own_clocks_.contains(record.thread)) {
-            Kept other{record, std::vector<std::byte>(record.size)};
-            reader_.look(other.payload.data(), record.size, sizeof record);
-            kept_[record.thread].push_back(std::move(other));
+        const std::size_t size = sizeof record + record.size;
+        if (left < size) break;
+        left -= size;
+        const bool of_main = record.thread == main_thread;
+        const auto kind = static_cast<Answer>(record.kind);
+        if (of_main) place_of_first_ = record.place;
+        Kept kept{record, {}};
+        if (kind != Answer::opencl) {
+            kept.payload.resize(record.size);
+            reader_.look(kept.payload.data(), record.size, sizeof record);
         }
-        reader_.take(sizeof record + record.size);
-        left -= sizeof record + record.size;
-        moved = true;
+        reader_.take(size);
+        if (kind == Answer::clock) note_clock(kept);
+        const bool unwanted = own_clocks_ || record.place < place_ || of_main_.size() > most_of_main;
+        if (kind == Answer::opencl || (kind == Answer::clock && unwanted)) continue;
+        (of_main ? of_main_ : of_others_).push_back(std::move(kept));
+        if (of_others_.size() > most_of_others) of_others_.pop_front();
     }
-    if (moved) reader_.wake_others();
-    return found;
+    if (moved && waiters_ != 0) reader_.wake_others();
 }
 
-// Comes back with true when something of this thread's is there.
-bool Session::wait_for(Answer kind, std::unique_lock<std::mutex> &lock, const char *what) {
-    const std::uint32_t thread = this_thread.id;
-    const bool is_patient = kind != Answer::clock || thread == main_thread;
-    timespec begin{};
-    bool said = stall_seconds_ <= 0;
-    for (;;) {
-        if (oldest_kept() != nullptr) return true;
+// A record takes its time to come, so the least difference is the best.
+void Session::note_clock(const Kept &kept) {
+    if (!far() || kept.record.key >= ahead_.size() || kept.payload.size() < sizeof(timespec)) return;
+    timespec there{};
+    std::memcpy(&there, kept.payload.data(), sizeof there);
+    note_time(static_cast<clockid_t>(kept.record.key), ns_of(there));
+}
+
+void Session::note_time(clockid_t clock, std::int64_t there) {
+    timespec here{};
+    next_clock_gettime(clock, &here);
+    auto &ahead = ahead_.at(static_cast<std::size_t>(clock));
+    ahead = std::min(ahead.load(), ns_of(here) - there);
+}
+
+// With the mutex.
+void Session::drop_old_clocks() {
+    while (!of_main_.empty() && of_main_.front().record.kind == static_cast<std::uint32_t>(Answer::clock) &&
+           of_main_.front().record.place < place_)
+        of_main_.pop_front();
+}
+
+int Session::patience_ms(const Thread &thread) {
+    return thread.id == main_thread ? -1 : thread.alone ? 0 : patience_of_others_ms;
+}
+
+// Returns true when `look` has found what it looks for in what was received, false if that will not come.
+template <typename Look>
+bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *what) {
+    receive();
+    if (look()) return true;
+    const Deadline deadline(patience_ms);
+    const Deadline stall(stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1);
+    const Deadline long_wait(look_again_ms);
+    bool said = what == nullptr;
+    for (bool uses_mpi = false;;) {
         const std::uint32_t seen = reader_.changes();
         const bool ended = reader_.ended();
-        if (sort_records(thread)) return true;
+        receive();
+        if (look()) return true;
         const std::size_t there = reader_.there();
-        if (ended) return false;
-        timespec now{};
-        next_clock_gettime(CLOCK_MONOTONIC, &now);
-        if (begin.tv_sec == 0) begin = now;
-        if (!is_patient &&
-            (now.tv_sec - begin.tv_sec) * 1'000'000'000 + now.tv_nsec - begin.tv_nsec >= patience_with_clocks_ns)
+        if (ended || deadline.is_over()) return false;
+        if (uses_mpi) {
+            leave_to_mpi();
             return false;
-        if (!said && static_cast<double>(now.tv_sec - begin.tv_sec) >= stall_seconds_) {
+        }
+        if (!said && stall.is_over()) {
             said = true;
             say("rank %d has waited %.0f s for rank 0 to call %s", rank_, stall_seconds_, what);
         }
+        ++waiters_;
         lock.unlock();
-        reader_.wait(seen, there, look_again_ms);
+        reader_.wait(seen, there, std::min(deadline.left_ms(), look_again_ms), what == nullptr);
+        // Not with the mutex: another thread may load a library, whose constructor is here.
+        uses_mpi = long_wait.is_over() && !platform_mpi_ && program_runs_mpi();
         lock.lock();
+        --waiters_;
         if (current_.load() != this) return false;
     }
 }
 
-// The calling thread's, if another one has met it.
-const Session::Kept *Session::oldest_kept() const {
-    const auto kept = kept_.find(this_thread.id);
-    return kept != kept_.end() && !kept->second.empty() ? &kept->second.front() : nullptr;
-}
-
-// The calling thread's, which is there.
-Record Session::oldest() const {
-    if (const Kept *const kept = oldest_kept(); kept != nullptr) return kept->record;
-    Record record{};
-    reader_.look(&record, sizeof record);
-    return record;
-}
-
-void Session::drop_oldest() {
-    if (oldest_kept() != nullptr)
-        kept_[this_thread.id].pop_front();
-    else
-        reader_.take(sizeof(Record) + oldest().size);
-}
-
-void Session::leave_clocks() {
-    this_thread.own_clocks = true;
-    own_clocks_.insert(this_thread.id);
-    if (std::exchange(said_own_clocks_, true)) return;
-    say("a thread of rank %d reads the clock more often than rank 0's does: it has clocks of its own from here on",
-        rank_);
+bool Session::take_clock(std::uint32_t key, void *payload, std::size_t size) {
+    const SameErrno same;
+    Lock lock(mutex_);
+    if (current_.load() != this || own_clocks_) return false;
+    const std::uint64_t place = place_;
+    bool found = false;
+    const auto look = [&] {
+        drop_old_clocks();
+        for (auto at = of_main_.begin(); at != of_main_.end() && at->record.place == place; ++at) {
+            if (at->record.kind != static_cast<std::uint32_t>(Answer::clock)) break;
+            if (at->record.key != key || at->record.size != size) continue;
+            std::memcpy(payload, at->payload.data(), size);
+            of_main_.erase(at);
+            return found = true;
+        }
+        return place_of_first_ > place;
+    };
+    const int patience = stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1;
+    if (!wait_until(lock, look, patience, nullptr) && current_.load() == this && !reader_.ended()) {
+        own_clocks_ = true;
+        say("rank %d has waited %.0f s for rank 0's main thread to come to a read of the clock: from here on rank %d "
+            "uses its "
+            "own clock",
+            rank_, stall_seconds_, rank_);
+    }
+    return found;
 }
 
 ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void *payload, std::size_t least,
                           std::size_t room) {
     const SameErrno same;
-    const bool is_main = this_thread.id == main_thread;
-    const bool is_clock = kind == Answer::clock;
-    std::unique_lock lock(mutex_);
-    if (is_clock && this_thread.own_clocks) {
-        // Rank 0 would wait for room.
-        if (current_.load() == this) sort_records(0);
+    Thread &thread = this_thread;
+    const bool is_main = thread.id == main_thread;
+    Lock lock(mutex_);
+    if (current_.load() != this) return -1;
+    std::deque<Kept> &kept = is_main ? of_main_ : of_others_;
+    if (is_main) ++place_;
+    auto found = kept.end();
+    const auto equal = [&](const Kept &one) {
+        return one.record.kind == static_cast<std::uint32_t>(kind) && one.record.key == key &&
+               one.record.size >= least && one.record.size <= room &&
+               (thread.follows == 0 || one.record.thread == thread.follows);
+    };
+    const auto is_no_clock = [](const Kept &one) {
+        return one.record.kind != static_cast<std::uint32_t>(Answer::clock);
+    };
+    const auto look = [&] {
+        found = is_main ? std::ranges::find_if(kept, is_no_clock) : std::ranges::find_if(kept, equal);
+        return found != kept.end();
+    };
+    if (!wait_until(lock, look, patience_ms(thread), what)) {
+        if (!is_main && current_.load() == this && !reader_.ended()) leave_others(what);
         return -1;
     }
-    for (;; drop_oldest()) {
-        if (current_.load() != this) return -1;
-        if (!wait_for(kind, lock, what)) {
-            if (is_clock && !is_main && current_.load() == this && !reader_.ended()) leave_clocks();
-            return -1;
-        }
-        const Record record = oldest();
-        const auto theirs = static_cast<Answer>(record.kind);
-        if (theirs == kind && record.key == key && record.size >= least && record.size <= room) {
-            if (const Kept *const kept = oldest_kept(); kept != nullptr)
-                std::memcpy(payload, kept->payload.data(), record.size);
-            else
-                reader_.look(payload, record.size, sizeof record);
-            drop_oldest();
-            return record.size;
-        }
-        if (is_main || (!is_clock && theirs != Answer::clock)) {
-            diverge(kind, what, theirs);
-            return -1;
-        }
-        if (is_clock) {
-            leave_clocks();
+    if (is_main) {
+        kept.erase(kept.begin(), found);
+        found = kept.begin();
+        place_ = found->record.place;
+        if (!equal(*found)) {
+            diverge(kind, what, static_cast<Answer>(found->record.kind));
             return -1;
         }
     }
+    const auto size = static_cast<ssize_t>(found->record.size);
+    std::memcpy(payload, found->payload.data(), found->payload.size());
+    if (!is_main) thread.follows = found->record.thread;
+    kept.erase(found);
+    return size;
+}
+
+// With the mutex.
+void Session::leave_others(const char *what) {
+    this_thread.alone = true;
+    if (!said_alone_.exchange(true))
+        say("a thread of rank %d called %s, which no thread of rank 0 has called for %d s: the thread gets answers of "
+            "its own "
+            "from here on, except to calls that rank 0 has made before",
+            rank_, what, patience_of_others_ms / 1000);
 }
 
 // With the mutex.
@@ -305,9 +431,20 @@ void Session::diverge(Answer kind, const char *what, Answer theirs) {
         "gets "
         "answers of its own",
         rank_, what, name_of(kind), name_of(theirs), kind == theirs ? " with other arguments" : "");
+    leave();
+}
+
+// With the mutex.
+void Session::leave() {
     current_ = nullptr;
     reader_.leave();
     reader_.wake_others();
+}
+
+// With the mutex. The processes of a program that uses MPI itself are meant to differ, and wait for each other by MPI.
+void Session::leave_to_mpi() {
+    say("the program uses MPI itself: from here on rank %d gets answers of its own, not rank 0's", rank_);
+    leave();
 }
 
 void Session::come_to(std::uint64_t number) { reader_.at_barrier(number); }

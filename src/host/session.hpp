@@ -1,16 +1,16 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <deque>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -36,28 +36,34 @@ enum class Answer : std::uint32_t {
     name,
     child,
     read,
-    thread_end,
+    opencl,
     last
 };
 
-/// Of each thread of the program.
+/// State of each thread of the program.
 struct Thread {
-    std::uint32_t id = 0;  ///< the same in all processes; 0: it is none of the program's
-    std::uint32_t started = 0;
-    bool own_clocks = false;  ///< rank 0's are not asked for any more
-    bool inside = false;      ///< of a wrapped call: what a signal's handler calls meanwhile is answered here
-    std::uint64_t drawn = 0;  ///< random bytes
+    std::uint32_t id = 0;            ///< the same in all processes; 0: a thread that the program did not start
+    std::uint32_t started = 0;       ///< how many threads it has started
+    std::uint32_t opencl_calls = 0;  ///< that it is in: callbacks make calls within a call
+    bool inside = false;             ///< a wrapped call: what a signal's handler calls meanwhile is answered here
+    bool alone = false;              ///< it has waited in vain, and waits no longer
+    std::uint32_t follows = 0;       ///< within a call: rank 0's thread, whose answers it gets
+    std::uint64_t drawn = 0;         ///< random bytes
     std::uint32_t made_block = 0;
     std::uint64_t block_number = ~std::uint64_t{0};
     std::uint32_t block[16] = {};
 };
 extern thread_local Thread this_thread;
+inline constexpr std::uint32_t main_thread = 1;
 
-/// This process as one of a job whose wrapped calls get rank 0's answers. Answers belong to a thread's calls, in their order.
-/// A process that asks something else than rank 0 did says so once, and gets its own answers from then on.
+/// This process as one of a job whose wrapped calls get rank 0's answers (docs/decisions/0036).
 ///
-/// How often a thread reads the clock may be chance (who waits for a lock with a limit does). So if a thread other than the first does it
-/// more often than rank 0's, that thread alone has its own clocks from then on; if less often, what is left is dropped.
+/// The main thread's calls outside OpenCL must be the same in all processes, except for its reads of clocks. They and its calls
+/// of OpenCL are numbered: the number is the place that the thread has come to. A clock read gets what rank 0's main thread
+/// got in its read of the same clock at the same place. If rank 0 has left that place with fewer reads, it gets this
+/// process's clock.
+///
+/// Other threads share their work by chance: a call gets the oldest unused answer to an equal call of rank 0's other threads.
 class Session {
 public:
     /// Null in programs that have no part, or have no longer.
@@ -102,6 +108,35 @@ public:
     ssize_t take_any(Answer kind, std::uint32_t key, const char *what, void *payload, std::size_t least,
                      std::size_t room);
 
+    /// A clock read of the main thread outside OpenCL.
+    template <typename T, typename Native>
+    T read_clock(std::uint32_t key, Native native) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        if (first()) {
+            const T mine = native();
+            post_clock(key, &mine, sizeof mine);
+            return mine;
+        }
+        T theirs;
+        return take_clock(key, &theirs, sizeof theirs) ? theirs : native();
+    }
+    /// How far this host's CLOCK_REALTIME or CLOCK_MONOTONIC is ahead of rank 0's host's, in ns.
+    [[nodiscard]] std::int64_t ahead(clockid_t clock) const {
+        if (!far()) return 0;
+        switch (clock) {
+            case CLOCK_REALTIME:
+            case CLOCK_REALTIME_COARSE: return ahead_[CLOCK_REALTIME];
+            case CLOCK_MONOTONIC:
+            case CLOCK_MONOTONIC_COARSE: return ahead_[CLOCK_MONOTONIC];
+            default: return 0;
+        }
+    }
+
+    /// The main thread begins a call of OpenCL that all processes make.
+    void note_opencl_call();
+    /// The cluster platform, not the program, has initialised MPI.
+    void note_platform_mpi() { platform_mpi_ = true; }
+
     /// Rank 0 waits until all others have come here with their calls. `prepare` is run by the others before.
     template <typename Prepare>
     void meet(std::uint32_t key, const char *what, Prepare prepare) {
@@ -110,16 +145,12 @@ public:
             const std::lock_guard lock(meeting_);
             number = ++meetings_;
             post(Answer::prepare, key, &number, sizeof number);
-            writer_.wait_for_barrier(number);
+            Thread &thread = this_thread;
+            if (!writer_.wait_for_barrier(number, patience_ms(thread))) thread.alone = true;
         } else if (take(Answer::prepare, key, what, &number, sizeof number)) {
             prepare();
             come_to(number);
         }
-    }
-
-    /// The calling thread is one of the program's, and ends.
-    void end_thread() {
-        if (first()) post(Answer::thread_end, 0, nullptr, 0);
     }
 
     [[gnu::format(printf, 2, 3)]] void say(const char *format, ...) const;
@@ -130,16 +161,25 @@ private:
         std::vector<std::byte> payload;
     };
 
+    using Lock = std::unique_lock<std::timed_mutex>;
+
     Session(Channel *channel, int rank, unsigned groups);
     bool meet_first();
     void come_to(std::uint64_t number);
     void diverge(Answer kind, const char *what, Answer theirs);
-    bool wait_for(Answer kind, std::unique_lock<std::mutex> &lock, const char *what);
-    bool sort_records(std::uint32_t until);
-    [[nodiscard]] const Kept *oldest_kept() const;
-    [[nodiscard]] Record oldest() const;
-    void drop_oldest();
-    void leave_clocks();
+    void post_clock(std::uint32_t key, const void *payload, std::size_t size);
+    bool post_if_there_is_room(const Record &record, const void *payload, bool quietly);
+    bool take_clock(std::uint32_t key, void *payload, std::size_t size);
+    [[nodiscard]] static int patience_ms(const Thread &thread);
+    template <typename Look>
+    bool wait_until(Lock &lock, Look look, int patience_ms, const char *what);
+    void receive();
+    void note_clock(const Kept &kept);
+    void note_time(clockid_t clock, std::int64_t there);
+    void leave();
+    void leave_others(const char *what);
+    void leave_to_mpi();
+    void drop_old_clocks();
 
     static inline std::atomic<Session *> current_ = nullptr;
 
@@ -151,20 +191,29 @@ private:
     std::vector<std::string> staged_;
     double stall_seconds_ = 30;
     Channel::Identity identity_{};
-    std::mutex mutex_;
+    std::timed_mutex mutex_;
+    unsigned waiters_ = 0;  // threads that wait for a record
     std::mutex meeting_;
     std::uint64_t meetings_ = 0;
     ChannelWriter writer_;
     ChannelReader reader_;
-    std::unordered_map<std::uint32_t, std::deque<Kept>> kept_;  // of other threads
-    std::unordered_set<std::uint32_t> own_clocks_;              // threads whose clocks are their own
-    bool said_own_clocks_ = false;
+    std::deque<Kept> of_main_;    // received and not used
+    std::deque<Kept> of_others_;  // the same of other threads
+    std::atomic<std::uint64_t> place_ = 0;
+    std::uint64_t place_of_first_ = 0;                // rank 0's main thread has come so far, at least
+    std::uint64_t no_clocks_at_ = ~std::uint64_t{0};  // in rank 0: at this place a reader was too slow for more
+    bool own_clocks_ = false;                         // the main thread waited in vain for rank 0's
+    std::array<std::atomic<std::int64_t>, 2> ahead_{};
+    std::atomic<bool> said_alone_ = false;
+    std::atomic<bool> platform_mpi_ = false;
 };
 
 /// While it lives the thread's calls are not wrapped.
 class Inside {
 public:
-    Inside() : before_(std::exchange(this_thread.inside, true)) {}
+    Inside() : before_(std::exchange(this_thread.inside, true)) {
+        if (!before_) this_thread.follows = 0;
+    }
     Inside(const Inside &) = delete;
     Inside &operator=(const Inside &) = delete;
     ~Inside() { this_thread.inside = before_; }
@@ -185,6 +234,10 @@ private:
     int code_ = errno;
 };
 
+/// A command for the shell that rank 0 alone runs: it must not wait for the other ranks.
+[[nodiscard]] std::string command_of_first(const char *command);
+
+[[nodiscard]] std::int64_t ns_of(const timespec &time);
 /// A hash of a text, for Record::key.
 [[nodiscard]] std::uint32_t key_of(std::string_view text);
 

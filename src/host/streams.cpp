@@ -22,12 +22,16 @@ namespace {
 std::mutex mutex;
 // There before the first constructor and after the last destructor: streams are flushed at the very end.
 using Descriptors = std::map<const std::FILE *, int>;
-using Children = std::map<const std::FILE *, std::FILE *>;
+struct Child {
+    std::FILE *own;  // popen's; null in another rank than 0
+    std::uint32_t key;
+};
+using Children = std::map<const std::FILE *, std::unique_ptr<Child>>;
 Descriptors &descriptors() {  // of this library's streams
     static auto &all = *new Descriptors;
     return all;
 }
-Children &child_streams() {  // popen's: rank 0's own, elsewhere none
+Children &child_streams() {
     static auto &all = *new Children;
     return all;
 }
@@ -78,15 +82,15 @@ ssize_t write_error(void *, const char *bytes, std::size_t size) {
 // What rank 0's child writes, for all.
 ssize_t read_child(void *cookie, char *bytes, std::size_t size) {
     Session *const session = Session::current();
-    auto *const stream = static_cast<std::FILE *>(cookie);
+    const auto &[stream, key] = *static_cast<const Child *>(cookie);
     if (session == nullptr) return stream != nullptr ? next_read(fileno(stream), bytes, size) : 0;
     const Inside inside;
     if (!session->first()) {
-        const ssize_t got = session->take_any(Answer::read, 0, "read (popen)", bytes, 0, size);
+        const ssize_t got = session->take_any(Answer::read, key, "read (popen)", bytes, 0, size);
         return got < 0 ? 0 : got;
     }
     const ssize_t got = next_read(fileno(stream), bytes, size);
-    session->post(Answer::read, 0, bytes, static_cast<std::size_t>(got > 0 ? got : 0));
+    session->post(Answer::read, key, bytes, static_cast<std::size_t>(got > 0 ? got : 0));
     return got;
 }
 
@@ -146,7 +150,7 @@ void replace_standard_error() {
 }
 
 bool goes_to_own_output(const void *caller) {
-    const Session *const session = wrapped(output, caller);
+    const Session *const session = wrapped_anywhere(output, caller);
     return session != nullptr && !session->first();
 }
 
@@ -166,7 +170,7 @@ extern "C" __attribute__((visibility("default"), alias("fileno"))) int fileno_un
 
 CLDIST_IN_FRONT int isatty(int descriptor) noexcept {
     const Session *const session =
-        descriptor >= 0 && descriptor < 3 ? wrapped(output, __builtin_return_address(0)) : nullptr;
+        descriptor >= 0 && descriptor < 3 ? wrapped_anywhere(output, __builtin_return_address(0)) : nullptr;
     if (session == nullptr) return next_isatty(descriptor);
     if ((session->identity_of_first().terminals >> descriptor & 1) != 0) return 1;
     errno = ENOTTY;
@@ -178,43 +182,46 @@ CLDIST_IN_FRONT std::FILE *popen(const char *command, const char *mode) {
     Session *const session = command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
     if (session == nullptr) return next(command, mode);
     const Inside inside;
-    session->meet(key_of(command), command, [] {});
+    const std::uint32_t key = key_of(command);
+    session->meet(key, command, [] {});
     struct Result {
         bool there;
         int code;
     };
     std::FILE *own = nullptr;
-    const auto result = session->answer<Result>(Answer::child, key_of(command), command, [&] {
-        own = next(command, mode);
+    const auto result = session->answer<Result>(Answer::child, key, command, [&] {
+        own = next(command_of_first(command).c_str(), mode);
         return Result{own != nullptr, errno};
     });
     if (!result.there) {
         errno = result.code;
         return nullptr;
     }
+    auto child = std::make_unique<Child>(Child{own, key});
     std::FILE *stream = own;
     if (*mode == 'r')
-        stream = fopencookie(own, "r", {read_child, nullptr, nullptr, nullptr});
+        stream = fopencookie(child.get(), "r", {read_child, nullptr, nullptr, nullptr});
     else if (own == nullptr)
         stream = next_function<decltype(::fopen)>("fopen")("/dev/null", "w");
     const int descriptor = own != nullptr ? fileno(own) : -1;
     const std::lock_guard lock(mutex);
-    child_streams()[stream] = own;
+    child_streams()[stream] = std::move(child);
     if (stream != own && own != nullptr) descriptors()[stream] = descriptor;
     return stream;
 }
 
 CLDIST_IN_FRONT int pclose(std::FILE *stream) {
     CLDIST_NEXT(pclose);
-    std::FILE *own = nullptr;
+    std::unique_ptr<Child> child;
     {
         const std::lock_guard lock(mutex);
         const auto found = child_streams().find(stream);
         if (found == child_streams().end()) return next(stream);
-        own = found->second;
+        child = std::move(found->second);
         child_streams().erase(found);
         descriptors().erase(stream);
     }
+    std::FILE *const own = child->own;
     if (stream != own) std::fclose(stream);
     Session *const session = Session::current();
     struct Result {
@@ -227,7 +234,7 @@ CLDIST_IN_FRONT int pclose(std::FILE *stream) {
     };
     const Inside inside;
     const Result result =
-        session != nullptr ? session->answer<Result>(Answer::child, 0, "pclose", natively) : natively();
+        session != nullptr ? session->answer<Result>(Answer::child, child->key, "pclose", natively) : natively();
     if (session != nullptr && !session->first() && !session->far()) forget_all();
     if (result.status < 0) errno = result.code;
     return result.status;

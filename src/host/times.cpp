@@ -1,12 +1,13 @@
-// Clocks: rank 0's, read by its own calls. Times that a thread waits until are put on this host's clocks.
+// Clocks: the main thread's reads outside OpenCL get rank 0's values. Others get the clock of rank 0's host, as this host
+// knows it. Times that a thread waits until are put on this host's clocks.
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/time.h>
 #include <sys/times.h>
 #include <time.h>
 
-#include <array>
-#include <atomic>
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <ctime>
 
@@ -18,11 +19,14 @@ namespace {
 
 constexpr std::int64_t second = 1'000'000'000;
 
-std::int64_t ns_of(const timespec &time) { return time.tv_sec * second + time.tv_nsec; }
+// Keys beside the numbers of clocks.
+constexpr std::uint32_t cpu_time = 100;
+constexpr std::uint32_t cpu_times = 101;
+
 timespec time_of(std::int64_t ns) { return {ns / second, ns % second}; }
 
-// How far this host's clock is ahead of what the program has been told, of CLOCK_REALTIME and CLOCK_MONOTONIC.
-std::array<std::atomic<std::int64_t>, 2> ahead{};
+// A clock read that gets rank 0's value.
+Session *of_main(const void *caller) { return this_thread.id > main_thread ? nullptr : wrapped(clocks, caller); }
 
 struct Reading {
     timespec time;
@@ -30,35 +34,50 @@ struct Reading {
     int code;
 };
 
-int answered_clock(Session &session, clockid_t clock, timespec *time) {
+// This host's clock, moved to the one of rank 0's host.
+Reading read_here(const Session &session, clockid_t clock) {
+    Reading mine{};
+    mine.result = next_clock_gettime(clock, &mine.time);
+    mine.code = errno;
+    if (const std::int64_t ahead = session.ahead(clock); ahead != 0) mine.time = time_of(ns_of(mine.time) - ahead);
+    return mine;
+}
+
+int read(const void *caller, clockid_t clock, timespec *time) {
+    Session *session = of_main(caller);
+    if (session == nullptr) {
+        session =
+            Session::current() != nullptr && Session::current()->far() ? wrapped_anywhere(clocks, caller) : nullptr;
+        if (session == nullptr) return next_clock_gettime(clock, time);
+        const Inside inside;
+        const Reading mine = read_here(*session, clock);
+        *time = mine.time;
+        errno = mine.code;
+        return mine.result;
+    }
     const Inside inside;
     const auto reading =
-        session.answer<Reading>(Answer::clock, static_cast<std::uint32_t>(clock), "clock_gettime", [&] {
-            Reading mine{};
-            mine.result = next_clock_gettime(clock, &mine.time);
-            mine.code = errno;
-            return mine;
-        });
+        session->read_clock<Reading>(static_cast<std::uint32_t>(clock), [&] { return read_here(*session, clock); });
     if (reading.result != 0) {
         errno = reading.code;
         return reading.result;
     }
-    if (!session.first() && session.far() && (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC)) {
-        timespec here{};
-        next_clock_gettime(clock, &here);
-        ahead[clock == CLOCK_MONOTONIC ? 1 : 0] = ns_of(here) - ns_of(reading.time);
-    }
     *time = reading.time;
+    if (clock == CLOCK_MONOTONIC) {
+        // Rank 0's next value may be older than a value of this process's clock.
+        static std::int64_t last = 0;  // the main thread's
+        last = std::max(last, ns_of(reading.time));
+        *time = time_of(last);
+    }
     return 0;
 }
 
 // A time of the program's on this host's clock.
 const timespec *here(const void *caller, clockid_t clock, const timespec *time, timespec &moved) {
-    const Session *const session = wrapped(clocks, caller);
-    if (session == nullptr || session->first() || !session->far() || time == nullptr) return time;
-    const std::int64_t by = ahead[clock == CLOCK_MONOTONIC ? 1 : 0];
-    if (by == 0) return time;
-    moved = time_of(ns_of(*time) + by);
+    const Session *const session = Session::current();
+    if (session == nullptr || !session->far() || time == nullptr || wrapped_anywhere(clocks, caller) == nullptr)
+        return time;
+    moved = time_of(ns_of(*time) + session->ahead(clock));
     return &moved;
 }
 
@@ -74,60 +93,50 @@ int next_clock_gettime(clockid_t clock, timespec *time) {
 using namespace cldist::host;
 
 CLDIST_IN_FRONT int clock_gettime(clockid_t clock, timespec *time) noexcept {
-    Session *const session = wrapped(clocks, __builtin_return_address(0));
-    return session == nullptr ? next_clock_gettime(clock, time) : answered_clock(*session, clock, time);
+    return read(__builtin_return_address(0), clock, time);
 }
 
 // The C library's calls of these do not come through the function above.
 CLDIST_IN_FRONT std::time_t time(std::time_t *result) noexcept {
-    CLDIST_NEXT(time);
-    Session *const session = wrapped(clocks, __builtin_return_address(0));
-    if (session == nullptr) return next(result);
-    const Inside inside;
-    const auto now = session->answer<std::time_t>(Answer::clock, 100, "time", [] { return next(nullptr); });
-    if (result != nullptr) *result = now;
-    return now;
+    timespec now{};
+    // The C library's function has the time of the last tick, which must not be after a later time().
+    read(__builtin_return_address(0), CLOCK_REALTIME_COARSE, &now);
+    if (result != nullptr) *result = now.tv_sec;
+    return now.tv_sec;
 }
 
-CLDIST_IN_FRONT int gettimeofday(timeval *now, void *zone) noexcept {
-    static auto *const next = next_function<int(timeval *, void *)>("gettimeofday");
-    Session *const session = wrapped(clocks, __builtin_return_address(0));
-    if (session == nullptr) return next(now, zone);
-    const Inside inside;
-    *now = session->answer<timeval>(Answer::clock, 101, "gettimeofday", [] {
-        timeval mine{};
-        next(&mine, nullptr);
-        return mine;
-    });
+CLDIST_IN_FRONT int gettimeofday(timeval *result, void *) noexcept {
+    timespec now{};
+    read(__builtin_return_address(0), CLOCK_REALTIME, &now);
+    *result = {now.tv_sec, static_cast<suseconds_t>(now.tv_nsec / 1000)};
     return 0;
 }
 
 CLDIST_IN_FRONT std::clock_t clock() noexcept {
     CLDIST_NEXT(clock);
-    Session *const session = wrapped(clocks, __builtin_return_address(0));
+    Session *const session = of_main(__builtin_return_address(0));
     if (session == nullptr) return next();
     const Inside inside;
-    return session->answer<std::clock_t>(Answer::clock, 102, "clock", [] { return next(); });
+    return session->read_clock<std::clock_t>(cpu_time, [] { return next(); });
 }
 
 CLDIST_IN_FRONT int timespec_get(timespec *time, int base) noexcept {
     CLDIST_NEXT(timespec_get);
-    Session *const session = base == TIME_UTC ? wrapped(clocks, __builtin_return_address(0)) : nullptr;
-    if (session == nullptr) return next(time, base);
-    answered_clock(*session, CLOCK_REALTIME, time);
+    if (base != TIME_UTC) return next(time, base);
+    read(__builtin_return_address(0), CLOCK_REALTIME, time);
     return base;
 }
 
 CLDIST_IN_FRONT std::clock_t times(tms *result) noexcept {
     static auto *const next = next_function<std::clock_t(tms *)>("times");
-    Session *const session = wrapped(clocks, __builtin_return_address(0));
+    Session *const session = of_main(__builtin_return_address(0));
     if (session == nullptr || result == nullptr) return next(result);
     const Inside inside;
     struct Both {
         tms parts;
         std::clock_t now;
     };
-    const auto both = session->answer<Both>(Answer::clock, 103, "times", [] {
+    const auto both = session->read_clock<Both>(cpu_times, [] {
         Both mine{};
         mine.now = next(&mine.parts);
         return mine;
@@ -144,21 +153,13 @@ std::int64_t _ZNSt6chrono3_V212steady_clock3nowEv() noexcept;
 
 CLDIST_IN_FRONT std::int64_t _ZNSt6chrono3_V212system_clock3nowEv() noexcept {
     timespec now{};
-    Session *const session = wrapped(clocks, __builtin_return_address(0));
-    if (session == nullptr)
-        next_clock_gettime(CLOCK_REALTIME, &now);
-    else
-        answered_clock(*session, CLOCK_REALTIME, &now);
+    read(__builtin_return_address(0), CLOCK_REALTIME, &now);
     return ns_of(now);
 }
 
 CLDIST_IN_FRONT std::int64_t _ZNSt6chrono3_V212steady_clock3nowEv() noexcept {
     timespec now{};
-    Session *const session = wrapped(clocks, __builtin_return_address(0));
-    if (session == nullptr)
-        next_clock_gettime(CLOCK_MONOTONIC, &now);
-    else
-        answered_clock(*session, CLOCK_MONOTONIC, &now);
+    read(__builtin_return_address(0), CLOCK_MONOTONIC, &now);
     return ns_of(now);
 }
 

@@ -26,6 +26,8 @@
 #include <thread>
 #include <vector>
 
+extern "C" unsigned seed_of_library();
+
 namespace {
 
 std::string folder;  // to write into
@@ -184,16 +186,82 @@ void threads() {
                 clock_gettime(CLOCK_REALTIME, &now);
             }
             const std::string path = folder + "/thread" + std::to_string(i);
-            std::ofstream(path) << number << now.tv_nsec;
-            lines[i] = Text{"thread", i, number, now.tv_nsec, contents(path)}.line;
+            std::ofstream(path) << number;
+            lines[i] = Text{"thread", i, number, now.tv_sec > 0, contents(path)}.line;
+            // Its destructor runs at the thread's very end.
+            thread_local struct AtEnd {
+                std::string path;
+                ~AtEnd() { std::ofstream(path, std::ios::app) << "end"; }
+            } at_end;
+            at_end.path = path;
+        });
+    for (std::thread &thread : all) thread.join();
+    for (const std::string &line : lines) print(line);
+    for (std::size_t i = 0; i < lines.size(); ++i)
+        print(Text{"ended", contents(folder + "/thread" + std::to_string(i))});
+}
+
+bool is_first_rank() {
+    for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+        if (const char *const rank = std::getenv(name); rank != nullptr) return *rank == '0';
+    return true;
+}
+
+// Threads share tasks by chance: in each process another thread does a task.
+void pool() {
+    constexpr std::size_t tasks = 24;
+    std::vector<std::string> lines(tasks);
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::thread> all;
+    for (unsigned i = 0; i < 3; ++i)
+        all.emplace_back([&, i] {
+            for (std::size_t task = 0; (task = next++) < tasks;) {
+                usleep((is_first_rank() ? i : 2 - i) * 300);
+                const std::string path = folder + "/task" + std::to_string(task);
+                std::ofstream(path) << task;
+                struct stat state {};
+                lines[task] = Text{"task",
+                                   task,
+                                   stat(path.c_str(), &state),
+                                   state.st_mtim.tv_nsec,
+                                   contents(path),
+                                   std::remove(path.c_str()),
+                                   access(path.c_str(), F_OK)}
+                                  .line;
+            }
         });
     for (std::thread &thread : all) thread.join();
     for (const std::string &line : lines) print(line);
 }
 
+// The main thread looks at the clock until something happens, which takes longer in some processes than in others.
+void polling() {
+    for (int round = 0; round < 10; ++round) {
+        std::atomic<bool> stop = false;
+        std::thread other([&] {
+            usleep(is_first_rank() == (round % 2 == 0) ? 10'000 : 1'000);
+            stop = true;
+        });
+        timespec now{};
+        timespec before{};
+        while (!stop) {
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            if (now.tv_sec < before.tv_sec || (now.tv_sec == before.tv_sec && now.tv_nsec < before.tv_nsec))
+                print("backwards");
+            before = now;
+        }
+        other.join();
+        const int there = access(folder.c_str(), F_OK);
+        timespec then{};
+        clock_gettime(CLOCK_REALTIME, &then);
+        print(Text{"polled", there, then.tv_sec, then.tv_nsec, time(nullptr)});
+    }
+}
+
+void loaded() { print(Text{"seed", seed_of_library()}); }
+
 // Threads read the clock as often as chance wants, later ranks more often than rank 0.
 void chance() {
-    const char *const rank = std::getenv("OMPI_COMM_WORLD_RANK");
     for (int round = 0; round < 5; ++round) {
         std::atomic<bool> stop = false;
         std::thread reader([&] {
@@ -203,7 +271,7 @@ void chance() {
             (void)!getrandom(&number, sizeof number, 0);
             std::ofstream(folder + "/reader") << number;
         });
-        usleep(rank != nullptr && *rank != '0' ? 20'000 : 2'000);
+        usleep(is_first_rank() ? 2'000 : 20'000);
         stop = true;
         reader.join();
         print(Text{"reader", contents(folder + "/reader")});
@@ -243,7 +311,8 @@ int main(int argc, char **argv) {
     folder = argv[1];
     const std::vector<std::pair<std::string, void (*)()>> parts{
         {"random", draw},       {"time", clocks},     {"identity", identity}, {"files", files},   {"places", places},
-        {"children", children}, {"threads", threads}, {"signals", signals},   {"chance", chance}, {"full", full_disk}};
+        {"children", children}, {"threads", threads}, {"signals", signals},   {"chance", chance}, {"full", full_disk},
+        {"pool", pool},         {"polling", polling}, {"loaded", loaded}};
     for (int i = 2; i < argc; ++i)
         for (const auto &[name, part] : parts)
             if (name == argv[i]) part();

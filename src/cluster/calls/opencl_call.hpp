@@ -1,0 +1,31 @@
+#pragma once
+
+#include <dlfcn.h>
+
+namespace cldist::cluster {
+
+/// What the platform reports to libcldist-host, if that is preloaded (docs/decisions/0036).
+template <typename Function>
+Function *host_function(const char *name) {
+    return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
+}
+
+/// While it lives the calling thread is in a call of OpenCL: what the program's callbacks ask for meanwhile is answered in this
+/// process. `all_make_it`: all processes make the call.
+class OpenclCall {
+public:
+    explicit OpenclCall(bool all_make_it) {
+        if (begin_ != nullptr) begin_(all_make_it ? 1 : 0);
+    }
+    OpenclCall(const OpenclCall &) = delete;
+    OpenclCall &operator=(const OpenclCall &) = delete;
+    ~OpenclCall() {
+        if (end_ != nullptr) end_();
+    }
+
+private:
+    inline static auto *const begin_ = host_function<void(int)>("cldist_host_begin_call");
+    inline static auto *const end_ = host_function<void()>("cldist_host_end_call");
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,35 @@
+// A program that uses MPI and OpenCL, and whose processes differ.
+#include <CL/cl.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+int main(int argc, char **argv) {
+    int level = 0;
+    int rank = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    // Rank 0 waits for what rank 1 sends after it has looked at the clock.
+    std::time_t now = 0;
+    if (rank == 0)
+        MPI_Recv(&now, sizeof now, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (rank == 1) {
+        now = std::time(nullptr);
+        MPI_Send(&now, sizeof now, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    }
+    if (argc > 1 && std::strcmp(argv[1], "differ") == 0) {
+        cl_platform_id platform = nullptr;
+        cl_device_id device = nullptr;
+        clGetPlatformIDs(1, &platform, nullptr);
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr);
+        cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, nullptr);
+        cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, rank == 0 ? 64 : 128, nullptr, nullptr);
+        clReleaseMemObject(buffer);
+        clReleaseContext(context);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    if (rank == 0) std::printf("received %d\n", now > 0 ? 1 : 0);
+    MPI_Finalize();
+}
