@@ -175,6 +175,11 @@ TEST_CASE("a difference is told in the order of the ranks") {
     CHECK(difference_message({56, 57, 1}, 0, text, 3, text)
               .ends_with("must not be left to chance. `cldist run --host-mode central` runs the program in one process "
                          "alone."));
+    const auto advised = [&](Start start) { return difference_message({56, 57}, 0, text, 3, "", start); };
+    CHECK(advised(Start::without_answers).find("CLDIST_HOST_WRAP is off. `cldist run -n N PROGRAM`") !=
+          std::string::npos);
+    CHECK(advised(Start::own_mpi).ends_with("`cldist run --host-mode central` takes no program that uses MPI."));
+    CHECK(advised(Start::own_mpi).find("runs the program in one process alone") == std::string::npos);
     CHECK(message("", text) == "call 57 of rank 0 and rank 3, too long ago to be named");
     CHECK(message("", "", {4096, 8192}) ==
           "one of the calls 4097 to 8192 of rank 0 and rank 3, too long ago to be named");

@@ -135,8 +135,8 @@ Difference first_difference(std::span<const CallHash> a, std::span<const CallHas
 }
 
 std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a, int rank_b,
-                               const std::string &text_b) {
-    if (rank_a > rank_b) return difference_message(difference, rank_b, text_b, rank_a, text_a);
+                               const std::string &text_b, Start start) {
+    if (rank_a > rank_b) return difference_message(difference, rank_b, text_b, rank_a, text_a, start);
     const auto at = std::to_string(difference.differ_at);
     const auto of_rank = [](int rank) { return "rank " + std::to_string(rank) + "'s"; };
     std::string message = "the processes' calls differ: ";
@@ -158,6 +158,27 @@ std::string difference_message(const Difference &difference, int rank_a, const s
     message += ". A program that runs on the cluster platform must make the same calls in all processes.";
     if (difference.several_threads != 0)
         message += " The calls come from several threads, whose order must not be left to chance.";
+    switch (start) {
+        case Start::own_mpi:
+            message +=
+                " This program uses MPI itself, so its processes may be meant to differ. Either all of them make the "
+                "same "
+                "OpenCL calls, or mpirun starts them without `cldist run`: then each process has the devices of its "
+                "host, and "
+                "they exchange data by MPI or by the commands of CL/cl_ext_dist.h. `cldist run --host-mode central` "
+                "takes no "
+                "program that uses MPI.";
+            return message;
+        case Start::without_answers:
+            message +=
+                " The processes read clocks, random numbers, process numbers, host names and temporary names of their "
+                "own, "
+                "because `cldist run` has not started them, or CLDIST_HOST_WRAP is off. `cldist run -n N PROGRAM` "
+                "gives all "
+                "processes rank 0's.";
+            break;
+        case Start::with_answers: break;
+    }
     message += " `cldist run --host-mode central` runs the program in one process alone.";
     return message;
 }

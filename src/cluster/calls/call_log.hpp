@@ -142,8 +142,15 @@ struct Difference {
 /// From what is known of both, which is not empty; one of the calls that both have made does differ.
 Difference first_difference(std::span<const CallHash> a, std::span<const CallHash> b);
 
+/// How the processes were started, which decides what to recommend if their calls differ.
+enum class Start {
+    with_answers,     ///< by `cldist run`: system calls return rank 0's results in all processes
+    without_answers,  ///< each process has its own clocks, random numbers and files
+    own_mpi           ///< the program has initialised MPI itself
+};
+
 /// What to print. The texts are those of call `differ_at`.
 std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a, int rank_b,
-                               const std::string &text_b);
+                               const std::string &text_b, Start start = Start::with_answers);
 
 }  // namespace cldist::cluster

@@ -50,7 +50,8 @@ std::vector<T> values_in(std::string_view bytes) {
 
 }  // namespace
 
-DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log) : log_(log), comm_(duplicate(comm)) {
+DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
+    : log_(log), start_(start), comm_(duplicate(comm)) {
     int size = 0;
     check_mpi(PMPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check_mpi(PMPI_Comm_size(comm_, &size), "MPI_Comm_size");
@@ -162,7 +163,8 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
             if (log_.from_several_threads()) difference.several_threads = 1;
             const std::string text = bytes.substr(sizeof difference);
             // Two neighbours may have found it, or more; rank 0 prints what it gets first.
-            send(0, verdict, difference_message(difference, rank_, log_.text(difference.differ_at), from, text));
+            send(0, verdict,
+                 difference_message(difference, rank_, log_.text(difference.differ_at), from, text, start_));
             return;
         }
         case verdict: end_job(bytes);

@@ -28,7 +28,7 @@ namespace cldist::cluster {
 class DivergenceWatch {
 public:
     /// Collective over `comm`, which is duplicated. MPI has to be at MPI_THREAD_MULTIPLE. Throws an Error.
-    DivergenceWatch(MPI_Comm comm, CallLog &log);
+    DivergenceWatch(MPI_Comm comm, CallLog &log, Start start = Start::with_answers);
     DivergenceWatch(const DivergenceWatch &) = delete;
     DivergenceWatch &operator=(const DivergenceWatch &) = delete;
     /// Without finish(): this process compares no more; not collective.
@@ -81,6 +81,7 @@ private:
     [[nodiscard]] bool all_ended();
 
     CallLog &log_;
+    const Start start_;
     MPI_Comm comm_ = MPI_COMM_NULL;
     int rank_ = 0;
     std::vector<Neighbour> neighbours_;

@@ -2,10 +2,14 @@
 
 #include <cstdlib>
 
+#include "cluster/calls/opencl_call.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
 namespace cldist::cluster {
 namespace {
+
+bool program_has_mpi = false;
+bool finalizing = false;  // by the program
 
 MPI_Comm join_mpi() {
     // hwloc, in MPI, would ask this platform for its devices, which are not known yet.
@@ -13,9 +17,11 @@ MPI_Comm join_mpi() {
     int initialized = 0;
     PMPI_Initialized(&initialized);
     if (initialized == 0) {
+        if (auto *const note = host_function<void()>("cldist_host_note_mpi"); note != nullptr) note();
         int provided = MPI_THREAD_SINGLE;
         check_mpi(PMPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
     }
+    program_has_mpi = initialized != 0;
     Runtime::begin();
     return MPI_COMM_WORLD;
 }
@@ -39,10 +45,33 @@ Job::Place MpiJob::place_of(Process) const {
     return {static_cast<std::uint32_t>(first), static_cast<std::size_t>(number), static_cast<std::size_t>(count)};
 }
 
+void MpiJob::compare(CallLog &calls) {
+    static const auto has_answers = host_function<int()>("cldist_host_has_session");
+    const bool answered = has_answers != nullptr && has_answers() != 0;
+    watch_ = std::make_unique<DivergenceWatch>(comm_, calls,
+                                               program_has_mpi ? Start::own_mpi
+                                               : answered      ? Start::with_answers
+                                                               : Start::without_answers);
+}
+
 void MpiJob::end() {
     int finalized = 0;
     PMPI_Finalized(&finalized);
-    if (finalized == 0) PMPI_Finalize();
+    if (finalized == 0 && !finalizing) PMPI_Finalize();
+}
+
+// MPI_Finalize frees the attributes of MPI_COMM_SELF first, the newest one before others.
+void MpiJob::call_at_finalize(void (*end)()) {
+    if (!program_has_mpi) return;
+    int key = MPI_KEYVAL_INVALID;
+    const auto at_finalize = [](MPI_Comm, int, void *function, void *) {
+        finalizing = true;
+        (*static_cast<void (**)()>(function))();
+        return MPI_SUCCESS;
+    };
+    static void (*function)() = end;
+    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &key, nullptr), "MPI_Comm_create_keyval");
+    check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, key, &function), "MPI_Comm_set_attr");
 }
 
 }  // namespace cldist::cluster

@@ -25,10 +25,12 @@ public:
         if (stream_ == nullptr) stream_ = std::make_unique<MpiCallStream>(comm_);
         return *stream_;
     }
-    void compare(CallLog &calls) override { watch_ = std::make_unique<DivergenceWatch>(comm_, calls); }
+    void compare(CallLog &calls) override;
     void finish_comparison() override { watch_->finish(); }
-    /// Finalises MPI, unless the program has.
+    /// Finalises MPI, unless the program has or does.
     void end() override;
+    /// If the program has initialised MPI: has this called at the start of MPI_Finalize.
+    static void call_at_finalize(void (*end)());
 
 private:
     MpiAgreement agreement_;
