@@ -120,6 +120,47 @@ def check_callbacks():
         expect(sorted(lines) == 20 * ["event"] + 20 * ["memory"], f"{ranks} processes: callbacks write a file once", lines)
 
 
+def check_mpi():
+    done = run(2, [MPI_PROGRAM])
+    expect(done.returncode == 0 and done.stdout == "received 1\n" and "the program uses MPI itself" in done.stderr,
+           "a process does not wait for rank 0's clock if rank 0 waits for it by MPI", done.stdout, done.stderr)
+    done = run(2, [MPI_PROGRAM, "differ"])
+    expect(done.returncode == 1 and "This program uses MPI itself" in done.stderr and
+           "takes no program that uses MPI" in done.stderr and "runs the program in one process alone" not in done.stderr,
+           "a program with MPI whose calls differ gets the choices that it has", done.stderr)
+
+
+def check_choices_without_run():
+    """mpirun alone, with the platform: nothing makes system calls equal."""
+    done = run(2, [OPENCL, FOLDER, "differ"], CLDIST_HOST_WRAP="off")
+    expect(done.returncode == 1 and "CLDIST_HOST_WRAP is off. `cldist run -n N PROGRAM`" in done.stderr,
+           "without rank 0's answers the report of differing calls says what is missing", done.stderr)
+
+
+def check_children():
+    apart = "this program sees only the OpenCL devices of its own process"
+    done = run_all(2, [OPENCL, FOLDER, "child"])
+    expect(done.returncode == 0 and collections.Counter(done.stdout.splitlines()) ==
+           {"devices 1": 2, "end": 4, "child 0": 2} and done.stderr.count(apart) == 1,
+           "a child of a process that has joined the job sees its own devices", done.stdout, done.stderr)
+    done = run_all(2, [OPENCL, FOLDER, "inherited"])
+    expect(done.returncode == 0 and done.stdout.splitlines().count("child 0") == 2,
+           "a forked child's calls on what it has inherited fail", done.stdout, done.stderr)
+    done = run(2, [OPENCL, FOLDER, "system"])
+    expect(done.returncode == 0 and done.stdout.splitlines() == ["devices 1", "end", "system 0", "end"]
+           and done.stderr.count("only rank 0 runs this program: " + apart) == 1,
+           "system() of a program that uses OpenCL", done.stdout, done.stderr)
+    for what, program in (("a program that has waited for a child with OpenCL", [OPENCL, FOLDER, "probe"]),
+                          ("a program after another one", ["sh", "-c", '"$0" "$1" devices && exec "$0" "$1" devices', OPENCL, FOLDER])):
+        for central in False, True:
+            options = ["--host-mode", "central"] if central else []
+            done = run(2, program, *options)
+            again = MPI == "openmpi"
+            lines = [line for line in done.stdout.splitlines() if line.startswith("devices")]
+            expect(done.returncode == 0 and lines == ["devices 2", "devices 2" if again else "devices 1"] and
+                   done.stderr.count(apart) == (0 if again else 1), f"{what} sees its devices {options}", done.stdout, done.stderr)
+
+
 def check_python():
     program = """
 import os, random, sys, tempfile, time, uuid
@@ -174,5 +215,8 @@ else:
     check_differing()
     check_chance()
     check_callbacks()
+    check_mpi()
+    check_choices_without_run()
+    check_children()
     check_python()
 sys.exit(1 if complaints else 0)

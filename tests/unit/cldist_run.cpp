@@ -154,9 +154,11 @@ TEST_CASE("what runs on a host besides is what runs at every look") {
 
 TEST_CASE("the program sees the cluster's platform alone, which gets the drivers that would have been loaded") {
     const Environment plain = rank_environment({}, "/v", "", nullptr);
+    CHECK(rank_environment({{"PMIX_MCA_gds", "ds12"}}, "/v", "", nullptr).at("PMIX_MCA_gds") == "ds12");
     CHECK(plain == Environment{{"CLDIST_NATIVE_ICDS", "/etc/OpenCL/vendors"},
                                {"HWLOC_COMPONENTS", "-opencl"},
-                               {"OCL_ICD_VENDORS", "/v"}});
+                               {"OCL_ICD_VENDORS", "/v"},
+                               {"PMIX_MCA_gds", "hash"}});
     const auto native = [](const Environment &environment) {
         return rank_environment(environment, "/v", "", nullptr).at("CLDIST_NATIVE_ICDS");
     };

@@ -1,6 +1,7 @@
 #include "run.hpp"
 
 #include <CL/cl.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,15 +15,18 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -209,6 +213,52 @@ bool is_pipe(int descriptor) {
     return fstat(descriptor, &state) == 0 && (S_ISFIFO(state.st_mode) || S_ISSOCK(state.st_mode));
 }
 
+/// With a central host, and all ranks on this host: how many programs of rank 0 have joined the workers so far. Each program needs new
+/// workers, since MPI starts once in a process. In memory of all ranks.
+class ProgramCount {
+public:
+    static constexpr std::uint32_t over = ~std::uint32_t{0};
+    static constexpr const char *variable = "CLDIST_HOST_PROGRAMS";
+
+    explicit ProgramCount(int file) : file_(file) {
+        if (file_ < 0) return;
+        if (ftruncate(file_, sizeof(Word)) != 0) return;
+        void *const memory = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+        if (memory != MAP_FAILED) word_ = static_cast<Word *>(memory);
+    }
+    ProgramCount(const ProgramCount &) = delete;
+    ProgramCount &operator=(const ProgramCount &) = delete;
+    ~ProgramCount() {
+        if (word_ != nullptr) munmap(word_, sizeof(Word));
+        if (file_ >= 0) close(file_);
+    }
+    [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
+    /// Returns whether another program has joined than the first `before`; waits for it or for the end of rank 0's programs.
+    [[nodiscard]] bool wait_for_another(std::uint32_t before) const {
+        if (word_ == nullptr) return false;
+        const auto is_told_to_stop = [] {  // run_program has left these signals blocked
+            sigset_t pending;
+            sigpending(&pending);
+            return std::ranges::any_of(std::array{SIGTERM, SIGINT, SIGHUP},
+                                       [&](int number) { return sigismember(&pending, number) == 1; });
+        };
+        std::uint32_t now = 0;
+        while ((now = word_->load()) <= before && !is_told_to_stop()) host::sleep_on(*word_, now, 200);
+        return now > before && now != over;
+    }
+    void end() const {
+        if (word_ == nullptr) return;
+        word_->store(over - 1);
+        host::wake_all(*word_);  // adds one
+    }
+
+private:
+    using Word = std::atomic<std::uint32_t>;
+
+    const int file_;
+    Word *word_ = nullptr;
+};
+
 // Where the rank writes why it ends the job, for this process to repeat: its standard error may be someone's own.
 class RankReport {
 public:
@@ -221,10 +271,12 @@ public:
     [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
     void repeat() const {
         std::array<char, 4096> text{};
-        const ssize_t size = pread(file_, text.data(), text.size(), has_joined() ? 1 : 0);
-        if (size > 0) std::fprintf(stderr, "cldist run: %.*s", static_cast<int>(size), text.data());
+        const ssize_t size = pread(file_, text.data(), text.size(), 0);
+        const std::string_view all(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+        const std::size_t begin = std::min(all.find_first_not_of('\0'), all.size());
+        if (begin < all.size()) std::fprintf(stderr, "cldist run: %s", std::string(all.substr(begin)).c_str());
     }
-    /// Whether the program has joined the other ranks. It then puts a 0 in front.
+    /// Whether a program of the rank has joined the other ranks: each puts a 0 in front.
     [[nodiscard]] bool has_joined() const {
         char first = 'x';
         return pread(file_, &first, 1, 0) == 1 && first == '\0';
@@ -303,6 +355,9 @@ int run_job(RunOptions options) {
     std::optional<HostHub> hub;
     if (on_other_hosts(options, environment))
         environment["CLDIST_HOST_PRESENCE"] = hub.emplace(hosts_of(options)).place();
+    std::optional<ProgramCount> programs;
+    if (is_central(environment) && !on_other_hosts(options, environment))
+        environment[ProgramCount::variable] = programs.emplace(memfd_create("cldist-programs", MFD_CLOEXEC)).path();
     // With a central host one process alone has the program.
     if (const std::string wrap = host_wrap(environment);
         wrap != "off" && options.ranks != 1 && !is_central(environment) && !host_library().empty()) {
@@ -429,7 +484,7 @@ int run_rank(const RunOptions &options) {
     const bool is_host = place.rank == 0 && rank_program(options, environment, 1, self) != program.arguments;
     program.environment = rank_environment(environment, vendors(), options.devices, share ? &*share : nullptr);
     const RankReport report;
-    program.environment["CLDIST_REPORT"] = report.path();
+    program.environment["CLDIST_REPORT"] = program.environment["CLDIST_HOST_RANK_FILE"] = report.path();
     std::optional<HostRank> answers(std::in_place, program.environment, place, ranks_of(environment),
                                     options.all_output);
     program.parent_signals_group = true;
@@ -445,7 +500,15 @@ int run_rank(const RunOptions &options) {
     // A worker ends when the program has ended.
     program.is_interruptible = place.rank == 0 || !is_central(environment);
     program.may_leave_daemon = [&report] { return !report.has_joined(); };
-    const ProgramEnd end = run_program(program);
+    std::optional<ProgramCount> programs;
+    if (const auto path = program.environment.find(ProgramCount::variable); path != program.environment.end())
+        programs.emplace(open(path->second.c_str(), O_RDWR | O_CLOEXEC));
+    ProgramEnd end = run_program(program);
+    const bool is_worker = place.rank != 0 && is_central(environment);
+    for (std::uint32_t followed = 1; programs && is_worker && end.error == 0 && end.wait_status == 0 &&
+                                     end.stopped_by == 0 && programs->wait_for_another(followed);
+         ++followed)
+        end = run_program(program);
     answers.reset();
     report.repeat();
     if (end.error != 0) {
@@ -458,6 +521,7 @@ int run_rank(const RunOptions &options) {
         program.arguments = {self, "worker"};
         run_program(program);
     }
+    if (programs && place.rank == 0) programs->end();
     // A rank that was told to stop has not failed.
     if (exit_status(end.wait_status) != 0 && end.stopped_by == 0) {
         const std::string failure = failure_report(place.rank, host_name(), end.wait_status, end.output);

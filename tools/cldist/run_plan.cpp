@@ -268,6 +268,8 @@ Environment rank_environment(Environment environment, const std::string &vendors
     environment.erase("OCL_ICD_FILENAMES");
     environment.erase("OPENCL_VENDOR_PATH");
     environment.emplace("HWLOC_COMPONENTS", "-opencl");
+    // With PMIx's default a rank's second program cannot start MPI.
+    environment.emplace("PMIX_MCA_gds", "hash");
     if (!devices.empty()) environment["CLDIST_DEVICES"] = devices;
     if (share == nullptr) return environment;
     environment.emplace("POCL_MAX_PTHREAD_COUNT", std::to_string(share->threads));  // up to PoCL 4

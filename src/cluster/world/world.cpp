@@ -2,6 +2,12 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <mpi.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -20,6 +26,7 @@
 #include "base/log.hpp"
 #include "cluster/objects/lock.hpp"
 #include "cluster/world/account.hpp"
+#include "cluster/world/alone_job.hpp"
 #include "cluster/world/device_choice.hpp"
 #include "cluster/world/mpi_job.hpp"
 #include "cluster/world/native_icds.hpp"
@@ -122,9 +129,62 @@ World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cld
 // A compiler's, of the first programs that it compiles.
 constexpr unsigned builds_that_make_objects = 8;
 
-// Tells `cldist run` that the program joins the other processes, and will tell them of its end.
-void report_joining() {
-    if (!config().report.empty()) std::ofstream(config().report, std::ios::app) << '\0';
+// Of a process that must not join the others: why.
+constexpr const char *apart_variable = "CLDIST_APART";
+
+#ifdef OPEN_MPI
+constexpr bool mpi_starts_again = true;  // with what `cldist run` sets
+#else
+constexpr bool mpi_starts_again = false;
+#endif
+
+// Of a rank's processes each would say it.
+bool speaks_for_job() {
+    for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+        if (const char *const rank = std::getenv(name); rank != nullptr) return std::atoi(rank) == 0;
+    return true;
+}
+
+// With a central host on one host: `cldist run` counts the programs that have joined, and starts workers for each. Null: it can't.
+std::atomic<std::uint32_t> *programs_begun() {
+    using Word = std::atomic<std::uint32_t>;
+    const char *const path = std::getenv("CLDIST_HOST_PROGRAMS");
+    const int file = path != nullptr ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (file < 0) return nullptr;
+    void *const memory = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    return memory == MAP_FAILED ? nullptr : static_cast<Word *>(memory);
+}
+
+void note_program() {
+    std::atomic<std::uint32_t> *const count = programs_begun();
+    if (count == nullptr) return;
+    ++*count;
+    syscall(SYS_futex, count, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
+}
+
+// Whether this process may be the rank's one that joins the others. If not, why.
+std::string why_apart() {
+    if (const char *const reason = std::getenv(apart_variable); reason != nullptr) return reason;
+    // `cldist run` gives all processes of a rank one file. A process that has joined holds its lock until it ends, and puts a 0 there.
+    const char *const path = std::getenv("CLDIST_HOST_RANK_FILE");
+    const int file = path != nullptr ? open(path, O_RDWR | O_APPEND | O_CLOEXEC) : -1;
+    if (file < 0) return {};
+    struct stat state {};
+    std::string reason;
+    const bool is_central = config().host_mode == HostMode::central;
+    if (flock(file, LOCK_EX | LOCK_NB) != 0)
+        reason = "another process of the rank has joined the job";
+    else if (fstat(file, &state) == 0 && state.st_size != 0 && !mpi_starts_again)
+        reason = "MPICH starts once in each rank, and an earlier program has ended";
+    else if (state.st_size != 0 && is_central && programs_begun() == nullptr)
+        reason = "a central host's workers on other hosts follow one program, and an earlier program has ended";
+    if (reason.empty() && write(file, "", 1) == 1) {
+        if (is_central && speaks_for_job()) note_program();
+        return {};
+    }
+    close(file);
+    return reason;
 }
 
 bool is_simulated() { return config().simulate.processes != 0; }
@@ -139,11 +199,18 @@ bool World::is_wanted() {
 }
 
 World &World::join() {
-    const Simulation &simulation = config().simulate;
-    static World &world = [&]() -> World & {
-        if (is_simulated()) return begin(*new SimulatedJob(simulation));
-        report_joining();
-        return begin(*new MpiJob);
+    static World &world = []() -> World & {
+        if (is_simulated()) return begin(*new SimulatedJob(config().simulate));
+        if (const std::string reason = why_apart(); !reason.empty()) {
+            if (speaks_for_job())
+                log_warning("{}: this program sees only the OpenCL devices of its own process", reason);
+            return begin(*new AloneJob);
+        }
+        auto &job = *new MpiJob;
+        setenv(apart_variable, "a process that started this one has joined the job", 1);
+        World &joined = begin(job);
+        job.call_at_finalize([] { world_.load()->end(); });
+        return joined;
     }();
     return world;
 }
