@@ -1,7 +1,11 @@
 // When commands read the program's memory: not before they may begin, and not at all if they fail before.
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <string>
 
@@ -67,6 +71,12 @@ buffer_handle make_object(const setup &cl, const kind &each) {
     return image;
 }
 
+/// Of several processes, one.
+bool is_first() {
+    const char *const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    return rank != nullptr && *rank == '0';
+}
+
 bytes contents(cl_command_queue queue, cl_mem object, const kind &each) {
     if (!each.of_image) return read(queue, object, 0, each.size);
     bytes data(each.size);
@@ -116,6 +126,33 @@ TEST_CASE("a command behind a user event reads the program's memory once that is
                 std::fill(memory.begin(), memory.end(), static_cast<unsigned char>(2));
                 check_equal(contents(queue, object, each), bytes(each.size, 7));
             }
+        }
+    }
+}
+
+TEST_CASE("a command behind a user event writes the program's memory once that is set, on all devices") {
+    const setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        for (const bool by_marker : {false, true}) {
+            CAPTURE(i);
+            CAPTURE(by_marker);
+            const buffer_handle buffer = cl.buffer(4096);
+            write(cl.queues[i], buffer, 0, bytes(4096, 7));
+            const event_handle user = cl.user_event();
+            const cl_event wait = user;
+            event_handle marker;
+            CL_OK(clEnqueueMarkerWithWaitList(cl.queues[(i + 1) % cl.count()], 1, &wait, marker.out()));
+            const cl_event behind = by_marker ? marker.get() : wait;
+            bytes memory(4096, 1);
+            event_handle end;
+            CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_FALSE, 0, 4096, memory.data(), 1, &behind, end.out()));
+            CL_OK(clFlush(cl.queues[i]));
+            // Other processes set theirs meanwhile.
+            if (is_first()) usleep(10'000);
+            check_equal(memory, bytes(4096, 1));
+            CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
+            complete(end);
+            check_equal(memory, bytes(4096, 7));
         }
     }
 }

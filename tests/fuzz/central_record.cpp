@@ -1,0 +1,47 @@
+// What a central host tells the processes that follow its calls.
+#include "fuzz.hpp"
+
+#include "cluster/api/entry_points.hpp"
+#include "cluster/api/recording.hpp"
+
+namespace cldist::cluster {
+
+// No call is made.
+const cl_icd_dispatch dispatch_table{};
+
+namespace {
+
+template <const Call &call, typename Function>
+struct Taken;
+template <const Call &call, typename Result, typename... Arguments>
+struct Taken<call, Result (*)(Arguments...)> {
+    static void take(RecordReader &reader) {
+        ArgumentMemory memory;
+        const auto arguments = take_call<call, Arguments...>(reader, memory);
+        // What a call reads of them is there.
+        std::apply([](const auto &...each) { with_values<call>([](auto...) {}, each...); }, arguments);
+    }
+};
+
+constexpr std::array takers{
+#define CLDIST_CALL(function, entry, ...) &Taken<calls::function, decltype(&entry)>::take,
+#define CLDIST_PLAIN(function, ...)
+#define CLDIST_EXTENSION CLDIST_CALL
+#define CLDIST_ABSENT(function)
+#include "cluster/calls/calls.def"
+};
+
+}  // namespace
+}  // namespace cldist::cluster
+
+int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+    using namespace cldist::cluster;
+    static std::unordered_map<std::uint64_t, void *> objects;
+    objects_by_number = &objects;
+    RecordReader reader({reinterpret_cast<const std::byte *>(data), size});
+    try {
+        while (!reader.empty()) takers.at(reader.number() - 1)(reader);
+    } catch (const std::out_of_range &) {
+    }
+    return 0;
+}
