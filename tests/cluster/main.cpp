@@ -11,6 +11,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tested_platform.hpp"
+
 namespace {
 
 // Of the case that runs, for the handler of SIGALRM.
@@ -67,6 +69,7 @@ REGISTER_LISTENER("watch", 0, watch);
 }  // namespace
 
 int main(int argc, char **argv) {
+    cluster_test::skip_without_pocl();
     std::signal(SIGALRM, end_stuck_case);
     doctest::Context context(argc, argv);
     if (const std::string filter = variable("CLDIST_TEST_FILTER"); !filter.empty())

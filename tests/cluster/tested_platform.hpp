@@ -2,27 +2,45 @@
 #pragma once
 
 #include <CL/cl.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 namespace cluster_test {
 
-/// The first one; natively PoCL's, if it is there: NVIDIA's driver (580) accepts what the specification refuses, and crashes. Null
-/// where there is none.
+inline std::string_view name_of(cl_platform_id platform, std::array<char, 64> &name) {
+    if (platform == nullptr ||
+        clGetPlatformInfo(platform, CL_PLATFORM_NAME, name.size() - 1, name.data(), nullptr) != CL_SUCCESS)
+        return {};
+    return name.data();
+}
+
+/// The first one, natively PoCL's if there is one. Null if there is none.
 inline cl_platform_id tested_platform() {
     std::array<cl_platform_id, 16> platforms{};
     cl_uint count = 0;
     clGetPlatformIDs(static_cast<cl_uint>(platforms.size()), platforms.data(), &count);
-    const auto is_pocl = [](cl_platform_id platform) {
-        std::array<char, 64> name{};
-        return platform != nullptr &&
-               clGetPlatformInfo(platform, CL_PLATFORM_NAME, name.size() - 1, name.data(), nullptr) == CL_SUCCESS &&
-               std::string_view(name.data()) == "Portable Computing Language";
-    };
-    const auto *const pocl = std::find_if(platforms.begin(), platforms.end(), is_pocl);
+    std::array<char, 64> name{};
+    const auto *const pocl = std::find_if(platforms.begin(), platforms.end(), [&](cl_platform_id platform) {
+        return name_of(platform, name) == "Portable Computing Language";
+    });
     return pocl != platforms.end() ? *pocl : platforms.front();
+}
+
+/// Ends the program as skipped if it would run on another native platform than PoCL, or over a driver that is not there.
+/// NVIDIA's driver (580) accepts what the specification refuses, and crashes.
+inline void skip_without_pocl() {
+    std::array<char, 64> name{};
+    const char *const driver = std::getenv("CLDIST_TEST_DRIVER");
+    const bool has_driver = driver == nullptr || dlopen(driver, RTLD_NOW | RTLD_LOCAL) != nullptr;
+    const std::string_view platform = name_of(tested_platform(), name);
+    if (has_driver && (platform.empty() || platform == "cldist" || platform == "Portable Computing Language")) return;
+    std::puts("SKIP: the tests of the platform: there is no PoCL");
+    std::exit(77);
 }
 
 }  // namespace cluster_test

@@ -101,7 +101,7 @@ kernel void add_one(global uchar *data) { data[get_global_id(0)] += 1; }
 }  // namespace
 
 opencl::opencl(of wanted) : device(the_device()) {
-    REQUIRE_MESSAGE(device != nullptr, "there is no OpenCL device of the type asked for");
+    if (device == nullptr) skip_case("there is no OpenCL device of the type that CLDIST_TEST_DEVICE asks for");
     context = wanted == of::its_own || is_processor() ? make_context(device) : context_of_all_cases(device);
     host_queue = in_order_queue(0);
 }
