@@ -130,12 +130,17 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
                   int flags, mode_t mode) {
     Opened opened{};
     const auto take = [&] { return session.take(Answer::open, key, what, &opened, sizeof opened); };
-    if (!take()) return open_own(session, path, flags, mode);
+    // A process that differs from rank 0 has files of its own, and a thread that does has its results of this one.
+    const auto open_alone = [&] {
+        return Session::current() == nullptr ? next_open(path.c_str(), flags, mode)
+                                             : open_own(session, path, flags, mode);
+    };
+    if (!take()) return open_alone();
     if (opened.before != 0) {
         const bool keep = (flags & O_TRUNC) == 0;
         if (opened.contents != 0) receive_contents(session, key, what, make_place(session, path, false));
         session.meet(key, what, [&] { make_place(session, path, keep); });
-        if (!take()) return open_own(session, path, flags, mode);
+        if (!take()) return open_alone();
     }
     if (opened.contents == 1) receive_contents(session, key, what, make_place(session, path, false));
     if (opened.result < 0) {

@@ -5,8 +5,13 @@
 
 #include <fuzzer/FuzzedDataProvider.h>
 
+#include "analysis/builtins.cpp"
 #include "analysis/derive.cpp"
 #include "analysis/entry.cpp"
+#include "analysis/names.cpp"
+#include "analysis/reached.cpp"
+#include "analysis/source_lines.cpp"
+#include "analysis/values.cpp"
 
 namespace {
 

@@ -61,6 +61,14 @@ bool is_open(const Promise &promise) {
     return is_open(promise.landed) || is_open(promise.incoming) || is_open(promise.set);
 }
 
+/// Ends when that does, and never fails. Null if it has ended.
+std::shared_ptr<Ending> over(const std::shared_ptr<Ending> &ending) {
+    if (!is_open(ending)) return nullptr;
+    auto passed = std::make_shared<Ending>();
+    ending->then([passed](cl_int) { passed->set(CL_COMPLETE); });
+    return passed;
+}
+
 TimesOfCommand times_of_command(const EventObject &event) {
     if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
     if (!event.native) return std::function<Times()>();
@@ -365,9 +373,14 @@ void Executor::prepare(Enqueued &command) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
     }
-    // Another process's program may have set the user events already: what is behind them there does not wait for this one's program.
-    if ((command.reads_host_memory || command.result.size > 0) && link_ == nullptr && !alone())
-        wait_natively(promised_before(command).set, space);
+    // Another process's program may have set the user events already: what is behind them there does not wait for this one's
+    // program. If one is set to a failure, that alone is no reason for this command to fail.
+    if ((command.reads_host_memory || command.result.size > 0) && link_ == nullptr && !alone()) {
+        const std::shared_ptr<Ending> set = promised_before(command).set;
+        const bool is_waited_for = std::any_of(command.wait_list.begin(), command.wait_list.end(),
+                                               [&](const auto &event) { return event->ending == set; });
+        if (!is_waited_for) wait_natively(over(set), space);
+    }
     if (receive_ != nullptr) start_receive(command.queue);
     if (decisions_ != nullptr && !poisoned_ && !waits_.empty() && command.queue.context->is_careful() &&
         space.is_pocl())
@@ -723,7 +736,7 @@ std::shared_ptr<Ending> Executor::pass_result(Enqueued &command, EventObject &ev
     const bool overlaps = (lands(command) || relay.from) && keep_open(command.result.memory(), event.ending);
     // Nor may it come before this process's program has set the user events before it, as others may have.
     const std::shared_ptr<Ending> after =
-        both(overlaps ? earlier : nullptr, relay.from ? promised_before(command).set : nullptr);
+        both(overlaps ? earlier : nullptr, relay.from ? over(promised_before(command).set) : nullptr);
     if (native_ && command.staging != nullptr) {
         std::byte *const target = std::exchange(command.result.data, command.staging.get());
         command.result.arrived = [target, size = command.result.size, memory = std::move(command.staging)] {
