@@ -189,8 +189,11 @@ os.write(1, b"got %d\\n" % len(got))
         job.send_signal(signal.SIGINT)
         out, err = job.communicate(timeout=SECONDS)
     lines = [line for line in out.splitlines() if not line.startswith("[mpiexec@")]
-    expect(job.returncode == 0 and lines == ["got 1", "got 1"] and "Forwarding" not in err, "each program is interrupted once", job.returncode,
-           out, err)
+    # MPICH's mpirun then ends with a status of its own.
+    expect(job.returncode == (0 if MPI == "openmpi" else 128 + signal.SIGINT) and lines == ["got 1", "got 1"] and "Forwarding" not in err,
+           "each program is interrupted once", job.returncode, out, err)
+    if MPI != "openmpi":
+        return
     # So it is with Ctrl-C in a terminal, which sends it to mpirun, too.
     for file in FOLDER.glob("ready*"):
         file.unlink()
@@ -210,17 +213,16 @@ os.write(1, b"got %d\\n" % len(got))
     expect(status == 0 and b"got 1\r\n" in shown, "Ctrl-C interrupts the program once", status, shown)
     # Who ignores it is ended by the third.
     program = 'trap "" INT; echo ready; sleep 50 & wait; wait; sleep 50'
-    if MPI == "openmpi":
-        with subprocess.Popen(command("-n", 1, "sh", "-c", program), env=environment(), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, text=True) as job:
-            job.stdout.readline()
-            begin = time.monotonic()
-            for _ in range(3):
-                job.send_signal(signal.SIGINT)
-                time.sleep(0.1)  # equal signals that wait are one
-            job.communicate(timeout=SECONDS)
-        expect(job.returncode == 128 + signal.SIGINT and time.monotonic() - begin < 20, "the third SIGINT ends the job",
-               job.returncode)
+    with subprocess.Popen(command("-n", 1, "sh", "-c", program), env=environment(), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, text=True) as job:
+        job.stdout.readline()
+        begin = time.monotonic()
+        for _ in range(3):
+            job.send_signal(signal.SIGINT)
+            time.sleep(0.1)  # equal signals that wait are one
+        job.communicate(timeout=SECONDS)
+    expect(job.returncode == 128 + signal.SIGINT and time.monotonic() - begin < 20, "the third SIGINT ends the job",
+           job.returncode)
 
 
 def check_terminals():
