@@ -38,7 +38,8 @@ public:
     [[nodiscard]] bool wants_times(std::uint64_t now) const {
         return now - noted_ns_.load(std::memory_order_relaxed) >= shortest_period_ns;
     }
-    /// A yield returned late in a job that does not fit on the cores. If other programs used half a core or more since the last call, `at` is true from `now` on.
+    /// A yield returned late in a job that does not fit on the cores. If other programs used half a core or more since the
+    /// last call, `at` is true from `now` on.
     void note(std::uint64_t now, const CoreTime &time);
     [[nodiscard]] bool at(std::uint64_t now) const { return now < until_.load(std::memory_order_relaxed); }
 

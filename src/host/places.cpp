@@ -130,7 +130,8 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
                   int flags, mode_t mode) {
     Opened opened{};
     const auto take = [&] { return session.take(Answer::open, key, what, &opened, sizeof opened); };
-    // A process that differs from rank 0 has files of its own, and a thread that does has its results of this one.
+    // A process whose calls differ from rank 0's opens the file itself. If only this thread differs, it writes to this
+    // process's private copy.
     const auto open_alone = [&] {
         return Session::current() == nullptr ? next_open(path.c_str(), flags, mode)
                                              : open_own(session, path, flags, mode);
