@@ -138,7 +138,7 @@ private:
         bool used_on;  ///< PoCL still uses the events once their status can be seen
     };
 
-    /// Where MPI or a device that leaves the host its cores is polled (docs/decisions/0024-yield-before-sleeping.md).
+    /// Where MPI or a device that leaves the host its cores is polled (docs/dev/decisions/0024-yield-before-sleeping.md).
     static constexpr unsigned patience = 200;
 
     static CallbackInboxes &callback_inboxes();

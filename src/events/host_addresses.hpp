@@ -9,7 +9,7 @@
 namespace cldist {
 
 /// Where buffers lie that their device uses at one address of the host's memory for as long as they live, so that nobody
-/// has to map them to find them (docs/decisions/0025-lasting-addresses.md). Thread-safe.
+/// has to map them to find them (docs/dev/decisions/0025-persistent-mappings.md). Thread-safe.
 class HostAddresses {
 public:
     /// Whether the buffers of `context` are such.

@@ -56,7 +56,7 @@ struct Thread {
 extern thread_local Thread this_thread;
 inline constexpr std::uint32_t main_thread = 1;
 
-/// This process as one of a job whose wrapped calls get rank 0's answers (docs/decisions/0036).
+/// This process as one of a job whose wrapped calls get rank 0's answers (docs/dev/decisions/0036).
 ///
 /// The main thread's calls outside OpenCL must be the same in all processes, except for its reads of clocks. They and its calls
 /// of OpenCL are numbered: the number is the place that the thread has come to. A clock read gets what rank 0's main thread

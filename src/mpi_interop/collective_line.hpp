@@ -34,7 +34,7 @@ struct CollectiveRoutes {
 ///
 /// Each process chooses the tags of the messages to itself: no two of its communicators have the same. The processes
 /// exchange their choices by one non-blocking collective on the program's communicator. The call that enqueues the first
-/// command makes it, and programs make these calls in the order of their own collectives (docs/decisions/0027).
+/// command makes it, and programs make these calls in the order of their own collectives (docs/dev/decisions/0027).
 class CollectiveLine : public Line {
 public:
     /// So many exchanges of messages on one communicator may be in flight at once.

@@ -4,7 +4,7 @@
 
 namespace cldist::cluster {
 
-/// What the platform reports to libcldist-host, if that is preloaded (docs/decisions/0036).
+/// What the platform reports to libcldist-host, if that is preloaded (docs/dev/decisions/0036).
 template <typename Function>
 Function *host_function(const char *name) {
     return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));

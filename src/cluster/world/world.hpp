@@ -53,7 +53,7 @@ public:
     };
     [[nodiscard]] const Shares &shares() const { return found_.shares; }
 
-    /// Whether the program runs in process 0 alone, which is the host; the others follow its calls (docs/decisions/0035). Never of
+    /// Whether the program runs in process 0 alone, which is the host; the others follow its calls (docs/dev/decisions/0035). Never of
     /// a process alone.
     [[nodiscard]] bool is_central() const { return central_ != nullptr; }
     [[nodiscard]] bool is_host() const { return central_ != nullptr && self() == 0; }
