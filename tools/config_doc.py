@@ -14,7 +14,7 @@ HEAD = """# Settings
 
 Settings are environment variables. Set them to the same value for all processes. `mpirun` passes them to processes on the same host. For other hosts use
 `-x NAME` with Open MPI and `-genv NAME VALUE` with MPICH. `cldist run` passes them to all hosts. `cldist config` prints all settings with their values.
-A misspelt name or an invalid value is reported once and ignored.
+cldist reports a misspelt name or an invalid value once, and ignores it.
 """
 # A string, a comment, or anything else that matters for finding the ends of arguments.
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//[^\n]*|/\*.*?\*/|[(),{}]|[^"\'(),{}/]+|/', re.DOTALL)
