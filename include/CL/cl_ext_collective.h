@@ -2,7 +2,7 @@
  *  Collective operations on buffers of several devices of one context, after SnuCL (Kim et al., ICS 2012).
  *
  *  The operations work on any OpenCL platform that has several devices in one context. They also work on the cluster
- *  platform of `cldist run`, whose devices are those of all processes. MPI is not needed. Link with
+ *  platform of `cldist run`, which provides the devices of all processes. MPI is not needed. Link with
  *  -lcldist-collectives. The header is valid C99 and C++. */
 #ifndef CL_EXT_COLLECTIVE_H
 #define CL_EXT_COLLECTIVE_H
@@ -17,15 +17,15 @@ extern "C" {
  *  Collective operations on buffers of several devices of one context.
  *
  *  @par Devices
- *  `cmd_queue_list[i]` is a queue of the device for destination i. Queues may be in-order or out-of-order, and
- *  several queues may belong to one device. All queues have the same context. The n buffers of a list may be one
- *  buffer with n offsets.
+ *  `cmd_queue_list[i]` is a queue of the device for destination i. Queues may be in-order or out-of-order, and several
+ *  queues may belong to one device. All queues must have the same context. The n buffers of a list may be one buffer
+ *  with n offsets.
  *
  *  @par Order
- *  The command belongs to the first queue (or the only one), which has its event. On every in-order queue of the list
- *  it is ordered like a command of that queue: it starts after earlier commands, and later commands start when all of
- *  it is complete. On the cluster platform this applies to later commands that use its buffers. On out-of-order
- *  queues, only the wait list and the event order it.
+ *  The command and its event belong to the first queue (or the only one). On every in-order queue of the list, the
+ *  command is ordered like a command of that queue: it starts after earlier commands, and later commands start when it
+ *  is complete. On the cluster platform this applies only to later commands that use its buffers. On out-of-order
+ *  queues, only the wait list and the event order the command.
  *
  *  @par Sizes and offsets
  *  Sizes and offsets are in bytes and may exceed 4 GiB. `bytes_to_copy` corresponds to the count of MPI: for a
@@ -39,16 +39,16 @@ extern "C" {
  *  any other way.
  *
  *  @par Reductions
- *  Reductions combine element-wise, on the devices. The order of combination depends on n, the size, and which
- *  devices share a process. Integer results are exact. Floating-point results have the same bits in every run with
- *  the same devices. The type of the elements is an OpenCL channel type or one of the three types below. The
- *  functions `…WithOp` take an operator; the functions without this suffix use the sum. Sums and products of integers
- *  wrap around.
+ *  Reductions combine elements on the devices. The order of combination depends on n, the size, and which devices
+ *  share a process. Integer results are exact. Floating-point results have the same bits in every run with the same
+ *  devices. The type of the elements is an OpenCL channel type or one of the three types below. The functions
+ *  `…WithOp` take an operator; the functions without this suffix use the sum. Sums and products of integers wrap
+ *  around.
  *
  *  @par Threads and callbacks
  *  Thread-safe. If several threads enqueue such commands on the same in-order queues, they must agree on an order. On
- *  the cluster platform all processes make the same calls in the same order. None of the calls blocks, and an OpenCL
- *  callback may make them on any platform except the cluster platform.
+ *  the cluster platform all processes must make the same calls in the same order. None of the calls blocks, and an
+ *  OpenCL callback may make them on any platform except the cluster platform.
  *
  *  @par Errors
  *  Checked in this order. If the call returns one of the first eight, nothing is enqueued.
@@ -61,7 +61,7 @@ extern "C" {
  *          the element size, or the datatype or the operator is unknown.
  *  @retval CL_INVALID_OPERATION The datatype does not support the operator (bitwise operators of floating-point
  *          numbers), or a device lacks double precision.
- *  @retval CL_MEM_COPY_OVERLAP Ranges overlap, but not as an in-place operation.
+ *  @retval CL_MEM_COPY_OVERLAP Ranges overlap in a way that is not an in-place operation.
  *  @retval CL_MISALIGNED_SUB_BUFFER_OFFSET as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel. With this and the
  *          following codes, commands that were already enqueued run to completion.
  *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
@@ -70,9 +70,9 @@ extern "C" {
  *  @{ */
 
 /** @name Datatypes
- *  Datatypes that OpenCL's channel types lack. The supported channel types are CL_SIGNED_INT8, CL_SIGNED_INT16,
- *  CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32, CL_HALF_FLOAT (combined as float and
- *  rounded to half) and CL_FLOAT.
+ *  Datatypes for which OpenCL defines no channel type. The supported channel types are CL_SIGNED_INT8,
+ *  CL_SIGNED_INT16, CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32, CL_HALF_FLOAT (combined
+ *  as float and rounded to half) and CL_FLOAT.
  *
  *  All values of this header are from 0x0C1D0000 to 0x0C1D00FF. The Khronos registry (cl.xml) allocates values up to
  *  0x4FFF, reserves 0x10000 to 0x10FFF for experiments, and lists 0x10000000 to 0x100000FF as Apple's. The values of

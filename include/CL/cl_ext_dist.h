@@ -9,15 +9,15 @@
  *  group if it is an inter-communicator. The header is valid C99 and C++.
  *
  *  @par Callbacks
- *  The OpenCL driver chooses the thread that runs a callback of clSetEventCallback. For an event of this library,
- *  that thread may be the library's progress thread, or a thread that is in a blocking call of the library. Callbacks
- *  must therefore return quickly: the other transfers of the process may not progress meanwhile. A callback may call
+ *  The OpenCL driver chooses the thread that runs a callback of clSetEventCallback. For an event of this library, that
+ *  thread may be the library's progress thread, or a thread that is in a blocking call of the library. Callbacks must
+ *  therefore return quickly, because other transfers of the process may not progress meanwhile. A callback may call
  *  the non-blocking commands of this header, #clGetTransferInfo, #clTraceEvent and #clCreateMPIRequestFromEvent. It
  *  must not make blocking calls (`blocking` CL_TRUE, clFinish, clWaitForEvents, blocking MPI calls), and it must not
  *  call #clDistInit, #clDistLocalDevice or MPI_Finalize.
  *
  *  @par Processes that fork
- *  A forked child has none of the library's threads. In the child of a process that has used the library, all calls
+ *  A forked child does not have the library's threads. In the child of a process that has used the library, all calls
  *  of this header return CL_INVALID_OPERATION. The child may exit in any way. */
 #ifndef CL_EXT_DIST_H
 #define CL_EXT_DIST_H
@@ -42,7 +42,7 @@ extern "C" {
 /** @} */
 
 /** @defgroup cldist_errors Error codes
- *  Error codes that calls return, and that events have as their status, in addition to OpenCL's own codes.
+ *  Error codes that calls return and that events have as their status, in addition to OpenCL's codes.
  *
  *  Some platforms replace the status of a failed event with another negative number.
  *  clGetTransferInfo(CL_TRANSFER_STATUS) always returns the original code.
@@ -55,8 +55,8 @@ extern "C" {
 #define CL_MPI_NOT_INITIALIZED -1200
 /** MPI runs at a thread level below MPI_THREAD_MULTIPLE. */
 #define CL_MPI_THREAD_LEVEL_TOO_LOW -1201
-/** The communicator is MPI_COMM_NULL or was freed, or has a process outside MPI_COMM_WORLD and #clDistInit was not
- *  called with the communicator. */
+/** The communicator is MPI_COMM_NULL or was freed, or it has a process outside MPI_COMM_WORLD and #clDistInit was not
+ *  called with it. */
 #define CL_INVALID_COMMUNICATOR -1202
 /** The rank is not a rank of the communicator. A send also accepts MPI_PROC_NULL; a receive also accepts
  *  MPI_PROC_NULL and MPI_ANY_SOURCE. */
@@ -68,7 +68,7 @@ extern "C" {
 /** The receive matched a message that no cldist command sent (a plain MPI_Send), on a communicator without
  *  cldist_wire=plain. The message was received and discarded. */
 #define CL_MESSAGE_NOT_RECOGNIZED -1206
-/** The peer, or a process of a collective, could not do its part because its wait list or its device failed. */
+/** The wait list or the device of the peer, or of a process of the collective, failed. */
 #define CL_PEER_TRANSFER_FAILED -1207
 /** MPI reported an error. CL_TRANSFER_MPI_ERROR returns the MPI error code. */
 #define CL_MPI_ERROR -1208
@@ -76,7 +76,7 @@ extern "C" {
 #define CL_TRANSFER_ABANDONED -1209
 /** MPI_Cancel ended the operation. No message was sent or received. */
 #define CL_TRANSFER_CANCELLED -1210
-/** The system failed to read or write the file. CL_TRANSFER_ERRNO returns errno. */
+/** The operating system failed to read or write the file. CL_TRANSFER_ERRNO returns errno. */
 #define CL_FILE_ERROR -1211
 /** The file ended before the requested number of bytes was read. */
 #define CL_END_OF_FILE -1212
@@ -91,17 +91,18 @@ extern "C" {
 /** @defgroup cldist_init Initialisation
  *  Initialisation, the choice of a device, and buffers that other processes can access.
  *
- *  A program that is linked with the library needs no initialisation, in C or Fortran, with any order of libraries and
- *  under PMPI tools. MPI_Init and MPI_Init_thread request MPI_THREAD_MULTIPLE, because the library's progress thread
- *  makes MPI calls. `provided` is the level that MPI returned. If that level is lower, the program runs, and commands
- *  return CL_MPI_THREAD_LEVEL_TOO_LOW and log the cause.
+ *  A program that is linked with the library needs no initialisation. This is true for C and Fortran, for any order of
+ *  the linked libraries, and under PMPI tools. MPI_Init and MPI_Init_thread request MPI_THREAD_MULTIPLE, because the
+ *  library's progress thread makes MPI calls. `provided` is the level that MPI returned. If this level is lower, the
+ *  program runs, but commands return CL_MPI_THREAD_LEVEL_TOO_LOW and log the cause.
  *  @{ */
 
 /** Initialises the library for a communicator.
  *
- *  A program needs this call for each communicator with processes outside MPI_COMM_WORLD (MPI_Comm_accept,
- *  MPI_Comm_spawn) on which it enqueues commands. A program that loads the library after MPI_Init (Python) should make
- *  it; otherwise its first command initialises the library, collectively over MPI_COMM_WORLD.
+ *  If a program enqueues commands on a communicator with processes outside MPI_COMM_WORLD (MPI_Comm_accept,
+ *  MPI_Comm_spawn), it must first make this call for the communicator. A program that loads the library after MPI_Init
+ *  (for example, in Python) should also make it. Otherwise its first command initialises the library, collectively
+ *  over MPI_COMM_WORLD.
  *
  *  Collective over `comm`. The first call in a process must be collective over MPI_COMM_WORLD. Two threads must not
  *  call it at the same time. A repeated call with the same communicator does nothing.
@@ -116,12 +117,12 @@ cl_int clDistInit(MPI_Comm comm);
 /** Selects an OpenCL device for the calling process, so that the processes of `comm` on one host share its devices
  *  evenly.
  *
- *  The candidates are the devices of `type` of `platform`. If `platform` is NULL, they are those of the first
- *  platform that has a device of that type. In the order of their ranks in `comm`, each process takes the device from
- *  its own list that the fewest earlier processes took, or the first of several such devices. This is round robin if
- *  all processes see the same devices. Processes may see different devices (CUDA_VISIBLE_DEVICES, for example).
- *  Devices are compared by UUID or bus address if the platform provides one, otherwise by vendor, name and position.
- *  If processes must share a device other than a CPU, the lowest of them logs a warning with their ranks.
+ *  The candidates are the devices of `platform` with the type `type`. If `platform` is NULL, the function uses the
+ *  first platform that has such a device. In the order of their ranks in `comm`, each process takes the candidate that
+ *  the fewest earlier processes took, or the first of several such candidates. This is round robin if all processes
+ *  see the same devices. Processes may see different devices (CUDA_VISIBLE_DEVICES, for example). Devices are compared
+ *  by UUID or bus address if the platform provides one, otherwise by vendor, name and position. If processes must
+ *  share a device other than a CPU, the lowest of them logs a warning with their ranks.
  *
  *  Collective over `comm`, which must be an intra-communicator. `platform` and `type` may differ between processes.
  *  An error in one process does not block the others, except CL_MPI_NOT_INITIALIZED and CL_INVALID_COMMUNICATOR. A
@@ -142,12 +143,12 @@ cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type 
 
 /** Creates a buffer whose memory the other processes of the host can read.
  *
- *  A message from such a buffer to a device of another process needs one copy (path "direct"); from another buffer it
- *  needs two. Use it for large data that is sent often: NVIDIA GPUs allocate the memory in pieces of 2 MiB, and
- *  receivers keep it mapped for up to 15 seconds after the last message.
+ *  A message from such a buffer to a device of another process needs one copy (path "direct"). A message from any
+ *  other buffer needs two. Use such buffers for large data that is sent often: NVIDIA GPUs allocate the memory in
+ *  pieces of 2 MiB, and receivers keep it mapped for up to 15 seconds after the last message.
  *
  *  The memory belongs to `device`, a device of the context. If the platform cannot share memory, the buffer is an
- *  ordinary buffer. The buffer is used and released like any other. MPI is not needed. Thread-safe. Not collective.
+ *  ordinary buffer. Use and release the buffer like any other. MPI is not needed. Thread-safe. Not collective.
  *
  *  @return the buffer, and CL_SUCCESS in `*errcode_ret` unless `errcode_ret` is NULL. On failure the result is NULL,
  *          and `*errcode_ret` is:
@@ -168,15 +169,15 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *
  *  @par Order
  *  A command starts when the events of its wait list are complete and, on an in-order queue, the earlier commands are
- *  complete. On an out-of-order queue no other command waits for it. Messages between two processes with equal tag
- *  and communicator arrive in the order in which their commands start. That is the order of an in-order queue, or the
- *  order of enqueueing for commands without wait list on one out-of-order queue.
+ *  complete. On an out-of-order queue no other command waits for it. Messages between two processes with equal tag and
+ *  communicator arrive in the order in which their commands start. Commands on one in-order queue, and commands
+ *  without wait list on one out-of-order queue, start in the order in which they are enqueued.
  *  @par
- *  Receives match messages by MPI's rules, in the order in which the receives start. The oldest message from a
- *  process that has not been received goes to the first receive that accepts it, whether that receive specifies a tag
- *  or MPI_ANY_TAG. A receive with MPI_ANY_SOURCE or MPI_ANY_TAG that starts first therefore takes precedence over a
- *  more specific receive. Messages from different processes have no order. The program's own receives (MPI_Recv with
- *  a datatype other than MPI_CL_MEM) are not part of this order: if both accept a message, either may receive it.
+ *  Receives match messages by MPI's rules, in the order in which the receives start. The oldest pending message from a
+ *  process goes to the first receive that accepts it, whether that receive specifies a tag or MPI_ANY_TAG. A receive
+ *  with MPI_ANY_SOURCE or MPI_ANY_TAG that starts first therefore takes precedence over a more specific receive.
+ *  Messages from different processes have no order. The program's own receives (MPI_Recv with a datatype other than
+ *  MPI_CL_MEM) are not part of this order: if such a receive and a command both accept a message, either may get it.
  *
  *  @par Blocking
  *  With `blocking` CL_TRUE, the call returns when the command is complete, and the calling thread does the work. If
@@ -185,7 +186,7 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  @par Event
  *  `event` may be NULL. Otherwise `*event` is the command's event, with a queue, a context, callbacks and, if the
  *  queue supports it, profiling information. If the command fails, the status is negative, and commands that wait for
- *  the event fail as the OpenCL specification says. #clGetTransferInfo returns the cause. The caller releases the
+ *  the event fail as the OpenCL specification requires. #clGetTransferInfo returns the cause. The caller releases the
  *  event.
  *
  *  @par Lifetime
@@ -202,8 +203,8 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  @par
  *  The choice applies to commands that are enqueued afterwards. Do not change it while another thread enqueues
  *  commands on the communicator. MPI_Comm_dup and MPI_Comm_idup copy the choice. MPI_Comm_dup_with_info and
- *  MPI_Comm_idup_with_info take it from the info alone; without the key it is "cldist". Other new communicators start
- *  with "cldist".
+ *  MPI_Comm_idup_with_info take it only from the info object; if the key is absent, it is "cldist". Other new
+ *  communicators start with "cldist".
  *
  *  @par Failure
  *  If the wait list of a send fails, the receive ends with CL_PEER_TRANSFER_FAILED. If the wait list of a receive
@@ -214,8 +215,8 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  @par Threads
  *  Thread-safe. Not collective. Two threads may enqueue commands of this header on one queue, including an in-order
  *  queue. Each command enqueues two commands of the platform. If another thread calls OpenCL's enqueue functions on
- *  the same in-order queue during the call, its command may be placed between these two and has then no order
- *  relative to the transfer. Threads that need an order must share a lock.
+ *  the same in-order queue during the call, its command may be placed between these two. Its order relative to the
+ *  transfer is then undefined. Threads that need an order must share a lock.
  *
  *  @par Errors
  *  Checked in this order. Nothing is sent if the call returns one of them.
@@ -225,16 +226,16 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *          context.
  *  @retval CL_INVALID_VALUE offset + size exceeds the buffer, the two ranges of a Sendrecv overlap, or a region is
  *          not valid (see #clEnqueueSendBufferRect).
- *  @retval CL_INVALID_EVENT_WAIT_LIST The wait list is NULL and num_events is not 0, or the reverse, or it contains
- *          an invalid event.
+ *  @retval CL_INVALID_EVENT_WAIT_LIST The wait list is NULL and num_events is not 0, or it is not NULL and num_events
+ *          is 0, or it contains an invalid event.
  *  @retval CL_MISALIGNED_SUB_BUFFER_OFFSET A buffer is a sub-buffer that is not aligned for the queue's device.
  *  @retval CL_INVALID_OPERATION The buffer was created with CL_MEM_HOST_NO_ACCESS, or with CL_MEM_HOST_WRITE_ONLY and
  *          the command sends it, or with CL_MEM_HOST_READ_ONLY and the command receives into it.
- *  @retval CL_MPI_NOT_INITIALIZED see there.
- *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see there.
- *  @retval CL_INVALID_COMMUNICATOR see there.
- *  @retval CL_INVALID_RANK see there.
- *  @retval CL_INVALID_TAG see there.
+ *  @retval CL_MPI_NOT_INITIALIZED see #CL_MPI_NOT_INITIALIZED.
+ *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see #CL_MPI_THREAD_LEVEL_TOO_LOW.
+ *  @retval CL_INVALID_COMMUNICATOR see #CL_INVALID_COMMUNICATOR.
+ *  @retval CL_INVALID_RANK see #CL_INVALID_RANK.
+ *  @retval CL_INVALID_TAG see #CL_INVALID_TAG.
  *  @retval CL_OUT_OF_RESOURCES as for clEnqueueReadBuffer.
  *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueReadBuffer.
  *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
@@ -290,7 +291,7 @@ cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffe
  *  buffer. Pitches are in bytes. A row_pitch of 0 means region[0]; a slice_pitch of 0 means region[1] * row_pitch.
  *
  *  The message consists of the region[0] * region[1] * region[2] bytes of the region, row after row, slice after
- *  slice. Any receive of this group accepts it: a region of another shape or a contiguous range.
+ *  slice. Any receive of this group accepts it, into a region of another shape or into a contiguous range.
  *
  *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref
  *          cldist_messages, and
@@ -306,9 +307,10 @@ cl_int clEnqueueSendBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  *  `comm` into a rectangular region of `buffer`.
  *
  *  Counterpart of MPI_Recv with a vector or subarray datatype. The region is described as for
- *  #clEnqueueSendBufferRect, with the same errors; the receive behaves as #clEnqueueRecvBuffer. Any send of this
- *  group may have sent the message. A shorter message fills the first bytes of the region, row after row, slice after
- *  slice. The command accesses no byte outside the region, so other commands may use those bytes at the same time.
+ *  #clEnqueueSendBufferRect, with the same errors; otherwise the command behaves like #clEnqueueRecvBuffer. It accepts
+ *  a message of any send of this group. A shorter message fills the first bytes of the region, row after row, slice
+ *  after slice. The command accesses no byte outside the region, so other commands may use those bytes at the same
+ *  time.
  *
  *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref
  *          cldist_messages and #clEnqueueSendBufferRect. */
@@ -327,8 +329,8 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  *
  *  @par Order
  *  A command starts when the events of its wait list are complete and, on an in-order queue, the earlier commands are
- *  complete. It accesses the file only then. On an out-of-order queue no other command waits for it. Each command's
- *  description states its order relative to other commands on the same file.
+ *  complete. It does not access the file earlier. On an out-of-order queue no other command waits for it. Each
+ *  command's description states its order relative to other commands on the same file.
  *
  *  @par Blocking, event, lifetime
  *  As for @ref cldist_messages. Threads of the library access the file for non-blocking commands. The file must stay
@@ -341,9 +343,10 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  *  CLDIST_STALL_SECONDS, it lists them instead.
  *
  *  @par Failure
- *  Bytes are transferred from the first on, without a gap, until the failure. CL_TRANSFER_BYTES returns their number.
- *  Beyond them, neither the file nor the buffer is changed. Exception: if the system cannot read a place in the
- *  middle of a file, later bytes of the buffer may have changed. The event then has one of these codes:
+ *  A command that fails has transferred the bytes before the failure, from the first on and without a gap.
+ *  CL_TRANSFER_BYTES returns their number. Beyond them, neither the file nor the buffer is changed. Exception: if the
+ *  system cannot read bytes in the middle of a file, later bytes of the buffer may have changed. The event then has
+ *  one of these codes:
  *  - CL_END_OF_FILE: the file ended early.
  *  - CL_FILE_ERROR: the system reported an error, such as a full disk, a file that was opened for the other
  *    direction, a closed descriptor, or a pipe without a reader (SIGPIPE and SIGXFSZ are not raised).
@@ -356,8 +359,8 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  *
  *  @par Errors
  *  Checked in this order.
- *  @retval CL_INVALID_COMMAND_QUEUE as for @ref cldist_messages, like the next five codes. A buffer that is written
- *          to a file counts as a buffer that is sent.
+ *  @retval CL_INVALID_COMMAND_QUEUE as for @ref cldist_messages. For this and the next five codes, a buffer that is
+ *          written to a file counts as a buffer that is sent.
  *  @retval CL_INVALID_MEM_OBJECT as for @ref cldist_messages.
  *  @retval CL_INVALID_CONTEXT as for @ref cldist_messages.
  *  @retval CL_INVALID_EVENT_WAIT_LIST as for @ref cldist_messages.
@@ -377,9 +380,10 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  *  had been called when the command ran. Bytes may therefore still be in the stream's buffer when the command has
  *  ended. Pipes, FIFOs and sockets are supported.
  *
- *  Commands on one stream run one after the other, in the order in which they start. That is the order of an in-order
- *  queue, of their events, or of enqueueing for commands without wait list on one out-of-order queue. A running
- *  command holds the stream's lock (flockfile), so calls from other threads take place before it or after it.
+ *  Commands on one stream run one after the other, in the order in which they start. An in-order queue or events
+ *  determine this order. Commands without wait list on one out-of-order queue start in the order in which they are
+ *  enqueued. A running command holds the stream's lock (flockfile), so calls of other threads on the stream wait until
+ *  it has ended.
  *
  *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref
  *          cldist_files. */
@@ -428,7 +432,7 @@ cl_int clEnqueueWriteBufferFromFile(cl_command_queue command_queue, cl_mem buffe
 
 /** @defgroup cldist_mpi_files MPI files
  *  @ingroup cldist_files
- *  Transfers between device buffers and files of MPI-IO. What @ref cldist_files says applies, with these additions.
+ *  Transfers between device buffers and files of MPI-IO. The rules of @ref cldist_files apply, with these additions.
  *
  *  @par Place
  *  As in MPI_File_write_at and MPI_File_read_at, `file_offset` counts etypes of the file's view, and the bytes pass
@@ -438,20 +442,22 @@ cl_int clEnqueueWriteBufferFromFile(cl_command_queue command_queue, cl_mem buffe
  *  file. MPI defines atomicity and when other processes see the data (MPI_File_set_atomicity, MPI_File_sync).
  *
  *  @par Order
- *  Commands on one file run one after the other, in the order in which they start. That is the order of an in-order
- *  queue, of their events, or of enqueueing for commands without wait list on one out-of-order queue. With MPICH,
- *  which runs one file call at a time, the same applies to the commands on all MPI files of the process.
+ *  Commands on one file run one after the other, in the order in which they start. An in-order queue or events
+ *  determine this order. Commands without wait list on one out-of-order queue start in the order in which they are
+ *  enqueued. With MPICH, which runs one file call at a time, the same applies to the commands on all MPI files of the
+ *  process.
  *
  *  @par Threads
- *  Thread-safe. A thread of the library makes MPI's file calls; for a blocking command it is the caller. Other calls
- *  on the file at the same time are allowed if MPI allows them. MPI may block them until the command has ended.
+ *  Thread-safe. For a non-blocking command, a thread of the library makes MPI's file calls; for a blocking command,
+ *  the caller makes them. Other threads may make calls on the file at the same time if MPI allows this. MPI may block
+ *  them until the command has ended.
  *
  *  @par Failure
  *  The event has one of these codes:
  *  - CL_MPI_ERROR: MPI reported an error, which CL_TRANSFER_MPI_ERROR returns. MPI calls the file's error handler
  *    first, by default MPI_ERRORS_RETURN. The library's thread calls an error handler that the program has set.
- *  - CL_END_OF_FILE: the file is shorter, according to MPI_File_get_size. CL_TRANSFER_BYTES then counts the whole
- *    etypes before the end.
+ *  - CL_END_OF_FILE: the file is shorter, according to MPI_File_get_size. CL_TRANSFER_BYTES then counts the bytes of
+ *    the whole etypes before the end.
  *
  *  @par Errors
  *  These errors, in addition to those of @ref cldist_files.
@@ -494,21 +500,20 @@ cl_int clEnqueueWriteBufferFromMPIFile(cl_command_queue command_queue, cl_mem bu
  *  is done. MPI decides whether it also waits for the other processes.
  *
  *  In all processes, the collective commands on a file must start in the same order, and so must MPI's own collective
- *  calls on it. With MPICH this also applies to different files that several processes have in common. To ensure it,
- *  enqueue the commands in the same order in one in-order queue, or without wait list in one out-of-order queue, or
- *  let each wait for the previous command's event. Make MPI's collective calls only when the event of the previous
- *  command is complete.
+ *  calls on it. With MPICH this also applies to collective commands on different files that several processes share.
+ *  To ensure it, enqueue the commands in the same order in one in-order queue, or without wait list in one
+ *  out-of-order queue, or let each wait for the previous command's event. Make MPI's collective calls only when the
+ *  event of the previous command is complete.
  *
  *  A command that fails before its turn (wait list, earlier command of an in-order queue, memory) still takes part,
- *  without bytes: it fails in this process only, and the others complete. Its event may fail earlier than it takes
- *  part. It has taken part when clGetTransferInfo(CL_TRANSFER_STAGES) contains CL_STAGE_FILE. Only then may this
+ *  without bytes: it fails in this process only, and the others complete. Its event may fail before the command has
+ *  taken part. It has taken part when clGetTransferInfo(CL_TRANSFER_STAGES) contains CL_STAGE_FILE. Only then may this
  *  process close the file or make MPI's collective calls on it. Commands keep their order in any case. A call that
- *  returns an error does not take part, unless it is blocking and returns
- *  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed transfer. If it does not take part, the
- *  other processes wait until the call is repeated.
+ *  returns an error does not take part, unless it is blocking and returns CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+ *  or the status of a failed transfer. If it does not take part, the other processes wait until the call is repeated.
  *
- *  A staged transfer (a device with its own memory) needs page-locked host memory for the whole range. Open MPI 4.1
- *  does not report all errors of the system, such as a full disk, in collective writes.
+ *  If the device has its own memory, the command needs page-locked host memory for the whole range. Open MPI 4.1 does
+ *  not report all errors of the system, such as a full disk, in collective writes.
  *
  *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref
  *          cldist_mpi_files. */
@@ -551,17 +556,17 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  - Gather(v) at the root, Allgather(v): the send range is the process's own part of the receive range.
  *  - Scatter(v) at the root: the receive range is the root's own part of the send range.
  *
- *  Each process may decide alone whether its operation is in place. Otherwise no byte may be both sent and received.
- *  The parts of a Gatherv, Scatterv, Allgatherv or Alltoallv count one by one: they may lie in the gaps between the
- *  parts of the other range.
+ *  Each process may decide independently whether its operation is in place. If it is not, no byte may be both sent and
+ *  received. For Gatherv, Scatterv, Allgatherv and Alltoallv, this rule applies to each part separately: parts may be
+ *  in the gaps between the parts of the other range.
  *
  *  @par Order
- *  All processes of `comm` must make these calls in the same order, together with the program's own collective calls
- *  on `comm`, blocking and non-blocking ones, and with the constructors of communicators, files and windows. The
- *  commands then do not match those calls. Data travels on an internal communicator; the first call on `comm` makes
- *  one non-blocking collective call of MPI on `comm`, which runs no attribute callback. A command starts like
- *  any other command and takes part when the commands that were enqueued earlier on `comm` have done so, in whatever
- *  queues. Deadlock: a command must not wait for one that is enqueued later on the same communicator.
+ *  All processes of `comm` must make these calls in the same order. This order includes the program's own collective
+ *  calls on `comm`, blocking and non-blocking, and its constructors of communicators, files and windows. Commands
+ *  never match those calls, because their data travels on an internal communicator. The first command on `comm` makes
+ *  one non-blocking collective MPI call on `comm`, which runs no attribute callback. A command starts like any other
+ *  command. It takes part when the commands that were enqueued earlier on `comm`, in any queue, have taken part.
+ *  Deadlock: a command must not wait for a command that is enqueued later on the same communicator.
  *
  *  @par Event
  *  The event completes when all processes have taken part and this process's part is done. The send range may then be
@@ -585,30 +590,31 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  CL_COLLECTIVE_MISMATCH in all processes.
  *
  *  @par Host memory
- *  Commands match commands only. A process cannot take part with an MPI call on host memory.
+ *  Commands match only commands. A process cannot take part with an MPI call on host memory.
  *
  *  @par Lifetime and memory
  *  The library retains queue, buffers and events until the command ends. `comm` must not be freed before the command
- *  has taken part. A range that cannot be used in place needs page-locked host memory of its size; Bcast, Reduce and
- *  Allreduce need blocks of 4 MiB.
+ *  has taken part. If the host cannot access a range directly, the command needs page-locked host memory of the
+ *  range's size. Bcast, Reduce and Allreduce need only blocks of 4 MiB.
  *
  *  @par Threads
  *  Thread-safe. Threads that enqueue commands on one communicator must agree on an order, as in MPI.
  *
  *  @par Errors
  *  Checked in this order. If the call returns one of them, the process does not take part.
- *  @retval CL_MPI_NOT_INITIALIZED see there.
- *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see there.
- *  @retval CL_INVALID_COMMUNICATOR see there; also if `comm` is an inter-communicator.
+ *  @retval CL_MPI_NOT_INITIALIZED see #CL_MPI_NOT_INITIALIZED.
+ *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see #CL_MPI_THREAD_LEVEL_TOO_LOW.
+ *  @retval CL_INVALID_COMMUNICATOR see #CL_INVALID_COMMUNICATOR; also if `comm` is an inter-communicator.
  *  @retval CL_INVALID_RANK `root` is not a rank of the communicator.
- *  @retval CL_INVALID_MPI_DATATYPE see there.
- *  @retval CL_INVALID_MPI_OP see there.
+ *  @retval CL_INVALID_MPI_DATATYPE see #CL_INVALID_MPI_DATATYPE.
+ *  @retval CL_INVALID_MPI_OP see #CL_INVALID_MPI_OP.
  *  @retval CL_INVALID_VALUE A significant array is NULL, the process's own part has different sizes in the send range
  *          and in the receive range, or ranges overlap other than in place.
  *  @retval CL_MPI_ERROR MPI failed to exchange numbers on the communicator.
  *  @retval CL_OUT_OF_RESOURCES MPI has too few tags for so many communicators with collective commands.
  *
- *  Then the errors of @ref cldist_messages that concern queue, buffers and wait list.
+ *  After these errors, the call checks for the errors of @ref cldist_messages that concern queue, buffers and wait
+ *  list.
  *  @{ */
 
 /** Enqueues a command that completes when all processes of `comm` have started it.
@@ -665,8 +671,7 @@ cl_int clEnqueueReduceScatterBufferMPI(cl_command_queue command_queue, cl_mem se
                                        cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                        cl_event *event);
 
-/** Enqueues a command that gathers equal numbers of bytes from all processes at rank `root`, in the order of the
- *  ranks.
+/** Enqueues a command that gathers parts of equal size from all processes at rank `root`, in the order of the ranks.
  *
  *  Counterpart of MPI_Gather. The arguments that begin with recv_ are significant only at the root. `recv_count` is
  *  the number of elements from one process.
@@ -691,8 +696,7 @@ cl_int clEnqueueGathervBufferMPI(cl_command_queue command_queue, cl_mem send_buf
                                  MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                  const cl_event *event_wait_list, cl_event *event);
 
-/** Enqueues a command that gathers equal numbers of bytes from all processes at every process, in the order of the
- *  ranks.
+/** Enqueues a command that gathers parts of equal size from all processes at every process, in the order of the ranks.
  *
  *  Counterpart of MPI_Allgather. `recv_count` is the number of elements from one process.
  *
@@ -783,14 +787,14 @@ cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_b
  *
  *  The library takes over the request and replaces `*request` with a new request that completes with the operation.
  *  MPI_Wait, MPI_Test and their variants accept the new request, together with any others, and return the MPI_Status
- *  (with the count) and the error of the operation. The new request must be waited for, tested or freed, like any
+ *  (with the count) and the error of the operation. The program must wait for, test or free the new request, like any
  *  request. Copies of the old handle must not be used until the new request or the event shows that the operation has
  *  ended. MPI_Cancel on the new request cancels the operation; the old request must not have been cancelled.
  *  MPI_Request_free on the new request does not affect the event.
  *
  *  MPI_REQUEST_NULL and an inactive persistent request complete at once, with an empty status, as in MPI_Wait. A
- *  persistent request becomes inactive when the operation has ended. Keep a copy of the persistent request's handle
- *  to start it again or to free it. Each start needs its own call, with a copy of the handle. Open MPI frees a
+ *  persistent request becomes inactive when the operation has ended. Keep a copy of the persistent request's handle to
+ *  start it again or to free it. Make a new call after each start, with a copy of the handle. Open MPI frees a
  *  persistent request that failed.
  *
  *  The event is a user event of `context`, which a thread of the library sets. If the operation fails, the event ends
@@ -799,9 +803,9 @@ cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_b
  *  CL_TRANSFER_SOURCE and CL_TRANSFER_TAG; for a file operation, CL_TRANSFER_BYTES. For other operations these three
  *  values are meaningless. The caller releases the event.
  *
- *  A thread of the library reports errors to the handler that a failing MPI_Test of the request would call. The new
- *  request belongs to no communicator: when it is waited for, MPI reports the error again, to the handler of
- *  MPI_COMM_WORLD. To continue after a failure, set MPI_ERRORS_RETURN there as well.
+ *  A thread of the library reports errors to the handler that a failing MPI_Test of the old request would call. The
+ *  new request belongs to no communicator. When the program waits for it, MPI reports the error again, to the handler
+ *  of MPI_COMM_WORLD. To continue after a failure, set MPI_ERRORS_RETURN there as well.
  *
  *  The memory of the operation belongs to the caller and must exist until the operation has ended. Thread-safe, but
  *  no other thread may use `*request` during the call. Not collective.
@@ -810,8 +814,8 @@ cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_b
  *          the request is unchanged, and `*errcode_ret` is:
  *  @retval CL_INVALID_CONTEXT `context` is not valid.
  *  @retval CL_INVALID_VALUE `request` is NULL.
- *  @retval CL_MPI_NOT_INITIALIZED see there.
- *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see there.
+ *  @retval CL_MPI_NOT_INITIALIZED see #CL_MPI_NOT_INITIALIZED.
+ *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see #CL_MPI_THREAD_LEVEL_TOO_LOW.
  *  @retval CL_MPI_ERROR MPI_Grequest_start failed.
  *  @retval CL_OUT_OF_RESOURCES The platform failed to create the event.
  *  @retval CL_OUT_OF_HOST_MEMORY Host memory could not be allocated. */
@@ -824,15 +828,15 @@ cl_event clCreateEventFromMPIRequest(cl_context context, MPI_Request *request, c
  *  of the request is empty, as for MPI_REQUEST_NULL; use #clGetTransferInfo for details of a transfer. If the event
  *  fails, the request fails with an MPI error code of a separate class, whose text (MPI_Error_string) contains the
  *  event's status. MPI reports the error to the handler of MPI_COMM_WORLD, which by default ends the job. MPI_Cancel
- *  has no effect. The request must be waited for, tested or freed, like any request.
+ *  has no effect. The program must wait for, test or free the request, like any request.
  *
  *  The event's queue is flushed. The library retains the event until it has ended. Thread-safe. Not collective.
  *
  *  @retval CL_SUCCESS `*request` is the new request.
  *  @retval CL_INVALID_EVENT `event` is not valid.
  *  @retval CL_INVALID_VALUE `request` is NULL.
- *  @retval CL_MPI_NOT_INITIALIZED see there.
- *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see there.
+ *  @retval CL_MPI_NOT_INITIALIZED see #CL_MPI_NOT_INITIALIZED.
+ *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see #CL_MPI_THREAD_LEVEL_TOO_LOW.
  *  @retval CL_MPI_ERROR MPI_Grequest_start failed.
  *  @retval CL_OUT_OF_RESOURCES The platform failed to retain the event.
  *  @retval CL_OUT_OF_HOST_MEMORY Host memory could not be allocated. */
@@ -846,21 +850,19 @@ cl_int clCreateMPIRequestFromEvent(cl_event event, MPI_Request *request);
 /** The datatype #MPI_CL_MEM as a variable. Use the macro. */
 extern MPI_Datatype cldist_mpi_cl_mem;
 
-/** An MPI datatype of one byte that means: the peer of this message is an OpenCL device.
+/** An MPI datatype of one byte for messages whose peer is an OpenCL device.
  *
- *  From clDataTransfer, section 4. MPI calls with this datatype exchange messages between host memory and the
- *  commands of
- *  @ref cldist_messages, or with other such calls, in the same chunked format. Counts are in bytes. These calls
- *          accept it, with their large-count variants (MPI_Send_c, …) if the MPI library has them:
+ *  From clDataTransfer, section 4. An MPI call with this datatype exchanges messages between host memory and a command
+ *  of @ref cldist_messages, or another such call, in the same chunked format. Counts are in bytes. These calls accept
+ *  it, and so do their large-count variants (MPI_Send_c, …), if the MPI library provides them:
  *  - MPI_Send, MPI_Ssend, MPI_Isend, MPI_Issend, MPI_Recv, MPI_Irecv, MPI_Mrecv, MPI_Imrecv;
  *  - MPI_Sendrecv, on one side or both;
  *  - MPI_Get_count, MPI_Get_elements, MPI_Get_elements_x;
  *  - MPI_Type_size and other queries of a datatype.
  *
  *  All other calls reject it with MPI_ERR_TYPE: other sends (MPI_Bsend, MPI_Rsend), persistent and partitioned
- *  operations (MPI_Send_init, MPI_Psend_init), MPI_Sendrecv_replace, MPI_Isendrecv, all collective, one-sided and
- *  file operations, and MPI_Pack. Calls that would include it in another datatype, commit it or free it reject it,
- *  too.
+ *  operations (MPI_Send_init, MPI_Psend_init), MPI_Sendrecv_replace, MPI_Isendrecv, all collective, one-sided and file
+ *  operations, and MPI_Pack. Calls that include a datatype in another one, commit it or free it also reject it.
  *
  *  The macro is the name of a variable. The variable is set when the library is initialised (MPI_Init, #clDistInit).
  *  Before that and after MPI_Finalize it is MPI_DATATYPE_NULL, and calls with it return MPI_ERR_TYPE and log a line.
@@ -868,16 +870,16 @@ extern MPI_Datatype cldist_mpi_cl_mem;
  *
  *  @par Meaning
  *  Order, wildcards, MPI_PROC_NULL, MPI_Ssend, inter-communicators and threads are as in MPI. In the order of
- *  messages, a call, blocking or not, comes after the commands that have started (CL_TRANSFER_STATUS is CL_RUNNING,
- *  or they are complete) and before the commands that start later. It does not wait for commands that have not
- *  started. A command that was flushed, even on an idle queue, may not have started yet. To place a call after a
- *  command, wait for the command's event first, or use two commands. The order of calls and plain messages is defined
- *  only once the call or request is complete.
+ *  messages, a call, blocking or not, is after the commands that have started (their CL_TRANSFER_STATUS is CL_RUNNING
+ *  or CL_COMPLETE) and before the commands that start later. It does not wait for commands that have not started. A
+ *  command that was flushed, even on an idle queue, may not have started yet. To place a call after a command, wait
+ *  for the command's event first, or use two commands. The order of calls and plain messages is defined only once the
+ *  call or request is complete.
  *  @par
  *  The calling thread does the work of a blocking call. A thread of the library does the work of a request, whether
- *  the program calls MPI meanwhile or not. MPI_Comm_free may precede the completion of requests on the communicator.
- *  A thread of the library then frees it, and deletes its attributes, with the last request. MPI_Comm_disconnect must
- *  follow their completion.
+ *  the program calls MPI meanwhile or not. The program may call MPI_Comm_free before requests on the communicator
+ *  complete. A thread of the library then frees the communicator, and deletes its attributes, when the last request
+ *  completes. The program must not call MPI_Comm_disconnect before they complete.
  *
  *  @par Requests
  *  Requests are generalised requests. MPI_Wait, MPI_Test and their variants accept them together with others.
@@ -885,19 +887,19 @@ extern MPI_Datatype cldist_mpi_cl_mem;
  *  operation continues. MPI_Start and MPI_Request_get_status behave as for any request that is not persistent.
  *
  *  @par Status
- *  The status contains MPI_SOURCE, MPI_TAG and, as the count of MPI_CL_MEM or MPI_BYTE, the number of bytes received.
+ *  The status contains MPI_SOURCE and MPI_TAG. Its count of MPI_CL_MEM or MPI_BYTE is the number of bytes received.
  *  MPI_Test_cancelled works.
  *
  *  @par Probing
  *  MPI_Probe, MPI_Iprobe, MPI_Mprobe and MPI_Improbe find these messages. MPI_Get_count with MPI_CL_MEM returns the
  *  payload size of each of the last 64 messages found in the process, until a call with another datatype receives the
- *  message. It returns MPI_UNDEFINED for earlier messages, and for plain messages that are too short to have a
- *  header. With another datatype, MPI_Get_count returns the number of bytes that MPI transfers, which differs from
- *  the payload. Querying the size of a large message with MPI_CL_MEM receives its header: from then on only commands
- *  and calls with MPI_CL_MEM can receive the message, and an MPI_Ssend of it may complete. A probe does not find a
- *  message that a pending receive of this library will get. The count in a probe's status contains a mark of this
- *  library. MPI_Get_count, MPI_Get_elements, MPI_Get_elements_x and MPI_Status_c2f remove it; their PMPI_ variants
- *  would show it.
+ *  message. It returns MPI_UNDEFINED for earlier messages, and for plain messages that are too short to have a header.
+ *  With another datatype, MPI_Get_count returns the number of bytes that MPI transfers, which differs from the
+ *  payload. Querying the size of a large message with MPI_CL_MEM receives its header: from then on only commands and
+ *  calls with MPI_CL_MEM can receive the message, and an MPI_Ssend of it may complete. A probe does not find a message
+ *  that matches a pending receive of this library. The count in a probe's status contains a mark of this library.
+ *  MPI_Get_count, MPI_Get_elements, MPI_Get_elements_x and MPI_Status_c2f remove it; their PMPI_ variants would show
+ *  it.
  *
  *  @par Partly converted programs
  *  If MPI_Recv, MPI_Sendrecv or MPI_Mrecv of bytes, int, unsigned, float or double receives the message of a command,
@@ -922,10 +924,10 @@ extern MPI_Datatype cldist_mpi_cl_mem;
  *  - MPI_ERR_OTHER: any other error.
  *
  *  The call that completes a request returns its error and reports it to the handler of MPI_COMM_WORLD, because
- *  generalised requests have no communicator. If several requests are waited for together, MPICH returns
+ *  generalised requests have no communicator. If the program waits for several requests together, MPICH returns
  *  MPI_ERR_OTHER instead.
  *
- *  A Fortran program gets its handle from a C function: MPI_Type_c2f(MPI_CL_MEM). */
+ *  For a Fortran program, get the handle with MPI_Type_c2f(MPI_CL_MEM) in a C function. */
 #define MPI_CL_MEM cldist_mpi_cl_mem
 /** @} */
 
@@ -967,7 +969,8 @@ typedef struct cl_transfer_stage {
 
 /** Returns the parameters and the result of the command of `event`.
  *
- *  Works while the command runs and afterwards, as long as the caller holds `event`. Thread-safe. Not collective.
+ *  The call works while the command runs and afterwards, as long as the caller holds `event`. Thread-safe. Not
+ *  collective.
  *
  *  @retval CL_SUCCESS The value was returned.
  *  @retval CL_INVALID_EVENT No command of this library created `event`.
@@ -976,7 +979,7 @@ typedef struct cl_transfer_stage {
 cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t param_value_size, void *param_value,
                          size_t *param_value_size_ret);
 
-/** Adds the command of `event`, any OpenCL command, to the trace of CLDIST_TRACE under `name`.
+/** Adds the command of `event` to the trace of CLDIST_TRACE under `name`. It may be any OpenCL command.
  *
  *  The trace then shows kernels and transfers together. Without a trace, the call does nothing. `name` is copied. It
  *  is UTF-8; invalid bytes are shown as U+FFFD. Thread-safe. Not collective.

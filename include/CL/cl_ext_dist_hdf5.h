@@ -1,9 +1,10 @@
 /** @file
  *  Transfers between device buffers and datasets of HDF5 files as OpenCL commands.
  *
- *  A separate library, libcldist-hdf5 (pkg-config module cldist-hdf5), so that other programs do not need HDF5. It
- *  uses the HDF5 library that the program is linked with, serial or parallel. That library must have the version
- *  (1.10, 1.14, …) of the headers that libcldist-hdf5 was built with. Compile with the headers of that library:
+ *  These functions are in a separate library, libcldist-hdf5 (pkg-config module cldist-hdf5), so that other programs
+ *  do not need HDF5. libcldist-hdf5 uses the HDF5 library that the program is linked with, serial or parallel. The
+ *  HDF5 library must have the version (1.10, 1.14, …) of the headers that libcldist-hdf5 was built with. Compile the
+ *  program with the headers of its HDF5 library:
  *
  *      mpicc program.c $(pkg-config --cflags --libs cldist-hdf5 hdf5-openmpi)
  *
@@ -23,9 +24,9 @@ extern "C" {
  *  Transfers between device buffers and HDF5 datasets.
  *  @{ */
 
-/** HDF5 reported an error while the command ran: a damaged file, an unavailable filter, a full disk.
+/** HDF5 reported an error while the command ran, such as a damaged file, an unavailable filter or a full disk.
  *
- *  It is the return value of the call or the status of the event. CL_TRANSFER_ERROR_MESSAGE returns HDF5's error
+ *  The code is the return value of the call or the status of the event. CL_TRANSFER_ERROR_MESSAGE returns HDF5's error
  *  stack in one line. */
 #define CL_HDF5_ERROR -1220
 
@@ -39,7 +40,7 @@ extern "C" {
  *      H5Dwrite(other_dataset, ...);
  *      clDistUnlockHDF5();
  *
- *  The lock is not needed before the first command, after the last one has ended, and around the calls of this
+ *  The lock is not needed before the first command, after the last command has ended, or around the calls of this
  *  header. With a thread-safe HDF5 library both functions do nothing. If the wait list of a command fails, its event
  *  may end before the command has finished with HDF5. From then on, use the lock until its CL_TRANSFER_STAGES contain
  *  CL_STAGE_FILE and a command that was enqueued after that has ended.
@@ -47,10 +48,10 @@ extern "C" {
 
 /** Waits until no other thread uses HDF5, and locks HDF5 until #clDistUnlockHDF5.
  *
- *  A thread may lock several times and must unlock as often. Pending commands continue when the lock is free. While
- *  holding the lock, do not wait for a pending command, nor for another process that waits for one (in a collective
- *  call, for example). A blocking call of this header releases the lock until it returns; no other call does. If a
- *  collective command is pending, this call may wait until the other processes take part.
+ *  A thread may lock several times and must unlock as often. Pending commands continue when the lock is free. While a
+ *  thread holds the lock, it must not wait for a pending command, or for another process that waits for one (in a
+ *  collective call, for example). A blocking call of this header releases the lock until it returns; no other call
+ *  does. If a collective command is pending, this call may wait until the other processes take part.
  *
  *  Thread-safe. Not collective. Must not be called in an OpenCL callback, because it blocks.
  *
@@ -83,8 +84,8 @@ cl_int clDistUnlockHDF5(void);
  *  `xfer_plist` may be H5P_DEFAULT. If it requests collective transfers (H5Pset_dxpl_mpio), all processes of the file
  *  must enqueue the command, each with its own selection. With H5Sselect_none a process takes part without bytes.
  *  Collective commands start one after the other. Their order, and that of other collective calls on HDF5 files, must
- *  be the same in all processes. A command that fails before its turn because its wait list failed takes part without
- *  bytes, so that the other processes complete.
+ *  be the same in all processes. If the wait list of a command fails, the command takes part without bytes, so that
+ *  the other processes complete.
  *
  *  @par Order
  *  Commands of this header run one after the other, in the order in which they start, whatever their files.
@@ -93,11 +94,11 @@ cl_int clDistUnlockHDF5(void);
  *  the file directly, concurrently with other commands, after HDF5 has written its cached data.
  *
  *  @par Lifetime
- *  Identifiers may be closed when the call has returned. If a dataset and its file are closed while the command is
- *  pending, HDF5 closes them when the command ends, before its event completes. Close a file that several processes
- *  opened together (H5Pset_fapl_mpio) only when its commands have ended in this process. Closing is collective, and
- *  the commands may end at different places in the order of collective calls. If it is closed earlier, one process
- *  may wait in the close call and another in the next command: a deadlock.
+ *  The program may close identifiers when the call has returned. If a dataset and its file are closed while the
+ *  command is pending, HDF5 closes them when the command ends, before its event completes. Close a file that several
+ *  processes opened together (H5Pset_fapl_mpio) only when its commands have ended in this process. Closing is
+ *  collective, and the commands may end at different places in the order of collective calls. If it is closed earlier,
+ *  one process may wait in the close call and another in the next command: a deadlock.
  *
  *  @par Waiting
  *  The call itself uses HDF5. With a library that is not thread-safe it waits until other users, such as a running
@@ -106,11 +107,11 @@ cl_int clDistUnlockHDF5(void);
  *
  *  @par Failure
  *  The event ends with CL_HDF5_ERROR. CL_TRANSFER_BYTES returns the number of bytes in the complete blocks before the
- *  failure. The range of the failing block has unspecified contents. Other commands are not affected. HDF5 prints
- *  nothing.
+ *  failure. The contents of the buffer's range for the failing block are unspecified. Other commands are not affected.
+ *  HDF5 prints nothing.
  *
  *  @par Not supported
- *  Memory types with pointers, of variable length (H5T_VLEN, variable-length strings).
+ *  Memory types that contain pointers: types of variable length (H5T_VLEN, variable-length strings).
  *
  *  @par Threads
  *  Thread-safe, even if HDF5 is not; see #clDistLockHDF5. Collective only if `xfer_plist` requests it.
@@ -127,7 +128,8 @@ cl_int clDistUnlockHDF5(void);
  *  - CL_INVALID_VALUE: `xfer_plist` is neither H5P_DEFAULT nor a dataset transfer property list.
  *  - CL_INVALID_VALUE: the command writes a dataset of a file that was opened for reading.
  *  - CL_HDF5_ERROR: HDF5 fails in another way.
- *  - CL_INVALID_CONTEXT to CL_INVALID_OPERATION of @ref cldist_messages, for a range of the buffer with that size.
+ *  - CL_INVALID_CONTEXT to CL_INVALID_OPERATION: as for @ref cldist_messages, for the range of the buffer that the
+ *    command transfers.
  *  - CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE: as for clEnqueueReadBuffer.
  *  @{ */
 

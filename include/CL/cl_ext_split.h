@@ -2,10 +2,10 @@
  *  Access functions for kernels that are split over all devices of a cluster, after DistCL (Diop, Gurfinkel,
  *  Anderson, Enright Jerger, MASCOTS 2013).
  *
- *  With `cldist run --view aggregate`, a program sees one virtual device that represents the devices of all
- *  processes. A kernel that is enqueued on it is split at work-group boundaries into sub-ranges, and each sub-range
- *  runs on another device. To do so, the platform must know which bytes of each buffer a sub-range reads and writes.
- *  Two access functions for each kernel (DistCL calls them meta-functions) provide this:
+ *  With `cldist run --view aggregate`, a program sees one virtual device that represents the devices of all processes.
+ *  A kernel that is enqueued on it is split at work-group boundaries into sub-ranges, and each sub-range runs on a
+ *  different device. To do so, the platform must know which bytes of each buffer a sub-range reads and writes. Two
+ *  access functions for each kernel (DistCL calls them meta-functions) provide this information:
  *
  *      int is_buffer_range_read_NAME   (const void **params, const size_t *global, const size_t *subrange, const size_t *local,
  *      int is_buffer_range_written_NAME  const size_t *subrange_offset, unsigned int param_num, size_t start, size_t *next_start);
@@ -27,11 +27,11 @@
  *    launch
  *
  *  Report bytes as written only if the kernel always writes them; otherwise report them as read, too, or old values
- *  are lost. Two sub-ranges must not write the same byte. CLDIST_CHECK_ACCESS=1 detects wrong answers.
+ *  are lost. Two sub-ranges must not write the same byte. CLDIST_CHECK_ACCESS=1 detects wrong results.
  *
- *  The functions must be pure, because every process calls its own copy: their results depend only on their
- *  arguments. The thread that enqueues calls them and holds a lock of the platform, so they must not call OpenCL. The
- *  platform caches their results for similar launches.
+ *  The functions must be pure, because every process calls its own copy: their results must depend only on their
+ *  arguments. The thread that enqueues the kernel calls them while it holds a lock of the platform, so they must not
+ *  call OpenCL. The platform caches their results for similar launches.
  *
  *  The header is valid C99 and C++. */
 #ifndef CL_EXT_SPLIT_H
@@ -56,10 +56,10 @@ typedef int (*cl_access_function)(const void **params, const size_t *global, con
 
 /** Sets the access functions of a kernel.
  *
- *  If both are NULL, the platform uses the functions that it finds for the kernel's name. The setting applies to
- *  later launches of this kernel object. On other platforms, and without the aggregate view, the call has no effect.
- *  On the cluster platform all processes make the same calls. The function is in libcldist-collectives; on the
- *  cluster platform, clGetExtensionFunctionAddressForPlatform returns it, too.
+ *  If both are NULL, the platform uses the functions that it finds for the kernel's name. The setting applies to later
+ *  launches of this kernel object. On other platforms, and without the aggregate view, the call has no effect. On the
+ *  cluster platform all processes must make the same calls. The function is in libcldist-collectives; on the cluster
+ *  platform, clGetExtensionFunctionAddressForPlatform returns it, too.
  *
  *  @retval CL_SUCCESS The functions are set.
  *  @retval CL_INVALID_KERNEL `kernel` is not valid.
@@ -70,7 +70,8 @@ cl_int clSetKernelAccessFunctions(cl_kernel kernel, cl_access_function is_read, 
 typedef cl_int(CL_API_CALL *clSetKernelAccessFunctions_fn)(cl_kernel kernel, cl_access_function is_read,
                                                            cl_access_function is_written);
 
-/** Returns whether the byte `start` is in a region of an array, and in *next_start where the answer changes.
+/** Returns whether the byte `start` is in a region of an array, and sets *next_start to the next byte for which this
+ *  changes.
  *
  *  A helper for access functions, from DistCL. The array has `dimensions` dimensions (1 to 3), and total_size[i]
  *  elements of `element_size` bytes in dimension i. Elements along dimension 0 are adjacent in memory. The region
