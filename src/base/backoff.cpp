@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t us = 1000;
 
-// How long a wait spins beside other programs. A peer that runs answers sooner.
+// While other programs use the cores, a wait spins for this long. A running peer answers sooner.
 constexpr std::uint64_t spin_ns = 50 * us;
 
 Crowding &crowding() {
@@ -51,7 +51,7 @@ std::chrono::nanoseconds Backoff::pause(bool bytes_in_flight) {
 
 void Backoff::sleep(std::chrono::nanoseconds duration) {
     if (duration.count() == 0) return;
-    // By default 50 us, as long again as many a sleep.
+    // The default slack of 50 us would double many sleeps.
     const int slack = prctl(PR_GET_TIMERSLACK);
     if (slack > 1000) prctl(PR_SET_TIMERSLACK, 1000);
     std::this_thread::sleep_for(duration);

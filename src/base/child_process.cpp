@@ -22,14 +22,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Loaders cut this list at its first separator, in the environment itself, which would hide platforms from the child. Read when this library is loaded, before any platform is.
+// OpenCL loaders write a terminator over the first separator of this list, in the environment itself. A child would
+// then see only the first platform. Therefore this library saves the list when it is loaded, before any platform is.
 constexpr const char *platforms = "OCL_ICD_FILENAMES";
 const std::string platforms_at_start = [] {
     const char *value = std::getenv(platforms);
     return value != nullptr ? fmt::format("{}={}", platforms, value) : std::string();
 }();
 
-// This process's environment, with the list whole. `list` and `variables` are its memory.
+// Returns this process's environment with the complete platform list and with `variables` replaced. The pointers refer
+// to `list` and `variables`.
 std::vector<char *> environment(std::string &list, std::vector<std::string> &variables) {
     std::vector<char *> result;
     for (std::string &variable : variables) result.push_back(variable.data());
@@ -45,7 +47,7 @@ std::vector<char *> environment(std::string &list, std::vector<std::string> &var
     return result;
 }
 
-// In a process group of its own, so that its children can be killed with it. Gives errno.
+// Starts the child in its own process group, so that its children can be killed with it. Returns errno or 0.
 int start(std::vector<std::string> &arguments, std::vector<std::string> &variables, int out, pid_t &child) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -69,7 +71,7 @@ int start(std::vector<std::string> &arguments, std::vector<std::string> &variabl
     return error;
 }
 
-// Takes what is there without waiting longer than that; false at its end.
+// Reads available output and waits at most `wait_ms` for it. Returns false at the end of the output.
 bool take_output(int in, std::string &output, int wait_ms) {
     pollfd ready{in, POLLIN, 0};
     if (poll(&ready, 1, wait_ms) <= 0) return true;
@@ -95,7 +97,8 @@ ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds
     bool open = end.error == 0;
     const auto deadline = Clock::now() + limit;
     int status = 0;
-    // Its output ends with it, which wakes this thread, unless children of its own hold the pipe open, or it closes it.
+    // The end of the child usually closes the pipe, which wakes this thread. If the child closed the pipe early, or its
+    // children hold it open, the loop polls.
     for (pid_t ended = 0; end.error == 0 && ended == 0;) {
         if (open)
             open = take_output(ends[0], end.output, 20);

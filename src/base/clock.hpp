@@ -5,7 +5,7 @@
 
 namespace cldist {
 
-/// Nanoseconds of CLOCK_MONOTONIC, the clock of every time this library reports.
+/// Nanoseconds of CLOCK_MONOTONIC. All times that this library reports use this clock.
 inline std::uint64_t now_ns() {
     timespec t{};
     clock_gettime(CLOCK_MONOTONIC, &t);

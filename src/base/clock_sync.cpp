@@ -10,7 +10,7 @@ ClockSample clock_sample(std::span<const RoundTrip> trips) {
     });
     const std::uint64_t duration = best.received - best.sent;
     const std::uint64_t middle = best.sent + duration / 2;
-    // Half a trip, rounded up: the middle was rounded down.
+    // Half a round trip, rounded up because the middle was rounded down.
     return {middle, static_cast<std::int64_t>(best.answer) - static_cast<std::int64_t>(middle), (duration + 1) / 2};
 }
 

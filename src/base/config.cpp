@@ -79,7 +79,7 @@ std::optional<Number> parse_number(std::string_view text) {
     return number;
 }
 
-// Each `parse` returns what it expected if it could not read the text, else nothing.
+// Each `parse` returns an empty text, or what it expected if it could not read `text`.
 std::string parse(std::string_view text, Path &value) { return parse_name<Path>(text, value, path_names); }
 std::string parse(std::string_view text, OnError &value) { return parse_name<OnError>(text, value, on_error_names); }
 std::string parse(std::string_view text, Switch &value) {
@@ -148,7 +148,7 @@ std::string text_of(Enum value, Names<Enum> names) {
     return {};
 }
 
-// Each the other way round than its `parse`.
+// Each `text_of` is the inverse of `parse`.
 std::string text_of(Path value) { return text_of<Path>(value, path_names); }
 std::string text_of(Attach value) { return text_of<Attach>(value, attach_names); }
 std::string text_of(DeviceMemories value) { return text_of<DeviceMemories>(value, device_memories_names); }
@@ -186,7 +186,7 @@ std::string_view nearest_setting(std::string_view name) {
     }
 #include "base/config.def"
 #undef CLDIST_SETTING
-    // Other programs use CLDIST_ variables of their own; only a near miss is taken for a misspelling.
+    // Other programs use CLDIST_ variables, too. Only a near miss counts as a misspelling.
     return best <= 2 ? nearest : std::string_view{};
 }
 
@@ -304,7 +304,7 @@ struct Settings {
         for (const std::string &line : complaints.lines) log_warning("{}", line);
     }
 
-    // As far as the launcher tells.
+    // Returns true if the launcher's environment does not give a rank.
     static bool is_first_of_job() {
         for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
             if (const char *const rank = std::getenv(name); rank != nullptr) return std::string_view(rank) == "0";

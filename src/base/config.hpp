@@ -23,18 +23,18 @@ struct Bytes {
     std::size_t value;
 };
 
-/// One process plays one of many.
+/// This process simulates one of many processes.
 struct Simulation {
-    unsigned processes = 0;  ///< none: it does not
+    unsigned processes = 0;  ///< 0: no simulation
     unsigned rank = 0;
     unsigned per_host = 1;
 };
 
-/// How kernels are shared out on an aggregate device.
+/// How the launches of kernels are distributed over the devices of a single virtual device.
 struct Shares {
     enum class By { automatic, equal, measured, weights };
     By by = By::automatic;
-    std::vector<double> weights{};  ///< of the devices, in their order; at least one is above 0
+    std::vector<double> weights{};  ///< one per device, in the devices' order; at least one is above 0
 };
 
 /// The settings; base/config.def describes each.
@@ -46,32 +46,33 @@ struct Config {
 
 const char *name_of(Path path);
 
-/// "65536", "64k", "4M", "1G": bytes, up to `most`; nothing if the text is none of these.
+/// Reads a number of bytes such as "65536", "64k", "4M" or "1G". Returns nothing if the text has another form or the
+/// value is above `most`.
 [[nodiscard]] std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most);
 
-/// "1024", "1024:17", "1024:17:8": processes, up to 65536, the rank that is played, and how many a host has; nothing if the
-/// text is none of these.
+/// Reads "1024", "1024:17" or "1024:17:8": the number of processes (at most 65536), the simulated rank, and the
+/// processes per host. Returns nothing if the text has another form.
 [[nodiscard]] std::optional<Simulation> parse_simulation(std::string_view text);
 
-/// "auto", "equal", "measured", or weights as "2,1,1"; nothing if the text is none of these.
+/// Reads "auto", "equal", "measured", or weights such as "2,1,1". Returns nothing if the text has another form.
 [[nodiscard]] std::optional<Shares> parse_shares(std::string_view text);
 
-/// Reads the settings from an environment of "NAME=value" strings. A value that can't be read, and a variable that
-/// looks like a misspelt setting, adds a line to `complaints`; the default is used.
+/// Reads the settings from an environment of "NAME=value" strings. An unreadable value, or a variable that looks like a
+/// misspelt setting, adds a line to `complaints`. The default then applies.
 Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints);
 
-/// A setting with its value, for people.
+/// A setting with its value, to print.
 struct SettingText {
-    const char *name;     ///< "CLDIST_PATH"
-    std::string value;    ///< in the form in which it is set
-    const char *meaning;  ///< as in the manual
+    const char *name;     ///< for example "CLDIST_PATH"
+    std::string value;    ///< in the syntax that the setting accepts
+    const char *meaning;  ///< the description in the manual
 };
 [[nodiscard]] std::vector<SettingText> settings_of(const Config &config);
 
-/// How many letters must be added, taken away or replaced to make one word of another.
+/// The number of letters to add, remove or replace to turn `a` into `b`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The settings of this process, read once; complaints go to the log.
+/// The settings of this process. They are read once, and complaints are logged.
 const Config &config();
 
 }  // namespace cldist

@@ -13,7 +13,8 @@ namespace {
 
 std::mutex processes_mutex;
 std::vector<pid_t> &processes_of_job() {
-    static auto *const processes = new std::vector<pid_t>{getpid()};  // threads may still wait while the process ends
+    static auto *const processes = new std::vector<pid_t>{getpid()};  // never destroyed, because threads may still wait
+                                                                      // while the process ends
     return *processes;
 }
 
@@ -26,8 +27,8 @@ std::uint64_t used_by(pid_t process) {
 
 std::atomic<bool> fits_on_cores{true};
 
-// The lines of /proc/stat begin with the total, then one for each core: its number and its ticks in user mode, at low
-// priority and in the kernel.
+// /proc/stat begins with a line of totals. Then each core has a line with its number and its ticks in user mode, at low
+// priority, and in the kernel.
 std::uint64_t used_on_cores() {
     cpu_set_t cores;
     if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 0;
@@ -56,7 +57,7 @@ void Crowding::came_back_late(std::uint64_t now, std::uint64_t process_ns) {
     const std::uint64_t before = late_at_ns_.exchange(now, std::memory_order_relaxed);
     const std::uint64_t process_before = process_at_ns_.exchange(process_ns, std::memory_order_relaxed);
     if (before == 0 || now - before > holds_ns) return;
-    // A process that uses half a core or more is kept waiting by itself.
+    // If the process used half a core or more, its own threads caused the delay.
     if (process_ns - process_before < (now - before) / 2) until_.store(now + holds_ns, std::memory_order_relaxed);
 }
 

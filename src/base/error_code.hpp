@@ -4,7 +4,8 @@
 
 namespace cldist {
 
-/// How messages write an error of OpenCL's or the library's: "CL_INVALID_RANK (-1203)"; of other codes the number alone.
+/// The text of an OpenCL or library error for messages, such as "CL_INVALID_RANK (-1203)". An unknown code gives only
+/// its number.
 [[nodiscard]] std::string code_text(int code);
 
 }  // namespace cldist

@@ -2,11 +2,11 @@
 
 namespace cldist {
 
-/// Watches, from now on, for forks of this process. To be called before the library's first thread starts.
+/// Watches for forks of this process. Call it before the library starts its first thread.
 void watch_for_forks();
 
-/// Whether this process was forked from one in which the library had threads: here it has none, and its locks may be held
-/// for ever. Such a process leaves the library, and MPI, alone.
+/// Returns true if this process was forked from a process in which the library had threads. The child has none of these
+/// threads, and the library's locks may be held forever. Such a process must use neither the library nor MPI.
 [[nodiscard]] bool in_forked_child();
 
 }  // namespace cldist

@@ -12,7 +12,7 @@
 
 namespace cldist {
 
-/// Things that are made on first use, one per key, and let go when nobody used them for a while. Thread-safe.
+/// Creates one object per key at its first use and frees objects that were idle for a while. Thread-safe.
 template <typename Key, typename Thing>
 class IdleCache {
 public:
@@ -25,8 +25,8 @@ public:
         return entry.thing;
     }
 
-    /// Lets go of all that nobody holds and nobody asked for since `idle_seconds`. However long their ends take, get() does
-    /// not wait for them.
+    /// Frees each object that nobody holds and nobody requested for `idle_seconds`. The destructors run without the
+    /// lock, so get() does not wait for them.
     void release_idle(double idle_seconds) {
         const std::uint64_t now = now_ns();
         std::vector<std::shared_ptr<Thing>> let_go;

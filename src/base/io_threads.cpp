@@ -28,7 +28,7 @@ struct IoThreads::State {
 
 namespace {
 
-// Signals are the program's, and a pipe that nobody reads is an error, not the end.
+// Signals belong to the program's threads. A write to a pipe without reader must return an error, not end the process.
 class SignalsBlocked {
 public:
     SignalsBlocked() {

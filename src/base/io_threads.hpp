@@ -5,17 +5,17 @@
 
 namespace cldist {
 
-/// Threads for calls that may block. They are started when needed, up to a number, and take jobs in the order in which
-/// they were given. Thread-safe.
+/// A pool of up to `most` threads for calls that may block. Threads start on demand and take jobs in the order of the
+/// calls of run(). Thread-safe.
 class IoThreads {
 public:
     explicit IoThreads(unsigned most);
     IoThreads(const IoThreads &) = delete;
     IoThreads &operator=(const IoThreads &) = delete;
-    /// Waits for nothing: jobs given are still done, as long as the process lives.
+    /// Returns at once. Queued jobs still run while the process lives.
     ~IoThreads();
 
-    /// `job` must not throw. If the system has no thread left, and none was started before, the caller does it.
+    /// `job` must not throw. If no thread exists and the system cannot create one, the caller runs the job.
     void run(std::function<void()> job);
 
 private:

@@ -6,13 +6,14 @@
 
 namespace cldist {
 
-/// A line in which those stand who take turns. Thread-safe.
+/// A first-in-first-out queue of users of one resource. Thread-safe.
 class Line {
 public:
-    /// Stands in line. `on_first` is called when `who` has become first, unless it was at once, by the thread of who left.
+    /// Appends `who`. If `who` is not first immediately, `on_first` is called when it becomes first, by the thread that
+    /// left.
     void enter(const void *who, std::function<void()> on_first);
     [[nodiscard]] bool is_first(const void *who) const;
-    /// Wherever in the line it stands; does nothing if it does not.
+    /// Removes `who` from any position. Does nothing if `who` is absent.
     void leave(const void *who);
 
 private:

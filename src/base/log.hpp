@@ -13,10 +13,10 @@ namespace cldist {
 void set_log_level(LogLevel level);
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// The rank in MPI_COMM_WORLD that lines begin with; -1 (the default) leaves it out.
+/// Sets the rank in MPI_COMM_WORLD that begins each line. With -1 (the default), lines have no rank.
 void set_log_rank(int rank);
 
-/// Writes each line of `text`, behind "cldist[rank]: ", to standard error in one piece.
+/// Writes the lines of `text`, each after the prefix "cldist[rank]: ", to standard error with one system call.
 void log_line(std::string_view text);
 
 #define CLDIST_LOG_FUNCTION(level)                                                                    \

@@ -4,8 +4,9 @@
 
 namespace cldist {
 
-/// The calling thread's own T, one for each T, made at its first use. Unlike a thread_local object it can be used up to the thread's
-/// very end: destructors of static objects, which may make any call, run when those of the main thread are gone.
+/// Returns the calling thread's object of type T and creates it at its first use. Unlike a thread_local object it works
+/// until the thread ends. This matters because destructors of static objects may make any call, and they run after the
+/// thread_local objects of the main thread were destroyed.
 template <typename T>
 T &per_thread() {
     static thread_local T *own = nullptr;

@@ -5,8 +5,8 @@
 
 namespace cldist {
 
-/// What is wrong with the settings of this process. The first process of a job, as far as its launcher tells which it is,
-/// logs its own when config() reads them.
+/// The errors in the settings of this process. config() logs them in the first process of a job if the launcher
+/// provides the rank.
 struct SettingComplaints {
     std::vector<std::string> lines;
     bool logged = false;

@@ -8,7 +8,8 @@
 
 namespace cldist {
 
-/// How something ended: an OpenCL code (CL_SUCCESS or negative), what MPI or the system said, and the cause in words.
+/// The result of an operation: an OpenCL code (CL_SUCCESS or negative), the errors of MPI and the system, and the cause
+/// in words.
 struct Status {
     cl_int code = CL_SUCCESS;
     std::string message;
@@ -20,7 +21,7 @@ struct Status {
     static Status failure(cl_int code, std::string message) { return {code, std::move(message)}; }
 };
 
-/// Carries a failed Status to the C boundary, the only place where it is caught.
+/// Carries a failed Status to the C boundary, which is the only place that catches it.
 class Error : public std::exception {
 public:
     explicit Error(Status status) : status_(std::move(status)) {}

@@ -6,7 +6,7 @@
 
 namespace cldist {
 
-/// As code_text(), for the status of an event. Some platforms make -1 of it, whatever the error was: that is not named.
+/// The text of an event's status. Some platforms replace every error by -1, so -1 is printed without a name.
 [[nodiscard]] inline std::string status_text(int status) { return status == -1 ? "-1" : code_text(status); }
 
 }  // namespace cldist

@@ -36,17 +36,18 @@ std::string host_name() {
     return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-// Of the running kernel: processes that share it have one CLOCK_MONOTONIC, whatever their hosts are called.
+// The identifier of the running kernel. Processes with the same identifier share CLOCK_MONOTONIC, whatever their host
+// names are.
 std::string boot_id() {
     std::string id;
     std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
     return id;
 }
 
-// Formatted without floating point, which takes longer.
+// Integer formatting is faster than floating point.
 std::string microseconds(std::uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-// Of the character that `text` begins with; 0 if its bytes are not UTF-8.
+// The length of the first character of `text`. 0 if the bytes are not UTF-8.
 std::size_t utf8_length(std::string_view text) {
     const auto byte = [&](std::size_t i) -> unsigned { return static_cast<unsigned char>(text[i]); };
     const unsigned first = byte(0);
@@ -61,7 +62,7 @@ std::size_t utf8_length(std::string_view text) {
     return overlong || no_character ? 0 : length;
 }
 
-// Events are JSON text, with "@" in place of the rank.
+// Formats an event as JSON text. "@" is a placeholder for the rank.
 std::string event(std::string_view phase, std::string_view name, std::uint64_t id, std::uint64_t at_ns,
                   std::string_view details) {
     return fmt::format(
@@ -83,10 +84,10 @@ int launched_rank() {
     return 0;
 }
 
-// A JSON object. Events are appended to its array; the rest of the object is written again each time.
+// The trace file is a JSON object. Each write appends events to its array and writes the rest of the object again.
 class File {
 public:
-    /// Returns what is wrong, or an empty text; then the trace has ended.
+    /// Returns an empty text, or an error message. After an error the trace ends.
     [[nodiscard]] std::string open(int rank, int ranks) {
         const std::string before = path();
         const bool before_events = written_ == 0;
@@ -96,7 +97,7 @@ public:
             if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST) return give_up("make the folder", folder_, errno);
             descriptor_ = ::open(path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
             if (descriptor_ < 0) return give_up("write", path(), errno);
-            // A program that this one starts has the same environment.
+            // A program that this process started has the same environment and may use the same file.
             if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
                 return give_up("write", path() + ", which another process is writing", errno);
             cut_behind(0);
@@ -113,7 +114,7 @@ public:
                        clock_.empty() ? "" : ",", sample.at_ns, sample.offset_ns, sample.uncertainty_ns);
     }
 
-    /// Returns as open().
+    /// Returns the same as open().
     [[nodiscard]] std::string append(std::string_view events) {
         std::string text = written_ == 0 ? "{\"traceEvents\":[\n" : "";
         for (;;) {
@@ -126,7 +127,7 @@ public:
         const std::size_t grown = written_ + text.size();
         text += rest();
         if (const int error = write_at_end(text); error != 0) {
-            // The earlier events are of use, if the disk has room for the rest of the object.
+            // Keep the earlier events readable if the disk has room for the rest of the object.
             cut_behind(written_);
             if (written_ == 0 || write_at_end(rest()) != 0) unlink(path().c_str());
             return give_up("write", path(), error);
@@ -147,7 +148,7 @@ private:
             rank_, ranks_, host_, boot_, clock_);
     }
 
-    // Returns errno's value, or 0.
+    // Returns errno or 0.
     [[nodiscard]] int write_at_end(std::string_view text) const {
         for (std::size_t at = written_; !text.empty();) {
             const ssize_t count = pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(at));
@@ -159,7 +160,7 @@ private:
         return 0;
     }
 
-    // Fails for a device instead of a file, which does not need it.
+    // This fails harmlessly if the file is a device.
     void cut_behind(std::size_t size) const {
         [[maybe_unused]] const int failed = ftruncate(descriptor_, static_cast<off_t>(size));
     }
@@ -170,13 +171,13 @@ private:
                            std::strerror(error));
     }
 
-    const std::string folder_ = config().trace;  // config() is destroyed at exit
+    const std::string folder_ = config().trace;  // a copy, because config() is destroyed at exit
     const std::string host_ = json_escaped(host_name());
     const std::string boot_ = json_escaped(boot_id());
     int rank_ = launched_rank();
     int ranks_ = 1;
     int descriptor_ = -1;
-    std::size_t written_ = 0;  ///< up to the end of the events
+    std::size_t written_ = 0;  ///< size up to the end of the events
     std::string clock_;
 };
 
@@ -222,7 +223,7 @@ public:
         file_.add(sample);
     }
 
-    /// Without events does nothing, unless `always`.
+    /// Without events it writes only if `always` is set.
     void write(bool always) {
         if (given_up || in_forked_child()) return;
         const std::lock_guard file_lock(file_mutex_);
@@ -239,7 +240,7 @@ public:
     }
 
 private:
-    // Never held while the file is written: the threads that record must not wait for a disk.
+    // Never held while the file is written, because the threads that record must not wait for a disk.
     std::mutex mutex_;
     std::string events_;
     std::map<const void *, int> lanes_;
@@ -250,7 +251,7 @@ private:
 };
 
 Recorder &recorder() {
-    // Never destroyed: its thread goes on until the process ends.
+    // Never destroyed, because its thread runs until the process ends.
     static auto &instance = *new Recorder;
     return instance;
 }

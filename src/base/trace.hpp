@@ -8,34 +8,34 @@
 
 namespace cldist::trace {
 
-/// Whether CLDIST_TRACE asks for a trace that can be written. Everything below does nothing otherwise.
+/// Returns true if CLDIST_TRACE requests a trace and it can be written. Otherwise the functions below do nothing.
 [[nodiscard]] bool enabled();
 
-/// A command begins. Spans with one `id` nest in a viewer; those of different ids may overlap. `details` is the inside of
-/// a JSON object, or empty.
+/// Records the begin of a command. Spans with the same `id` nest in a viewer, and spans with different ids may overlap.
+/// `details` is empty or contains the members of a JSON object.
 void begin(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::string_view details);
-/// The command ends.
+/// Records the end of a command.
 void end(std::string_view name, std::uint64_t id, std::uint64_t end_ns, std::string_view details);
-/// A stage of the command with that id, which has begun and not ended.
+/// Records a stage of the command `id`, which must be between begin() and end().
 void stage(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::uint64_t end_ns);
 
-/// A command of the program, like a kernel, shown in a lane per queue.
+/// Records a command of the program, such as a kernel, in a row for its queue.
 void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, std::uint64_t end_ns);
 
-/// From now on the trace is that of `rank`, in <CLDIST_TRACE>/cldist-trace-<rank>.json; makes the folder and the file.
-/// Without this call the first write does so, with the rank that the launcher's environment gives, or 0. Returns what is
-/// wrong, or an empty text.
+/// Sets the rank of the trace and creates the folder and the file <CLDIST_TRACE>/cldist-trace-<rank>.json. Without this
+/// call the first write does so, with the rank from the launcher's environment, or 0. Returns an error message or an
+/// empty text.
 [[nodiscard]] std::string start(int rank, int ranks);
 
-/// How far this rank's clock is from that of rank 0; `cldist trace` needs it to show several hosts together.
+/// Records the offset between this rank's clock and rank 0's clock. `cldist trace` needs it to merge several hosts.
 void add_clock_sample(const ClockSample &sample);
 
-/// Writes what was recorded so far. A thread does so ten times a second, too: a process that is killed loses the last tenth
-/// of a second. After each write the file is whole, in Chrome's trace format. "otherData" has the rank, the number of
-/// ranks, the host and the clock samples. If a write fails, an error is printed and the trace ends there.
+/// Writes the recorded events. A thread also does so ten times a second, so a killed process loses at most the last
+/// tenth of a second. After each write the file is complete in Chrome's trace format. "otherData" contains the rank,
+/// the number of ranks, the host and the clock samples. If a write fails, an error is printed and the trace ends.
 void flush();
 
-/// The characters of `text` as they stand inside a JSON string, with U+FFFD for each byte that is not part of UTF-8.
+/// Escapes `text` for a JSON string. U+FFFD replaces each byte that is not UTF-8.
 [[nodiscard]] std::string json_escaped(std::string_view text);
 
 }  // namespace cldist::trace

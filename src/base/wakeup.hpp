@@ -7,7 +7,7 @@
 
 namespace cldist {
 
-/// Wakes one waiting thread; a wake-up that comes before the wait is not lost.
+/// Wakes one waiting thread. If the wake-up comes first, the next wait returns at once.
 class Wakeup {
 public:
     void wake() {
