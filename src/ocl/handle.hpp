@@ -6,8 +6,7 @@
 
 namespace cldist {
 
-// One retain and one release function per handle type.
-// A device that is no part of another is not counted.
+// One retain and one release function per handle type. OpenCL does not count references of root devices.
 inline void retain(cl_device_id h) { clRetainDevice(h); }
 inline void retain(cl_context h) { clRetainContext(h); }
 inline void retain(cl_command_queue h) { clRetainCommandQueue(h); }
@@ -37,9 +36,9 @@ public:
     }
     ~Handle() { reset(); }
 
-    /// Takes over a reference that the caller owns.
+    /// Takes ownership of the caller's reference.
     static Handle adopt(T handle) { return Handle(handle); }
-    /// Adds a reference of its own.
+    /// Adds a reference.
     static Handle share(T handle) {
         if (handle != nullptr) retain(handle);
         return Handle(handle);
@@ -51,10 +50,10 @@ public:
         if (handle_ != nullptr) release(std::exchange(handle_, nullptr));
     }
 
-    /// Gives the reference away.
+    /// Releases ownership to the caller.
     [[nodiscard]] T give() { return std::exchange(handle_, nullptr); }
 
-    /// For calls that write a new object through a pointer.
+    /// Returns a pointer for calls that write a new object.
     T *out() {
         reset();
         return &handle_;

@@ -13,12 +13,12 @@
 
 namespace cldist {
 
-/// Throws an Error that names the call if `code` is not CL_SUCCESS.
+/// Throws an Error with the name of the call if `code` is not CL_SUCCESS.
 inline void check(cl_int code, const char *call) {
     if (code != CL_SUCCESS) throw Error(code, fmt::format("{} returned {}", call, code_text(code)));
 }
 
-// One typed query per object type: the value of `param`, or nothing if the object is not valid.
+// One typed query per object type. Returns the value of `param`, or nothing if the query fails.
 #define CLDIST_QUERY(Object, function)                                                       \
     template <typename Value>                                                                \
     [[nodiscard]] std::optional<Value> query(Object object, cl_uint param) {                 \
@@ -33,12 +33,12 @@ CLDIST_QUERY(cl_event, clGetEventInfo)
 CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
 #undef CLDIST_QUERY
 
-/// The execution status of an event; an error to ask is a status too.
+/// The execution status of an event. If the query fails, CL_INVALID_EVENT.
 [[nodiscard]] inline cl_int execution_status(cl_event event) {
     return query<cl_int>(event, CL_EVENT_COMMAND_EXECUTION_STATUS).value_or(CL_INVALID_EVENT);
 }
 
-/// The status of the first of them that failed, else CL_COMPLETE.
+/// The status of the first failed event, or CL_COMPLETE.
 [[nodiscard]] inline cl_int first_failure(std::span<const cl_event> events) {
     for (const cl_event event : events)
         if (const cl_int status = execution_status(event); status < 0) return status;
@@ -54,13 +54,13 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
     return text;
 }
 
-/// The device of an event's queue; null for a user event.
+/// The device of an event's queue. Null for a user event.
 [[nodiscard]] inline cl_device_id device_of(cl_event event) {
     const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
     return queue == nullptr ? nullptr : query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
 }
 
-/// Whether the device computes with the host's cores.
+/// Returns true for a CPU device.
 [[nodiscard]] inline bool is_processor(cl_device_id device) {
     return (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0;
 }
