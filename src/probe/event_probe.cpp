@@ -1,5 +1,6 @@
-// event-probe "DEVICE NAME DRIVER VERSION": exits with 0 if that device's platform survives a failed command on which
-// another waits, when nobody holds their events. The library runs it in a child process, because some platforms abort.
+// event-probe "DEVICE NAME DRIVER VERSION" exits with 0 if the platform of this device survives a failed command.
+// Another command waits for the failed one, and the program holds neither event. The library runs this program as a
+// child process because some platforms abort.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -37,7 +38,7 @@ int main(int argc, char **argv) {
         } catch (const Error &) {
             return 1;
         }
-        std::_Exit(0);  // the platform's own exit is not what is asked about
+        std::_Exit(0);  // skip the platform's exit handlers, which are not under test
     }
     return 3;
 }

@@ -6,9 +6,9 @@
 
 namespace cldist {
 
-/// Lets a command fail on which another waits, while nobody holds their events. Comes back if the platform survives that
-/// and the queue still works; throws an Error if it doesn't work. Some platforms abort, or hang, by chance:
-/// after three seconds SIGALRM ends the process. To be done in a child process.
+/// Makes a command fail while another command waits for it and nobody holds their events. Returns if the platform
+/// survives and the queue still works. Throws an Error if the queue does not work. Some platforms abort or hang at
+/// random, so SIGALRM ends the process after three seconds. Run it in a child process.
 inline void survive_failed_event(cl_device_id device) {
     cl_int code = CL_SUCCESS;
     const Context context = Context::adopt(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code));
