@@ -20,7 +20,7 @@
 namespace cldist {
 namespace {
 
-// A command that waits for an event of another queue may wait for ever if nobody flushes that queue.
+// A command that waits for an event of another queue may wait forever if nobody flushes that queue.
 void flush_producers(std::span<const cl_event> events, cl_command_queue own) {
     cl_command_queue last = own;
     for (const cl_event event : events) {
@@ -40,7 +40,7 @@ Event user_event(cl_context context) {
 
 std::atomic<std::uint64_t> last_failure_ns = 0;
 
-// Before what is enqueued in the queue.
+// Call it before anything is enqueued in the queue.
 void let_failures_settle(const QueueInfo &info) {
     if (!info.in_order || info.processor) return;
     const auto since = std::chrono::nanoseconds(now_ns() - last_failure_ns);
@@ -55,7 +55,7 @@ Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list)
     return event;
 }
 
-// Does nothing, and waits for what any command with this wait list would wait for.
+// Enqueues an internal command that does nothing. It waits for the same commands as any command with this wait list.
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
     if (info.in_order || (info.placeholder == nullptr && !wait_list.empty())) return enqueue_marker(info, wait_list);
     Event event;
@@ -65,23 +65,25 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
               "clEnqueueMigrateMemObjects");
         return event;
     }
-    // A marker without wait list would wait for everything before it. One that waits for a complete event waits for
-    // nothing but the barriers before it, as any command does.
+    // A marker without wait list would wait for all commands before it. A marker that waits for a complete event waits
+    // only for the barriers before it, like any command.
     const Event complete = user_event(info.context);
     clSetUserEventStatus(complete.get(), CL_COMPLETE);
     const cl_event instead = complete.get();
     return enqueue_marker(info, {&instead, 1});
 }
 
-// NVIDIA's driver (580) never returns from the release of a context in which a write's wait list failed. PoCL 3.1 aborts where
-// a command fails by one event while it waits for another.
+// NVIDIA's driver (580) never returns from the release of a context in which the wait list of a write failed. PoCL 3.1
+// aborts if a command fails through one event while it waits for another.
 bool never_fails_copies(const QueueInfo &info) { return info.placeholder == nullptr; }
 
-// Whether PoCL has ended what waits for this command, too: it lets its own reference go behind that. Ours is the other.
+// Returns true if PoCL has completed the commands that wait for this command. After that PoCL drops its reference, and
+// only ours is left.
 bool has_passed_on(cl_event command) { return query<cl_uint>(command, CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1; }
 
-// PoCL 3.1 shows a command's end before it looks at what waits for it. What fails by another event in between is
-// run all the same, and ended twice, which aborts. Waits microseconds; the limit is for references that are not known here.
+// PoCL 3.1 publishes a command's end before it processes the commands that wait for it. If one of these fails through
+// another event in between, PoCL runs it anyway and completes it twice, which aborts. The wait takes microseconds. The
+// limit is for events with references from elsewhere.
 void await_passing_on(std::span<const Event> commands) {
     constexpr std::uint64_t limit_ns = 20'000'000;
     const std::uint64_t since_ns = now_ns();
@@ -93,7 +95,7 @@ void await_passing_on(std::span<const Event> commands) {
     }
 }
 
-// A path that the user forces is taken or fails; the automatic choice goes on with copies.
+// Reports a refused mapping. If the user forced path `mapped`, the command fails. Otherwise the data is copied.
 void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
     if (config().path == Path::mapped) {
         enqueue_unmap(info, nullptr, mappings);
@@ -105,7 +107,7 @@ void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int co
         log_info("clEnqueueMapBuffer returned {}: the bytes are copied instead (said once)", code_text(code));
 }
 
-// Makes the memory of a mapping available, behind `waits`; the event stays empty if nothing has to be done for that.
+// Makes the memory of a mapping available after `waits`. `event` stays empty if no command is necessary.
 cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> waits, Event &event) {
     const auto count = static_cast<cl_uint>(waits.size());
     const cl_event *const list = waits.empty() ? nullptr : waits.data();
@@ -125,8 +127,8 @@ cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> 
     return code;
 }
 
-// Of a command that will copy back what is there if it fails: an event that tells when the commands before it in its queue
-// have ended. Its start tells nothing of them where its wait list fails. Null where there is nothing to wait for.
+// If a failed command will copy back old data, this event shows when the commands before it in the queue have ended.
+// Its start event does not show this if the wait list fails. Returns null if the command need not wait.
 Event commands_before(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<const Mapping> mappings) {
     const bool copies_back =
         never_fails_copies(info) && std::any_of(mappings.begin(), mappings.end(), [](const Mapping &m) {
@@ -141,7 +143,7 @@ Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     return event;
 }
 
-// As enqueue_start(), but flushes nothing.
+// The same as enqueue_start(), but without flush.
 Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
     let_failures_settle(info);
     Start start;
@@ -150,7 +152,8 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
         for (const cl_event event : wait_list) events.push_back(Event::share(event));
         start.wait_list = std::make_shared<const std::vector<Event>>(std::move(events));
     }
-    // PoCL 3.1 never ends what waits for an event that failed before: let it wait for one that fails behind it.
+    // In PoCL 3.1 a command that waits for an event that failed earlier never ends. Such a command waits instead for a
+    // user event that fails after the command is enqueued.
     Event failing = first_failure(wait_list) < 0 ? user_event(info.context) : Event();
     cl_event last = failing.get();
     if (failing) wait_list = {&last, 1};
@@ -159,7 +162,7 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
         Event event;
         if (const cl_int code = enqueue_map(info, m, waits, event); code != CL_SUCCESS) {
             m.memory = nullptr;
-            // A copy is tried again by the engine, whose failure says what it was.
+            // If a copy fails, the progress thread repeats it. The repeated call reports the error.
             if (m.staging == nullptr) refused(info, mappings, code);
             continue;
         }
@@ -169,7 +172,7 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
         start.events.push_back(std::move(event));
     }
     if (start.events.empty()) start.events.push_back(enqueue_stand_in(info, wait_list));
-    // A processor's second mapping moves nothing, but it may be queued behind a kernel.
+    // On a CPU device the second mapping moves nothing, but it may be queued behind a kernel.
     start.gate = info.processor ? start.events.front().get() : start.events.back().get();
     start.last = start.events.back().get();
     flush_producers(wait_list, info.queue);
@@ -186,7 +189,7 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
 }  // namespace
 
 FailureLock hold_failures() {
-    // Recursive: callbacks come on the calling thread, too.
+    // Recursive, because callbacks may run on the calling thread.
     static auto &mutex = *new std::recursive_mutex;
     return FailureLock(mutex);
 }
@@ -314,7 +317,8 @@ void Bridge::copy_back() {
     set_user_event(done_.get(), read_what_is_written_back() ? CL_COMPLETE : failure_);
 }
 
-// Whether the memory that is copied back has the buffers' bytes now. Waits for the device, on a queue of its own.
+// Reads the current bytes of the buffers into the memory that is copied back. Waits for the device, on a separate
+// queue. Returns true on success.
 bool Bridge::read_what_is_written_back() const {
     cl_int code = CL_SUCCESS;
     const Queue queue = Queue::adopt(clCreateCommandQueue(context_.get(), device_.get(), 0, &code));

@@ -43,7 +43,7 @@ void Command::start(const Status &gate) {
         record->stage_done(Stage::wait, record->created_ns);
         if (!gate.ok()) record->failed(gate);
         operation->start(gate);
-        // Last: who sees that it runs may rely on its place among the messages.
+        // Last, because an observer of the start may rely on the command's position in the message order.
         record->started();
     }
     if (!gate.ok()) end(gate);
@@ -81,7 +81,7 @@ bool Command::wakes() const {
         if (!operations_[i]->wakes()) return false;
         waits = true;
     }
-    return waits;  // else it waits for its mappings
+    return waits;  // without unfinished operations the command waits for its mappings
 }
 
 void Command::abandon(const Status &status) {

@@ -9,40 +9,40 @@
 
 namespace cldist {
 
-/// Whether any error of a command is to end the job, because the platform would not survive a negative status
-/// (CLDIST_ON_ERROR). Called with the device whose platform is concerned and the cause.
+/// Decides whether a failed command ends the job, because the platform would not survive a negative event status
+/// (CLDIST_ON_ERROR). `device` is a device of this platform, and `account` is the cause.
 using FailurePolicy = void (*)(cl_device_id device, const std::string &account);
 
-/// What was enqueued: one operation or, of a Sendrecv, two, that start together. Ends when all have ended; the first
-/// error wins.
+/// An enqueued command: one operation, or the two operations of a Sendrecv. The operations start together. The command
+/// ends when all have ended, and its status is the first error.
 class Command {
 public:
-    /// A blocking command whose event nobody asked for has no bridge. Without a `device` its failure is an event's in any case.
+    /// A blocking command without user-visible event has no bridge. Without `device`, failure_policy does not apply.
     Command(std::vector<std::unique_ptr<Operation>> operations, std::unique_ptr<Bridge> bridge, cl_device_id device);
     Command(const Command &) = delete;
     Command &operator=(const Command &) = delete;
     ~Command();
 
-    /// Start events failed: the command will start with `gate`, but takes its place among the messages, and tells its
-    /// status, now.
+    /// Reports early that start events failed. The command will start with `gate`, but it takes its position in the
+    /// message order and publishes its status now.
     void announce_failure(const Status &gate);
-    /// See Operation.
+    /// See Operation::woken_by().
     void woken_by(const Waker &waker);
-    /// If `gate` failed, the event is given its status at once: no part will touch the buffer.
+    /// If `gate` failed, the event gets its status at once, because no operation will use the buffer.
     void start(const Status &gate);
     Progress poll();
     [[nodiscard]] bool bytes_in_flight() const;
-    /// Whether all operations that are not done wake their driver.
+    /// Returns true if all unfinished operations wake their driver.
     [[nodiscard]] bool wakes() const;
-    /// Ends the command without its operations.
+    /// Ends the command with `status` although its operations have not ended.
     void abandon(const Status &status);
 
     [[nodiscard]] const Status &status() const { return status_; }
     [[nodiscard]] const Bridge *bridge() const { return bridge_.get(); }
-    /// Gives up the bridge of a command that ended with a failure; null otherwise.
+    /// Hands over the bridge of a failed command. Returns null for other commands.
     std::unique_ptr<Bridge> take_failed_bridge();
 
-    /// Set before the first command; always the same.
+    /// Set before the first command and never changed.
     static std::atomic<FailurePolicy> failure_policy;
 
 private:
@@ -52,8 +52,8 @@ private:
     std::vector<bool> done_;
     std::unique_ptr<Bridge> bridge_;
     cl_device_id device_;
-    Status first_error_;  ///< of the operations done so far
-    Status status_;       ///< once ended
+    Status first_error_;  ///< of the finished operations
+    Status status_;       ///< valid after the end
     bool ended_ = false;
 };
 

@@ -23,30 +23,31 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// PoCL 3.1 does not call back for an event that failed, so start events are looked at as well, at least this often.
+// PoCL 3.1 calls no callback for a failed event. Therefore the thread also checks start events, at least this often.
 constexpr std::chrono::nanoseconds look = 20ms;
-// For so long after the last command it wakes that often without one, so that it need not be woken for the next.
+// For this long after the last command the thread keeps waking at that rate, so the next command need not wake it.
 constexpr std::uint64_t wakeful_ns = 200'000'000;
-// So many of the oldest waiting commands are looked at once, and as many of the others in turn; fewer where they are
-// polled, since each question then costs the platform a microsecond.
+// Each check covers this many of the oldest waiting commands and as many others in rotation. Polled commands are
+// checked in smaller numbers, because each query costs the platform a microsecond.
 constexpr std::size_t looked_at = 64;
 constexpr std::size_t looked_at_if_polled = 4;
-// Where these are not all, looking takes this part of the time.
+// If a check does not cover all waiting commands, checks take this fraction of the time.
 constexpr int look_share = 32;
 
-// Between two looks it does not sleep for less; and for 100 us after the last command not at all.
+// The thread does not sleep between two checks that are closer than this. For 100 us after the last command it does not
+// sleep at all.
 constexpr std::chrono::nanoseconds shortest_rest = 20us;
 constexpr unsigned linger_patience = 10;
 
-// Of an id, below its engine's number.
+// The bits of an id below the number of its progress thread.
 constexpr unsigned id_bits = 48;
 
-// How long a failed command's events are kept on PoCL once their status has passed through.
+// On PoCL, the events of a failed command are kept for this long after their status has passed through.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
 
-// The engine runs for microseconds, but at once: sleeps are as short as asked for, not 50 us longer, and where the
-// kernel knows slices per thread (Linux 6.12), a short one lets it in before a computing thread's slice of milliseconds
-// is over. Older kernels ignore it.
+// The progress thread runs for microseconds but must start at once. This function removes the timer slack of 50 us. It
+// also asks for a short time slice, which Linux supports per thread since 6.12. The thread then need not wait for the
+// end of a computing thread's slice of milliseconds. Older kernels ignore the request.
 void become_responsive() {
     prctl(PR_SET_NAME, "cldist-engine");
     prctl(PR_SET_TIMERSLACK, 1000);
@@ -60,7 +61,7 @@ void become_responsive() {
     if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER)
         return;
     attributes.size = sizeof attributes;
-    attributes.runtime = 100'000;  // ns
+    attributes.runtime = 100'000;  // nanoseconds
     syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
@@ -72,7 +73,7 @@ Status gate_of(cl_int start_status) {
                                        status_text(start_status)));
 }
 
-// How often to look whether something stalls, and after what failed commands left behind.
+// The interval at which stalls are checked and events of failed commands are released.
 std::chrono::duration<double> tick_of(double stall_seconds) {
     return std::chrono::duration<double>(stall_seconds > 0 ? std::clamp(stall_seconds / 4, 0.05, 5.0) : 5.0);
 }
@@ -109,19 +110,19 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule 
             order.push_back(id);
         }
         look_now = commands_++ == 0;
-        // Looking may have been put off while none was there for which it is worth it.
+        // Checks may have been postponed while no polled command was waiting.
         if (rule.polled && polled_++ == 0) look_now = true;
         if (rule.has_wait_list) ++wait_lists_;
     }
     if (look_now) inbox_->fill([&](Inbox &inbox) { inbox.look |= rule.polled || inbox.dozing; });
     if (rule.polled) return;
-    // If this fails the engine finds the event by looking. The command may start, end and go before it returns; the event
-    // must not.
+    // If this fails, the thread finds the event by its checks. The command may start and be destroyed before the call
+    // returns, so `start` holds the event.
     clSetEventCallback(start.get(), CL_COMPLETE, &Engine::on_start_event, reinterpret_cast<void *>(id));
 }
 
 Engine::CallbackInboxes &Engine::callback_inboxes() {
-    // Never destroyed: callbacks may come at any time.
+    // Never destroyed, because callbacks may arrive at any time.
     static auto &instance = *new CallbackInboxes;
     return instance;
 }
@@ -155,7 +156,7 @@ void Engine::note_failures() {
         for (const Id id : order) {
             Waiting &waiting = waiting_.at(id);
             if (!waiting.gate) {
-                // Asking costs more than a microsecond on some platforms.
+                // The query costs more than a microsecond on some platforms.
                 if (!waiting.rule.has_wait_list && !before_failed) break;
                 const cl_int status = waiting.command->bridge()->start_status();
                 if (status >= CL_COMPLETE) break;
@@ -223,7 +224,7 @@ void Engine::run() {
     const Seconds tick = tick_of(stall_seconds_);
     std::uint64_t next_tick = 0;
     std::uint64_t next_look = 0;
-    std::uint64_t busy = 0;  // when there was a command last
+    std::uint64_t busy = 0;  // time of the last round with a command
     std::chrono::nanoseconds rest = look;
     Backoff backoff;
     Backoff patient_backoff(patience);
@@ -233,7 +234,7 @@ void Engine::run() {
     std::vector<Id> woken;
     for (;;) {
         if (commands_ != 0) lingering.reset();
-        // Where the device leaves the host its cores: being woken takes longer.
+        // If the device does not use the host's cores, the thread polls. Sleeping and waking takes longer.
         const bool watching =
             watches_ && !some_to_poll() && (some_wait() ? rest < shortest_rest : lingering.pause(false).count() == 0);
         {
@@ -306,10 +307,10 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
         for (const Id id : ready) {
             const auto it = waiting_.find(id);
             if (it == waiting_.end()) continue;
-            // Asked here: PoCL 3.1 tells callbacks of failed events that all is well.
+            // Queried here, because PoCL 3.1 passes CL_COMPLETE to callbacks of failed events.
             if (!it->second.gate) {
                 it->second.gate = gate_of(it->second.command->bridge()->start_status());
-                // Before anybody can see that it is no longer waiting.
+                // Before any thread can see that the command does not wait any more.
                 if (!it->second.gate->ok()) it->second.command->announce_failure(*it->second.gate);
             }
             if (it->second.rule.ordered_by == nullptr)
@@ -317,8 +318,8 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
             else
                 gated_.insert(it->second.rule.ordered_by);
         }
-        // Also those that callers noted since this look began: what failed on one queue may have failed before what did
-        // on another.
+        // This includes queues that callers noted since this check began. A failure on one queue may be older than a
+        // failure on another queue.
         for (cl_command_queue const queue : std::exchange(gated_, {})) {
             const auto order = order_.find(queue);
             if (order == order_.end()) continue;
@@ -335,7 +336,7 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
         }
         ready.clear();
     }
-    // Those that were called first start first, as other processes may expect of collective ones.
+    // Commands start in the order of their calls. Other processes may rely on this for collective commands.
     std::sort(started.begin() + begin, started.end(), [](const auto &a, const auto &b) { return a.id < b.id; });
     for (Submitted &s : started) activate(std::move(s));
     if (emptied.empty()) return;
@@ -354,7 +355,7 @@ void Engine::activate(Submitted submitted) {
 void Engine::wake_up(std::vector<Id> &woken) {
     for (const Id id : woken) {
         const auto at = asleep_.find(id);
-        if (at == asleep_.end()) continue;  // it is active, not yet started, or gone
+        if (at == asleep_.end()) continue;  // the command is active, not started yet, or destroyed
         active_.push_back({std::move(at->second), id});
         asleep_.erase(at);
         asleep_in_flight_.erase(id);
@@ -362,7 +363,7 @@ void Engine::wake_up(std::vector<Id> &woken) {
     woken.clear();
 }
 
-// Finds out whether the command may start, and if so, whether those behind it in its queue may.
+// Checks whether the command may start. If it may, checks the commands behind it in its queue, too.
 void Engine::look_at(Id id, std::vector<Id> &ready) const {
     const auto is_ready = [&](Id each) {
         const Waiting &waiting = waiting_.at(each);
@@ -379,7 +380,7 @@ void Engine::look_at(Id id, std::vector<Id> &ready) const {
     }
 }
 
-// Returns for how long not to look again.
+// Returns the time until the next check.
 std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
     const std::uint64_t begin = now_ns();
     const std::size_t before = ready.size();
@@ -389,7 +390,7 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
         const std::lock_guard lock(mutex_);
         polled = polled_ != 0;
         const std::size_t most = polled ? looked_at_if_polled : looked_at;
-        // The oldest ones, which start first as a rule, and some of the others in turn.
+        // The oldest commands usually start first. A rotation covers the others.
         auto at = next_.begin();
         for (std::size_t i = 0; i < most && at != next_.end(); ++i) look_at(*at++, ready);
         all = next_.size() <= 2 * most;
@@ -400,12 +401,12 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
     const bool found = ready.size() != before;
     const std::chrono::nanoseconds cost(now_ns() - begin);
     if (!polled) {
-        // Those behind them may have failed with them.
+        // Commands behind the found ones may have failed with them.
         if (found) return {};
         return all ? look : std::min<std::chrono::nanoseconds>(cost * look_share, look);
     }
     if (found) start_backoff_.reset();
-    // The platform may be asked by one thread at a time; others want to enqueue.
+    // The platform answers one thread at a time, and other threads want to enqueue.
     return Backoff::after_look(start_backoff_.pause(false), cost, look);
 }
 
@@ -436,7 +437,8 @@ bool Engine::poll_commands() {
 }
 
 void Engine::release_remains() {
-    std::vector<Remains> let_go;  // without the lock: a queue and a context may go with an event
+    std::vector<Remains> let_go;  // freed without the lock, because an event may hold the last reference to its queue
+                                  // and context
     const std::lock_guard lock(mutex_);
     std::erase_if(remains_, [&](Remains &r) {
         const bool over =
@@ -459,7 +461,8 @@ void Engine::watch() {
 }
 
 void Engine::abandon_all(const std::optional<Status> &status) {
-    // What stays behind for the rest of the process: MPI or the platform may still use it, and nobody will look again.
+    // Objects that are kept until the process ends. MPI or the platform may still use them, and no thread checks them
+    // again.
     struct LeftBehind {
         std::vector<std::unique_ptr<Command>> commands;
         std::vector<Remains> remains;
@@ -483,7 +486,7 @@ void Engine::abandon_all(const std::optional<Status> &status) {
             command->abandon(*status);
             left_behind.remains.push_back({{}, command->take_failed_bridge(), {}, now_ns(), true});
         }
-        // Destroying it would end its event.
+        // Its destructor would end its event.
         if (!status || command->bytes_in_flight()) left_behind.commands.push_back(std::move(command));
     }
     commands_ = 0;

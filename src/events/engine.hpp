@@ -19,69 +19,72 @@
 
 namespace cldist {
 
-/// Something that all operations share and that is asked once per round, before them.
+/// Progress that all operations share. It is polled once per round, before the operations.
 class Poller {
 public:
     Poller() = default;
     Poller(const Poller &) = delete;
     Poller &operator=(const Poller &) = delete;
     virtual ~Poller() = default;
-    /// Whether anything moved.
+    /// Returns true if there was progress.
     virtual bool poll() = 0;
     /// Called every few seconds, also while no command is active.
     virtual void tick() {}
 };
 
-/// The only thread that drives commands, but for blocking ones, which their callers drive. It polls while commands are
-/// active, in longer and longer intervals while nothing moves, and sleeps while none is. OpenCL's callbacks only push
-/// to its inbox.
+/// The progress thread drives all commands except blocking ones, which their callers drive. It polls while commands are
+/// active, at growing intervals while there is no progress. Otherwise it sleeps. OpenCL callbacks only push to its
+/// inbox.
 class Engine {
 public:
-    /// `poller`, which may be null, is used on the engine's thread alone.
+    /// Only the progress thread uses `poller`, which may be null.
     Engine(std::unique_ptr<Poller> poller, double stall_seconds);
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
-    /// Like stop().
+    /// Calls stop().
     ~Engine();
 
-    /// How a command is to be started.
+    /// The conditions under which a command starts.
     struct StartRule {
-        cl_command_queue ordered_by;  ///< commands of one such queue start in the order of the calls; null: in any
+        cl_command_queue ordered_by;  ///< commands with the same queue start in the order of their calls; null: any
+                                      /// order
         bool has_wait_list;
-        /// The start event is asked often instead of calling back, which takes NVIDIA's driver 20 ms, and polling is
-        /// patient: the device does not need the host's cores.
+        /// The thread polls the start event instead of using a callback, because callbacks take 20 ms on NVIDIA's
+        /// driver. Polling yields for longer, because the device does not need the host's cores.
         bool polled;
     };
 
-    /// Starts the command, which has a bridge, when its start event is complete. Any thread.
+    /// Starts the command when its start event is complete. The command must have a bridge. Any thread.
     void start_when_ready(std::unique_ptr<Command> command, const StartRule &rule);
-    /// Has commands whose start events failed take their places among the messages, and tell their status, before the
-    /// engine gets to them: on an in-order queue the platform may fail their events as soon as their wait lists, and who
-    /// sees that may go on. Any thread.
+    /// Gives each command whose start event failed its position in the message order and publishes its status. On an
+    /// in-order queue the platform may fail the events as soon as their wait lists fail, and a thread that sees this
+    /// may continue before the progress thread reacts. Any thread.
     void note_failures();
-    /// Starts the command now, with that outcome of its wait list. Any thread.
+    /// Starts the command now. `gate` is the result of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
-    /// Keeps the events of a command that failed: PoCL 3.1 uses them for a while after their status can be seen. Any thread.
+    /// Keeps the events of a failed command. PoCL 3.1 uses them for some time after their status is visible. Any
+    /// thread.
     void keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events);
-    /// Lets go of those of which the platform must be done. Any thread.
+    /// Frees kept events that the platform does not use any more. Any thread.
     void release_remains();
-    /// Waits until all commands given so far with this `ordered_by` have started. Any thread but the engine's.
+    /// Waits until all earlier commands with this `ordered_by` have started. Any thread except the progress thread.
     void wait_started(cl_command_queue ordered_by);
-    /// Whether no command is waiting or active. Any thread.
+    /// Returns true if no command is waiting or active. Any thread.
     [[nodiscard]] bool idle() const { return commands_ == 0; }
-    /// Calls `action` while the engine asks nothing of MPI or OpenCL. Any thread but the engine's.
+    /// Calls `action` while the progress thread calls neither MPI nor OpenCL. Any thread except the progress thread.
     template <typename Action>
     void between_rounds(Action &&action) {
         const std::lock_guard lock(round_);
         action();
     }
-    /// Waits until no command is left or nothing moved for `patience_seconds` (0: for ever). True if none is left.
+    /// Waits until no command is left, or until there was no progress for `patience_seconds` (0: no limit). Returns
+    /// true if none is left.
     bool wait_idle(double patience_seconds);
-    /// Ends the thread. Commands left end with `status`, or, without one, stay as they are for ever.
+    /// Ends the thread. The remaining commands end with `status`, or never end without it.
     void stop(const std::optional<Status> &status);
 
 private:
-    using Id = std::uint64_t;  ///< in the order of the calls
+    using Id = std::uint64_t;  ///< grows in the order of the calls
 
     struct Submitted {
         std::unique_ptr<Command> command;
@@ -95,25 +98,25 @@ private:
     struct Waiting {
         std::unique_ptr<Command> command;
         StartRule rule;
-        std::optional<Status> gate;  ///< set once ready
+        std::optional<Status> gate;  ///< set when the command is ready
     };
-    /// What callers and callbacks write to. Callbacks may come after the engine is gone.
+    /// Written by callers and callbacks. Callbacks may arrive after the end of the thread.
     struct Inbox {
         std::mutex mutex;
         std::condition_variable filled;
         std::vector<Id> ready;
         std::vector<Submitted> submitted;
         std::vector<Id> woken;
-        bool look = false;    ///< the first command is waiting for its start event
-        bool dozing = false;  ///< the engine sleeps longer than such a command may wait
+        bool look = false;    ///< the first command waits for its start event
+        bool dozing = false;  ///< the thread sleeps for longer than such a command may wait
         bool stop = false;
         std::optional<Status> stop_status;
 
         [[nodiscard]] bool empty() const {
             return ready.empty() && submitted.empty() && woken.empty() && !look && !stop;
         }
-        /// Wakes the engine if `write` left something; not before the mutex is free, or the engine would run into it and
-        /// sleep once more.
+        /// Wakes the thread if `write` left something. It releases the mutex first, because the thread would otherwise
+        /// block on it and sleep once more.
         template <typename Write>
         void fill(Write &&write) {
             {
@@ -124,21 +127,21 @@ private:
             filled.notify_one();
         }
     };
-    /// Where callbacks find the inbox of their engine. Some never come, so they own nothing.
+    /// Callbacks find the inbox of their progress thread here. A callback may never arrive, so callbacks own nothing.
     struct CallbackInboxes {
         std::mutex mutex;
         std::vector<std::weak_ptr<Inbox>> of_engine;
     };
-    /// What a failed command leaves behind until the platform is done with it.
+    /// The objects of a failed command, kept until the platform has stopped using them.
     struct Remains {
         Device device;  ///< of the events' queue, as in Bridge
         std::unique_ptr<Bridge> bridge;
         std::vector<Event> events;
         std::uint64_t since_ns;
-        bool used_on;  ///< PoCL still uses the events once their status can be seen
+        bool used_on;  ///< PoCL still uses the events after their status is visible
     };
 
-    /// Where MPI or a device that leaves the host its cores is polled (docs/dev/decisions/0024-yield-before-sleeping.md).
+    /// Used to poll MPI or a device that does not use the host's cores (docs/dev/decisions/0024-yield-before-sleeping.md).
     static constexpr unsigned patience = 200;
 
     static CallbackInboxes &callback_inboxes();
@@ -160,34 +163,35 @@ private:
     const std::unique_ptr<Poller> poller_;
     const double stall_seconds_;
     const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-    std::atomic<Id> next_id_;  ///< the high bits of an id tell its engine
+    std::atomic<Id> next_id_;  ///< the high bits are the number of the progress thread
 
-    // Shared by callers and the engine.
+    // Shared by callers and the progress thread.
     std::mutex mutex_;
     std::condition_variable changed_;
     std::map<Id, Waiting> waiting_;
     std::map<cl_command_queue, std::deque<Id>> order_;
-    std::set<Id> next_;  ///< of the waiting commands those with nothing before them: of each queue's order the first
-    std::set<cl_command_queue> gated_;         ///< whose first commands may be ready
-    std::atomic<std::size_t> commands_ = 0;    ///< waiting or active
-    std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have one
-    std::size_t polled_ = 0;                   ///< waiting commands of that rule
+    std::set<Id> next_;  ///< waiting commands without predecessor: the first of each queue's order, and commands
+                         /// without order
+    std::set<cl_command_queue> gated_;         ///< queues whose first commands may be ready
+    std::atomic<std::size_t> commands_ = 0;    ///< waiting or active commands
+    std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have a wait list
+    std::size_t polled_ = 0;                   ///< waiting commands whose start event is polled
     std::atomic<bool> patient_;                ///< there is a poller, or some command was polled
     std::atomic<bool> watches_ = false;        ///< some command was polled
 
     std::vector<Remains> remains_;
 
-    std::mutex round_;  ///< held by the engine while it works
+    std::mutex round_;  ///< held by the thread while it works
 
-    // The engine's own.
+    // Only used by the progress thread.
     std::vector<Active> active_;
-    std::unordered_map<Id, std::unique_ptr<Command>> asleep_;  ///< those that will be woken
-    std::set<Id> asleep_in_flight_;                            ///< those of them whose bytes are moving
+    std::unordered_map<Id, std::unique_ptr<Command>> asleep_;  ///< commands that wait to be woken
+    std::set<Id> asleep_in_flight_;                            ///< those in `asleep_` with bytes in flight
     Backoff start_backoff_{patience};
-    Id looked_up_to_ = 0;  ///< in the round of find_starts() through the commands that may be next
+    Id looked_up_to_ = 0;  ///< the last command that find_starts() checked in its rotation through `next_`
 
     std::thread thread_;
-    /// Reports stalls: the engine itself may be stuck in a call of MPI's.
+    /// Reports stalls. The progress thread cannot, because it may be blocked in an MPI call.
     std::thread watcher_;
     std::condition_variable stopped_;
     bool watcher_stop_ = false;  ///< guarded by mutex_
@@ -195,7 +199,7 @@ private:
 
 /// Drives a command to its end on the calling thread.
 void drive(Command &command, Poller &poller);
-/// The same for one whose operations wake the thread that waits for `wakeup`.
+/// The same for a command whose operations wake the thread through `wakeup`.
 void drive(Command &command, Wakeup &wakeup);
 
 }  // namespace cldist

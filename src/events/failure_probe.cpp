@@ -18,7 +18,7 @@
 namespace cldist {
 namespace {
 
-// Installed next to the library, in cldist/; in a build folder in probe/.
+// The program is installed in cldist/ next to the library. In a build folder it is in probe/.
 std::string probe_program() {
     Dl_info info{};
     if (dladdr(reinterpret_cast<const void *>(&survives_failed_events), &info) == 0 || info.dli_fname == nullptr)
@@ -30,7 +30,7 @@ std::string probe_program() {
     return {};
 }
 
-// For a platform that hangs where it is not expected to; where it is, the program has a limit of its own.
+// Stops the probe if the platform hangs in another call. The program itself limits the call that may hang.
 constexpr std::chrono::seconds time_limit{20};
 
 // See probe_drivers().
@@ -56,7 +56,7 @@ bool probe(const std::string &driver) {
 }  // namespace
 
 void probe_drivers(const std::string &place, const std::vector<std::string> &libraries) {
-    // Some loaders know only the one, some want a colon-separated list in the other.
+    // Some loaders read only OCL_ICD_VENDORS. Others need a colon-separated list in OCL_ICD_FILENAMES.
     variables_of_probe() = {"OCL_ICD_VENDORS=" + place, fmt::format("OCL_ICD_FILENAMES={}", fmt::join(libraries, ":"))};
 }
 

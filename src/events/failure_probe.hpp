@@ -7,12 +7,14 @@
 
 namespace cldist {
 
-/// Whether the platform of `device` survives that a command fails on which others wait whose events nobody holds. PoCL
-/// 3.1 does not. Tried once per platform and version, in a child process (the program event-probe).
+/// Returns true if the platform of `device` survives a failed command for which other commands wait while nobody holds
+/// their events. PoCL 3.1 does not survive it. The program event-probe tests it in a child process, once per device
+/// name and driver version.
 bool survives_failed_events(cl_device_id device);
 
-/// The drivers that the child process shall find, where this process's loader knows the cluster platform alone: a folder with
-/// .icd files, an .icd file or a library, and the libraries. Before the first question.
+/// Sets the drivers that the child process loads if this process's loader sees only the cluster platform. `place` is a
+/// folder with .icd files, an .icd file or a library. `libraries` are the drivers. Call it before
+/// survives_failed_events().
 void probe_drivers(const std::string &place, const std::vector<std::string> &libraries);
 
 }  // namespace cldist

@@ -22,7 +22,7 @@ bool HostAddresses::last(cl_context context) {
     if (devices.empty() || clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
                                             devices.data(), nullptr) != CL_SUCCESS)
         return false;
-    // Where one device has memory of its own, a buffer moves.
+    // If one device has its own memory, a buffer can move.
     return std::all_of(devices.begin(), devices.end(), addresses_last);
 }
 
@@ -55,7 +55,7 @@ void CL_CALLBACK HostAddresses::on_destroyed(cl_mem buffer, void *data) {
 }
 
 HostAddresses &host_addresses() {
-    // Never destroyed: buffers may be destroyed at exit.
+    // Never destroyed, because buffers may be destroyed at exit.
     static auto &instance = *new HostAddresses;
     return instance;
 }

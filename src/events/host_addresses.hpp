@@ -8,19 +8,19 @@
 
 namespace cldist {
 
-/// Where buffers lie that their device uses at one address of the host's memory for as long as they live, so that nobody
-/// has to map them to find them (docs/dev/decisions/0025-persistent-mappings.md). Thread-safe.
+/// Persistent mappings: buffers that their device uses at one host address for their whole life. They need no map
+/// command to find their address (docs/dev/decisions/0025-persistent-mappings.md). Thread-safe.
 class HostAddresses {
 public:
-    /// Whether the buffers of `context` are such.
+    /// Returns true if the buffers of `context` have such addresses.
     static bool last(cl_context context);
 
-    /// Of the buffer's first byte; null if nobody has learned it.
+    /// The address of the buffer's first byte. Null if it is not known.
     [[nodiscard]] std::byte *find(cl_mem buffer) const;
-    /// To be forgotten when the buffer is destroyed.
+    /// Stores the address until the buffer is destroyed.
     void learn(cl_mem buffer, std::byte *address);
-    /// The address; learned, if need be, from mapping the first byte with `flags` on an in-order queue, for which it waits.
-    /// Null if the platform refuses.
+    /// Returns the address. If it is not known, maps the first byte with `flags` on an in-order queue and waits for it.
+    /// Returns null if the platform refuses.
     std::byte *find_or_map(cl_command_queue queue, cl_mem buffer, cl_map_flags flags);
 
 private:

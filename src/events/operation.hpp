@@ -12,11 +12,11 @@ namespace cldist {
 
 enum class Progress { idle, moved, done };
 
-/// Has something polled again; may be called by any thread, at any time, also when that is gone.
+/// Requests another poll. Any thread may call it at any time, even after the end of the polled object.
 using Waker = std::function<void()>;
 
-/// Work in flight that can be asked "done? with what status?". Driven by one thread, which calls start() once and then
-/// poll() until it says done. poll() never blocks and, after done, is not called again.
+/// Work in flight that is polled for its end and its status. One thread drives it. This thread calls start() once and
+/// then poll() until it returns done. poll() never blocks, and it is not called after done.
 class Operation {
 public:
     explicit Operation(std::shared_ptr<Record> record) : record_(std::move(record)) {}
@@ -24,26 +24,26 @@ public:
     Operation &operator=(const Operation &) = delete;
     virtual ~Operation() = default;
 
-    /// Takes its place among the messages of the process now, where start() would: for a command whose order is that of the
-    /// calls, but which another thread starts. Any thread; at most once, before start().
+    /// Takes the operation's position in the message order now instead of in start(). For a command that follows the
+    /// order of the calls but is started by another thread. Any thread. At most once, before start().
     virtual void announce() {}
-    /// What to call when there is something to poll for, from where it `wakes()`. By the driving thread, before start(); a
-    /// driver that gives none polls on.
+    /// Sets the function that the operation calls when polling makes sense again (see wakes()). The driving thread
+    /// calls it before start(). A driver without waker must keep polling.
     virtual void woken_by(const Waker & /*waker*/) {}
-    /// `gate` is how the wait list ended. After a failure nothing touches the buffer any more, but the operation still
-    /// does what the far end needs in order not to wait for ever.
+    /// `gate` is the result of the wait list. If it failed, the operation leaves the buffer alone, but it still sends
+    /// or receives what the far end needs, so that the far end does not wait forever.
     virtual void start(const Status &gate) = 0;
     virtual Progress poll() = 0;
-    /// Ends with CL_TRANSFER_CANCELLED if it has not met its far end and can be given up; else goes on as if nothing was
-    /// said. Between start() and done, by the driving thread.
+    /// Ends the operation with CL_TRANSFER_CANCELLED if it has not matched its far end and can be abandoned. Otherwise
+    /// it has no effect. The driving thread calls it between start() and done.
     virtual void cancel() {}
-    /// Whether bytes are moving, rather than the operation waiting for somebody.
+    /// Returns true if bytes are moving. False means that the operation waits for another party.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
-    /// Whether, after a poll that was idle, it calls its waker when there is something to poll for again. Polling it
-    /// before does no harm.
+    /// Returns true if, after an idle poll, the operation calls its waker when the next poll makes sense. Earlier polls
+    /// are harmless.
     [[nodiscard]] virtual bool wakes() const { return false; }
 
-    /// The first error, or success. Final once poll() said done.
+    /// The first error, or success. Final after poll() has returned done.
     [[nodiscard]] const Status &status() const { return status_; }
     [[nodiscard]] const std::shared_ptr<Record> &record() const { return record_; }
 
@@ -52,7 +52,7 @@ protected:
     void fail(Status status) {
         if (status_.ok()) status_ = std::move(status);
     }
-    /// Does `body`; what it throws is kept as by fail(). Whether it threw nothing.
+    /// Calls `body` and keeps the error that it throws, as fail() does. Returns true if it threw nothing.
     template <typename Body>
     bool attempt(Body &&body) {
         try {

@@ -21,7 +21,7 @@ std::uint64_t next_id() {
 constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "device", "message", "file"};
 
 std::string peer_name(int rank) { return rank == MPI_ANY_SOURCE ? "any source" : fmt::format("rank {}", rank); }
-// What an event that has not ended waits for, as far as can be asked.
+// Describes the command or user event behind a pending event, as far as OpenCL reports it.
 std::string name_of_event(cl_event event) {
     if (const auto name_of_own = name_of_own_event.load(); name_of_own != nullptr)
         if (std::string own = name_of_own(event); !own.empty()) return own;
@@ -104,7 +104,7 @@ void Record::waits_for(WaitList events) {
 }
 
 void Record::started() {
-    WaitList let_go;  // without the lock: an event may take its queue and context with it
+    WaitList let_go;  // freed without the lock, because an event may hold the last reference to its queue and context
     const std::lock_guard lock(mutex_);
     let_go.swap(wait_list_);
     state_.phase = CL_RUNNING;
@@ -265,7 +265,7 @@ std::vector<std::string> PendingRecords::stalled(double stall_seconds, std::uint
 }
 
 PendingRecords &pending_records() {
-    // Never destroyed: commands may be pending at exit.
+    // Never destroyed, because commands may be pending at exit.
     static auto &instance = *new PendingRecords;
     return instance;
 }

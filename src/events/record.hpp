@@ -16,11 +16,11 @@
 
 namespace cldist {
 
-/// Which way the bytes go; or, of a command that moves none itself, what it waits for: an MPI request, in place of which
-/// the user has an event, or an event, in place of which he has an MPI request; or both ways, among many.
+/// The direction of the bytes. `request` is a user's event that waits for an MPI request, and `event` is a user's MPI
+/// request that waits for an event. A `collective` moves bytes in both directions.
 enum class Direction { send, recv, to_file, from_file, request, event, collective };
 [[nodiscard]] const char *name_of(Direction direction);
-/// Whether the bytes come from the device rather than going to it.
+/// Returns true if the bytes come from the device.
 [[nodiscard]] constexpr bool reads_device(Direction direction) {
     return direction == Direction::send || direction == Direction::to_file;
 }
@@ -40,12 +40,11 @@ inline constexpr std::size_t stage_count = 5;
 /// Null if there are no events.
 using WaitList = std::shared_ptr<const std::vector<Event>>;
 
-/// What an event of the library's stands for, or an empty text. Set by src/api, which knows them.
+/// Describes an event of this library. Returns an empty text for other events. Set by src/api.
 extern std::atomic<std::string (*)(cl_event)> name_of_own_event;
 
-/// What one transfer was asked and what became of it: the one source of clGetTransferInfo, of the stall report and of
-/// the trace. Written by the threads that work on the transfer, read
-/// by any.
+/// The parameters and the result of one transfer. clGetTransferInfo, the stall report and the trace read it. The
+/// threads that work on the transfer write it, and any thread may read it.
 class Record {
 public:
     struct StageTimes {
@@ -56,52 +55,52 @@ public:
     struct State {
         cl_int phase = CL_QUEUED;  ///< CL_QUEUED, CL_RUNNING or CL_COMPLETE
         Status status;
-        int peer;  ///< rank in the communicator; what was asked until a message matched
+        int peer;  ///< rank in the communicator; the requested rank until a message has matched
         int tag;
-        std::size_t bytes = 0;  ///< moved so far
-        std::size_t size;       ///< asked for, or of the message once it matched
+        std::size_t bytes = 0;  ///< bytes moved
+        std::size_t size;       ///< requested size, or the size of the matched message
         bool matched = false;   ///< a receive has its message
         Path path = Path::automatic;
         std::size_t block = 0;
         unsigned depth = 0;
-        bool direct_io = false;  ///< past the system's page cache
+        bool direct_io = false;  ///< bypasses the system's page cache
         std::array<StageTimes, stage_count> stages{};
     };
 
-    /// `peer` is a rank of the command's communicator; `world_peer` the same process in MPI_COMM_WORLD, MPI_ANY_SOURCE,
-    /// or MPI_UNDEFINED.
+    /// `peer` is a rank of the command's communicator. `world_peer` is the same process's rank in MPI_COMM_WORLD,
+    /// MPI_ANY_SOURCE, or MPI_UNDEFINED.
     Record(Direction direction, int peer, int world_peer, int tag, std::size_t size,
            const std::shared_ptr<const void> &communicator = nullptr);
-    /// Of a transfer to or from a file of that name, or of a collective command.
+    /// For a transfer to or from the file `far_end`, or for a collective command.
     Record(Direction direction, std::string far_end, std::size_t size);
 
     const Direction direction;
     const std::string far_end;  ///< the file, or the collective's name and communicator
     const int world_peer;
-    const std::weak_ptr<const void> communicator;  ///< of a message, as src/mpi_interop knows it
-    const std::uint64_t id;                        ///< unique in the process; the trace's id
+    const std::weak_ptr<const void> communicator;  ///< of a message, in the form that src/mpi_interop uses
+    const std::uint64_t id;                        ///< unique in the process; also the id in the trace
     const std::uint64_t created_ns;
 
-    /// The wait list of its command, kept until started(); may be null.
+    /// Sets the wait list of the command, which is kept until started(). It may be null.
     void waits_for(WaitList events);
-    /// Its command exists: it is in the trace from here to finished().
+    /// The command exists. From here to finished() it is in the trace.
     void enqueued();
     void started();
     void matched(int peer, int tag, std::size_t size);
     void chosen(Path path, std::size_t block, unsigned depth);
     void uses_direct_io();
     void moved(std::size_t bytes);
-    /// A block's part of a stage took from `start_ns` until now.
+    /// One block passed a stage. It took from `start_ns` until now.
     void stage_done(Stage stage, std::uint64_t start_ns);
-    /// The outcome is known, though the transfer still does what the far end needs.
+    /// Sets the result. The transfer may continue, because the far end needs it.
     void failed(const Status &status);
     void finished(const Status &status);
 
     [[nodiscard]] State state() const;
     [[nodiscard]] WaitList wait_list() const;
-    /// When a part of a stage ended last.
+    /// The time of the last stage_done().
     [[nodiscard]] std::uint64_t last_moved() const;
-    /// Whether its phase is CL_COMPLETE.
+    /// Returns true if the phase is CL_COMPLETE.
     [[nodiscard]] bool ended() const;
 
 private:
@@ -110,25 +109,26 @@ private:
     mutable std::mutex mutex_;
     State state_;
     WaitList wait_list_;
-    bool traced_ = false;  ///< its beginning is in the trace, its end is not
+    bool traced_ = false;  ///< the trace has the beginning of the transfer but not the end
 };
 
-/// "send to rank 1, tag 2, 300 bytes".
+/// For example "send to rank 1, tag 2, 300 bytes".
 std::string title(const Record &record);
-/// One line: the title, how far it is and for how long.
+/// One line: the title, the progress and the duration.
 std::string describe(const Record &record, std::uint64_t now);
 
-/// The records of all commands that have not ended, and when any of them last moved.
+/// The records of all commands that have not ended, and the time of their last progress.
 class PendingRecords {
 public:
     void add(std::shared_ptr<Record> record);
     void remove(const Record &record);
     [[nodiscard]] std::vector<std::shared_ptr<Record>> list() const;
 
-    /// A line each, behind a line's end, for those that are of files, or those that are not.
+    /// Returns a line feed and a description for each file transfer, or for each other command.
     [[nodiscard]] std::string account(bool of_files) const;
 
-    /// The lines to print if nothing moved for `stall_seconds` and they were not printed since; else empty.
+    /// Returns the lines of a stall report if there was no progress for `stall_seconds` and no report since. Otherwise
+    /// returns no lines.
     std::vector<std::string> stalled(double stall_seconds, std::uint64_t now);
 
     void note_progress(std::uint64_t now) { last_progress_.store(now, std::memory_order_relaxed); }
@@ -138,7 +138,7 @@ private:
     mutable std::mutex mutex_;
     std::map<std::uint64_t, std::shared_ptr<Record>> records_;
     std::atomic<std::uint64_t> last_progress_{0};
-    std::uint64_t reported_ = 0;  ///< the last_progress_ at which the last report was made
+    std::uint64_t reported_ = 0;  ///< last_progress_ at the last report
 };
 
 PendingRecords &pending_records();
