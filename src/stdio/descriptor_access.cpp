@@ -22,11 +22,11 @@
 namespace cldist {
 namespace {
 
-// What direct I/O wants places in files and memory to be multiples of, on any file system.
+// On any file system, direct I/O accepts file offsets and addresses that are multiples of this.
 constexpr std::size_t alignment = 4096;
 
-// The same file, opened once more, past the page cache. Only files that can be so read and written are opened: opening a pipe
-// may wait for its other end, opening a terminal or tape may change it.
+// Opens the file of a descriptor again, with direct I/O. It opens only regular files and block devices. Opening a pipe
+// may block until its other end is opened, and opening a terminal or tape may change it.
 class DirectDescriptor {
 public:
     DirectDescriptor() = default;
@@ -37,7 +37,7 @@ public:
     void open(int original) {
         const int flags = fcntl(original, F_GETFL);
         struct stat status {};
-        // Otherwise the calls on the original tell what is wrong.
+        // Calls on the original descriptor then report the error.
         if (flags < 0 || (flags & O_PATH) != 0 || fstat(original, &status) != 0) return;
         if (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)) return;
         constexpr int kept = O_ACCMODE | O_SYNC | O_DSYNC | O_NOATIME;
@@ -51,7 +51,7 @@ public:
     }
     [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
     [[nodiscard]] int get() const { return descriptor_; }
-    /// Whether the original's writes go to the end of the file, wherever that is.
+    /// Returns true if the original's writes go to the end of the file.
     [[nodiscard]] bool appends() const { return appends_; }
 
     static void warn(int original, int error) {
@@ -87,8 +87,8 @@ public:
     }
     void end() override { direct_.close(); }
 
-    // What is in the page cache is read by several threads at once. What is not comes fastest if one after the other asks
-    // for it, in order: the system reads ahead.
+    // Several threads read cached bytes at the same time. Uncached bytes arrive fastest if one thread at a time
+    // requests them in order, because the system reads ahead.
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         const std::size_t cached = wants_direct_io_ ? 0 : read_cached(offset, to, size);
         if (cached == size) return {size, {}};
@@ -104,12 +104,12 @@ public:
     }
 
 private:
-    // Past the largest offset it is negative, and the system refuses it.
+    // Beyond the largest offset the result is negative, and the system refuses it.
     [[nodiscard]] off_t position_of(std::size_t offset) const {
         return static_cast<off_t>(static_cast<std::size_t>(start_) + offset);
     }
 
-    // Reads from the start what the page cache has, if the file system can tell.
+    // Reads the cached bytes at the start of the range, if the file system supports this query.
     std::size_t read_cached(std::size_t offset, std::byte *to, std::size_t size) {
         const iovec memory{to, size};
         const ssize_t count = preadv2(descriptor_, &memory, 1, position_of(offset), RWF_NOWAIT);
@@ -117,7 +117,7 @@ private:
         return count > 0 ? static_cast<std::size_t>(count) : 0;
     }
 
-    // One call moves 2 GiB at most, and may be interrupted.
+    // One call moves at most 2 GiB and may be interrupted.
     template <typename Byte, typename Call>
     FileResult move(const char *name_of_call, std::size_t offset, Byte *host, std::size_t size, bool may_be_direct,
                     Call &&call) {
@@ -132,7 +132,7 @@ private:
                 moved += static_cast<std::size_t>(count);
                 if (direct != 0) used_ = true;
             } else if (direct != 0 && errno == EINVAL) {
-                // Some file systems say so only now.
+                // Some file systems refuse direct I/O only now.
                 DirectDescriptor::warn(descriptor_, errno);
                 refused_ = true;
             } else if (errno != EINTR) {
@@ -142,7 +142,8 @@ private:
         return {moved, {}};
     }
 
-    // How much can be moved past the cache: as many whole pages as there are, if they begin at one.
+    // Returns how many bytes can bypass the cache: all whole pages if file position and memory are page-aligned,
+    // otherwise 0.
     [[nodiscard]] std::size_t direct_size(off_t position, const std::byte *host, std::size_t size) const {
         const bool aligned = position % alignment == 0 && reinterpret_cast<std::uintptr_t>(host) % alignment == 0;
         return !refused_ && aligned ? size / alignment * alignment : 0;

@@ -8,7 +8,7 @@
 
 namespace cldist {
 
-/// The file of `descriptor` from byte `start` on, by pread and pwrite.
+/// Accesses the file of `descriptor` from byte `start` with pread and pwrite.
 std::shared_ptr<FileAccess> make_descriptor_access(int descriptor, off_t start);
 
 }  // namespace cldist

@@ -8,7 +8,7 @@
 namespace cldist {
 
 Status file_failure(int error, const char *call, const std::string &file, std::size_t moved) {
-    // Streams that the program made itself (fopencookie) may fail without errno.
+    // A user-provided stream (fopencookie) may fail without setting errno.
     const std::string reason = error != 0 ? std::generic_category().message(error) : "it gives no reason, errno is 0";
     Status status =
         Status::failure(CL_FILE_ERROR, fmt::format("{} of {} failed after {} bytes: {}", call, file, moved, reason));

@@ -5,11 +5,11 @@
 
 namespace cldist {
 
-/// A name of the system's for the file of a descriptor: opening it opens the file once more.
+/// The path under which the file of a descriptor can be opened again.
 std::string path_of(int descriptor);
 
-/// As reports name files: "descriptor 5 (/data/in)", "stream 0x55d0 (pipe:[4711])", without the path where the system has none. They leave errno
-/// as it is: who asks may be about to tell it.
+/// Names for messages, such as "descriptor 5 (/data/in)" or "stream 0x55d0 (pipe:[4711])". The path is missing if the
+/// system provides none. errno is preserved, because the caller may be about to report it.
 std::string name_of_descriptor(int descriptor);
 std::string name_of_stream(std::FILE *stream);
 

@@ -9,8 +9,9 @@
 
 namespace cldist {
 
-/// Makes errors of what would end the program: writing to a pipe that nobody reads, or past the limit of a file's size.
-/// For the length of a call, on the caller's thread; the library's own threads block all signals.
+/// Two errors would end the program by a signal: a write to a pipe without reader, and a write beyond the file size
+/// limit. While this object exists, such calls of this thread return an error instead. The library's threads block all
+/// signals.
 class FileSignalsHeld {
 public:
     FileSignalsHeld() {

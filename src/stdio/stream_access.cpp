@@ -21,7 +21,7 @@
 namespace cldist {
 namespace {
 
-// Readable once the program ends; negative if the system refused it.
+// An event descriptor that becomes readable when the program ends. Negative if the system refused it.
 int end_of_program() {
     static const int descriptor = [] {
         const int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -31,7 +31,7 @@ int end_of_program() {
     return descriptor;
 }
 
-// Bytes that the stream itself holds; only glibc tells.
+// The number of bytes in the stream's buffer. Only glibc provides it.
 std::optional<std::size_t> bytes_held(std::FILE *stream) {
 #ifdef __GLIBC__
     return std::max<std::ptrdiff_t>(stream->_IO_read_end - stream->_IO_read_ptr, 0);
@@ -41,9 +41,9 @@ std::optional<std::size_t> bytes_held(std::FILE *stream) {
 #endif
 }
 
-// exit() wants the locks of all streams: glibc 2.39 waits for one that is held by a thread in fread. So bytes that may
-// never come, those of pipes, sockets and terminals, are waited for before fread, where that can be given up. But fread asks
-// the system for nothing if the stream was not opened for reading, or has met its end.
+// exit() locks all streams. In glibc 2.39 it therefore waits for a thread that is in fread. The bytes of pipes, sockets
+// and terminals may never arrive. For these the transfer waits before fread, where the end of the program interrupts
+// it. fread reads nothing if the stream is not open for reading or is at its end.
 bool may_wait(std::FILE *stream) {
     if (__freadable(stream) == 0 || std::feof(stream) != 0) return false;
     struct stat status {};
@@ -53,14 +53,14 @@ bool may_wait(std::FILE *stream) {
     return (fcntl(descriptor, F_GETFL) & O_NONBLOCK) == 0 && bytes_held(stream) && end_of_program() >= 0;
 }
 
-// Waits until fread has something to give, and says how much it gives at once; 0: the program ends.
+// Waits until fread can return bytes, and returns how many it returns without blocking. Returns 0 if the program ends.
 std::size_t wait_for_bytes(std::FILE *stream, std::size_t wanted) {
     if (const std::size_t held = bytes_held(stream).value_or(0); held != 0) return std::min(wanted, held);
     std::array<pollfd, 2> polled{{{fileno(stream), POLLIN, 0}, {end_of_program(), POLLIN, 0}}};
     while (poll(polled.data(), polled.size(), -1) < 0 && errno == EINTR) continue;
     if (polled[0].revents == 0 && polled[1].revents != 0) return 0;
     int there = 0;
-    if (ioctl(fileno(stream), FIONREAD, &there) != 0 || there <= 0) return wanted;  // its end, or an error
+    if (ioctl(fileno(stream), FIONREAD, &there) != 0 || there <= 0) return wanted;  // end of file, or an error
     return std::min(wanted, static_cast<std::size_t>(there));
 }
 
@@ -78,7 +78,7 @@ public:
     void end() override { funlockfile(stream_); }
 
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
-        const FileSignalsHeld held;  // reading may first write what the stream still holds
+        const FileSignalsHeld held;  // a read may first write the stream's buffer
         const bool waits = may_wait(stream_);
         std::size_t moved = 0;
         int error = 0;
@@ -93,7 +93,7 @@ public:
             if (got < wanted) break;
         }
         if (moved == size) return {moved, {}};
-        // The indicators may be older than this call.
+        // The indicators may have been set before this call.
         const bool failed = std::ferror(stream_) != 0 && (error != 0 || std::feof(stream_) == 0);
         return {moved,
                 failed ? file_failure(error, "fread", name(), offset + moved) : end_of_file(name(), offset + moved)};
