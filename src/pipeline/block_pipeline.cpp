@@ -87,7 +87,8 @@ bool BlockPipeline::end(Endpoint &endpoint, Block &block) {
     if (!outcome) return false;
     if (outcome->ok()) return true;
     const std::size_t moved = endpoint.moved_of_failed(block);
-    // What the source had goes on if nothing failed before it. What the sink has taken it has, whatever failed behind it.
+    // Bytes that the source has read before its failure are moved on, unless an earlier block failed. Bytes that the
+    // sink has accepted always count.
     block.shortened = moved != 0 && (status_.ok() || &endpoint == &sink_);
     block.skipped = !block.shortened;
     if (block.shortened) block.size = moved;

@@ -9,22 +9,22 @@
 
 namespace cldist {
 
-/// Moves a transfer in blocks from a source to a sink, `plan.depth` at a time, so that the two overlap. One of the two
-/// is `device`. After an error all blocks are still skipped through both ends, so that no far end waits for ever; what a
-/// failing source had of its block goes on its way first.
+/// Moves a transfer in blocks from a source to a sink. At most `plan.depth` blocks are in flight, so that source and
+/// sink overlap. One of the two is `device`. After an error, the remaining blocks are still skipped through both ends,
+/// so that the far end does not wait forever. The bytes that a failing source has read are moved on first.
 class BlockPipeline {
 public:
-    /// The endpoints outlive the pipeline. If `so_far` is a failure, all blocks are skipped.
+    /// The endpoints must outlive the pipeline. If `so_far` is a failure, all blocks are skipped.
     BlockPipeline(Endpoint &source, Endpoint &sink, DeviceEndpoint &device, std::size_t size, const Plan &plan,
                   Status so_far = {});
 
-    /// Advances what can be advanced.
+    /// Advances as far as possible without blocking.
     Progress poll();
     /// The first error.
     [[nodiscard]] const Status &status() const { return status_; }
-    /// Bytes that have gone all the way.
+    /// Bytes that have left the sink.
     [[nodiscard]] std::size_t bytes_moved() const { return bytes_moved_; }
-    /// Blocks that were given to an end and have not ended there.
+    /// Blocks that were started in an endpoint and have not ended there.
     [[nodiscard]] std::size_t blocks_in_source() const { return started_ - filled_; }
     [[nodiscard]] std::size_t blocks_in_sink() const { return filled_ - drained_; }
 
@@ -49,9 +49,9 @@ private:
     std::vector<Block> blocks_;  ///< one per slot
 
     Phase phase_ = Phase::open_source;
-    std::size_t started_ = 0;  ///< blocks given to the source
-    std::size_t filled_ = 0;   ///< blocks the source has ended, given to the sink
-    std::size_t drained_ = 0;  ///< blocks the sink has ended
+    std::size_t started_ = 0;  ///< blocks started in the source
+    std::size_t filled_ = 0;   ///< blocks that have ended in the source and were started in the sink
+    std::size_t drained_ = 0;  ///< blocks that have ended in the sink
     std::size_t bytes_moved_ = 0;
     Status status_;
 };

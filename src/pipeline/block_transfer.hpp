@@ -9,11 +9,11 @@
 
 namespace cldist {
 
-/// The device's end of a transfer in blocks, its far end, and the pipeline between them.
+/// A transfer in blocks: the device's end, the far end, and the pipeline between them.
 class BlockTransfer {
 public:
-    /// `range` outlives the transfer. If `so_far` is a failure, all blocks are skipped. Blocks that two processes share
-    /// lie in `shared`.
+    /// `range` must outlive the transfer. If `so_far` is a failure, all blocks are skipped. `shared` is the place of
+    /// blocks that two processes share.
     BlockTransfer(const DeviceRange &range, Direction direction, std::size_t size, const Plan &plan,
                   std::unique_ptr<Endpoint> far_end, const std::shared_ptr<Record> &record, const Status &so_far = {},
                   SharedPlace shared = {})
@@ -34,11 +34,11 @@ public:
         return progress;
     }
     [[nodiscard]] const Status &status() const { return pipeline_.status(); }
-    /// Whether the device has blocks that it has not ended.
+    /// Returns true if blocks have not ended in the device.
     [[nodiscard]] bool device_busy() const {
         return (reads_device_ ? pipeline_.blocks_in_source() : pipeline_.blocks_in_sink()) != 0;
     }
-    /// When the first block had passed; 0 before.
+    /// The time when the first block left the sink. 0 before.
     [[nodiscard]] std::uint64_t first_moved_ns() const { return first_moved_ns_; }
 
 private:

@@ -8,8 +8,8 @@
 namespace cldist {
 namespace {
 
-// A first block that takes so many times as long as the others on average has waited for its peer: the transfer's time
-// tells nothing of the block size. A pipeline has three stages.
+// If the first block took this many times longer than the average of the others, the transfer has waited for its peer.
+// Its time then does not measure the block size. A pipeline has three stages.
 constexpr double waited = 8;
 
 }  // namespace
@@ -26,7 +26,7 @@ void BlockTrial::refine(Plan &plan, const DeviceRange &range, Route route, std::
     if (config().refine == Switch::off || config().block_size.value != 0 || plan.path == Path::pinned ||
         range.resources == nullptr || range.strided || plan.block >= range.size)
         return;
-    // In place the size of blocks does not matter.
+    // In place, the block size does not matter.
     const int shift = in_place_ ? 0 : range.resources->refinements().next(route, plan.block, range.size);
     const std::size_t block = shifted(plan.block, shift);
     if (block % granularity != 0) return;

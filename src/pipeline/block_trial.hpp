@@ -7,19 +7,19 @@
 
 namespace cldist {
 
-/// One transfer as a sample of a block size, and of a way; see Refinement, WayRefinement.
+/// Measures one transfer as a sample for a block size and for a way (see Refinement, WayRefinement).
 class BlockTrial {
 public:
-    /// Whether a message goes in place that may be staged, which is to be planned so.
+    /// Returns true if the message should move in place, although it may also be staged.
     [[nodiscard]] bool chooses_place(const DeviceRange &range, const Situation &situation);
-    /// Changes the plan's block size, unless the user chose one, to a multiple of `granularity` bytes. To be called when the
-    /// transfer starts.
+    /// Adapts the plan's block size, unless the user chose one. The size stays a multiple of `granularity` bytes. Call
+    /// it when the transfer starts.
     void refine(Plan &plan, const DeviceRange &range, Route route, std::size_t granularity = 1);
-    /// The transfer has ended well.
+    /// Records the time of a successful transfer.
     void ended(const BlockTransfer &transfer);
 
 private:
-    std::shared_ptr<DeviceResources> resources_;  ///< null: it tells nothing
+    std::shared_ptr<DeviceResources> resources_;  ///< null: this transfer is no sample
     Route route_ = Route::same_host;
     std::size_t size_ = 0;
     std::size_t block_ = 0;

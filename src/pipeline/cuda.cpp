@@ -11,8 +11,8 @@
 namespace cldist::cuda {
 namespace {
 
-// The part of CUDA's driver interface (cuda.h, stable since CUDA 10.2) that is used, so that nothing of CUDA is needed to
-// build.
+// These declarations copy the used part of CUDA's driver interface (cuda.h, stable since CUDA 10.2). The build
+// therefore does not need CUDA.
 using Result = int;
 using Handle = unsigned long long;
 struct Location {
@@ -62,7 +62,7 @@ std::optional<Driver> load() {
     return d;
 }
 
-// Stays loaded: the driver has threads.
+// Never unloaded, because the driver has threads.
 const std::optional<Driver> &driver() {
     static const std::optional<Driver> loaded = load();
     return loaded;

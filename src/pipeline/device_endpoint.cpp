@@ -38,7 +38,7 @@ Outcome DeviceCommand::ended() {
 
 namespace {
 
-// Packed bytes of a strided range in memory of its device.
+// Packed bytes of a strided range, in device memory.
 struct Packed {
     cl_mem buffer;
     std::size_t offset;  // bytes
@@ -124,7 +124,8 @@ void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size
 
 namespace {
 
-// Copies through a ring of staging blocks: by commands of the device, or, where the range is mapped, at once.
+// Copies through a ring of staging blocks. The device's commands copy, or the calling thread copies if the range is
+// mapped.
 class StagedDevice final : public DeviceEndpoint {
 public:
     StagedDevice(const DeviceRange &range, Direction direction, const Plan &plan, std::shared_ptr<Record> record,
@@ -179,9 +180,10 @@ public:
         return outcome;
     }
 
-    // Page-locking may bring back what the memory held before: a receiver's is done while the sender fills no block.
+    // Page-locking may overwrite the memory with old contents. A receiver therefore page-locks the ring when the sender
+    // fills no block.
     Outcome close() override {
-        // A transfer that failed before it began has perhaps not even a range.
+        // A transfer that failed before its start may not even have a range.
         if (opened_ && ring_ != nullptr && range_.mapped == nullptr && !reads_device(direction_)) {
             try {
                 range_.resources->lock_pages(*ring_);
@@ -193,12 +195,12 @@ public:
     }
 
 private:
-    // What may fail comes before the first block.
+    // Calls that may fail run before the first block.
     void open_packed() {
         packed_ = range_.resources->scratch().lease(packed_block() * slots_.size());
         range_.resources->rect_kernels();
     }
-    // Each slot's place is aligned for any element.
+    // Bytes per slot, rounded up so that each slot is aligned for any element.
     [[nodiscard]] std::size_t packed_block() const { return (block_ + 15) / 16 * 16; }
 
     void start_packed(DeviceCommand &command, const Block &block) {
@@ -224,12 +226,12 @@ private:
     const std::shared_ptr<Ring> ring_;
     bool opened_ = false;
     StagingPool::Lease staging_;
-    ScratchPool::Lease packed_;  ///< of a strided range: a part for each slot
+    ScratchPool::Lease packed_;  ///< for a strided range: one part per slot
     std::vector<std::optional<DeviceCommand>> slots_;
     const std::shared_ptr<Record> record_;
 };
 
-// Copies on the device, to or from memory that another process has, too.
+// Copies on the device, from or to memory that is shared with another process.
 class DirectDevice final : public DeviceEndpoint {
 public:
     DirectDevice(const DeviceRange &range, Direction direction, const Plan &plan, std::shared_ptr<Record> record,
@@ -246,7 +248,7 @@ public:
     void start(const Block &block) override {
         const cl_command_queue queue = sends_ ? range_.read_queue() : range_.write_queue();
         if (sends_ && place_.whole) {
-            // What was enqueued before a blocking call has to end before the other process reads.
+            // In a blocking call, earlier commands of the queue must end before the other process reads.
             if (range_.caller_queue && block.index == 0) clFinish(queue);
             return;
         }
@@ -282,7 +284,7 @@ private:
     const std::shared_ptr<Record> record_;
 };
 
-// Gives the device's memory itself.
+// Uses the device's memory in place.
 class MappedDevice final : public DeviceEndpoint {
 public:
     explicit MappedDevice(std::byte *memory) : memory_(memory) {}

@@ -17,7 +17,7 @@
 namespace cldist {
 namespace {
 
-/// What there is on the contexts of the program. Thread-safe.
+/// The resources of all contexts. Thread-safe.
 class AllResources {
 public:
     std::shared_ptr<DeviceResources> get(cl_context context, cl_device_id device, std::span<const cl_mem> buffers) {
@@ -28,7 +28,7 @@ public:
             for (const cl_mem buffer : buffers)
                 if (on_context.buffers.insert(buffer).second) added.push_back(buffer);
         }
-        // Not under the lock, for which a thread of the platform may wait in on_destroyed().
+        // Without the lock, because a thread of the platform may wait for it in on_destroyed().
         for (const cl_mem buffer : added) {
             if (clSetMemObjectDestructorCallback(buffer, on_destroyed, context) == CL_SUCCESS) continue;
             const std::lock_guard lock(mutex_);
@@ -43,7 +43,8 @@ public:
         return resources;
     }
 
-    /// Also of staging memory above its limit. However long the ends of what is let go take, get() does not wait for them.
+    /// Frees unused resources and staging memory above its limit. Destructors run without the lock, so get() does not
+    /// wait for them.
     void release_unused(double idle_seconds) {
         const std::uint64_t now = now_ns();
         const auto since = [now](std::uint64_t then) { return static_cast<double>(now - then) * 1e-9; };
@@ -76,11 +77,11 @@ private:
     };
     struct OnContext {
         std::map<cl_device_id, Entry> devices;
-        std::set<cl_mem> buffers;  ///< those of the program's that commands have used
-        std::uint64_t left = 0;    ///< when the last of them was destroyed
+        std::set<cl_mem> buffers;  ///< buffers of the program that commands have used
+        std::uint64_t left = 0;    ///< when the last of these buffers was destroyed
     };
 
-    /// A program that goes on with other buffers does so sooner.
+    /// A program that continues with other buffers creates them sooner than this.
     static constexpr double left_seconds = 0.02;
 
     static void CL_CALLBACK on_destroyed(cl_mem buffer, void *context);
@@ -94,18 +95,18 @@ private:
         return at->second.resources;
     }
 
-    std::mutex making_;  ///< before `mutex_`
+    std::mutex making_;  ///< locked before `mutex_`
     std::mutex mutex_;
     std::map<cl_context, OnContext> contexts_;
 };
 
 AllResources &all_resources() {
-    // Never destroyed: at exit the OpenCL platform may be gone before.
+    // Never destroyed, because the OpenCL platform may be unloaded earlier at exit.
     static auto &instance = *new AllResources;
     return instance;
 }
 
-// On any thread, perhaps the platform's own, which must not wait.
+// Runs on any thread. It must not wait, because the thread may belong to the platform.
 void CL_CALLBACK AllResources::on_destroyed(cl_mem buffer, void *context) {
     AllResources &self = all_resources();
     {
@@ -121,7 +122,7 @@ std::atomic<bool> own_memory_used{false};
 
 Queue make_queue(cl_context context, cl_device_id device) {
     cl_int code = CL_SUCCESS;
-    // The 1.2 call: every platform has it.
+    // The call of OpenCL 1.2, which every platform provides.
     Queue queue = Queue::adopt(clCreateCommandQueue(context, device, 0, &code));
     check(code, "clCreateCommandQueue");
     return queue;
@@ -136,8 +137,8 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
     return buffer;
 }
 
-// PoCL 3.1 frees a sub-device although events of its queues live, and its threads let go of a command's event only after the
-// command's end can be seen: the last sub-devices are held some time longer.
+// PoCL 3.1 frees a sub-device although events of its queues exist. Its threads release a command's event only after the
+// command's end is visible. Therefore the last sub-devices are kept for some time.
 void release_later(Device device) {
     if (!is_pocl(device.get()) ||
         query<cl_device_id>(device.get(), CL_DEVICE_PARENT_DEVICE).value_or(nullptr) == nullptr)
@@ -170,7 +171,7 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
 
 bool DeviceResources::some_have_own_memory() { return own_memory_used; }
 
-// What is shared with other processes has a hold on the context as well.
+// Memory that is shared with other processes also holds a reference to the context.
 DeviceResources::~DeviceResources() {
     Ring::forget(context_);
     ImportedMemory::forget(context_);

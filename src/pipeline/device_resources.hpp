@@ -14,8 +14,8 @@
 
 namespace cldist {
 
-/// What the library owns on one device of one context: a private queue per direction, so that staging copies need no
-/// queue of the user's and overlap its kernels, and page-locked memory.
+/// The library's resources on one device of one context: page-locked memory, and a private queue per direction. Staging
+/// copies therefore do not use the user's queues, and they overlap with the user's kernels.
 class DeviceResources {
 public:
     DeviceResources(cl_context context, cl_device_id device);
@@ -23,13 +23,13 @@ public:
     DeviceResources &operator=(const DeviceResources &) = delete;
     ~DeviceResources();
 
-    /// Those of (context, device), made on first use for a command that uses `buffers`, and kept for the next one. Throws an
-    /// Error if the platform refuses. Thread-safe.
+    /// Returns the resources of (context, device) for a command that uses `buffers`. They are created at the first use
+    /// and then kept. Throws an Error if the platform refuses. Thread-safe.
     static std::shared_ptr<DeviceResources> of(cl_context context, cl_device_id device,
                                                std::span<const cl_mem> buffers);
-    /// Lets go of what such commands left that nobody used for `idle_seconds`, and of what is on contexts of which the
-    /// program has released all buffers that such commands used: it has let go of the context, or may do so at any time.
-    /// With it goes the library's hold on the context.
+    /// Frees resources that were idle for `idle_seconds`. Also frees the resources of a context after the program has
+    /// released all buffers of this context that commands used, because the program may be about to release the
+    /// context. The library's reference to the context is released, too.
     static void release_unused(double idle_seconds);
 
     [[nodiscard]] cl_command_queue read_queue() const { return read_queue_.get(); }
@@ -42,31 +42,31 @@ public:
     /// Page-locks a ring for the context. Throws an Error.
     void lock_pages(Ring &ring) const { ring.lock_pages(context_, write_queue_.get()); }
     [[nodiscard]] ScratchPool &scratch() const { return *scratch_; }
-    /// Built on first use, which takes a compiler's time.
+    /// Built at the first use, which takes as long as a compilation.
     RectKernels &rect_kernels();
     /// See QueueInfo.
     [[nodiscard]] cl_mem placeholder() const { return placeholder_.get(); }
-    /// Whether the device's memory is the host's, so that mapping copies nothing.
+    /// Returns true if the device's memory is host memory, so that mapping copies nothing.
     [[nodiscard]] bool host_memory() const { return host_memory_; }
-    /// Whether commands of this process have used a device with memory of its own.
+    /// Returns true if commands of this process have used a device that has its own memory.
     [[nodiscard]] static bool some_have_own_memory();
 
-    /// Whether the device is the host's processor itself, which needs no unmapping to see what the host wrote.
+    /// Returns true for a CPU device. It sees the host's writes without an unmapping.
     [[nodiscard]] bool processor() const { return processor_; }
     /// See HostAddresses::last().
     [[nodiscard]] bool addresses_last() const { return addresses_last_; }
-    /// What the device's profile says of a route; null if there is none.
+    /// The device's profile for a route. Null if there is none.
     [[nodiscard]] const Advice *advice(Route route) const {
         const auto &advice = advice_.at(static_cast<std::size_t>(route));
         return advice ? &*advice : nullptr;
     }
-    /// Replaces that. Nothing may be in flight.
+    /// Replaces the profile. Nothing may be in flight.
     void advise(const AdviceForRoutes &advice) { advice_ = advice; }
     [[nodiscard]] Refinements &refinements() { return refinements_; }
 
 private:
-    const cl_context context_;  ///< lives as long as its queues
-    Device device_;             ///< PoCL 3.1 frees a sub-device although it has queues
+    const cl_context context_;  ///< valid as long as its queues
+    Device device_;             ///< held because PoCL 3.1 frees a sub-device that still has queues
     Queue read_queue_;
     Queue write_queue_;
     Mem placeholder_;

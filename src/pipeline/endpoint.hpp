@@ -7,22 +7,22 @@
 
 namespace cldist {
 
-/// A part of a transfer.
+/// A block of a transfer.
 struct Block {
     std::size_t index;
     std::size_t offset;  ///< bytes from the start of the transfer
     std::size_t size;
     unsigned slot;              ///< index modulo depth
-    std::byte *host = nullptr;  ///< where its bytes lie, or will lie, in host memory
-    bool skipped = false;       ///< it carries nothing: the transfer had failed
+    std::byte *host = nullptr;  ///< address of its bytes in host memory
+    bool skipped = false;       ///< contains no data, because the transfer has failed
     bool shortened = false;     ///< its source failed after `size` bytes, which are moved on
 };
 
-/// How something ended; nothing while it is still going on.
+/// The result of a step. Empty while the step runs.
 using Outcome = std::optional<Status>;
 
-/// One end of a transfer: a device buffer, an MPI peer, a file. A source fills blocks, a sink drains them. Blocks are
-/// started in order and end in order; a block ends before another starts in its slot. Nothing here blocks.
+/// One end of a transfer: a device buffer, an MPI peer, or a file. A source fills blocks, and a sink drains them.
+/// Blocks start and end in order. A block ends before the next block starts in its slot. No function blocks.
 class Endpoint {
 public:
     Endpoint() = default;
@@ -30,20 +30,21 @@ public:
     Endpoint &operator=(const Endpoint &) = delete;
     virtual ~Endpoint() = default;
 
-    /// Asked until it answers, before any block.
+    /// Called before any block, repeatedly until it returns a result.
     virtual Outcome open() { return Status{}; }
     virtual void start(const Block &block) = 0;
-    /// Starts a block of a transfer that has failed: only what the far end needs to get to its end.
+    /// Starts a block of a failed transfer. It does only what the far end needs to finish.
     virtual void skip(const Block &block) = 0;
-    /// Asked until it answers, for a block that was started or skipped.
+    /// Called for a started or skipped block, repeatedly until it returns a result.
     virtual Outcome ended(const Block &block) = 0;
-    /// Of a block that ended with a failure: how many bytes from its start were moved all the same.
+    /// For a block that has failed: the number of bytes from its start that were moved.
     [[nodiscard]] virtual std::size_t moved_of_failed(const Block &) const { return 0; }
-    /// Asked until it answers, after the last block; also where open() was not, since the transfer had failed before.
+    /// Called after the last block, repeatedly until it returns a result. If the transfer failed early, open() may not
+    /// have been called.
     virtual Outcome close() { return Status{}; }
 };
 
-/// The end that has the device's bytes, and so decides where blocks lie in host memory.
+/// The end with the device's bytes. It chooses where blocks are in host memory.
 class DeviceEndpoint : public Endpoint {
 public:
     virtual std::byte *host(const Block &block) = 0;

@@ -20,14 +20,14 @@
 namespace cldist {
 namespace {
 
-// CL/cl_ext.h has them in newer versions.
+// Newer versions of CL/cl_ext.h define these values.
 constexpr cl_device_info device_uuid = 0x106A;
 constexpr cl_ulong opaque_descriptor = 0x2060;
 using CreateWithProperties = cl_mem(CL_API_CALL *)(cl_context, const cl_ulong *, cl_mem_flags, std::size_t, void *,
                                                    cl_int *);
 
 CreateWithProperties create_with_properties() {
-    // Loaders of OpenCL before 3.0 have no such call.
+    // Loaders older than OpenCL 3.0 do not provide this call.
     static const auto call =
         reinterpret_cast<CreateWithProperties>(dlsym(RTLD_DEFAULT, "clCreateBufferWithProperties"));
     return call;
@@ -71,7 +71,7 @@ Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags
     if (is_standing_in(device)) return wrap_shared_memory(context, descriptor, flags, size, allocated);
     if (!imports_descriptors(device))
         throw Error(CL_INVALID_OPERATION, "the device can't import memory of another process");
-    // The platform closes what it imported, when it likes.
+    // The platform closes an imported descriptor at any time, so it gets a duplicate.
     const int given = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     if (given < 0) throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
     const std::array<cl_ulong, 3> properties{opaque_descriptor, static_cast<cl_ulong>(given), 0};
@@ -107,7 +107,7 @@ struct Buffers {
 };
 
 Buffers &buffers() {
-    // Never destroyed: buffers may outlive the program's end.
+    // Never destroyed, because buffers may exist after the program's end.
     static auto &instance = *new Buffers;
     return instance;
 }

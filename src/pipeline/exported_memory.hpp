@@ -13,22 +13,23 @@
 
 namespace cldist {
 
-/// Tells devices of a host apart; all zero where the platform does not say.
+/// Identifies a device of a host. All zero if the platform does not provide it.
 using DeviceUuid = std::array<unsigned char, 16>;
 [[nodiscard]] DeviceUuid uuid_of(cl_device_id device);
 
-/// Memory of a device that other processes of the host can import: NVIDIA's driver can, and CUDA's driver library, loaded at
-/// run time, allocates it. Where the device's memory is the host's, shared memory stands in. Thread-safe.
+/// IPC-shareable device memory: other processes of the host can import it. It needs NVIDIA's OpenCL driver and CUDA's
+/// driver library, which is loaded at run time and allocates the memory. On CPU devices, shared memory replaces it.
+/// Thread-safe.
 class ExportedMemory {
 public:
-    /// Whether the device has such memory. `stand_in`: shared memory counts.
+    /// Returns true if the device has such memory. `stand_in`: shared memory counts, too.
     static bool possible(cl_device_id device, bool stand_in);
-    /// Throws an Error that says what is missing.
+    /// Throws an Error with the missing feature.
     static std::shared_ptr<ExportedMemory> create(cl_context context, cl_device_id device, cl_mem_flags flags,
                                                   std::size_t size);
-    /// That of a buffer made by create_buffer(), or null.
+    /// The memory of a buffer from create_buffer(). Null for other buffers.
     static std::shared_ptr<ExportedMemory> of(cl_mem buffer);
-    /// A buffer whose memory lives as long as it does, and is found by of(). Throws an Error.
+    /// Creates a buffer and its memory, which has the same lifetime and is found by of(). Throws an Error.
     static Mem create_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size);
 
     ExportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device, Mem buffer);
@@ -36,11 +37,11 @@ public:
     ExportedMemory &operator=(const ExportedMemory &) = delete;
 
     [[nodiscard]] std::uint32_t id() const { return id_; }
-    /// Bytes of the memory, which may be more than asked for.
+    /// Bytes of the memory. May be more than requested.
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] int descriptor() const { return descriptor_.get(); }
     [[nodiscard]] const DeviceUuid &device() const { return device_; }
-    /// In the context that it was created for; null of a program's own buffer.
+    /// The buffer in the context of create(). Null for create_buffer().
     [[nodiscard]] cl_mem buffer() const { return buffer_.get(); }
 
 private:
@@ -51,26 +52,27 @@ private:
     Mem buffer_;
 };
 
-/// Such memory of another process, in the contexts of this one. Thread-safe.
+/// IPC-shareable memory of another process, imported into contexts of this process. Thread-safe.
 class ImportedMemory {
 public:
     ImportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device);
 
-    /// Throws an Error if the device can't have it.
+    /// Throws an Error if the device can't import the memory.
     Mem buffer(cl_context context, cl_device_id device);
     [[nodiscard]] std::size_t size() const { return size_; }
-    /// Whether it is memory of that device.
+    /// Returns true if it is memory of `device`.
     [[nodiscard]] bool is_of(cl_device_id device) const {
         return device_ != DeviceUuid{} && device_ == uuid_of(device);
     }
-    /// Whether it was let go of.
+    /// Returns true if the memory was released.
     [[nodiscard]] bool closed() const;
-    /// Lets go of all that buffer() was not called for since so long: it keeps the other process's memory.
+    /// Releases all imported memory for which buffer() was not called for `idle_seconds`, because it keeps the other
+    /// process's memory allocated.
     static void release_idle(double idle_seconds);
-    /// Lets go of what is of that context, which nothing in flight uses.
+    /// Releases the imports in `context`. No transfer in flight may use them.
     static void forget(cl_context context);
 
-    /// To be called for every one that is made.
+    /// Registers `imported`. Call it for every object.
     static std::shared_ptr<ImportedMemory> keep(std::shared_ptr<ImportedMemory> imported);
 
 private:

@@ -15,26 +15,27 @@ namespace cldist {
 
 unsigned io_thread_count() {
     if (config().io_threads != 0) return config().io_threads;
-    // Asking opens a file, each time.
+    // Cached, because each query opens a file.
     static const unsigned chosen = std::clamp(std::thread::hardware_concurrency(), 2U, 8U);
     return chosen;
 }
 
 IoThreads &io_threads() {
-    // Never destroyed: calls may be going on at exit.
+    // Never destroyed, because calls may run at exit.
     static auto &instance = *new IoThreads(io_thread_count());
     return instance;
 }
 
 namespace {
 
-// Page-locked memory that the engine's transfers hold together; those that hold none yet wait, unless others wait for
-// them. A thread in a blocking command has one transfer at a time, and is not made to wait.
+// The limit of page-locked memory for all transfers of the progress thread. A transfer waits for its memory, unless
+// other transfers wait for it. A thread in a blocking command has only one transfer and does not wait.
 constexpr std::size_t most_staging = std::size_t{256} << 20U;
 
 class StagingBudget {
 public:
-    /// Whether `size` bytes may be taken now; if not, `wake` is called when some are given back.
+    /// Takes `size` bytes and returns true. If they are not available, it returns false and calls `wake` when memory is
+    /// given back.
     bool take(std::size_t size, bool at_once, const std::function<void()> &wake) {
         const std::lock_guard lock(mutex_);
         if (!at_once && in_use_ != 0 && in_use_ + size > most_staging) {
@@ -61,14 +62,14 @@ private:
 };
 
 StagingBudget &staging_budget() {
-    // Never destroyed: commands may be pending at exit.
+    // Never destroyed, because commands may be pending at exit.
     static auto &instance = *new StagingBudget;
     return instance;
 }
 
 }  // namespace
 
-/// The calls of one transfer. They may outlive the transfer, which an abandoned command takes along.
+/// The calls of one transfer. They may outlive the transfer, because an abandoned command is destroyed early.
 class FileEndpoint::Calls : public std::enable_shared_from_this<Calls> {
 public:
     Calls(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size, const Plan &plan,
@@ -91,7 +92,7 @@ public:
         });
     }
 
-    // Reading begins with the turn, so that who waits for it needs no memory. Writing may begin to read the device before.
+    // A read waits for its turn before it takes memory. A write may read the device before its turn.
     Outcome open() {
         take_turn();
         if (!writes_ && !has_turn()) return std::nullopt;
@@ -127,7 +128,7 @@ public:
         return last_status_;
     }
 
-    // The transfer, and with it its memory, is gone; calls may still go on.
+    // The transfer and its memory were destroyed, but calls may still run.
     void abandon() {
         if (staged_) staging_budget().give_back(staging_);
         if (lane_ != nullptr) lane_->leave(this);
@@ -150,10 +151,10 @@ private:
         return staged_ = staging_budget().take(staging_, lane_ != nullptr && has_turn(), driver_.wake);
     }
 
-    // After its last call, or a failure, it has left the lane; what is still to be answered then needs the file no more.
+    // After its last call or a failure, the transfer has left the lane and does not use the file any more.
     [[nodiscard]] bool has_turn() const { return lane_ == nullptr || finished_ || lane_->is_first(this); }
 
-    // Calls in order: at most one at a time, and none before the turn has come.
+    // Queues a call. At most one queued call runs at a time, and none before the transfer's turn.
     void post(Call call) {
         {
             const std::lock_guard lock(mutex_);
@@ -166,7 +167,7 @@ private:
         if (!driver_.calls_itself) run_calls();
         driver_.wake();
     }
-    // A driver that does the calls itself comes here once it is woken.
+    // If the driver makes the calls itself, it makes them here after a wake-up.
     void take_turn() {
         if (driver_.calls_itself) run_calls();
     }
@@ -233,7 +234,7 @@ private:
             failure_ = result.status;
             slot.set(std::move(result));
         }
-        // Who is next need not wait until the device is done with the last block.
+        // The next transfer then need not wait until the device has finished the last block.
         if (!failure_.ok() || block.offset + block.size == size_) finish();
         driver_.wake();
     }
@@ -253,7 +254,7 @@ private:
     const std::shared_ptr<FileLane> lane_;
     const bool writes_;
     const bool memory_;
-    const bool at_once_;  ///< blocks are read, or written to memory, at the same time
+    const bool at_once_;  ///< several threads read blocks, or write blocks to memory, at the same time
     const std::size_t size_;
     const std::size_t staging_;  ///< bytes of page-locked memory
     const FileDriver driver_;
@@ -263,19 +264,19 @@ private:
     std::deque<Call> in_order_;
     bool running_ = false;
 
-    // Of the calls in order.
+    // Only used by calls in order.
     bool begun_ = false;
     Status failure_;
     std::atomic<bool> called_ = false;
 
-    // Told to the driving thread.
+    // Written by calls and read by the driving thread.
     std::vector<Slot> slots_;
     std::atomic<bool> opened_ = false;
     Status opened_status_;
     std::atomic<bool> finished_ = false;
     Status last_status_;
 
-    // The driving thread's.
+    // Only used by the driving thread.
     bool staged_ = false;
     bool open_asked_ = false;
     bool close_asked_ = false;

@@ -10,23 +10,23 @@
 
 namespace cldist {
 
-/// The threads for calls on files that need no order, and how many they are at most.
+/// The threads for calls on files without order, and their largest number.
 IoThreads &io_threads();
 unsigned io_thread_count();
 
-/// Who drives a transfer that has a file at one end.
+/// The driver of a transfer with a file.
 struct FileDriver {
-    /// Has the transfer polled again; may be called by any thread, also when the transfer is gone.
+    /// Requests another poll of the transfer. Any thread may call it, even after the transfer was destroyed.
     Waker wake;
-    /// The driving thread does the calls itself, unless several threads shall.
+    /// The driving thread makes the calls itself, except calls that several threads make at the same time.
     bool calls_itself;
 };
 
-/// The file's end of a transfer in blocks. Its calls are done by other threads, or, where the driver does them itself, in
-/// start(). It stands in the file's lane from its construction until its last call.
+/// The file's end of a transfer in blocks. Other threads make its calls, or start() makes them if the driver makes its
+/// calls itself. It is in the file's lane from its construction until its last call.
 class FileEndpoint final : public Endpoint {
 public:
-    /// `size`: bytes of the transfer.
+    /// `size` is the size of the transfer in bytes.
     FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size, const Plan &plan,
                  FileDriver driver, std::shared_ptr<Record> record);
     ~FileEndpoint() override;

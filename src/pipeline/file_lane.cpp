@@ -6,7 +6,7 @@ namespace cldist {
 namespace {
 
 IdleCache<const void *, FileLane> &lanes() {
-    // Never destroyed: commands may be pending at exit.
+    // Never destroyed, because commands may be pending at exit.
     static auto &instance = *new IdleCache<const void *, FileLane>;
     return instance;
 }

@@ -7,13 +7,12 @@
 
 namespace cldist {
 
-/// The line in which transfers on one file stand, and the thread that does their calls.
+/// The queue of transfers on one file, and the thread that makes their calls.
 class FileLane : public Line {
 public:
-    /// The lane of whatever `key` names in this process (a FILE, a library that is used by one thread at a time).
-    /// Thread-safe.
+    /// The lane for `key`, which identifies a FILE or a library that only one thread may use at a time. Thread-safe.
     static std::shared_ptr<FileLane> of(const void *key);
-    /// Lets go of the lanes that nobody used for `idle_seconds`.
+    /// Frees the lanes that were idle for `idle_seconds`.
     static void release_idle(double idle_seconds);
 
     [[nodiscard]] IoThreads &thread() { return thread_; }

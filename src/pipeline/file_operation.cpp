@@ -30,7 +30,7 @@ public:
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         if (!access_->ends_always() && (!gate.ok() || range_.size == 0)) {
-            access_.reset();  // once the event tells the end, nothing of ours belongs to the file
+            access_.reset();  // after the end of the event the library must not use the file
             return;
         }
         const std::size_t size = gate.ok() ? range_.size : 0;
@@ -53,7 +53,7 @@ public:
         return progress;
     }
 
-    // Calls that go on use the memory.
+    // Running calls use the memory.
     [[nodiscard]] bool bytes_in_flight() const override { return blocks_.has_value(); }
     [[nodiscard]] bool wakes() const override { return !blocks_ || !blocks_->device_busy(); }
 

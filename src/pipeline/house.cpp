@@ -33,17 +33,17 @@ struct House {
     std::condition_variable changed;
     bool lives = false;
     bool works = false;
-    bool clear = false;  ///< of everything, now
-    bool soon = false;   ///< to look in a moment
+    bool clear = false;  ///< free everything now
+    bool soon = false;   ///< check again soon
     std::vector<void (*)()> at_rounds;
     bool stop = false;
     bool stuck = false;
-    unsigned shift = 0;  ///< the thread whose turn it is; earlier ones were left behind
+    unsigned shift = 0;  ///< number of the current thread; earlier threads were abandoned
     Clock::time_point begun;
 };
 
 House &house() {
-    // Never destroyed: its thread may outlive the program's end.
+    // Never destroyed, because its thread may outlive the program's end.
     static auto &instance = *new House;
     return instance;
 }
@@ -71,7 +71,7 @@ void live(unsigned shift) {
         h.works = true;
         h.begun = Clock::now();
         lock.unlock();
-        // What these hold may hold a queue, and with it the context.
+        // These objects may hold a queue and through it the context.
         for (void (*const let_go)() : at_rounds) let_go();
         DeviceResources::release_unused(all ? 0 : idle_seconds);
         Ring::release_idle(all ? 0 : idle_seconds);
@@ -85,7 +85,7 @@ void live(unsigned shift) {
     }
 }
 
-// Where the platform keeps the thread, another one takes over.
+// If the platform does not return, another thread takes over.
 void relieve() {
     House &h = house();
     if (!h.works || Clock::now() - h.begun < patience || in_forked_child()) return;
@@ -94,7 +94,7 @@ void relieve() {
     std::thread(live, ++h.shift).detach();
 }
 
-// Whether the thread has come to rest.
+// Waits until the thread is idle. Returns false after the time limit.
 bool wait_for_rest(std::unique_lock<std::mutex> &lock) {
     House &h = house();
     h.changed.notify_all();
@@ -126,7 +126,7 @@ void at_rounds_of_house(void (*let_go)()) {
 }
 
 void clear_house_soon() {
-    // A program that releases buffers often wakes the thread once a round.
+    // A program that often releases buffers wakes the thread only once per round.
     {
         const std::lock_guard lock(house().mutex);
         relieve();

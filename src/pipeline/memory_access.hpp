@@ -9,7 +9,7 @@
 
 namespace cldist {
 
-/// Memory of the program's in a file's place, so that threads copy it in blocks, to or from page-locked memory. It outlives
+/// Memory of the program in place of a file. Threads copy it in blocks to or from page-locked memory. It must outlive
 /// the transfer.
 class MemoryAccess final : public FileAccess {
 public:

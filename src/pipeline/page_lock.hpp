@@ -6,13 +6,13 @@
 
 namespace cldist {
 
-/// Memory of the library's that OpenCL wraps (CL_MEM_USE_HOST_PTR) and so page-locks for one context. The memory outlives
-/// the lock.
+/// Page-locks memory of the library for one context: OpenCL wraps it in a buffer with CL_MEM_USE_HOST_PTR. The memory
+/// must outlive the lock.
 class PageLock {
 public:
     PageLock() = default;
-    /// Page-locked memory may be limited; where there is none the memory stays as it is, which is slower. Throws an Error
-    /// if the platform maps the buffer elsewhere.
+    /// If the system has no more page-locked memory, the memory stays pageable, which is slower. Throws an Error if the
+    /// platform maps the buffer at another address.
     PageLock(cl_context context, cl_command_queue queue, std::byte *memory, std::size_t size);
     PageLock(PageLock &&other) noexcept = default;
     PageLock &operator=(PageLock &&other) noexcept;

@@ -6,29 +6,31 @@
 namespace cldist {
 namespace {
 
-// Sound without measuring; docs/dev/performance-log.md has what they were chosen from.
+// Defaults without a profile. docs/dev/performance-log.md contains the measurements behind them.
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t pinned_max_host_memory = 16 * kib;
 constexpr std::size_t pinned_max_device_memory = 64 * kib;
 constexpr std::size_t largest_pinned_inlined = 256 * kib;
-// A copy of so much, as a whole, takes less time than driver and engine need to hand each other its blocks.
+// Up to this size, one copy of the whole message is faster. With blocks, driver and progress thread lose more time in
+// handing them over.
 constexpr std::size_t most_copied_whole = 4 * mib;
 constexpr std::size_t mapped_block = 16 * mib;
-// In place on one host: enough blocks to see when the far end began.
+// In place on one host, this size gives enough blocks to detect when the far end began.
 constexpr std::size_t smallest_mapped_block_on_host = 128 * kib;
 constexpr unsigned mapped_depth = 16;
 
-// Between processes of one host MPI copies from one's memory to the other's. Through staging blocks that stay in the
-// caches, and lie in huge pages, that is faster than in place, if there are enough of them.
+// Between processes of one host, MPI copies from one memory to the other. From this size on, staging is faster than
+// transfers in place, because staging blocks stay in the caches and are in huge pages.
 constexpr std::size_t staged_on_host_min = mib / 2;
 
-// Through a ring the two copies of a message between devices with memory of their own overlap, without one by MPI.
-constexpr std::size_t never_through_ring = 4 * kib;  // whoever sends so little may expect not to wait for the receiver
+// With a ring, the copies of the two devices overlap and MPI copies nothing. This applies to devices that have their
+// own memory.
+constexpr std::size_t never_through_ring = 4 * kib;  // a sender of so few bytes may expect not to wait for the receiver
 constexpr std::size_t most_beside_ring = 32 * kib;
-constexpr std::size_t most_copied_beside_ring = 512 * kib;  // as a whole, by the command's queue
+constexpr std::size_t most_copied_beside_ring = 512 * kib;  // copied in one piece by the command's queue
 
-// Enough blocks to overlap, few enough that each is worth its start-up costs.
+// Enough blocks to overlap, but few enough that the start-up cost of each is small.
 std::size_t pipelined_block(std::size_t size, bool host_memory) {
     return std::clamp(size / 8, 128 * kib, host_memory ? 512 * kib : 4 * mib);
 }
@@ -38,17 +40,18 @@ std::size_t ring_block(std::size_t size, bool host_memory) {
     if (host_memory) return pipelined_block(size, true);
     return size <= 2 * mib ? std::max(size / 2, 256 * kib) : std::clamp(size / 8, mib, 4 * mib);
 }
-// Between processors they stay in the caches.
+// Between CPU devices the blocks stay in the caches.
 unsigned ring_depth(bool host_memory) { return host_memory ? pipelined_depth(true) : 16; }
 
-// A file's blocks: worth handing to a thread and to a device far away, and whole huge pages, which direct I/O likes.
+// A file block is large enough to hand to a thread or a remote device. It is a multiple of huge pages, which suits
+// direct I/O.
 constexpr std::size_t file_block = 2 * mib;
 constexpr std::size_t smallest_memory_block = 256 * kib;
-// Read in place by one thread, they are only for the reports of progress.
+// If one thread reads in place, blocks only serve progress reports.
 constexpr std::size_t mapped_file_block_of_one = 64 * mib;
-// Below that one thread, the caller's if the command is blocking, fills host memory as soon as several.
+// Below this size, one thread fills host memory as fast as several threads. In a blocking command it is the caller.
 constexpr std::size_t mapped_by_threads_min = 16 * mib;
-// Host memory of one transfer between file and device.
+// The limit of host memory for one transfer between file and device.
 constexpr std::size_t most_file_staging = 64 * mib;
 
 Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, const Config &requested) {
@@ -57,7 +60,7 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, c
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
-// The largest payload that travels with its envelope, unless a path is forced.
+// The largest payload that travels with its header, unless the user forces a path.
 std::size_t largest_inlined(const Situation &situation, const Config &requested) {
     if (situation.host_memory || situation.mapped || requested.pinned_max.value != 0)
         return largest_copied(situation.host_memory, requested);
@@ -65,7 +68,7 @@ std::size_t largest_inlined(const Situation &situation, const Config &requested)
     return situation.same_host ? most_copied_whole : largest_pinned_inlined;
 }
 
-// What a profile says, where it has a say: the range is a device's and in one piece, and the user forces nothing.
+// The way that the profile recommends. Null if the user forces a path, or if the range is strided or host memory.
 const Way *advised(std::size_t size, const Situation &situation, const Config &requested) {
     if (situation.advice == nullptr || requested.path != Path::automatic || situation.no_device || situation.strided)
         return nullptr;
@@ -73,7 +76,7 @@ const Way *advised(std::size_t size, const Situation &situation, const Config &r
     return way ? &*way : nullptr;
 }
 
-// A range that could not be mapped takes the path that comes nearest.
+// The path of `way`, or the most similar path if the range could not be mapped or shared.
 Path path_of(const Way &way, const Situation &situation) {
     const bool near = way.path == Path::shared || way.path == Path::direct;
     if (near && !situation.ring) return Path::pipelined;
@@ -83,7 +86,7 @@ Path path_of(const Way &way, const Situation &situation) {
 
 Plan in_one_block(std::size_t size) { return {Path::pinned, std::min(size, max_block), 1, false}; }
 
-// The path of a message that is not inlined.
+// The path of a message that does not travel with its header.
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
     const bool forced = requested.path == Path::shared || requested.path == Path::direct;
     const bool better = requested.path == Path::automatic && (situation.no_device || !situation.host_memory);
@@ -108,7 +111,7 @@ bool may_stage(std::size_t size, const Situation &situation, const Config &reque
 }
 
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested) {
-    // NVIDIA's driver (580) gives a mapping's memory away when the unmapping is enqueued, not when it is done.
+    // NVIDIA's driver (580) frees the memory of a mapping when the unmapping is enqueued, not when it ends.
     if (!host_memory) return false;
     if (requested.path != Path::automatic) return requested.path == Path::mapped;
     return advice == nullptr || !advice->way(size) || advice->way(size)->maps;
@@ -133,7 +136,8 @@ std::size_t largest_copied(bool host_memory, const Config &requested) {
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested) {
     if (size == 0) return {Path::pinned, 1, 1, true};
     const Way *way = requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
-    // A profile that has no such way may not know them: then by MPI is slower where the device's memory is its own.
+    // A profile without shared and direct ways may not have measured these paths. If the device has its own memory, MPI
+    // is slower than a ring.
     const bool by_mpi = way != nullptr && way->path != Path::shared && way->path != Path::direct;
     if (by_mpi && situation.ring && !situation.host_memory) way = nullptr;
     const bool insists_on_blocks =
@@ -150,8 +154,8 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
     }
     switch (path_in_blocks(size, situation, requested)) {
         case Path::mapped: {
-            // From host memory the bytes may be on their way to a device that takes them block by block, on this host
-            // perhaps the processor.
+            // The far end may be a device that takes the bytes of host memory block by block. On this host it may be a
+            // CPU device.
             const std::size_t block = situation.no_device ? pipelined_block(size, situation.same_host)
                                       : situation.in_place
                                           ? std::clamp(size / 8, smallest_mapped_block_on_host, mapped_block)
@@ -183,7 +187,8 @@ void fit_ring(Plan &plan, std::size_t size) {
 }
 
 Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole) {
-    // A block costs some 10 us beside its copy, which takes 90 us for 32 MiB between two devices. Two are to be in flight.
+    // Each block costs about 10 us in addition to its copy. A copy between two devices takes 90 us for 32 MiB. Two
+    // blocks must be in flight.
     const std::size_t block =
         std::min(size, whole ? max_block : std::min(8 * through_ring.block, landing_capacity / 2));
     const std::size_t blocks = (size + block - 1) / block;
@@ -218,7 +223,7 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
                                : file.is_memory ? std::clamp(size / 8, smallest_memory_block, file_block)
                                                 : file_block;
     const std::size_t first = file.first < size ? file.first : 0;
-    // The nearest multiple, at least one.
+    // The nearest smaller multiple, but at least one.
     const std::size_t parts = std::max<std::size_t>(std::min(wanted, max_block) / granularity, 1);
     const std::size_t block = std::min(parts * granularity, size);
     const std::size_t blocks = (size - first + block - 1) / block + (first != 0 ? 1 : 0);
@@ -227,7 +232,7 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
                      : way != nullptr       ? way->depth
                      : mapped               ? threads + 1
                                             : pipelined_depth(situation.host_memory) + threads - 1;
-    // Blocks may be larger than wanted.
+    // Blocks may be larger than requested.
     if (!mapped) depth = std::min<unsigned>(depth, std::max<std::size_t>(most_file_staging / block, 2));
     const Path path = mapped ? Path::mapped : pinned || blocks == 1 ? Path::pinned : Path::pipelined;
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, blocks)), false, first};

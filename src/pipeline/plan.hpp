@@ -7,85 +7,87 @@
 
 namespace cldist {
 
-/// How a transfer is done.
+/// Describes how a transfer is done.
 struct Plan {
     Path path = Path::pinned;
-    std::size_t block = 0;  ///< bytes per block on the wire; at least 1
-    unsigned depth = 1;     ///< blocks in flight at once
-    /// The message is one block that travels with its envelope.
+    std::size_t block = 0;  ///< bytes per block in MPI or in the file; at least 1
+    unsigned depth = 1;     ///< blocks in flight
+    /// The message is one block that travels with its header (an eager message).
     bool inlined = false;
-    /// Bytes of the first block, so that the others lie where a file wants them; 0: as many as the others.
+    /// Bytes of the first block, which aligns the other blocks in a file. 0: the same as the other blocks.
     std::size_t first = 0;
 
     bool operator==(const Plan &) const = default;
 };
 
-/// Bytes of blocks that are shared with another process for one message.
+/// The size of the memory for blocks that two processes share for one message.
 inline constexpr std::size_t ring_capacity = std::size_t{16} << 20U;
 
-/// Bytes of a device's memory that another process imports for one message.
+/// The size of the device memory that another process imports for one message.
 inline constexpr std::size_t landing_capacity = std::size_t{64} << 20U;
 
-/// Below, two processes on one GPU exchange through host memory: the GPU changes from one's copies on it to the other's in
-/// 80 us, but copies to and from the host for both at once.
+/// Below this size, two processes on one GPU exchange data through host memory. The GPU takes 80 us to switch between
+/// copies of the two processes on the device, but it serves copies to and from the host for both at once.
 inline constexpr std::size_t direct_on_one_device = std::size_t{8} << 20U;
 
-/// The largest block: MPI counts are int.
+/// The largest block, because MPI counts are int.
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
-/// Whether the user's choice (CLDIST_PATH, …), the device, whose memory may be the host's, and a profile's advice (or null)
-/// for `size` bytes ask for mapping.
+/// Returns true if the range should be mapped. This depends on the user's choice (CLDIST_PATH, …), on whether the
+/// device uses host memory, and on the profile's advice (or null) for `size` bytes.
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested);
 
-/// Whether the queue of a command that returns before it has run shall copy `size` bytes between the device and page-locked
-/// memory as a whole, rather than the engine in pieces.
+/// Returns true if the queue of a non-blocking command should copy all `size` bytes between the device and page-locked
+/// memory. Otherwise the progress thread copies them in blocks.
 bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size, const Advice *advice,
                   const Config &requested);
 
-/// The largest payload for which a copy is better than a mapping, unless a path is forced.
+/// The largest payload for which a copy is faster than a mapping, unless the user forces a path.
 std::size_t largest_copied(bool host_memory, const Config &requested);
 
-/// What a choice depends on besides the size.
+/// The facts that a plan depends on, apart from the size.
 struct Situation {
-    bool host_memory;                ///< the device's memory is the host's
+    bool host_memory;                ///< the device's memory is host memory
     bool mapped;                     ///< the range is mapped
     bool same_host;                  ///< the far end is on this host
-    bool strided = false;            ///< the bytes lie apart, so that they can't be sent or received in place
-    bool no_device = false;          ///< the range is host memory, not a device's buffer
-    const Advice *advice = nullptr;  ///< of a profile, for this route; null: the built-in choice
-    /// Blocks are not staged where they could be (may_stage()).
+    bool strided = false;            ///< the bytes are not contiguous and can't be sent or received in place
+    bool no_device = false;          ///< the range is host memory, not a device buffer
+    const Advice *advice = nullptr;  ///< the profile's advice for this route; null: the built-in choice
+    /// Blocks are not staged even if they could be (may_stage()).
     bool in_place = false;
-    /// Blocks can pass through memory shared with the far end's process.
+    /// Blocks can pass through memory that is shared with the far end's process.
     bool ring = false;
-    /// The device has memory that other processes can import.
+    /// The device has IPC-shareable memory.
     bool exports = false;
 };
 
-/// Whether a message of `size` bytes may go either way: through staging blocks, which is what is planned, or in place.
+/// Returns true if a message of `size` bytes may either use staging blocks, which is the default plan, or move in
+/// place.
 bool may_stage(std::size_t size, const Situation &situation, const Config &requested);
 
-/// What the sender does with `size` bytes.
+/// The sender's plan for `size` bytes.
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested);
 
-/// What the receiver does with a message that is not inlined and comes in blocks of `block` bytes.
+/// The receiver's plan for a message that does not travel with its header and arrives in blocks of `block` bytes.
 Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested);
 
-/// What both ends do with a message that is planned for a ring if its bytes go from device to device. `whole`: none is
-/// copied to other memory of the sender's.
+/// The plan of both ends for a message that was planned for a ring, if its bytes move from device to device. `whole`:
+/// the sender does not copy them to other memory first.
 Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole);
 
-/// No more blocks than a ring holds, if the plan is for one; its blocks may be of another size than planned first.
+/// Limits the depth to the blocks that fit into a ring, if the plan uses one. The block size may differ from the first
+/// plan.
 void fit_ring(Plan &plan, std::size_t size);
 
-/// What a file wants of its blocks; see FileAccess.
+/// The block layout that a file requires. See FileAccess.
 struct FileBlocks {
-    unsigned threads;         ///< that access it at once
+    unsigned threads;         ///< threads that access it at the same time
     std::size_t granularity;  ///< 0: the transfer is one block
-    std::size_t first = 0;    ///< bytes before the first place where a block may begin
-    bool is_memory = false;   ///< of the program's
+    std::size_t first = 0;    ///< bytes before the first position where a block may begin
+    bool is_memory = false;   ///< memory of the program instead of a file
 };
 
-/// What is done with `size` bytes, at least 1, between a device and a file. Of the situation, `same_host` means nothing.
+/// The plan for `size` bytes, at least 1, between a device and a file. It does not use `same_host` of the situation.
 Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file, const Config &requested);
 
 }  // namespace cldist

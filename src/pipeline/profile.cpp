@@ -19,15 +19,15 @@ constexpr std::array<RouteNames, route_count> route_names{{{"same-host", "device
                                                            {"from-file", "file to device"},
                                                            {"to-file", "device to file"}}};
 
-// Of the first class that is a quarter of an octave.
+// log2 of the first size that has four classes per octave.
 constexpr unsigned first_octave = 10;
 
-// What is faster by less is so by noise.
+// A smaller difference is noise.
 constexpr double clearly = 1.03;
 
 bool is_for(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
-    // One block is what path mapped has for messages smaller than a block.
+    // A message that is smaller than a block is one block on path mapped.
     return way.path == Path::pinned || way.path == Path::mapped || way.block < size;
 }
 
@@ -52,7 +52,7 @@ std::string describe(const Way &way) {
 std::optional<double> Curve::expected_seconds(std::size_t size) const {
     if (points.empty() || !is_for(way, size)) return std::nullopt;
     if (size <= points.front().size || points.size() == 1) {
-        // One point tells nothing of larger sizes but that they take in proportion.
+        // With one point, larger sizes are assumed to take proportionally longer.
         const Point &only = points.front();
         return size <= only.size ? only.seconds
                                  : only.seconds * static_cast<double>(size) / static_cast<double>(only.size);
@@ -64,13 +64,13 @@ std::optional<double> Curve::expected_seconds(std::size_t size) const {
     const Point &b = *upper;
     const Point &a = *(upper - 1);
     double slope = (b.seconds - a.seconds) / static_cast<double>(b.size - a.size);
-    if (beyond) slope = std::max(0.0, slope);  // no time falls for ever
+    if (beyond) slope = std::max(0.0, slope);  // times do not decrease without limit
     const Point &from = beyond ? b : a;
     return from.seconds + slope * static_cast<double>(size - from.size);
 }
 
 Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
-    // Beyond its last point a curve is a guess, which must not win over what was measured there.
+    // Beyond its last point a curve is an extrapolation. It must not win over a measured curve.
     std::size_t reach = 0;
     for (const Curve &curve : curves) reach = std::max(reach, curve.points.empty() ? 0 : curve.points.back().size);
     const auto expected_seconds = [&](const Curve &curve) -> std::optional<double> {
@@ -85,7 +85,7 @@ Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
         ranking.best = &curve;
         best = *seconds;
     }
-    // A message in one piece has the least to do; where it is hardly slower, that was noise.
+    // A message in one piece needs the least work. If it is only slightly slower, that was noise.
     for (const Curve &curve : curves) {
         const auto seconds = expected_seconds(curve);
         if (seconds && curve.way.whole && ranking.best->way.maps == curve.way.maps && *seconds <= clearly * best)
@@ -121,7 +121,7 @@ std::size_t smallest_of_class(std::size_t size_class) {
 }
 
 Advice::Advice(const std::vector<Curve> &curves) {
-    // What serves the sizes below serves these, too, unless another way is clearly faster.
+    // The way of the next smaller class is kept unless another way is clearly faster.
     const Curve *before = nullptr;
     for (std::size_t i = 0; i < ways_.size(); ++i) {
         const std::size_t size = smallest_of_class(i);

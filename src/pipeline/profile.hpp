@@ -11,109 +11,110 @@
 
 namespace cldist {
 
-/// What a device exchanges bytes with, and which way. Messages go both ways alike.
+/// The far end of a transfer and, for files, the direction. Messages use the same route in both directions.
 enum class Route { same_host, other_host, from_file, to_file };
 inline constexpr std::size_t route_count = 4;
-/// "device to device, same host", …
+/// For example "device to device, same host".
 [[nodiscard]] const char *name_of(Route route);
-/// "same-host", …: the key in a profile.
+/// The key in a profile, for example "same-host".
 [[nodiscard]] const char *key_of(Route route);
 [[nodiscard]] constexpr Route message_route(bool same_host) { return same_host ? Route::same_host : Route::other_host; }
 
 [[nodiscard]] constexpr bool is_file(Route route) { return route == Route::from_file || route == Route::to_file; }
 
-/// "64 KiB", "100 B": in the largest unit of which they are a multiple.
+/// For example "64 KiB" or "100 B", in the largest unit that divides the number.
 [[nodiscard]] std::string size_text(std::size_t bytes);
 
-/// One way to do a transfer. Both ends of a message take the same.
+/// One way to do a transfer. Both ends of a message take the same way.
 struct Way {
-    Path path = Path::pinned;  ///< not automatic
-    /// The range is mapped for the length of the command: always on path mapped, never on path pinned. On path pipelined
-    /// the host then copies, else the device's queues do.
+    Path path = Path::pinned;  ///< never automatic
+    /// The range is mapped while the command runs: always on path mapped, never on path pinned. On path pipelined, the
+    /// host then copies the bytes. Otherwise the device's queues copy them.
     bool maps = false;
-    /// The message travels with its envelope, in one piece; then nothing below matters.
+    /// The message travels with its header in one piece (eager). The members below then have no effect.
     bool whole = false;
-    std::size_t block = 0;  ///< bytes; 0 on path pinned: all in one block
-    unsigned depth = 1;     ///< blocks in flight at once
+    std::size_t block = 0;  ///< bytes; 0 on path pinned: one block
+    unsigned depth = 1;     ///< blocks in flight
 
     bool operator==(const Way &) const = default;
 };
-/// "pipelined, 512 KiB × 3, mapped".
+/// For example "pipelined, 512 KiB × 3, mapped".
 [[nodiscard]] std::string describe(const Way &way);
 
-/// How long transfers took on one way.
+/// Measured times of transfers on one way.
 struct Curve {
     struct Point {
         std::size_t size;  ///< bytes, at least 1
-        double seconds;    ///< the median of several
+        double seconds;    ///< the median of several measurements
 
         bool operator==(const Point &) const = default;
     };
 
     Way way;
-    std::vector<Point> points;  ///< in the order of sizes; at least one
+    std::vector<Point> points;  ///< in ascending order of sizes; at least one
 
-    /// What a transfer of `size` bytes is expected to take: in a straight line from point to point; below the first as
-    /// long as that; beyond the last with the bandwidth that lies between the last two, or as long as the last if times fall there. Nothing if the way is not for this
-    /// size: what goes whole has an end, and blocks are not larger than the message.
+    /// The expected time of a transfer of `size` bytes. It is linear between points. Below the first point it is the
+    /// time of that point. Beyond the last point it continues with the slope of the last two, or stays constant if
+    /// times fall there. Returns nothing if the way does not apply to this size: eager messages have a limit, and
+    /// blocks are not larger than the message.
     [[nodiscard]] std::optional<double> expected_seconds(std::size_t size) const;
 
     bool operator==(const Curve &) const = default;
 };
 
-/// The largest message that travels with its envelope because a profile says so.
+/// The largest message that a profile can send with its header.
 inline constexpr std::size_t largest_whole = std::size_t{1} << 20U;
 
-/// The curve that expects the shortest time for `size` bytes (that of messages in one piece, if it expects hardly longer), and
-/// the best of those on another path or (if there is none) of any other; null where no curve is for this size. A curve that
-/// ends before others do is not asked beyond its end.
+/// `best` is the curve with the shortest expected time for `size` bytes. An eager curve wins if it expects only
+/// slightly more. `runner_up` is the best curve on another path, or else any other. Null if no curve applies. A curve
+/// that ends before other curves is ignored beyond its end.
 struct Ranking {
     const Curve *best = nullptr;
     const Curve *runner_up = nullptr;
 };
 [[nodiscard]] Ranking rank(const std::vector<Curve> &curves, std::size_t size);
 
-/// Sizes that are treated alike: four classes an octave, from 1 KiB on.
+/// Sizes that are treated alike: four classes per octave, from 1 KiB on.
 inline constexpr std::size_t size_class_count = 128;
 [[nodiscard]] std::size_t size_class(std::size_t size);
 /// The smallest size of a class.
 [[nodiscard]] std::size_t smallest_of_class(std::size_t size_class);
 
-/// Which way to take, looked up in a table.
+/// A table with the best way for each size class.
 class Advice {
 public:
-    /// None.
+    /// An empty table.
     Advice() = default;
-    /// The same for all sizes.
+    /// The same way for all sizes.
     explicit Advice(const Way &way) { ways_.fill(way); }
-    /// The best of each size class, or what serves the class below where that takes hardly longer.
+    /// The best way of each size class. A class keeps the way of the next smaller class if it is only slightly slower.
     explicit Advice(const std::vector<Curve> &curves);
 
-    /// Nothing: the built-in choice.
+    /// Nothing: use the built-in choice.
     [[nodiscard]] const std::optional<Way> &way(std::size_t size) const { return ways_.at(size_class(size)); }
-    /// For messages without envelope: the built-in choice in place of `whole`.
+    /// The advice for messages without header: the built-in choice replaces eager ways.
     [[nodiscard]] Advice without_envelopes() const;
 
 private:
     std::array<std::optional<Way>, size_class_count> ways_{};
 };
-/// For each Route.
+/// One per Route.
 using AdviceForRoutes = std::array<std::optional<Advice>, route_count>;
 
-/// What one end of the pipelines can do alone: the ceilings of what is built of them.
+/// The speed of a single stage, which limits all transfers that use this stage.
 struct Ceiling {
-    std::string what;         ///< "device to host memory", "MPI, same host", …
-    double startup_seconds;   ///< fitted, as is …
-    double seconds_per_byte;  ///< … this
+    std::string what;         ///< for example "device to host memory" or "MPI, same host"
+    double startup_seconds;   ///< fitted
+    double seconds_per_byte;  ///< fitted
 
     bool operator==(const Ceiling &) const = default;
 };
-/// The straight line through the points whose relative errors are smallest in sum of squares; neither number is negative.
+/// Fits a line by least squares of the relative errors. Neither number is negative.
 [[nodiscard]] Ceiling fit(std::string what, const std::vector<Curve::Point> &points);
 
-/// The measured numbers of a system that plans are chosen from; `cldist tune` makes them.
+/// The measurements of a system from which plans are chosen. `cldist tune` creates them.
 struct Profile {
-    /// On what it was measured. A profile is for this only.
+    /// The measured system. A profile applies only to this system.
     struct System {
         std::string host;
         std::string device;  ///< CL_DEVICE_NAME
@@ -123,7 +124,7 @@ struct Profile {
     };
     struct Measurement {
         std::string when;     ///< UTC
-        std::string between;  ///< which hosts, or which folder
+        std::string between;  ///< the hosts or the folder
         std::vector<Curve> curves;
         bool operator==(const Measurement &) const = default;
     };

@@ -46,7 +46,7 @@ std::string quoted(const std::string &text) {
     throw Error(CL_INVALID_VALUE, fmt::format("line {}: {}", node.source().begin.line, what));
 }
 
-// The value of a key, which must be there. `check` tells what a value must be, if it is not that.
+// The value of a required key. `expected` describes the type in the error message.
 template <typename T>
 T value_of(const toml::table &table, std::string_view key, const char *expected) {
     const toml::node *const node = table.get(key);
@@ -161,7 +161,7 @@ Profile profile_of(const toml::table &table) {
     return profile;
 }
 
-// The first word of a version text, and the number behind it: what follows differs between builds of the same.
+// The library's name and version number. The rest of the text differs between builds of the same version.
 std::string mpi_version() {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
@@ -292,7 +292,7 @@ void write_profile(const std::string &path, const Profile &profile) {
         std::ofstream file(part);
         file << profile_text(profile);
         file.close();
-        // Streams have no errno of their own, but leave that of the call that failed.
+        // Streams have no error code, but the failed call set errno.
         if (!file) failure = std::error_code(errno != 0 ? errno : EIO, std::generic_category());
     }
     if (!failure) fs::rename(part, target, failure);
@@ -309,7 +309,7 @@ Profile read_profile(const std::string &path) {
 }
 
 FoundProfile find_profile(cl_device_id device) {
-    // Read, and complained of, once for each device.
+    // Read once per device, so that a warning is printed only once.
     static std::mutex mutex;
     static auto &found = *new std::map<cl_device_id, FoundProfile>;
     const std::lock_guard lock(mutex);

@@ -9,34 +9,34 @@
 
 namespace cldist {
 
-/// The name of this host; "?" if it has none.
+/// The name of this host, or "?".
 [[nodiscard]] std::string host_name();
 
-/// What this process would measure on.
+/// The system on which this process would measure.
 [[nodiscard]] Profile::System system_of(cl_device_id device);
 
-/// The profile of a host and device: $XDG_CONFIG_HOME/cldist/<host>-<device>.toml, or ~/.config in place of the variable;
-/// empty if neither is set.
+/// The path of the profile: $XDG_CONFIG_HOME/cldist/<host>-<device>.toml, with ~/.config as default folder. Empty if
+/// neither XDG_CONFIG_HOME nor HOME is set.
 [[nodiscard]] std::string profile_path(const Profile::System &system);
 
-/// TOML; docs/tuning.md describes it.
+/// The profile as TOML. docs/tuning.md describes the format.
 [[nodiscard]] std::string profile_text(const Profile &profile);
-/// Throws an Error with CL_INVALID_VALUE that names line and cause if the text is damaged.
+/// If the text is damaged, throws an Error with CL_INVALID_VALUE, the line and the cause.
 [[nodiscard]] Profile parse_profile(const std::string &text);
 
-/// Writes as a whole or not at all; makes the folder. Throws an Error.
+/// Writes the complete file or nothing, and creates the folder. Throws an Error.
 void write_profile(const std::string &path, const Profile &profile);
 /// Throws an Error if the file can't be read or is damaged.
 [[nodiscard]] Profile read_profile(const std::string &path);
 
-/// What became of the profile that CLDIST_PROFILE names for a device.
+/// The result of the search for a device's profile (CLDIST_PROFILE).
 struct FoundProfile {
-    std::string path;                        ///< empty if none was asked for
+    std::string path;                        ///< empty if none was requested
     std::shared_ptr<const Profile> profile;  ///< null: defaults are used
-    std::string refused = {};                ///< why, if there is one that is damaged or of another system
+    std::string refused = {};                ///< reason, if the profile is damaged or belongs to another system
 };
 [[nodiscard]] FoundProfile find_profile(cl_device_id device);
-/// What it says; nothing without one.
+/// The advice of the device's profile. Empty without a profile.
 [[nodiscard]] AdviceForRoutes find_advice(cl_device_id device);
 
 }  // namespace cldist

@@ -10,7 +10,7 @@
 namespace cldist {
 namespace {
 
-// Arithmetic on the user's numbers, which may be anything: what passes the largest number stays there.
+// Saturating arithmetic, because the user's numbers may be arbitrarily large.
 constexpr std::size_t largest = std::numeric_limits<std::size_t>::max();
 
 std::size_t times(std::size_t a, std::size_t b) {
@@ -28,7 +28,7 @@ std::size_t offset_of(std::size_t column, std::size_t row, std::size_t slice, st
     return plus(plus(times(slice, slice_pitch), times(row, row_pitch)), column);
 }
 
-// Rows of a length known to the compiler take one or two instructions each.
+// If the compiler knows the row length, a copy takes one or two instructions.
 template <std::size_t width>
 void copy_short_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std::size_t to_pitch,
                      std::size_t count) {
@@ -69,7 +69,7 @@ RectRegion RectRegion::simplified() const {
         simple.width *= simple.rows;
         simple.rows = 1;
     }
-    // The pitches of what there is one of.
+    // A pitch does not matter if there is only one row or slice.
     if (simple.rows == 1) simple.row_pitch = simple.width;
     if (simple.slices == 1) simple.slice_pitch = simple.rows * simple.row_pitch;
     return simple;

@@ -5,21 +5,21 @@
 
 namespace cldist {
 
-/// The shape of a rectangular region in memory, from its first byte on: rows of bytes, in slices. Rows don't overlap.
-/// Its message is the rows one after the other, slice by slice.
+/// The shape of a rectangular region in memory, from its first byte on: rows of bytes in slices. Rows don't overlap.
+/// The message of a region contains its rows one after the other, slice by slice.
 struct RectRegion {
     std::size_t width = 0;        ///< bytes of a row
-    std::size_t rows = 1;         ///< of a slice
-    std::size_t slices = 1;       ///< of the region
+    std::size_t rows = 1;         ///< rows per slice
+    std::size_t slices = 1;       ///< slices of the region
     std::size_t row_pitch = 0;    ///< bytes from one row to the next
     std::size_t slice_pitch = 0;  ///< bytes from one slice to the next
 
     /// Bytes of the message.
     [[nodiscard]] std::size_t size() const { return width * rows * slices; }
-    /// Bytes from the first to the last.
+    /// Bytes from the first to the last byte of the region.
     [[nodiscard]] std::size_t extent() const { return (slices - 1) * slice_pitch + (rows - 1) * row_pitch + width; }
     [[nodiscard]] bool contiguous() const { return extent() == size(); }
-    /// The same bytes in the same order in as few slices and rows as possible.
+    /// The same bytes in the same order, with as few slices and rows as possible.
     [[nodiscard]] RectRegion simplified() const;
 
     bool operator==(const RectRegion &) const = default;
@@ -27,7 +27,7 @@ struct RectRegion {
 
 /// A region in a buffer.
 struct PlacedRect {
-    std::size_t offset;  ///< of its first byte
+    std::size_t offset;  ///< bytes before its first byte
     RectRegion region;
 };
 
@@ -42,18 +42,18 @@ struct RectArguments {
 /// Checks the arguments against a buffer of `buffer_size` bytes; throws an Error with CL_INVALID_VALUE.
 PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size);
 
-/// `count` rows that lie a row pitch apart in memory and one after the other in the message: whole ones of one slice, or
-/// one of which a part is meant.
+/// `count` rows with the region's row pitch in memory and contiguous in the message. They are complete rows of one
+/// slice, or a part of a single row.
 struct RowRun {
-    std::size_t memory;   ///< bytes from the region's first one
-    std::size_t message;  ///< bytes from the start of the part asked for
+    std::size_t memory;   ///< bytes from the region's first byte
+    std::size_t message;  ///< bytes from the start of the requested part
     std::size_t width;    ///< bytes of each row
     std::size_t count;
 
     bool operator==(const RowRun &) const = default;
 };
 
-/// Gives the rows of `size` bytes of the message from `offset` on, in their order, to `use`.
+/// Calls `use` with the rows that contain `size` bytes of the message from `offset` on, in order.
 template <typename Use>
 void for_each_row_run(const RectRegion &region, std::size_t offset, std::size_t size, Use &&use) {
     for (std::size_t done = 0; done < size;) {
@@ -72,9 +72,9 @@ void for_each_row_run(const RectRegion &region, std::size_t offset, std::size_t 
     }
 }
 
-/// Copies `size` bytes of the message, from `offset` on, out of the region, whose first byte is at `memory`.
+/// Copies `size` bytes of the message, from `offset` on, out of the region. `memory` is the region's first byte.
 void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size, std::byte *message);
-/// Copies them into the region. Touches nothing else.
+/// Copies these bytes into the region and touches no other bytes.
 void unpack(const RectRegion &region, std::byte *memory, std::size_t offset, std::size_t size,
             const std::byte *message);
 

@@ -11,7 +11,7 @@
 namespace cldist {
 namespace {
 
-// One work-item for each element of the message. Everything is counted in elements.
+// One work-item copies one element of the message. All numbers count elements.
 constexpr const char *source = R"(
 ulong place(ulong element, ulong first, ulong width, ulong rows, ulong row_pitch, ulong slice_pitch) {
     const ulong row = element / width;
@@ -54,13 +54,13 @@ bool consists_of(const RectCopy &copy, std::size_t width) {
     return (r.width | r.row_pitch | r.slice_pitch | copy.first | copy.offset | copy.size) % width == 0;
 }
 
-// Slice by slice, or row by row, one command after the other.
+// Enqueues one copy after the other, for each slice or row.
 cl_int enqueue_copies(bool pack, cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event) {
     cl_int code = CL_SUCCESS;
     Event last = Event::share(after);
     for_each_row_run(copy.region, copy.offset, copy.size, [&](const RowRun &run) {
         if (code != CL_SUCCESS) return;
-        // Some drivers want an origin within a row.
+        // Some drivers require an origin within a row.
         const std::size_t pitch = run.count > 1 ? copy.region.row_pitch : run.width;
         const std::size_t start = copy.first + run.memory;
         const std::size_t memory[] = {start % pitch, start / pitch, 0};

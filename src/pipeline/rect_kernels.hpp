@@ -10,26 +10,26 @@
 
 namespace cldist {
 
-/// Where a region lies on a device, which part of its message is meant, and where that lies packed.
+/// A region on a device, a part of its message, and the packed place of this part.
 struct RectCopy {
     const RectRegion &region;
     cl_mem buffer;
-    std::size_t first;   ///< bytes in `buffer` to the region's first one
+    std::size_t first;   ///< bytes in `buffer` before the region's first byte
     std::size_t offset;  ///< bytes of the message before the part
     std::size_t size;    ///< bytes of the part, at least 1
     cl_mem packed;
     std::size_t packed_offset;  ///< bytes, a multiple of 16
 };
 
-/// What packs and unpacks regions on one device: kernels, one for each width of element, or, where these can't be had or
-/// may not touch the buffer, one clEnqueueCopyBufferRect for each slice. Thread-safe.
+/// Packs and unpacks regions on one device. It uses kernels, one per element size. If the kernels can't be built or may
+/// not access the buffer, it enqueues a clEnqueueCopyBufferRect per slice. Thread-safe.
 class RectKernels {
 public:
     /// Builds the kernels.
     RectKernels(cl_context context, cl_device_id device);
 
     /// Enqueues the copy of a part of a region to packed memory, or back. It starts when `after`, if not null, is
-    /// complete; `event` gets the event of the end.
+    /// complete. `event` receives the event of the end.
     cl_int enqueue_pack(cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event);
     cl_int enqueue_unpack(cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event);
 
@@ -46,10 +46,10 @@ private:
     [[nodiscard]] bool build(cl_context context, cl_device_id device);
 
     Program program_;
-    std::array<Kernels, 5> kernels_{};  ///< the widest first
+    std::array<Kernels, 5> kernels_{};  ///< in descending order of width
     bool built_ = false;
-    std::size_t group_ = 1;  ///< work-items of a group
-    std::mutex mutex_;       ///< a kernel's arguments are its own
+    std::size_t group_ = 1;  ///< work-items per work-group
+    std::mutex mutex_;       ///< guards the kernels' arguments
 };
 
 }  // namespace cldist

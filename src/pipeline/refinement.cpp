@@ -8,15 +8,15 @@ namespace {
 
 constexpr std::size_t smallest_block = std::size_t{64} << 10U;
 constexpr std::size_t largest_block = std::size_t{64} << 20U;
-// Transfers from one trial to the next: few at first, ever fewer while nothing better is found.
+// Transfers between two trials. The period doubles while trials find nothing better.
 constexpr unsigned first_period = 8;
 constexpr unsigned last_period = 128;
-// So many of each are compared, and so much faster must a candidate be: less is noise.
+// Samples of each candidate before a comparison, and the required ratio of times. A smaller difference is noise.
 constexpr unsigned enough_samples = 4;
 constexpr double clearly = 0.97;
-// The best time counts for more each time it is not met again, so that what holds no longer is forgotten.
+// The best time grows by this factor with each slower sample, so that outdated values are forgotten.
 constexpr double forgetting = 1.01;
-// Two ways differ more than two block sizes, and so does what a trial costs.
+// Two ways differ more than two block sizes, and their trials cost more.
 constexpr unsigned enough_of_way = 2;
 constexpr double clearly_other_way = 0.9;
 constexpr unsigned first_period_of_way = 2;

@@ -8,16 +8,16 @@
 
 namespace cldist {
 
-/// Adapts a block size to what transfers really took: now and then one takes half or twice the block, and where that is
-/// faster the others do so from then on. Pure; one for each size class.
+/// Adapts a block size to measured transfer times. Some transfers try half or twice the block size. If that is faster,
+/// the following transfers use it. Pure. One object per size class.
 ///
-/// A block size is the planned one times a power of two, the shift. Of each the shortest time counts, forgotten slowly:
-/// what else goes on in the machine only adds to it.
+/// A block size is the planned size times two to the power of `shift`. Only the shortest time of each size counts,
+/// because other activity on the machine only adds time. It is forgotten slowly.
 class Refinement {
 public:
-    /// The shift of the next transfer, if it is planned with blocks of `planned` of its `size` bytes.
+    /// The shift of the next transfer of `size` bytes, which is planned with blocks of `planned` bytes.
     [[nodiscard]] int next(std::size_t planned, std::size_t size);
-    /// A transfer with this shift took so long for each byte.
+    /// Reports the time of a transfer with this shift.
     void took(int shift, double seconds_per_byte);
 
 private:
@@ -26,23 +26,23 @@ private:
         unsigned samples = 0;
     };
 
-    int shift_ = 0;                          ///< in use
-    std::array<Candidate, 3> candidates_{};  ///< of one less, of the shift in use, of one more
-    unsigned since_trial_ = 0;               ///< transfers
+    int shift_ = 0;                          ///< the shift in use
+    std::array<Candidate, 3> candidates_{};  ///< for the shift below, the shift in use, and the shift above
+    unsigned since_trial_ = 0;               ///< transfers since the last trial
     unsigned period_ = 8;                    ///< transfers between trials
     bool tries_larger_ = false;
 };
 
-/// Takes the other one of two ways now and then, and from then on where that is clearly faster, until it is so no longer. Pure;
-/// one for each size class.
+/// Chooses between two ways of transfer. It tries the other way from time to time and switches to it if it is clearly
+/// faster. Pure. One object per size class.
 ///
-/// Which of the ways is faster may change while the program runs, with the cores that it gets: the shortest of the last times
-/// of each counts.
+/// The faster way may change while the program runs, because the number of available cores changes. Therefore the
+/// shortest of the last few times of each way counts.
 class WayRefinement {
 public:
-    /// Whether the next transfer goes the other way than the planned one.
+    /// Returns true if the next transfer should take the way that is not planned.
     [[nodiscard]] bool next();
-    /// A transfer that went so took so long for each byte.
+    /// Reports the time of a transfer. `other`: it took the way that is not planned.
     void took(bool other, double seconds_per_byte);
 
 private:
@@ -54,7 +54,7 @@ private:
 
     std::array<Way, 2> ways_{};
     bool in_use_ = false;
-    unsigned since_trial_ = 0;  ///< transfers
+    unsigned since_trial_ = 0;  ///< transfers since the last trial
     unsigned period_ = 2;       ///< transfers between trials
 };
 
@@ -63,12 +63,12 @@ private:
     return shift < 0 ? planned >> -shift : planned << shift;
 }
 
-/// Those of all routes and sizes of a device. Thread-safe.
+/// The refinements of all routes and sizes of a device. Thread-safe.
 class Refinements {
 public:
     [[nodiscard]] int next(Route route, std::size_t planned, std::size_t size);
     void took(Route route, std::size_t size, int shift, double seconds);
-    /// Of messages that may be staged: whether the next one goes in place.
+    /// For messages that may be staged: returns true if the next message should move in place.
     [[nodiscard]] bool next_in_place(std::size_t size);
     void took(std::size_t size, bool in_place, double seconds);
 

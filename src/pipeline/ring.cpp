@@ -18,7 +18,7 @@
 namespace cldist {
 namespace {
 
-// The blocks begin on a page of any size that processors have.
+// The blocks begin at a page boundary for every page size in use.
 constexpr std::size_t control_size = std::size_t{64} << 10U;
 constexpr std::size_t ring_size = control_size + ring_capacity;
 
@@ -46,7 +46,7 @@ struct Rings {
 };
 
 Rings &rings() {
-    // Never destroyed: rings may outlive the program's end.
+    // Never destroyed, because rings may exist after the program's end.
     static auto &instance = *new Rings;
     return instance;
 }
@@ -61,12 +61,12 @@ std::shared_ptr<Ring> keep(std::shared_ptr<Ring> ring) {
 }  // namespace
 
 std::shared_ptr<Ring> Ring::create(Descriptor &descriptor) {
-    // A file beyond the limit would cost the program its life (SIGXFSZ).
+    // A file beyond the limit would end the program with SIGXFSZ.
     rlimit limit{};
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ring_size) throw missing("shared memory", EFBIG);
     descriptor = Descriptor(memfd_create("cldist", MFD_CLOEXEC));
     if (!descriptor) throw missing("memfd_create", errno);
-    // Taken now: memory that is missing later would cost the program its life (SIGBUS).
+    // Allocated now, because missing memory would later end the program with SIGBUS.
     if (const int error = posix_fallocate(descriptor.get(), 0, ring_size); error != 0)
         throw missing("shared memory", error);
     auto ring = std::make_shared<Ring>(map_ring(descriptor.get()), new_id());
@@ -128,7 +128,7 @@ void Ring::let_go() {
     const std::lock_guard lock(mutex_);
     locks_.clear();
     landing_.reset();
-    // The address stays taken, the memory does not.
+    // Replaces the memory by an empty mapping, so that the address range stays reserved.
     mmap(memory_, ring_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 

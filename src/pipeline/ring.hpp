@@ -14,28 +14,28 @@
 
 namespace cldist {
 
-/// Whether the receiver's device can import what the sender's exports.
+/// The receiver's answer: whether its device can import memory that the sender's device exports.
 enum class DirectAnswer : std::uint32_t { none, yes, no, unknown_memory };
 
-/// What the two processes of a ring tell each other; lies at its begin. Each counter has one writer.
+/// State that the two processes of a ring share, at the start of its memory. Each counter has one writer.
 struct RingControl {
-    alignas(64) std::atomic<std::uint64_t> filled;    ///< blocks that the sender has filled, or skipped
+    alignas(64) std::atomic<std::uint64_t> filled;    ///< blocks that the sender has filled or skipped
     std::atomic<std::uint64_t> failed_from;           ///< the first block that the sender skipped
-    alignas(64) std::atomic<std::uint64_t> drained;   ///< blocks that the receiver no longer needs
-    alignas(64) std::atomic<std::uint32_t> given_up;  ///< one of the two left in the middle of a message
-    std::atomic<DirectAnswer> answer;                 ///< of the receiver, where the sender's device exports memory
-    std::atomic<std::uint32_t> retired;               ///< the sender uses the ring no more
+    alignas(64) std::atomic<std::uint64_t> drained;   ///< blocks that the receiver has read
+    alignas(64) std::atomic<std::uint32_t> given_up;  ///< one process left in the middle of a message
+    std::atomic<DirectAnswer> answer;                 ///< the receiver's answer if the sender's device exports memory
+    std::atomic<std::uint32_t> retired;               ///< the sender does not use the ring any more
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Memory that two processes of one host share, and through which the blocks of one message at a time pass. It has no name
-/// in any file system, and is gone when both have let go of it, however they end. Thread-safe.
+/// Memory that two processes of one host share. The blocks of one message at a time pass through it. It has no name in
+/// any file system. The system frees it when both processes have released it or ended. Thread-safe.
 class Ring {
 public:
-    /// Memory that no other process knows yet; the descriptor is to be passed to one. Throws an Error that says what is
-    /// missing.
+    /// Creates the memory. `descriptor` is to be passed to the other process. Throws an Error with the missing
+    /// resource.
     static std::shared_ptr<Ring> create(Descriptor &descriptor);
-    /// The memory of such a descriptor. Throws an Error.
+    /// Maps the memory of a descriptor from create(). Throws an Error.
     static std::shared_ptr<Ring> open(const Descriptor &descriptor, std::uint32_t id);
 
     Ring(std::byte *memory, std::uint32_t id);
@@ -45,24 +45,25 @@ public:
 
     [[nodiscard]] std::uint32_t id() const { return id_; }
     [[nodiscard]] RingControl &control() const { return *reinterpret_cast<RingControl *>(memory_); }
-    /// Where the blocks lie, ring_capacity bytes, aligned to pages.
+    /// The memory for blocks: ring_capacity bytes, page-aligned.
     [[nodiscard]] std::byte *data() const;
-    /// Page-locks the blocks for a context, if they aren't yet. Throws an Error.
+    /// Page-locks the blocks for a context, unless they are page-locked already. Throws an Error.
     void lock_pages(cl_context context, cl_command_queue queue);
 
-    /// Memory of the sender's device for blocks, landing_capacity bytes, which another process can import. Throws an Error.
+    /// IPC-shareable memory of the sender's device for blocks, landing_capacity bytes. Throws an Error.
     std::shared_ptr<ExportedMemory> landing(cl_context context, cl_device_id device);
 
-    /// Takes the ring for one message; false if it is in use, or let go of.
+    /// Reserves the ring for one message. Returns false if it is in use or closed.
     [[nodiscard]] bool take();
-    /// Gives it back. `clean`: both sides have seen all of the message; else it is not used again.
+    /// Ends the reservation. `clean`: both processes have completed the message. Otherwise the ring is closed.
     void give_back(bool clean);
-    /// Whether the ring is of no use any more.
+    /// Returns true if the ring can't be used any more.
     [[nodiscard]] bool closed() const { return state_ == State::closed; }
 
-    /// Lets go of the rings that this process made and has not used for so long, and of those whose makers let go of them.
+    /// Frees rings that this process created and that were idle for `idle_seconds`. Also frees rings that their
+    /// creators have retired.
     static void release_idle(double idle_seconds);
-    /// Has no ring hold that context, which nothing in flight uses.
+    /// Releases the references of all rings to `context`. No transfer in flight may use them.
     static void forget(cl_context context);
 
 private:

@@ -10,7 +10,7 @@
 namespace cldist {
 namespace {
 
-// A peer that nothing comes from for so long may be gone.
+// If no block arrives for this long, check whether the peer still lives.
 constexpr std::uint64_t look_again_ns = 10'000'000;
 
 }  // namespace
@@ -33,7 +33,7 @@ void RingEndpoint::start(const Block &block) {
     RingControl &control = ring_->control();
     if (sends_)
         control.filled.store(block.index + 1, std::memory_order_release);
-    else if (block.index >= start_ns_.size())  // the block before in this slot was drained
+    else if (block.index >= start_ns_.size())  // the previous block in this slot was drained
         control.drained.store(block.index + 1 - start_ns_.size(), std::memory_order_release);
 }
 
@@ -80,7 +80,7 @@ Outcome RingEndpoint::ended(const Block &block) {
 
 Outcome RingEndpoint::close() {
     if (sends_ || alone_) return Status{};
-    // Before the sender knows, who may use the ring for its next message at once.
+    // Before the sender sees the end, because it may use the ring for its next message at once.
     ring_->give_back(true);
     given_back_ = true;
     ring_->control().drained.store(count_, std::memory_order_release);

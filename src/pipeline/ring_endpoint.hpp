@@ -12,14 +12,15 @@
 
 namespace cldist {
 
-/// The process at the other side of a ring.
+/// The process at the other end of a ring.
 struct RingPeer {
-    std::string name;             ///< "rank 3"
-    std::function<bool()> lives;  ///< any thread
+    std::string name;             ///< for example "rank 3"
+    std::function<bool()> lives;  ///< any thread may call it
 };
 
-/// The far end of a message whose blocks pass through a ring: the device's end, here and there, copies to and from it, and
-/// what is left is to say so. Takes the ring, which take() was called for, and gives it back at its own end.
+/// The far end of a message whose blocks pass through a ring. The device endpoints of both processes copy the bytes.
+/// This endpoint only updates the ring's counters. take() must have been called for the ring. The endpoint gives the
+/// ring back.
 class RingEndpoint final : public Endpoint {
 public:
     RingEndpoint(std::shared_ptr<Ring> ring, RingPeer peer, Direction direction, const Plan &plan, std::size_t size,
@@ -42,9 +43,9 @@ private:
     const std::size_t count_;
     std::vector<std::uint64_t> start_ns_;  ///< per slot
     const std::shared_ptr<Record> record_;
-    std::uint64_t look_ns_ = 0;  ///< when to look next whether the peer lives
+    std::uint64_t look_ns_ = 0;  ///< when to check again whether the peer lives
     bool alone_ = false;
-    bool clean_ = false;  ///< the receiver has seen all blocks
+    bool clean_ = false;  ///< the receiver has read all blocks
     bool given_back_ = false;
 };
 

@@ -21,7 +21,7 @@ ScratchPool::Lease::~Lease() {
 ScratchPool::ScratchPool(cl_context context, std::size_t keep) : context_(Context::share(context)), keep_(keep) {}
 
 ScratchPool::Lease ScratchPool::lease(std::size_t size) {
-    // Few sizes, so that what is kept fits the next one too.
+    // Few distinct sizes, so that kept buffers fit later requests.
     const std::size_t room = std::bit_ceil(std::max<std::size_t>(size, 4096));
     {
         const std::lock_guard lock(mutex_);

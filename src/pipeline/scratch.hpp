@@ -10,11 +10,11 @@
 
 namespace cldist {
 
-/// Buffers of one device, lent while strided regions pass through them. What is given back is kept for the next lender
+/// Buffers of one device, leased while strided regions pass through them. Returned buffers are kept for the next lease,
 /// up to a limit. Thread-safe.
 class ScratchPool : public std::enable_shared_from_this<ScratchPool> {
 public:
-    /// A buffer; goes back to the pool when destroyed.
+    /// A leased buffer. Its destructor returns it to the pool.
     class Lease {
     public:
         Lease() = default;
@@ -36,10 +36,11 @@ public:
         std::size_t size_ = 0;
     };
 
-    /// Keeps up to `keep` unused bytes.
+    /// Keeps at most `keep` unused bytes.
     ScratchPool(cl_context context, std::size_t keep);
 
-    /// A buffer of at least `size` bytes. Throws an Error (CL_MEM_OBJECT_ALLOCATION_FAILURE, …) if there is no memory.
+    /// Returns a buffer of at least `size` bytes. Throws an Error (CL_MEM_OBJECT_ALLOCATION_FAILURE, …) if there is no
+    /// memory.
     Lease lease(std::size_t size);
 
 private:
@@ -53,7 +54,7 @@ private:
     const Context context_;
     const std::size_t keep_;
     std::mutex mutex_;
-    std::vector<Unused> unused_;  ///< the one used last at the end
+    std::vector<Unused> unused_;  ///< the most recently used buffer is the last
     std::size_t unused_bytes_ = 0;
 };
 

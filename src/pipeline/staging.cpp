@@ -19,11 +19,11 @@ namespace cldist {
 namespace {
 
 constexpr std::size_t smallest_piece = 4096;
-// Slabs are whole huge pages: MPI's single-copy transports move bytes between them at twice the speed. Small pieces
-// share a slab, since page-locking costs much per call.
+// Slabs are whole huge pages, because MPI's single-copy transports then move bytes at twice the speed. Small pieces
+// share a slab, because each page-locking call is expensive.
 constexpr std::size_t huge_page = std::size_t{2} << 20U;
 
-// `size` bytes, a multiple of huge_page, aligned to it.
+// Maps `size` bytes, a multiple of huge_page, with that alignment.
 std::byte *map_memory(std::size_t size) {
     void *memory = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -33,7 +33,7 @@ std::byte *map_memory(std::size_t size) {
     const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
     if (before != 0) munmap(begin, before);
     if (before != huge_page) munmap(begin + before + size, huge_page - before);
-    madvise(begin + before, size, MADV_HUGEPAGE);  // where the system has none, ordinary pages do
+    madvise(begin + before, size, MADV_HUGEPAGE);  // without huge pages the system uses normal pages
     return begin + before;
 }
 
@@ -68,12 +68,13 @@ StagingPool::~StagingPool() {
 }
 
 StagingPool::Lease StagingPool::lease(std::size_t size) {
-    // Powers of two, so that pieces are found again; whole huge pages above that, not to waste gigabytes.
+    // Powers of two, so that pieces can be reused. Above a huge page, multiples of huge pages, because powers of two
+    // would waste gigabytes.
     const std::size_t piece = size <= huge_page ? std::bit_ceil(std::max(size, smallest_piece))
                                                 : (size + huge_page - 1) / huge_page * huge_page;
     {
         const std::lock_guard lock(mutex_);
-        // The smallest that does, but none of which more than half would lie idle.
+        // The smallest sufficient piece, but none of which more than half would be unused.
         Slab *best = nullptr;
         for (const auto &slab : slabs_)
             if (!slab->free.empty() && slab->piece >= piece && slab->piece / 2 <= piece &&
@@ -81,7 +82,8 @@ StagingPool::Lease StagingPool::lease(std::size_t size) {
                 best = slab.get();
         if (best != nullptr) return lend(*best);
     }
-    // It waits for the queue, and so perhaps for a thread of the platform that gives something back: not under the lock.
+    // This waits for the queue, and perhaps for a platform thread that gives a piece back. Therefore it runs without
+    // the lock.
     std::unique_ptr<Slab> slab = make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
     const std::lock_guard lock(mutex_);
     unused_ += slab->size;
@@ -115,7 +117,7 @@ void StagingPool::trim() {
     {
         const std::lock_guard lock(mutex_);
         std::erase_if(slabs_, [&](auto &slab) {
-            // The last one is kept whatever its size: page-locking it again would cost more than the transfer.
+            // The last slab is always kept, because page-locking it again would cost more than the transfer.
             if (unused_ <= keep_ || slab.get() == last_unused_ || !slab->unused()) return false;
             unused_ -= slab->size;
             surplus.push_back(std::move(slab));

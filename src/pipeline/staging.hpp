@@ -9,16 +9,16 @@
 
 namespace cldist {
 
-/// Page-locked host memory of one context, lent in pieces. What is given back is kept for the next lender, up to a limit
-/// for long. Thread-safe.
+/// Page-locked host memory of one context, leased in pieces. Returned memory is kept for later leases. Memory above a
+/// limit is kept only for a short time. Thread-safe.
 ///
-/// The memory is the library's own mapping, which OpenCL wraps (CL_MEM_USE_HOST_PTR) and so page-locks: unlike memory
-/// from a driver, any MPI library can send from it by any of its ways.
+/// The library maps the memory, and OpenCL wraps it (CL_MEM_USE_HOST_PTR) and thus page-locks it. Unlike memory from a
+/// driver, every transport of every MPI library can send it.
 class StagingPool : public std::enable_shared_from_this<StagingPool> {
     struct Slab;
 
 public:
-    /// A piece; goes back to the pool when destroyed. Aligned to 4096 bytes.
+    /// A leased piece, aligned to 4096 bytes. Its destructor returns it to the pool.
     class Lease {
     public:
         Lease() = default;
@@ -41,7 +41,7 @@ public:
         std::byte *data_ = nullptr;
     };
 
-    /// Maps on `queue`. Keeps up to `keep` unused bytes.
+    /// Page-locks through `queue`. Keeps at most `keep` unused bytes.
     StagingPool(cl_context context, cl_command_queue queue, std::size_t keep);
     StagingPool(const StagingPool &) = delete;
     StagingPool &operator=(const StagingPool &) = delete;
@@ -50,8 +50,8 @@ public:
     /// Throws an Error (CL_OUT_OF_RESOURCES, …) if there is no memory.
     Lease lease(std::size_t size);
 
-    /// Lets go of what is unused above the limit, but not of what came back last. Waits for the platform: pieces are given back on
-    /// the platform's own threads, which must not, so this is for another one.
+    /// Frees unused slabs above the limit, except the most recently returned slab. It waits for the platform. Pieces
+    /// may be returned on the platform's threads, which must not wait. Therefore another thread calls trim().
     void trim();
 
     [[nodiscard]] std::size_t bytes_allocated() const;
@@ -68,9 +68,9 @@ private:
     const std::size_t keep_;
     mutable std::mutex mutex_;
     std::vector<std::unique_ptr<Slab>> slabs_;
-    std::size_t unused_ = 0;             ///< bytes of slabs of which no piece is lent
-    std::size_t lent_ = 0;               ///< bytes of pieces
-    const Slab *last_unused_ = nullptr;  ///< of which a piece came back last and no piece is lent, or was then
+    std::size_t unused_ = 0;             ///< bytes of slabs without leased pieces
+    std::size_t lent_ = 0;               ///< bytes of leased pieces
+    const Slab *last_unused_ = nullptr;  ///< the slab that became unused last
 };
 
 }  // namespace cldist
