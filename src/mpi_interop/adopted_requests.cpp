@@ -9,10 +9,11 @@
 namespace cldist {
 namespace {
 
-// A call that moves nothing takes half a microsecond, or a few where it asks the kernel about sockets.
+// A test that moves no bytes takes half a microsecond, or a few microseconds if MPI queries sockets. A longer test has
+// moved bytes.
 constexpr std::uint64_t working_ns = 20'000;
 
-// Whether it is done or MPI was busy.
+// Returns true if the request is done or MPI was busy.
 bool test(AdoptedRequest &r) {
     const std::uint64_t begin = now_ns();
     int done = 0;

@@ -9,29 +9,29 @@
 
 namespace cldist {
 
-/// A request of the user's that the library waits for in his place.
+/// A user's request that the library waits for.
 struct AdoptedRequest {
     MPI_Request request;
-    Waker waker;  ///< called when it is done, if not empty
+    Waker waker;  ///< called when the request is done, if not empty
     bool done = false;
-    int error = MPI_SUCCESS;  ///< once done
-    MPI_Status status{};      ///< once done, as MPI_Test gave it
+    int error = MPI_SUCCESS;  ///< valid once done
+    MPI_Status status{};      ///< valid once done; the status of MPI_Test
 };
 
-/// Asks MPI about users' requests. Each by an MPI_Test of its own: of the calls that ask about many at once, MPICH's give
-/// errors to MPI_COMM_WORLD's handler instead of the communicator's, and Open MPI's MPI_Testany misses those of persistent
-/// requests; MPI_Request_get_status does not move MPICH's file operations on.
+/// Tests users' requests. Each request needs a separate MPI_Test. MPICH's calls for many requests report errors to
+/// MPI_COMM_WORLD's handler instead of the communicator's. Open MPI's MPI_Testany loses errors of persistent requests.
+/// MPI_Request_get_status does not advance MPICH's file operations.
 class AdoptedRequests {
 public:
-    /// From now on `request` is asked about; it stays where it is until done.
+    /// Tests `request` from now on. It must stay at its address until it is done.
     void add(AdoptedRequest &request);
-    /// Asks about some, in turn. Whether any is done or MPI moved bytes, as far as can be told from the time it took: MPI
-    /// tells of requests that they are done or not, but it moves the bytes of large messages only while it is called.
+    /// Tests some requests in rotation. Returns true if one is done, or if the test took so long that MPI must have
+    /// moved bytes. MPI moves the bytes of large messages only inside its calls, and it does not report this progress.
     bool poll();
 
 private:
-    // A call that finds nothing takes up to half a microsecond, so a round asks about a few, and a thousand requests
-    // cost no more time than these.
+    // A test that finds nothing takes up to half a microsecond. A round tests only a few requests, so a thousand
+    // requests cost no more time than these.
     static constexpr std::size_t per_round = 16;
 
     std::vector<AdoptedRequest *> pending_;

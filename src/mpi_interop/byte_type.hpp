@@ -9,7 +9,7 @@
 
 namespace cldist {
 
-/// Bytes as MPI counts them: in int, so more than that are one element of a type made for them.
+/// A number of bytes as count and datatype. MPI counts in int, so a larger number is one element of a derived datatype.
 class ByteType {
 public:
     /// Throws an Error.

@@ -5,7 +5,7 @@
 
 namespace cldist {
 
-/// Numbers for the blocks of one message each, none used twice at the same time. Thread-safe.
+/// Allocates channel numbers for the blocks of messages. A number has one user at a time. Thread-safe.
 class Channels {
 public:
     explicit Channels(int largest) : largest_(largest) {}

@@ -16,27 +16,27 @@ struct Collective;
 struct CollectiveCall {
     int kind;
     int root;
-    std::uint64_t bytes;   ///< as Collective::bytes; 0 where processes may differ
+    std::uint64_t bytes;   ///< as Collective::bytes; 0 if processes may differ
     std::uint64_t counts;  ///< a hash
     std::uint64_t element;
-    std::array<char, 32> type;  ///< of reductions
+    std::array<char, 32> type;  ///< for reductions
     std::array<char, 16> op;
     std::uint64_t given;
     std::uint64_t expected;
 };
 [[nodiscard]] CollectiveCall call_of(const Collective &what);
-/// "Bcast of 4000 bytes from root 0".
+/// For example "Bcast of 4000 bytes, root 0".
 [[nodiscard]] std::string text_of(const CollectiveCall &call);
 
-/// Compares a command's call with those of all other processes, before data moves (CLDIST_CHECK). Stays where it is.
+/// Compares a command's call with the calls of all other processes before data moves (CLDIST_CHECK). Must not be moved.
 class CollectiveCheck {
 public:
-    /// `given` and `got` are the bytes that the process gives each other and expects of each.
+    /// `given` and `got` are the bytes that this process sends to each process and expects from each process.
     CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given, const std::vector<std::size_t> &got,
                     std::uint64_t number, std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
                     const Waker &waker);
 
-    /// Once all have answered: success in all processes, or CL_COLLECTIVE_MISMATCH in all.
+    /// Returns a result when all processes have answered: success in all processes, or CL_COLLECTIVE_MISMATCH in all.
     Outcome poll();
 
 private:
@@ -48,8 +48,8 @@ private:
     const std::shared_ptr<CollectiveLine> line_;
     MessageDriver &driver_;
     const Waker &waker_;
-    std::vector<CollectiveCall> mine_;    ///< for each process
-    std::vector<CollectiveCall> theirs_;  ///< of each process
+    std::vector<CollectiveCall> mine_;    ///< one for each process
+    std::vector<CollectiveCall> theirs_;  ///< the call of each process
     CollectiveExchange exchange_;
     Step step_ = Step::start;
     std::string difference_;

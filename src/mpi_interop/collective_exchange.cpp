@@ -52,7 +52,7 @@ void CollectiveExchange::begin_round() {
     const Round &round = rounds_.rounds[round_];
     tickets_.assign(round.receives.size() + round.sends.size(), {.done = true, .waker = waker_});
     auto ticket = tickets_.begin();
-    // A message that could not be begun is done, and failed.
+    // If a message can't be started, its ticket is done and has failed.
     const auto post = [&](const auto &begin) {
         try {
             begin(*ticket);

@@ -12,7 +12,7 @@
 
 namespace cldist {
 
-/// Does one process's rounds of a collective. Stays where it is once begun.
+/// Executes one process's rounds of a collective. Must not be moved after begin().
 class CollectiveExchange {
 public:
     struct Memory {
@@ -20,21 +20,23 @@ public:
         std::byte *out = nullptr;
         std::byte *scratch = nullptr;
     };
-    /// How elements are combined; not at all with MPI_OP_NULL.
+    /// How elements are combined. With MPI_OP_NULL they are not combined.
     struct Combination {
         MPI_Datatype type = MPI_BYTE;
         MPI_Op op = MPI_OP_NULL;
         std::size_t element = 1;
     };
 
-    /// Begins, in its command's turn. Whether it could: the line allows so many at once. Messages call `waker`.
+    /// Begins the exchange when its command is first. Returns false if too many exchanges are in flight. Messages call
+    /// `waker`.
     bool begin(Rounds rounds, const Memory &memory, const Combination &combination,
                std::shared_ptr<CollectiveLine> line, MessageDriver &driver, const Waker &waker);
-    /// Whether all rounds are done. Errors do not end it earlier: other processes wait for its messages.
+    /// Returns true when all rounds are done. An error does not end them early, because other processes wait for the
+    /// messages.
     bool poll();
-    /// Whether the last poll() began a round, or ended.
+    /// Returns true if the last poll() began a round or ended the exchange.
     [[nodiscard]] bool moved() const { return moved_; }
-    /// The first error. A message of another size than expected is CL_COLLECTIVE_MISMATCH.
+    /// The first error. If a message has an unexpected size, the error is CL_COLLECTIVE_MISMATCH.
     [[nodiscard]] const Status &status() const { return status_; }
 
 private:
@@ -54,7 +56,7 @@ private:
     const Waker *waker_ = nullptr;
     unsigned number_ = 0;
     std::size_t round_ = 0;
-    std::vector<MessageTicket> tickets_;  ///< of the round: of its receives, then of its sends
+    std::vector<MessageTicket> tickets_;  ///< of this round: receives, then sends
     bool moved_ = false;
     bool ended_ = true;
     Status status_;

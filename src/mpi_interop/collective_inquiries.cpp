@@ -18,14 +18,13 @@
 namespace cldist {
 namespace {
 
-// All messages have this head. An answer has text behind it.
+// The head of every message. In an answer, text follows it.
 struct Head {
     enum class Kind : std::int32_t { question, nothing_pending, pending };
     Kind kind;
-    std::int32_t question;  ///< a number of who asks
-    std::int32_t
-        context;  ///< of a question: the receiver's number of the communicator; negative if nobody knows it yet
-    std::uint32_t members;  ///< a hash of the processes; for communicators without number
+    std::int32_t question;  ///< number of the question in the asking process
+    std::int32_t context;   ///< in a question: the receiver's number of the communicator; negative if it is unknown
+    std::uint32_t members;  ///< hash of the members; identifies a communicator without number
 };
 
 int tag_of(MPI_Comm comm) { return max_tag_of(comm); }
@@ -41,7 +40,7 @@ void send(const Head &head, const std::string &text, int rank, MPI_Comm comm) {
         std::vector<char> data;
         MPI_Request request = MPI_REQUEST_NULL;
     };
-    // Never destroyed: MPI reads what it has not sent yet. The engine's thread alone sends.
+    // Never destroyed, because MPI may still read unsent messages. Only the progress thread sends.
     static auto &sent = *new std::list<Sent>;
     sent.remove_if([](Sent &s) {
         int done = 0;
@@ -89,7 +88,7 @@ struct CollectiveInquiries::Question {
     int number;
     std::shared_ptr<CollectiveLine> line;
     std::uint64_t asked_ns;
-    std::map<int, Answer> answers;  ///< by the ranks of the line
+    std::map<int, Answer> answers;  ///< by rank in the line
 };
 
 CollectiveInquiries::CollectiveInquiries(Communicators &communicators, double stall_seconds)
@@ -107,7 +106,7 @@ void CollectiveInquiries::tick() {
     for (const auto &line : lines) {
         const auto first = line->pending(1);
         if (first.empty() || first[0].record->last_moved() + stall_ns > now) continue;
-        // Once for each command that is the first in its time.
+        // Asks once for each command that was first when it stalled.
         if (std::exchange(asked_[line.get()], first[0].number) != first[0].number) ask(line, now);
     }
     for (const MPI_Comm comm : communicators_.collective_comms()) serve(comm);
@@ -142,7 +141,7 @@ void CollectiveInquiries::serve(MPI_Comm comm) {
         if (data.size() < sizeof head) continue;
         std::memcpy(&head, data.data(), sizeof head);
         if (head.kind == Head::Kind::question) {
-            // What it has not begun here has no command here.
+            // A line that does not exist here has no command here.
             Head answer{Head::Kind::nothing_pending, head.question, 0, 0};
             std::string text = "no command";
             for (const auto &line : communicators_.collectives()) {
@@ -172,7 +171,7 @@ void CollectiveInquiries::report(std::uint64_t now) {
         const int size = question.line->size();
         const bool all = question.answers.size() == static_cast<std::size_t>(size);
         if (!all && now - question.asked_ns < patience) return false;
-        // The lowest rank that waits prints it; and nobody if it has gone on meanwhile.
+        // Only the lowest waiting rank prints. It prints nothing if it has made progress meanwhile.
         const auto lowest = std::find_if(question.answers.begin(), question.answers.end(),
                                          [](const auto &answer) { return answer.second.pending; });
         if (lowest->first != question.line->rank() || question.line->pending(1).empty()) return true;

@@ -9,18 +9,18 @@
 
 namespace cldist {
 
-/// Finds out which processes a collective command waits for. If a command makes no progress for so many seconds, its process
-/// asks the other processes of the communicator for their pending collective commands. The lowest rank that waits prints the
-/// answers.
+/// Finds the processes that a collective command waits for. If a command makes no progress for `stall_seconds`, its
+/// process asks the other processes of the communicator for their pending collective commands. The lowest waiting rank
+/// prints the answers.
 class CollectiveInquiries {
 public:
-    /// 0 seconds: nothing is asked.
+    /// 0 seconds: never asks.
     CollectiveInquiries(Communicators &communicators, double stall_seconds);
     CollectiveInquiries(const CollectiveInquiries &) = delete;
     CollectiveInquiries &operator=(const CollectiveInquiries &) = delete;
     ~CollectiveInquiries();
 
-    /// Asks, and answers others. To be called now and then, by the engine.
+    /// Asks about stalled commands and answers other processes. The progress thread calls it periodically.
     void tick();
 
 private:
@@ -33,7 +33,7 @@ private:
     Communicators &communicators_;
     const double stall_seconds_;
     std::list<Question> questions_;
-    std::map<const CollectiveLine *, std::uint64_t> asked_;  ///< for which command
+    std::map<const CollectiveLine *, std::uint64_t> asked_;  ///< the command that was asked about
     int next_ = 0;
 };
 

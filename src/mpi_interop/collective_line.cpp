@@ -35,7 +35,7 @@ CollectiveLine::~CollectiveLine() {
     if (agreed_)
         routes_.contexts->release(own_context());
     else
-        static_cast<void>(numbers_.release());  // MPI may still write there
+        static_cast<void>(numbers_.release());  // MPI may still write to it
 }
 
 Outcome CollectiveLine::ready() {

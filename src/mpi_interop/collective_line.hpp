@@ -20,63 +20,68 @@
 
 namespace cldist {
 
-/// The library's own communicator that reaches all processes of a program's one, and the numbers that its collectives use.
+/// The library's communicator that reaches all processes of a program's communicator, and the numbers that its
+/// collectives use.
 struct CollectiveRoutes {
     MPI_Comm comm = MPI_COMM_NULL;
-    MPI_Comm self = MPI_COMM_NULL;  ///< of this process alone
-    std::vector<int> ranks{};       ///< there, of each process of the program's communicator
+    MPI_Comm self = MPI_COMM_NULL;  ///< contains only this process
+    std::vector<int> ranks{};       ///< ranks in `comm` of the processes of the program's communicator
     std::shared_ptr<Channels> contexts{};
 };
 
-/// The FIFO of the collective commands on one communicator of the program, and the tags of their messages on the library's
-/// communicator. The first command posts its messages, then leaves, so that all processes send and receive in the order in
-/// which the commands were enqueued.
+/// The FIFO of the collective commands on one communicator of the program, and the tags of their messages on the
+/// library's communicator. The first command posts its messages and then leaves. All processes therefore send and
+/// receive in the order in which commands were enqueued.
 ///
-/// Each process chooses the tags of the messages to itself: no two of its communicators have the same. The processes
-/// exchange their choices by one non-blocking collective on the program's communicator. The call that enqueues the first
-/// command makes it, and programs make these calls in the order of their own collectives (docs/dev/decisions/0027).
+/// Each process chooses the tags of the messages to itself, so that no two of its communicators share a tag. The
+/// processes exchange these choices with one non-blocking collective on the program's communicator. The call that
+/// enqueues the first command starts it. Programs make such calls in the same order as their collectives
+/// (docs/dev/decisions/0027).
 class CollectiveLine : public Line {
 public:
-    /// So many exchanges of messages on one communicator may be in flight at once.
+    /// The largest number of exchanges in flight on one communicator.
     static constexpr int window = 16;
-    /// Contexts for which MPI has tags; the largest two tags remain.
+    /// The largest context for which MPI has enough tags. The two largest tags are reserved.
     static int largest_context(int max_tag) { return (max_tag - 2 - window) / window; }
 
-    /// Begins the exchange of the tags: collective over `comm`, but does not wait. Throws an Error.
+    /// Begins the exchange of the tags. Collective over `comm`, but does not wait. Throws an Error.
     CollectiveLine(MPI_Comm comm, CollectiveRoutes routes);
     CollectiveLine(const CollectiveLine &) = delete;
     CollectiveLine &operator=(const CollectiveLine &) = delete;
     ~CollectiveLine();
 
-    /// Whether the tags are known; nothing while other processes are missing. For the command that is first.
+    /// Returns a result when the tags are known, and nothing while other processes are missing. Only for the first
+    /// command.
     Outcome ready();
-    /// Whether ready() has returned success.
+    /// Returns true after ready() has returned success.
     [[nodiscard]] bool agreed() const { return agreed_; }
-    /// Whether a process compares the calls of all (CLDIST_CHECK). Once ready().
+    /// Returns true if any process set CLDIST_CHECK. Only after ready().
     [[nodiscard]] bool compares_calls() const { return compares_calls_; }
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int size() const { return static_cast<int>(routes_.ranks.size()); }
-    /// As the program named it.
+    /// The name that the program gave the communicator.
     [[nodiscard]] const std::string &name() const { return name_; }
 
-    // Values of the library's communicator.
+    // These refer to the library's communicator.
     [[nodiscard]] MPI_Comm comm() const { return routes_.comm; }
     [[nodiscard]] MPI_Comm self() const { return routes_.self; }
     [[nodiscard]] const std::vector<int> &ranks() const { return routes_.ranks; }
-    /// For messages to `rank` in the exchange with that number; to this process with its own rank. Once ready().
+    /// The tag of messages to `rank` in the exchange with this number. A process uses its own rank for messages to
+    /// itself. Only after ready().
     [[nodiscard]] int tag(int rank, unsigned exchange) const {
         return context(rank) * window + static_cast<int>(exchange % window);
     }
-    /// The number that `rank` has chosen. Once ready().
+    /// The number that `rank` has chosen. Only after ready().
     [[nodiscard]] int context(int rank) const { return numbers_->all[static_cast<std::size_t>(rank)].context; }
     [[nodiscard]] int own_context() const { return numbers_->own.context; }
 
-    /// The number of a new exchange; nothing while `window` are in flight. For the command that is first.
+    /// Returns the number of a new exchange, or nothing while `window` exchanges are in flight. Only for the first
+    /// command.
     std::optional<unsigned> begin_exchange();
     void end_exchange(unsigned exchange) { in_flight_[exchange % window] = false; }
 
-    /// Numbers a command, and lists it until it is removed. `call` describes it.
+    /// Numbers a command and lists it until it is removed. `call` describes it.
     std::uint64_t add(std::shared_ptr<const Record> record, std::function<std::string()> call);
     void remove(std::uint64_t number);
     struct Pending {
@@ -84,16 +89,16 @@ public:
         std::shared_ptr<const Record> record;
         std::string call;
     };
-    /// The first `most`.
+    /// The first `most` pending commands.
     [[nodiscard]] std::vector<Pending> pending(std::size_t most) const;
-    /// How many commands there have been.
+    /// The number of commands ever added.
     [[nodiscard]] std::uint64_t commands() const;
 
 private:
     const CollectiveRoutes routes_;
     int rank_ = 0;
     std::string name_;
-    /// What the processes exchange.
+    /// The data that the processes exchange.
     struct Choice {
         int context = -1;
         int compares_calls = 0;
@@ -101,7 +106,7 @@ private:
     struct Numbers {
         MPI_Request request = MPI_REQUEST_NULL;
         Choice own;
-        std::vector<Choice> all;  ///< of each process
+        std::vector<Choice> all;  ///< one per process
     };
     std::unique_ptr<Numbers> numbers_ = std::make_unique<Numbers>();
     Outcome made_;

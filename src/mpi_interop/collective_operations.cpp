@@ -46,7 +46,7 @@ bool has_sizes_of_processes(CollectiveKind kind) {
 
 namespace {
 
-// What can be done in blocks is. All processes must have the same blocks, so no setting and no device has a say.
+// Kinds that can use blocks do. All processes must use the same blocks, so no setting or device changes the size.
 constexpr std::size_t block_size = std::size_t{4} << 20U;
 constexpr std::size_t depth = 4;
 
@@ -54,8 +54,8 @@ bool in_blocks(CollectiveKind kind) {
     return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce || kind == CollectiveKind::allreduce;
 }
 
-// Of operators and datatypes that MPI allows together, the usual ones: MPI_Reduce_local may be used. It would end the program if
-// MPI did not allow them.
+// Returns true for common operators and datatypes that MPI allows together, for which MPI_Reduce_local may be called.
+// It would end the program if MPI did not allow them.
 bool combines_here(MPI_Datatype type, MPI_Op op) {
     const std::array any_type{MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD};
     const std::array of_integers{MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR};
@@ -71,15 +71,15 @@ bool combines_here(MPI_Datatype type, MPI_Op op) {
     return (integer || is_in(reals, type)) && (is_in(any_type, op) || (integer && is_in(of_integers, op)));
 }
 
-// Small collectives are one exchange of records: each process gives all others a record with what it gives, and with whether
-// it could do its part. Larger ones need a second exchange for that. All processes decide alike.
+// Small collectives exchange records once: each process sends all other processes a record with its data and its
+// status. Larger collectives need a second exchange for the status. All processes decide alike.
 struct Records {
-    static constexpr std::size_t head = 64;  // an int, and what keeps data aligned
-    std::size_t size;                        // of one
+    static constexpr std::size_t head = 64;  // an int, padded to keep data aligned
+    std::size_t size;                        // of one record
 };
 std::optional<Records> records_of(const Collective &what, std::size_t processes) {
     constexpr std::size_t most = std::size_t{8} << 10U;
-    // Where each process wants what all give.
+    // The limit if each process needs the data of all processes.
     constexpr std::size_t most_for_all = std::size_t{256} << 10U;
     constexpr std::size_t few = 8;
     std::size_t given = what.bytes;
@@ -107,7 +107,7 @@ std::optional<Records> records_of(const Collective &what, std::size_t processes)
     return Records{size};
 }
 
-// The spans' bytes in as few pieces as may be, for the device.
+// The bytes of the spans, in as few pieces as possible for the device.
 std::vector<Span> pieces_of(const CollectiveSide &side) {
     if (side.parts.empty()) return {{0, side.range.size}};
     std::vector<Span> pieces;
@@ -126,7 +126,7 @@ std::vector<Span> pieces_of(const CollectiveSide &side) {
     return merged;
 }
 
-// Host memory that is zero, and of which only what is touched is there.
+// Zeroed host memory. The system allocates only pages that are touched.
 struct Zeros {
     explicit Zeros(std::size_t size) : data(static_cast<std::byte *>(std::calloc(std::max<std::size_t>(size, 1), 1))) {
         if (data == nullptr) throw std::bad_alloc();
@@ -211,7 +211,7 @@ public:
         const std::lock_guard lock(turn_->mutex);
         if (!turn_->waker) return false;
         if (!begun_) return !line_->is_first(this);
-        // What MPI ends wakes, what the device ends does not.
+        // MPI wakes the operation at the end of messages, but the device does not wake it.
         return asked_ && storing_ == stored_;
     }
 
@@ -252,7 +252,7 @@ private:
     [[nodiscard]] std::size_t bytes_per_block() const {
         return std::max(block_size / what_.element, std::size_t{1}) * what_.element;
     }
-    // The part of the sides that a block is.
+    // The part of both sides that belongs to a block.
     [[nodiscard]] Span span(std::size_t block) const {
         const std::size_t offset = block * bytes_per_block();
         return {offset, std::min(bytes_per_block(), what_.bytes - offset)};
@@ -288,7 +288,8 @@ private:
                          static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
     }
 
-    // MPI_Reduce_local ends the program if MPI does not allow the operator for the datatype; this reports it.
+    // MPI_Reduce_local ends the program if MPI does not allow the operator for the datatype. This call reports the
+    // error instead.
     void check_operator() {
         if (what_.op == MPI_OP_NULL || combines_here(what_.type, what_.op)) return;
         const Zeros from(what_.element);
@@ -312,13 +313,13 @@ private:
                             (recv_.range.mapped == nullptr && recv_.range.size != 0);
         record()->chosen(copies ? Path::pipelined : Path::mapped, what_.bytes, 1);
     }
-    // What a process gives.
+    // The data in a process's record.
     [[nodiscard]] std::byte *record_of(int rank) const {
         return records_memory_ + records_->size * static_cast<std::size_t>(rank) + Records::head;
     }
     [[nodiscard]] std::byte *head_of(int rank) const { return record_of(rank) - Records::head; }
 
-    // Whether MPI can have the side's memory. Its operators may take for granted that elements are aligned.
+    // Returns true if MPI can use the side's memory directly. Operators may require aligned elements.
     [[nodiscard]] bool in_place(const CollectiveSide &side) const {
         const std::size_t alignment = what_.element & (~what_.element + 1);
         return side.range.mapped != nullptr && reinterpret_cast<std::uintptr_t>(side.range.mapped) % alignment == 0;
@@ -329,7 +330,7 @@ private:
         return (size + 63) / 64 * 64;
     }
 
-    // The others wait for this process whatever it has: without page-locked memory it takes part with other memory.
+    // The other processes wait for this process. If page-locked memory is missing, it takes part with pageable memory.
     std::byte *staging(std::size_t size) {
         const auto &resources = send_.range.resources != nullptr ? send_.range.resources : recv_.range.resources;
         if (status().ok() && attempt([&] { staging_ = resources->staging().lease(size); })) return staging_.data();
@@ -371,7 +372,7 @@ private:
         });
     }
 
-    // The pieces of a block, each with its place in the slot's memory.
+    // Calls `action` with each piece of a block and its offset in the slot's memory.
     template <typename Action>
     void each_piece(const CollectiveSide &side, std::size_t block, const Action &action) const {
         if (side.range.size == 0) return;
@@ -382,7 +383,7 @@ private:
         for (const Span &piece : pieces_of(side)) action(piece, piece.offset);
     }
 
-    // Whether the device has done its part for the slot.
+    // Returns true if the device has finished its copies for the slot.
     bool copied(Slot &slot) {
         while (!slot.copies.empty()) {
             const Outcome outcome = slot.copies.front().ended();
@@ -447,7 +448,7 @@ private:
             }
             default: break;
         }
-        // In the order of the ranks, so that all have the same bits.
+        // In the order of the ranks, so that all processes get the same bits.
         const auto count = static_cast<int>(what_.bytes / what_.element);
         for (int rank = 1; rank < size; ++rank)
             PMPI_Reduce_local(record_of(rank), record_of(0), count, what_.type, what_.op);
@@ -456,7 +457,7 @@ private:
         std::memcpy(slot.out, record_of(0) + before * what_.element, recv_.range.size);
     }
 
-    // Gives MPI the block's messages. Whether it could: so many at once are allowed.
+    // Posts the block's messages. Returns false if too many exchanges are in flight.
     bool post(std::size_t block) {
         Slot &slot = this->slot(block);
         slot.posted_ns = now_ns();
@@ -466,7 +467,7 @@ private:
                                           slot.scratch};
         const bool to_all = what_.kind == CollectiveKind::alltoall || what_.kind == CollectiveKind::alltoallv;
         if (to_all && memory.in == memory.out && send_.range.size != 0) memory.in = copy_of_sent(slot);
-        // What a failed process combines nobody reads.
+        // A failed process does not combine, because no process uses its result.
         return begin_exchange(slot.exchange, rounds(block), memory,
                               {what_.type, status().ok() ? what_.op : MPI_OP_NULL, what_.element});
     }
@@ -490,7 +491,8 @@ private:
         }
     }
 
-    // What goes between this process and another: a part of a side that has one for each, else the whole side.
+    // The data that this process exchanges with `other`: the part for that process, or the whole side if it has no
+    // parts.
     [[nodiscard]] Span part(const CollectiveSide &side, bool has_parts, int other) const {
         const auto place = static_cast<std::size_t>(other);
         if (!side.parts.empty()) return side.parts[place];
@@ -523,7 +525,7 @@ private:
         return copy;
     }
 
-    // All processes report to each other whether they could do their parts. Nobody ends before all are here.
+    // Exchanges the status of all processes. No process ends before all have started.
     void ask_all() {
         failure_ = status().ok() ? 0 : 1;
         CollectiveExchange::Memory memory;
@@ -560,7 +562,7 @@ private:
     MessageDriver &driver_;
     const std::uint64_t number_;  ///< among the commands of the line
     const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
-    Waker waker_;  ///< the same, of the driving thread
+    Waker waker_;  ///< copy of turn_->waker for the driving thread
 
     std::unique_ptr<CollectiveCheck> check_;
     bool begun_ = false;
@@ -570,9 +572,9 @@ private:
     std::optional<Zeros> zeros_;
     std::vector<Slot> slots_;
     std::optional<Records> records_;
-    std::byte *records_memory_ = nullptr;  ///< of all processes, in the order of the ranks
-    // How many blocks there are, are being read from the device or have been, were given to MPI, are being written or
-    // have been, have been.
+    std::byte *records_memory_ = nullptr;  ///< records of all processes, in the order of the ranks
+    // The total number of blocks, and how many have passed each step: the copy from the device was started, the
+    // messages were posted, the copy to the device was started, all is done.
     std::size_t blocks_ = 0;
     std::size_t loading_ = 0;
     std::size_t posted_ = 0;
@@ -580,8 +582,8 @@ private:
     std::size_t stored_ = 0;
 
     bool asked_ = false;
-    int failure_ = 0;                 ///< 1 if this process failed; once asked, if any did
-    std::array<int, 32> failures_{};  ///< of the rounds of `verdict_`
+    int failure_ = 0;                 ///< 1 if this process failed; after ask_all(), if any process failed
+    std::array<int, 32> failures_{};  ///< for the rounds of `verdict_`
     CollectiveExchange verdict_;
     std::uint64_t asked_ns_ = 0;
 };

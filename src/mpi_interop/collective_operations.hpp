@@ -29,34 +29,35 @@ enum class CollectiveKind {
     allreduce,
     reduce_scatter
 };
-/// As MPI calls it, without "MPI_".
+/// The name of the MPI call without "MPI_".
 [[nodiscard]] const char *name_of(CollectiveKind kind);
-/// Whether each process may give or get as much as it likes.
+/// Returns true if each process may send or receive a different size.
 [[nodiscard]] bool has_sizes_of_processes(CollectiveKind kind);
 
-/// What a process gives to a collective, or gets from it: nothing, if `size` is 0.
+/// The data that a process contributes to a collective or receives from it. Empty if `size` is 0.
 struct CollectiveSide {
     DeviceRange range{};
-    /// Of forms with a size for each process ("v"): where the parts lie. They may leave gaps.
+    /// For kinds with a size per process ("v"): the positions of the parts. There may be gaps.
     std::vector<Span> parts{};
 };
 
-/// What MPI is to do.
+/// The description of a collective.
 struct Collective {
     CollectiveKind kind;
     int root = 0;
-    /// Bytes of what one process gives, or gets, of each other: of a gather, scatter or alltoall without sizes for each process;
-    /// of other kinds without, all bytes.
+    /// For a gather, scatter or alltoall without sizes per process: the bytes between two processes. For other kinds
+    /// without sizes per process: all bytes.
     std::size_t bytes = 0;
-    /// Of reductions.
+    /// For reductions.
     std::size_t element = 1;  ///< bytes
     MPI_Datatype type = MPI_BYTE;
     MPI_Op op = MPI_OP_NULL;
     std::vector<std::size_t> counts{};  ///< of MPI_Reduce_scatter, in elements
 };
 
-/// Does the collective when it is the first of the line, which it enters now. Each process decides alone whether both sides
-/// share memory as with MPI_IN_PLACE; no byte may be in both sides otherwise. If it fails in one process before it has given all, it fails in all. `driver` outlives it.
+/// Creates the operation and adds it to the line. It runs when it is first. Each process decides alone whether both
+/// sides are the same memory, as with MPI_IN_PLACE. Otherwise the sides must not overlap. If a process fails before it
+/// has sent all data, the collective fails in all processes. `driver` must outlive the operation.
 std::unique_ptr<Operation> make_collective(Collective what, CollectiveSide send, CollectiveSide recv,
                                            std::shared_ptr<CollectiveLine> line, MessageDriver &driver);
 

@@ -10,13 +10,13 @@ constexpr std::size_t alignment = 64;
 
 std::size_t aligned(std::size_t size) { return (size + alignment - 1) / alignment * alignment; }
 
-// The others, beginning with the next rank, so that not all processes send to the same one first.
+// The other ranks, starting with the next one, so that not all processes send to the same process first.
 std::vector<int> others_of(Member me) {
     std::vector<int> others;
     for (int i = 1; i < me.size; ++i) others.push_back((me.rank + i) % me.size);
     return others;
 }
-// The order in which they send to `me`.
+// The ranks in the order in which they send to `me`.
 std::vector<int> senders_to(Member me) {
     std::vector<int> senders = others_of(me);
     std::reverse(senders.begin(), senders.end());
@@ -36,14 +36,14 @@ void combine(Round &round, Piece from, Piece to) {
     if (from.size != 0) round.steps.push_back({true, from, to});
 }
 
-/// A binomial tree, in ranks from the root on: the number without its lowest bit is the parent's.
+/// A binomial tree. Places count from the root. Without its lowest set bit, a place is the place of its parent.
 class Tree {
 public:
     Tree(Member me, int root) : me_(me), root_(root), place_((me.rank - root + me.size) % me.size) {}
 
     [[nodiscard]] bool is_root() const { return place_ == 0; }
     [[nodiscard]] int parent() const { return rank_of(place_ & (place_ - 1)); }
-    /// Those with the fewest children of their own first.
+    /// The children. Children with fewer children come first.
     [[nodiscard]] std::vector<int> children() const {
         std::vector<int> children;
         for (int bit = 1; (place_ & bit) == 0 && place_ + bit < me_.size; bit <<= 1)
@@ -59,7 +59,7 @@ private:
     int place_;
 };
 
-/// Elements as equally as they can be divided, for each process.
+/// Divides elements over the processes as equally as possible.
 class Shares {
 public:
     Shares(Member me, std::size_t bytes, std::size_t element)
@@ -76,10 +76,10 @@ private:
 
     std::size_t element_;
     std::size_t each_;
-    std::size_t more_;  ///< processes with one element more
+    std::size_t more_;  ///< processes with one more element
 };
 
-// From so many bytes for each process on it is worth it that all processes share the work; below, messages count.
+// From this many bytes per process on, all processes share the work. Below, the number of messages dominates.
 constexpr std::size_t worth_sharing = 1024;
 bool shares_work(Member me, std::size_t bytes) { return bytes / static_cast<std::size_t>(me.size) >= worth_sharing; }
 
@@ -106,7 +106,8 @@ void tree_reduce(Rounds &all, Member me, int root, std::size_t bytes) {
     all.scratch = std::max(all.scratch, aligned(bytes) * (children.size() + 1));
 }
 
-// Each process gets and combines a part of all, in the order of the ranks. `part` is where it lies in what is given.
+// Each process receives and combines one part of the data, in the order of the ranks. `part` is the position of a
+// process's part in the input.
 void combine_parts(Rounds &all, Member me, const std::function<Piece(int)> &part, Piece result) {
     const Piece own = part(me.rank);
     const auto slot = [&](int rank) {
@@ -138,7 +139,7 @@ Rounds broadcast_rounds(Member me, int root, std::size_t bytes) {
         if (!is_root) receive(first, root, {Area::out, 0, bytes});
         return all;
     }
-    // The root gives each process a share; each passes it on to all.
+    // The root sends each process a share, and each process sends its share to all others.
     const Shares shares(me, bytes, 1);
     if (is_root) {
         for (const int peer : others_of(me)) send(first, peer, shares.of(peer, Area::in));
@@ -220,7 +221,7 @@ Rounds record_rounds(Member me, std::size_t record) {
 }
 
 Rounds agreement_rounds(Member me) {
-    // In the n-th round each process has the combination of 2^n processes, and after it that of twice as many.
+    // In round n each process has combined the values of 2^n processes. The round doubles that.
     Rounds all;
     const Piece own{Area::out, 0, sizeof(int)};
     for (int distance = 1; distance < me.size; distance *= 2) {

@@ -6,13 +6,13 @@
 
 namespace cldist {
 
-/// Bytes, from the first of a side's range.
+/// A range of bytes, relative to the start of a side.
 struct Span {
     std::size_t offset;
     std::size_t size;
 };
 
-/// The memory that a process uses for a collective: what it gives, what it gets, and memory of the library.
+/// The memory of a process in a collective: input, output, and memory of the library.
 enum class Area { in, out, scratch };
 
 struct Piece {
@@ -34,15 +34,16 @@ struct LocalStep {
     Piece to;
 };
 
-/// Messages that a process posts at once. It then waits for them.
+/// Messages that a process posts together and then waits for.
 struct Round {
     std::vector<PieceMessage> sends{};
     std::vector<PieceMessage> receives{};
-    std::vector<LocalStep> steps{};  ///< after the messages, in this order
+    std::vector<LocalStep> steps{};  ///< executed after the messages, in this order
 };
 
-/// The messages and computations of one process in a collective. They do not depend on the memory of the other processes, so
-/// each may work in place or not. A process receives messages from another in the order in which the other sends them.
+/// The messages and computations of one process in a collective. They do not depend on the memory of other processes,
+/// so each process may work in place or not. A process receives messages from another process in the order in which
+/// that process sends them.
 struct Rounds {
     std::vector<Round> rounds;
     std::size_t scratch = 0;  ///< bytes
@@ -53,19 +54,20 @@ struct Member {
     int size;
 };
 
-/// The root gives, the others get.
+/// The root's input becomes the output of the others.
 Rounds broadcast_rounds(Member me, int root, std::size_t bytes);
-/// Reductions: elements of `element` bytes. Where a process gives and gets, both areas may be the same memory.
+/// Reductions of elements of `element` bytes. If a process has input and output, both may be the same memory.
 Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element);
 Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element);
-/// Process i gets the elements of part i, of `parts[i]` bytes.
+/// Process i receives the elements of part i, which has `parts[i]` bytes.
 Rounds reduce_scatter_rounds(Member me, const std::vector<std::size_t> &parts);
-/// `given` and `got`: the bytes that the process sends to, or receives from, each process, itself included. Size 0: no bytes.
+/// `given` and `got` return the bytes that the process sends to or receives from each process, including itself. Size 0
+/// means no bytes.
 Rounds exchange_rounds(Member me, const std::function<Span(int)> &given, const std::function<Span(int)> &got);
-/// Each process has a record at the place of its rank in the scratch memory, and gets the others'.
+/// Each process has a record at its rank's position in the scratch memory and receives all other records.
 Rounds record_rounds(Member me, std::size_t record);
-/// Each process has an int in Area::out, and gets the combination of all. Ends in no process before all have begun. The
-/// result of the operator must not change if a number is combined several times, as with MPI_MAX.
+/// Each process has an int in Area::out and receives the combination of all. No process ends before all have begun. The
+/// operator must give the same result if it combines a value several times, like MPI_MAX.
 Rounds agreement_rounds(Member me);
 
 }  // namespace cldist

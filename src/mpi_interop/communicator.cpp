@@ -14,13 +14,14 @@ namespace {
 
 Error freed(const char *what) { return {CL_INVALID_COMMUNICATOR, what}; }
 
-// Open MPI's handles are pointers, of a freed communicator a dangling one, and most calls follow it into a crash. The
-// way to a Fortran handle and back only reads a number there, and leads back only for a communicator that lives. MPICH's are
-// numbers, and each call with one that is not valid is an error, which MPI reports to the handler of MPI_COMM_WORLD, by
-// default the end of the job. A comparison reports it to the handler of the first communicator, which is `own`.
+// Returns true if `comm` is a valid communicator. In Open MPI a handle is a pointer. After a free it dangles, and most
+// calls crash. The conversion to a Fortran handle only reads a number there, and the conversion back gives the same
+// pointer only for a valid communicator. In MPICH a handle is a number, and a call with an invalid number is an error.
+// MPI reports it to the handler of MPI_COMM_WORLD, which ends the job by default. A comparison reports it to the
+// handler of its first communicator, which is `own`.
 bool alive(MPI_Comm comm, MPI_Comm own) {
     int result = MPI_UNEQUAL;
-    // `own` may have been given the number of the freed one.
+    // `own` may have received the number of the freed communicator.
     return comm != own && PMPI_Comm_f2c(PMPI_Comm_c2f(comm)) == comm &&
            PMPI_Comm_compare(own, comm, &result) == MPI_SUCCESS;
 }
@@ -30,7 +31,7 @@ void check_with(MPI_Comm own, MPI_Comm comm) {
     if (!alive(comm, own)) throw freed("the communicator is not valid; was it freed?");
 }
 
-// The group whose ranks are peers.
+// The group whose ranks are the peers.
 MPI_Group peer_group(MPI_Comm comm) {
     int inter = 0;
     MPI_Group group = MPI_GROUP_NULL;
@@ -55,7 +56,7 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
     return translated;
 }
 
-// The job's processes of this host, whose use of the cores is no sign of other programs.
+// Registers the job's processes on this host. Their use of the cores does not indicate other programs.
 void share_process_ids(MPI_Comm host) {
     int size = 0;
     PMPI_Comm_size(host, &size);
@@ -149,7 +150,7 @@ void Communicators::add_foreign(MPI_Comm comm) {
         if (known_.find(comm) != known_.end()) return;
     }
     const std::shared_ptr<Communicator> made = make(comm);
-    // On an inter-communicator one side may be whole where the other is not; both must duplicate.
+    // For an inter-communicator the two sides may have different results, but both must duplicate.
     int local = made->complete() ? 1 : 0;
     int all = local;
     check_mpi(PMPI_Allreduce(&local, &all, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
@@ -182,8 +183,9 @@ void Communicators::note_wire(MPI_Comm comm, Wire wire) {
 }
 
 bool Communicators::free_later(MPI_Comm comm) {
-    if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) return false;  // which MPI refuses
-    std::shared_ptr<Communicator> communicator;  // it may be the last one, and freeing needs the lock
+    if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) return false;  // MPI refuses to free these
+    std::shared_ptr<Communicator> communicator;  // keeps the object alive until the lock is released, because its
+                                                 // destruction needs the lock
     const std::lock_guard lock(mutex_);
     const auto at = known_.find(comm);
     if (at == known_.end() || at->second.use_count() == 1) return false;
@@ -197,11 +199,11 @@ std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Co
     communicator->note_wire(wire_of(communicator->handle()));
     {
         const std::lock_guard lock(mutex_);
-        // Another thread may have come first.
+        // Another thread may have inserted it first.
         const auto [at, added] = known_.emplace(communicator->handle(), communicator);
         if (!added) return at->second;
     }
-    // Tells when the communicator is freed: its handle may then stand for another one.
+    // MPI calls on_free() when the communicator is freed. Its handle may then denote another communicator.
     PMPI_Comm_set_attr(communicator->handle(), keyval_, communicator.get());
     return communicator;
 }
@@ -209,7 +211,9 @@ std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Co
 int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
     auto &freed = *static_cast<Communicator *>(communicator);
     freed.note_freed();
-    if (freed.freed_with_last_use()) return MPI_SUCCESS;  // `self`, which has forgotten it, may have ended
+    if (freed.freed_with_last_use())
+        return MPI_SUCCESS;  // `self` does not know it any more and may have been
+                             // destroyed
     auto &all = *static_cast<Communicators *>(self);
     const std::lock_guard lock(all.mutex_);
     all.known_.erase(comm);

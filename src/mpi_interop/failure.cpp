@@ -16,8 +16,8 @@
 namespace cldist {
 namespace {
 
-// What the program has written so far goes where it was to go. A stream may be locked by a thread that waits in it, or
-// nobody may read it: nobody waits long for that. Whether all is done.
+// Flushes the program's output. Another thread may hold the lock of a stream, or no process may read it. Therefore it
+// waits only for a short time. Returns true if the output was flushed.
 bool flush_streams() {
     const auto flushed = std::make_shared<std::promise<void>>();
     try {
@@ -27,7 +27,7 @@ bool flush_streams() {
             flushed->set_value();
         }).detach();
     } catch (const std::system_error &) {
-        return true;  // no thread is to be had
+        return true;  // no thread available
     }
     return flushed->get_future().wait_for(std::chrono::seconds(1)) == std::future_status::ready;
 }
@@ -58,8 +58,8 @@ void failure_policy(cl_device_id device, const std::string &account) {
     int finalized = 0;
     PMPI_Initialized(&initialized);
     PMPI_Finalized(&finalized);
-    // Who waits in fflush() has glibc's lock of all streams, which MPI_Abort() takes to read what it will say. mpirun ends the
-    // job of a process that exits like this, too.
+    // A thread that waits in fflush() holds glibc's lock of all streams. MPI_Abort() would wait for this lock to read
+    // its settings. mpirun also ends the job of a process that exits like this.
     if (flushed && initialized != 0 && finalized == 0) PMPI_Abort(MPI_COMM_WORLD, 1);
     std::_Exit(1);
 }

@@ -19,26 +19,27 @@
 namespace cldist {
 namespace {
 
-// Of messages between the same two processes that are in flight at once, so many go through rings.
+// The largest number of messages between the same two processes that use rings at the same time.
 constexpr std::size_t most_rings = 4;
-// A receiver that says nothing for so long may be gone.
+// If the receiver does not answer for this long, check whether it still lives.
 constexpr std::uint64_t look_again_ns = 10'000'000;
 
-// Opens a connection: who speaks.
+// The first message of a connection identifies the sender.
 struct Greeting {
     int world_rank;
 };
 
-// A ring, or memory of a device, is offered, with its descriptor; a ring is answered for.
+// A ring or device memory is offered, with its descriptor. The receiver answers for a ring.
 struct Note {
     std::uint32_t id;
     std::uint32_t usable;
-    std::uint64_t exported;  // bytes of a device's memory; 0: the note is of a ring
-    DeviceUuid device{};     // whose memory
+    std::uint64_t exported;  // bytes of device memory; 0: the note is about a ring
+    DeviceUuid device{};     // the device with the memory
 };
 
 void say_once(const std::string &what) {
-    static_cast<void>(config());  // what is printed is a setting, and this may come before the others are asked for
+    static_cast<void>(config());  // reads the settings, because the log level is a setting and this may be its first
+                                  // use
     static std::atomic_flag said;
     if (!said.test_and_set())
         log_info("messages to processes of this host use MPI and not shared memory: {} (logged once)", what);
@@ -51,7 +52,7 @@ Status system_failure(const char *what) {
 sockaddr_un address_of(const char *name, std::size_t length, socklen_t &size) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    // A name that begins with 0 is in no file system.
+    // An abstract socket name begins with a zero byte and is not in any file system.
     std::memcpy(address.sun_path + 1, name, length);
     size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
     return address;
@@ -79,7 +80,8 @@ bool send_with(int socket, const T &content, int descriptor, const sockaddr_un *
     return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof copy);
 }
 
-// Whether there was one. Its descriptor is missing where this process may have no more of them.
+// Returns true if a message was available. The descriptor is missing if this process has reached its limit of
+// descriptors.
 template <typename T>
 bool receive_with(int socket, T &content, Descriptor &descriptor) {
     iovec part{&content, sizeof content};
@@ -102,7 +104,7 @@ bool receive_with(int socket, T &content, Descriptor &descriptor) {
     return true;
 }
 
-// Names of sockets can be read, and spoken to, by all users of the host.
+// All users of the host can see the names of sockets and connect to them.
 bool made_by_same_user(int socket) {
     ucred maker{};
     socklen_t size = sizeof maker;
@@ -154,7 +156,7 @@ std::shared_ptr<HostLink> HostLinks::connect(Peer &peer) {
     socklen_t length = 0;
     const sockaddr_un address = address_of(peer.address.name, peer.address.length, length);
     if (!send_with(socket_.get(), greeting, theirs.get(), &address, length)) {
-        // Too many connections at once are no obstacle for later ones.
+        // Later connections may succeed if there are only too many at once.
         peer.hopeless = errno != EAGAIN && errno != ENOBUFS;
         say_once(system_failure("cannot connect to another process of the host").message);
         return nullptr;
@@ -220,7 +222,7 @@ std::optional<NearWay> HostLinks::open(int world_rank, const DeviceRange &range,
     return way;
 }
 
-// What can't be exported goes through the ring.
+// If the memory can't be exported, the ring is used.
 void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &range, std::size_t size) {
     try {
         std::shared_ptr<ExportedMemory> memory = ExportedMemory::of(range.buffer.get());
@@ -262,7 +264,7 @@ std::optional<bool> HostLinks::settled(NearWay &way) {
         answer = link.answers_.find(ring.id());
     }
     if (answer == link.answers_.end() || !answer->second) {
-        // What MPI finds of a process that ended is MPI's.
+        // MPI reports the end of a process.
         if (answer == link.answers_.end() && link.lives()) return std::nullopt;
         say_once("the receiver cannot use this process's shared memory");
         link.refused_ = true;
@@ -310,7 +312,7 @@ void HostLinks::take_notes(HostLink &link, const DeviceRange &range) {
         std::shared_ptr<Ring> ring;
         try {
             if (descriptor) ring = Ring::open(descriptor, note.id);
-            // Before the sender's first bytes lie there.
+            // Before the sender's first bytes arrive.
             if (ring != nullptr && range.resources != nullptr && !range.host_memory())
                 range.resources->lock_pages(*ring);
         } catch (const Error &error) {

@@ -17,13 +17,14 @@
 
 namespace cldist {
 
-/// A connection to another process of this host, made by the one that sends. Descriptors of rings go one way, answers
-/// whether the rings can be used the other way; its end tells each side of the other's end.
+/// A connection to another process of this host. The sending process creates it. Descriptors of rings go to the
+/// receiver. The receiver answers whether it can use them. The end of the connection shows the end of the other
+/// process.
 class HostLink {
 public:
     explicit HostLink(Descriptor socket) : socket_(std::move(socket)) {}
 
-    /// Whether the other process has not ended. Any thread.
+    /// Returns true if the other process has not ended. Any thread.
     [[nodiscard]] bool lives() const;
 
 private:
@@ -31,43 +32,43 @@ private:
 
     Descriptor socket_;
     std::map<std::uint32_t, std::shared_ptr<Ring>> rings_;
-    std::map<std::uint32_t, bool> answers_;  ///< of rings that were offered: whether the other side can use them
-    std::set<std::uint32_t> exported_;       ///< ids of the memory that was passed on
+    std::map<std::uint32_t, bool> answers_;  ///< for each offered ring: whether the other process can use it
+    std::set<std::uint32_t> exported_;       ///< ids of the device memory that was passed on
     std::map<std::uint32_t, std::shared_ptr<ImportedMemory>> imported_;
-    bool refused_ = false;  ///< the other side could not use one
+    bool refused_ = false;  ///< the other process could not use a ring
 };
 
-/// What a sender tells its receiver of the way that the blocks of a message take.
+/// The sender's description of how the blocks of a message move.
 struct NearOffer {
-    std::uint32_t ring = 0;      ///< 0: they come by MPI
-    std::uint32_t exported = 0;  ///< as in Envelope, as is all that follows
+    std::uint32_t ring = 0;      ///< 0: the blocks use MPI
+    std::uint32_t exported = 0;  ///< as in Envelope; this also applies to the following members
     std::uint32_t whole = 0;
     std::uint32_t depth = 0;
     std::uint64_t block = 0;
     std::uint64_t offset = 0;
 };
-/// Whether blocks of that size fit, as many, into a ring.
+/// Returns true if `depth` blocks of `block` bytes fit into a ring.
 [[nodiscard]] constexpr bool fits_ring(std::uint64_t block, std::uint32_t depth) {
     return block != 0 && depth != 0 && block <= ring_capacity && depth <= ring_capacity / block;
 }
 
-/// One end's part in a message between two processes of a host that passes through a ring, which was taken for it.
+/// One end of a message between two processes of a host that uses a ring. The ring was taken for this message.
 class NearWay {
 public:
     NearWay(NearWay &&other) noexcept = default;
     NearWay &operator=(NearWay &&other) noexcept = default;
-    /// Gives the ring back, unless the far end has it.
+    /// Returns the ring, unless far_end() or place() has taken it.
     ~NearWay() {
         if (place_.ring != nullptr) place_.ring->give_back(false);
     }
 
-    /// A sender's.
+    /// Only for a sender.
     [[nodiscard]] NearOffer offer() const;
-    /// Once it is settled: what is done.
+    /// The final plan. Only after it is settled.
     [[nodiscard]] const Plan &plan() const { return plan_; }
-    /// The far end of the blocks, and where they lie; `peer` is the other's rank, for messages. Once.
+    /// The far end of the blocks. `peer` is the other process's rank, for messages. Call it once.
     std::unique_ptr<Endpoint> far_end(int peer, Direction direction, std::size_t size, std::shared_ptr<Record> record);
-    /// After far_end().
+    /// The place of the blocks. Only after far_end().
     SharedPlace place() { return std::move(place_); }
 
 private:
@@ -76,31 +77,32 @@ private:
 
     SharedPlace place_;
     std::shared_ptr<HostLink> link_;
-    std::shared_ptr<ExportedMemory> exported_;  ///< of a sender whose receiver has not said whether it can import it
+    std::shared_ptr<ExportedMemory> exported_;  ///< of a sender, until the receiver has answered whether it can import
+                                                /// it
     Plan through_ring_;
     Plan plan_;
-    std::uint64_t look_ns_ = 0;  ///< when to look next whether the receiver lives
+    std::uint64_t look_ns_ = 0;  ///< when to check again whether the receiver lives
 };
 
-/// The processes of this host that rings can be shared with. Thread-safe. Nothing here waits for another process, but the
-/// constructor.
+/// The processes of this host that can share rings with this process. Thread-safe. Only the constructor waits for other
+/// processes.
 class HostLinks {
 public:
-    /// Collective over `host`, the processes of this host. `world` numbers them.
+    /// Collective over `host`, the processes of this host. Ranks in `world` identify them.
     HostLinks(MPI_Comm host, MPI_Comm world);
 
-    /// Whether that rank, another one, may be reached.
+    /// Returns true if `world_rank` is another process that can be reached.
     [[nodiscard]] bool reach(int world_rank) const;
-    /// Whether this process can share memory with itself, between two contexts: like with another one.
+    /// Returns true if this process can share memory with itself between two contexts, as with another process.
     [[nodiscard]] bool reach_itself() const { return own_.length != 0; }
 
-    /// For `range`, to be sent to that rank as planned, on path shared or direct. Nothing if there can be no ring, the cause
-    /// of which is said once.
+    /// Opens a way for `range`, which is to be sent as planned on path shared or direct. Returns nothing if there can
+    /// be no ring. The cause is logged once.
     std::optional<NearWay> open(int world_rank, const DeviceRange &range, const Plan &plan);
-    /// Whether the receiver can use the ring; nothing as long as it has not said so. Then the plan holds.
+    /// Returns whether the receiver can use the ring, or nothing until it has answered. Then the plan is final.
     std::optional<bool> settled(NearWay &way);
-    /// For a message of `size` bytes from that rank, to `range`. Nothing if this process can't have the ring, which the
-    /// sender learns.
+    /// Accepts a message of `size` bytes from that rank to `range`. Returns nothing if this process can't use the ring.
+    /// The sender is informed.
     std::optional<NearWay> accept(int world_rank, const NearOffer &offer, const DeviceRange &range, std::size_t size);
 
 private:
@@ -111,7 +113,7 @@ private:
     };
     struct Peer {
         Address address;
-        std::shared_ptr<HostLink> out;  ///< for what is sent to it
+        std::shared_ptr<HostLink> out;  ///< for messages to the peer
         std::shared_ptr<HostLink> in;
         bool hopeless = false;  ///< it could not be reached
     };
@@ -126,9 +128,9 @@ private:
     static void take_answers(HostLink &link);
 
     std::mutex mutex_;
-    Descriptor socket_;  ///< of this process: connections come through it
+    Descriptor socket_;  ///< other processes connect to this socket
     Address own_{};
-    std::map<int, Peer> peers_;  ///< by rank of `world`
+    std::map<int, Peer> peers_;  ///< by rank in `world`
 };
 
 }  // namespace cldist

@@ -19,10 +19,10 @@ namespace cldist {
 
 struct Inquiries::Inquiry {
     std::uint64_t size;
-    std::uint64_t seconds;   ///< for which it has been pending
-    std::int32_t tag;        ///< the program's
-    std::int32_t direction;  ///< of the asker's transfer, of enum Direction
-    std::int64_t plain;      ///< 1: the message is its payload alone
+    std::uint64_t seconds;   ///< how long the transfer has been pending
+    std::int32_t tag;        ///< the program's tag
+    std::int32_t direction;  ///< of the asking process's transfer, as in enum Direction
+    std::int64_t plain;      ///< 1: the message has no header
 };
 
 /// A communicator on which a process can be reached, and its rank there.
@@ -36,7 +36,7 @@ namespace {
 // As many as the stall report lists.
 constexpr std::size_t most_asked = 20;
 
-/// A pending transfer between this process and the asker.
+/// A pending transfer between this process and the asking process.
 struct Mine {
     std::shared_ptr<Record> record;
     Record::State state;
@@ -65,8 +65,8 @@ std::string question(bool tags_differ, bool communicators_differ) {
     return tags_differ ? "do the tags differ?" : "do the communicators differ?";
 }
 
-// Why nobody receives a message that `asker` sends. `at` are the communicators on which it, or its announcement, has arrived and
-// waits to be received.
+// Lists possible causes why this process does not receive a message from `asker`. `at` contains the communicators on
+// which the message, or its header, has arrived but was not received.
 template <typename Inquiry>
 std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std::vector<Mine> &mine,
                                               const std::vector<const Communicator *> &at, const std::string &asker) {
@@ -112,7 +112,8 @@ std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std:
     return causes;
 }
 
-// Why no message arrives for a receive of another process. This process asks about sends that have started.
+// Lists possible causes why no message arrives for another process's receive. Started sends are not covered, because
+// this process asks about them itself.
 template <typename Inquiry>
 std::vector<std::string> causes_of_unsent(const Inquiry &receive, const std::vector<Mine> &mine) {
     std::vector<std::string> causes;
@@ -171,7 +172,7 @@ void Inquiries::ask(const Record &record, const Communicator &comm, std::uint64_
         Inquiry inquiry;
         MPI_Request request;
     };
-    // Never destroyed: MPI reads what it has not sent yet.
+    // Never destroyed, because MPI may still read unsent messages.
     static auto &sent = *new std::list<Sent>;
     sent.remove_if([](Sent &s) {
         int done = 0;
@@ -236,7 +237,8 @@ void Inquiries::answer(MPI_Comm block_comm) const {
     }
 }
 
-// The senders of messages in blocks ask themselves. Their announcements have the size of an envelope.
+// Senders of messages in blocks ask by themselves. Such messages are skipped: their header arrives alone, so they have
+// the size of a header.
 void Inquiries::compare_with_arrived(const Record &record, const Communicator &comm, std::uint64_t now) const {
     const Record::State state = record.state();
     std::vector<std::string> causes;

@@ -9,19 +9,19 @@
 
 namespace cldist {
 
-/// Finds likely causes of messages that do not move, from what is pending on both sides. A process whose send or receive has
-/// not moved for so many seconds asks the process at its other end, once. That process prints what it has instead. A
-/// receive is also compared with the messages that have arrived.
+/// Finds likely causes of messages that do not move, from the pending transfers on both sides. If a process's send or
+/// receive has not moved for `stall_seconds`, it asks the process at the other end, once. That process prints its own
+/// pending transfers. A receive is also compared with the messages that have arrived.
 class Inquiries {
 public:
-    /// 0 seconds: nothing is asked.
+    /// 0 seconds: never asks.
     Inquiries(Communicators &communicators, double stall_seconds)
         : communicators_(communicators), stall_seconds_(stall_seconds), collectives_(communicators, stall_seconds) {}
 
-    /// Of the messages in blocks; inquiries have it on the same communicators.
+    /// The largest channel for messages in blocks. Inquiries use the next tag on the same communicators.
     static int largest_channel(int max_tag) { return max_tag - 1; }
 
-    /// Asks, and answers others. To be called now and then, by the engine.
+    /// Asks about stalled transfers and answers other processes. The progress thread calls it periodically.
     void tick();
 
 private:
@@ -38,7 +38,7 @@ private:
     Communicators &communicators_;
     const double stall_seconds_;
     CollectiveInquiries collectives_;
-    std::set<std::uint64_t> asked_;  ///< the ids of pending records
+    std::set<std::uint64_t> asked_;  ///< ids of pending records
 };
 
 }  // namespace cldist

@@ -8,7 +8,7 @@
 namespace cldist {
 namespace {
 
-// A round asks about so many of the oldest requests, which end first as a rule, and as many of the others in turn.
+// A round tests this many of the oldest requests, which usually end first, and as many others in rotation.
 constexpr std::size_t asked_at_once = 512;
 
 }  // namespace
@@ -89,7 +89,7 @@ bool MessageDriver::poll_requests(std::size_t begin, std::size_t end) {
 
 void MessageDriver::close_gaps() {
     while (first_ < tickets_.size() && tickets_[first_] == nullptr) ++first_;
-    // Each is moved a few times at most.
+    // Each request is moved only a few times.
     if (ended_ * 4 < tickets_.size()) return;
     std::size_t kept = 0;
     for (std::size_t i = first_; i < tickets_.size(); ++i) {

@@ -10,34 +10,35 @@
 
 namespace cldist {
 
-/// A request to MPI that is to be waited for. Stays where it is while in flight.
+/// A pending MPI request. Must not be moved while it is in flight.
 struct MessageTicket {
     bool done = false;
     int error = MPI_SUCCESS;
-    std::size_t bytes = 0;         ///< received
-    const Waker *waker = nullptr;  ///< called when it is done; may be null, or empty
+    std::size_t bytes = 0;         ///< bytes received
+    const Waker *waker = nullptr;  ///< called when the request is done; may be null or empty
 };
 
-/// What one driving thread (the engine, or the caller of a blocking command) asks MPI, for all its transfers at once.
+/// The MPI requests of one driving thread (the progress thread, or the caller of a blocking command) for all its
+/// transfers.
 class MessageDriver final : public Poller {
 public:
-    /// `inquiries` are the engine's.
+    /// Only the progress thread has `inquiries`.
     explicit MessageDriver(Inquiries *inquiries = nullptr) : inquiries_(inquiries) {}
 
-    /// Sends or receives a block; the ticket is done when MPI says so. Errors go to the ticket.
-    /// `synchronous`: done only once the message is being received.
+    /// Sends or receives a block. MPI sets the ticket to done. Errors are stored in the ticket. `synchronous`: done
+    /// only when the receiver has matched the message.
     void send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
               bool synchronous = false);
     void receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket);
     void receive(void *data, std::size_t bytes, MatchedMessage &message, MessageTicket &ticket);
 
-    /// Waits for what a call of MPI that returned `code` has begun.
+    /// Waits for a request that an MPI call started. The call returned `code`.
     void add(int code, MPI_Request request, MessageTicket &ticket);
 
-    /// Looks for the receive's message, behind all receives announced before. Any thread.
+    /// Looks for the receive's message. Earlier announced receives come first. Any thread.
     void match(PendingMatch &pending) { message_order().announce(pending, watches_); }
 
-    /// Requests of the user's, asked about with the rest.
+    /// Users' requests, tested in the same rounds.
     AdoptedRequests &adopted() { return adopted_; }
 
     bool poll() override;
@@ -50,20 +51,20 @@ private:
     bool poll_requests(std::size_t begin, std::size_t end);
     void close_gaps();
 
-    std::vector<MPI_Request> requests_;     ///< oldest first; null where one has ended
-    std::vector<MessageTicket *> tickets_;  ///< of each
-    std::size_t first_ = 0;                 ///< none before it is left
-    std::size_t ended_ = 0;                 ///< how many have ended
-    std::size_t next_ = 0;                  ///< from where to ask in turn
+    std::vector<MPI_Request> requests_;     ///< oldest first; null after the end of a request
+    std::vector<MessageTicket *> tickets_;  ///< one per request
+    std::size_t first_ = 0;                 ///< all requests before it have ended
+    std::size_t ended_ = 0;                 ///< number of ended requests
+    std::size_t next_ = 0;                  ///< next position of the rotation
     std::vector<int> indices_;
     std::vector<MPI_Status> statuses_;
     AdoptedRequests adopted_;
     Inquiries *const inquiries_;
 
-    Watches watches_;  ///< guarded by the order of messages
+    Watches watches_;  ///< guarded by the message order
 };
 
-/// What drives the blocking commands of the calling thread; kept, since it is empty between them but not small.
+/// Drives the blocking commands of the calling thread. It is kept between commands because its creation is expensive.
 MessageDriver &caller_driver();
 
 }  // namespace cldist

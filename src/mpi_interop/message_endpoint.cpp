@@ -33,7 +33,7 @@ void MessageEndpoint::start(const Block &block) {
 void MessageEndpoint::skip(const Block &block) {
     Slot &slot = slots_[block.slot];
     if (mpi_failed_) {
-        // The peer can't be reached; MPI might never give an answer.
+        // The peer can't be reached, and MPI might never answer.
         slot.ticket.done = true;
         slot.ticket.error = MPI_SUCCESS;
         slot.ticket.bytes = block.size;

@@ -10,17 +10,17 @@
 
 namespace cldist {
 
-/// Where the blocks of one message go or come from: a rank and a channel of the library's communicator.
+/// The rank and the channel that the blocks of one message use on the library's communicator.
 struct BlockPeer {
     MPI_Comm comm;
     int rank;
     int channel;
 };
 
-/// The MPI end of a message in blocks. A skipped block travels empty, which tells the receiver that the sender failed.
+/// The MPI end of a message in blocks. A skipped block is sent empty, which shows the receiver that the sender failed.
 class MessageEndpoint final : public Endpoint {
 public:
-    /// `waker` outlives the endpoint, and is called when a block has ended; it may be empty.
+    /// `waker` must outlive the endpoint. It is called when a block has ended. It may be empty.
     MessageEndpoint(MessageDriver &driver, Direction direction, BlockPeer peer, const Plan &plan,
                     std::shared_ptr<Record> record, const Waker &waker);
 
@@ -39,7 +39,7 @@ private:
     const BlockPeer peer_;
     const std::size_t block_;
     std::vector<Slot> slots_;
-    std::vector<std::unique_ptr<std::byte[]>> dropped_;  ///< per slot, what arrives for nobody
+    std::vector<std::unique_ptr<std::byte[]>> dropped_;  ///< per slot: memory for data that is discarded
     bool mpi_failed_ = false;
     const std::shared_ptr<Record> record_;
 };

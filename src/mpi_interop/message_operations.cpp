@@ -18,7 +18,7 @@
 namespace cldist {
 namespace {
 
-// Both operations are a handful of steps, one after the other; each step is polled until it is over.
+// Sends and receives consist of a few sequential steps. Each step is polled until it ends.
 class MessageOperation : public Operation {
 public:
     MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver)
@@ -44,7 +44,7 @@ public:
     }
 
 protected:
-    /// Whether something moved.
+    /// Returns true if there was progress.
     virtual bool step() = 0;
 
     bool end() {
@@ -60,13 +60,13 @@ protected:
                 range_.resources == nullptr || range_.copied,
                 range_.resources == nullptr ? nullptr : range_.resources->advice(message_route(same_host))};
     }
-    /// Whether the payload can lie where the range does.
+    /// Returns true if the payload can be sent from the range or received into it.
     [[nodiscard]] bool in_place() const { return range_.mapped != nullptr && !range_.strided; }
-    /// Of a message in one piece.
+    /// The path of a message in one piece.
     [[nodiscard]] Path path_of_whole() const {
         return range_.mapped != nullptr && !range_.copied ? Path::mapped : Path::pinned;
     }
-    /// Memory for a message of `size` bytes; page-locked if its payload is copied to or from a device.
+    /// Memory for a message of `size` bytes. It is page-locked if its payload is copied to or from a device.
     std::byte *message_memory(std::size_t size) {
         if (range_.copied) return range_.mapped - envelope_size;
         if (range_.mapped != nullptr) {
@@ -79,7 +79,7 @@ protected:
     std::unique_ptr<Endpoint> message_end(Direction direction, const BlockPeer &peer, const Plan &plan) {
         return std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record(), waker_);
     }
-    /// Takes the status of something that ended.
+    /// Keeps the status of a step if it failed.
     void note(const Status &status) {
         if (!status.ok()) fail(status);
     }
@@ -88,9 +88,9 @@ protected:
 
     DeviceRange range_;
     const MessagePeer peer_;
-    const bool plain_;  ///< the message is its payload alone, in place where the range is mapped
+    const bool plain_;  ///< the message has no header, and is in place if the range is mapped
     MessageDriver &driver_;
-    MessageTicket ticket_;  ///< of the envelope, or of a message in one piece
+    MessageTicket ticket_;  ///< of the header, or of a message in one piece
 
 private:
     Waker waker_;
@@ -194,7 +194,7 @@ private:
             return;
         }
         Situation with_peer = situation(peer_.rank);
-        // Between processors MPI's one copy of host memory is as good.
+        // Between CPU devices MPI's single copy in host memory is as fast as a ring.
         const bool worth_it =
             range_.resources != nullptr || config().path != Path::automatic || DeviceResources::some_have_own_memory();
         with_peer.ring = worth_it && peer_.comm->links().reach(peer_.comm->world_rank(peer_.rank));
@@ -268,7 +268,7 @@ private:
         step_ = Step::blocks;
     }
 
-    // False as long as the receiver has not said which way it can have them.
+    // Returns false until the receiver has answered how it can receive the blocks.
     bool begin_blocks() {
         if (near_) {
             const std::optional<bool> settled = peer_.comm->links().settled(*near_);
@@ -291,13 +291,13 @@ private:
         return true;
     }
 
-    // The payload is behind the place of the envelope already.
+    // The payload is already behind the space for the header.
     void send_inlined() {
         encode({range_.size, 0, 0, CL_SUCCESS}, whole_);
         send_message(whole_, envelope_size + range_.size);
     }
 
-    // Tells the receiver that nothing will come.
+    // Sends an error message: the receiver gets no payload.
     void send_notice() {
         if (plain_) {
             give_up();
@@ -307,7 +307,7 @@ private:
         send_message(envelope_.data(), envelope_size);
     }
 
-    // A receiver of plain messages would take any notice for the payload.
+    // A receiver of plain messages would mistake an error message for the payload.
     void give_up() {
         log_warning(
             "a send to rank {} with tag {} sends nothing, and on a communicator with plain messages the receiver can't "
@@ -328,7 +328,7 @@ private:
         message_order().take_turn(turn());
     }
 
-    // Messages leave in the order in which their commands started, however long their copies take.
+    // Messages leave in the order in which their commands started, regardless of how long their copies take.
     bool try_post() {
         if (!message_order().may_post(turn())) {
             take_turn();
@@ -364,13 +364,13 @@ private:
     Step step_ = Step::nothing;
     std::optional<int> channel_;
     std::array<std::byte, envelope_size> envelope_{};
-    std::span<const std::byte> message_;  ///< the envelope, and the payload if inlined
+    std::span<const std::byte> message_;  ///< the header and, if inlined, the payload
     bool turn_taken_ = false;
     bool posted_ = false;
     std::uint64_t message_start_ns_ = 0;
-    std::byte *whole_ = nullptr;  ///< of a message in one piece, the payload, behind the envelope's place if not plain
+    std::byte *whole_ = nullptr;  ///< message in one piece: the payload, after the space for the header if not plain
     DeviceCommand read_;
-    std::optional<NearWay> near_;  ///< the blocks pass by MPI where there is none
+    std::optional<NearWay> near_;  ///< without it the blocks use MPI
     std::optional<BlockTransfer> blocks_;
 };
 
@@ -468,7 +468,8 @@ private:
         return false;
     }
 
-    // A message may be shorter than its receive, but all of the staging memory is copied back.
+    // A message may be shorter than its receive, but all of the staging memory is copied back. This reads the rest from
+    // the device first.
     bool end_or_read_rest() {
         if (!range_.copied || size_ >= range_.size || !status().ok()) return end();
         start_read(rest_, range_, size_, range_.size - size_, range_.mapped + size_, false);
@@ -501,7 +502,7 @@ private:
         driver_.receive(memory, message.bytes, match_.message, ticket_);
     }
 
-    // What can't be a message for this receive may be of any size.
+    // A message that does not match this receive may have any size.
     std::byte *memory_for(std::size_t bytes) {
         if (size_ != 0 && size_ <= range_.size && status().ok()) {
             try {
@@ -573,7 +574,7 @@ private:
     void start_blocks(const Envelope &envelope, int source) {
         step_ = Step::blocks;
         if (envelope.ring != 0) {
-            // If it can't be had the blocks come by MPI.
+            // If the ring can't be used, the blocks use MPI.
             const NearOffer offer{envelope.ring,  envelope.exported, envelope.whole,
                                   envelope.depth, envelope.block,    envelope.offset};
             near_ = peer_.comm->links().accept(peer_.comm->world_rank(source), offer, range_, size_);

@@ -33,7 +33,7 @@ public:
     void receive(MatchedMessage &message) override { receive_content(message); }
 
 private:
-    // Of a message that the program has probed.
+    // Reports a matched message, because the program may have probed it.
     static void note_taken(const Communicator &comm, MatchedMessage &message) {
         try {
             probed_messages().note_taken(comm, message);
@@ -101,12 +101,13 @@ void MessageOrder::give(PendingMatch &pending, MatchedMessage message) {
     remove(pending);
     pending.message = std::move(message);
     const Waker waker = std::move(pending.waker_);
-    // From here on it may be gone.
+    // From here on `pending` may be destroyed.
     pending.done.store(true, std::memory_order_release);
     if (waker) waker();
 }
 
-// MPI's rule: of all receives that accept a message, the one posted first gets it. Null if there is none.
+// MPI's rule: of all receives that accept a message, the first posted receive gets it. Returns null if no receive
+// accepts it.
 PendingMatch *MessageOrder::first_that_accepts(const Communicator &comm, int source, int tag) const {
     const auto of_comm = pending_.find(&comm);
     if (of_comm == pending_.end()) return nullptr;
@@ -122,22 +123,24 @@ PendingMatch *MessageOrder::first_that_accepts(const Communicator &comm, int sou
     return first;
 }
 
-// MPI's other rule: a receive gets the oldest of a sender's messages that it accepts. `seen` need not be that one: a
-// narrower look does not see older messages of other tags, which may have come since a broader one. So the first receive
-// that accepts `seen` takes with its own tag. It asks that sender alone, of which `seen` tells: another's message may be
-// for an earlier receive. False if the message is no longer there: the program's own calls receive messages, too.
+// MPI's other rule: a receive gets the oldest message of a sender that it accepts. `seen` need not be the oldest. A
+// probe with one tag does not see older messages with other tags, which may have arrived after an earlier probe of all
+// tags. Therefore the first receive that accepts `seen` takes a message with its own tag. It takes only from the sender
+// of `seen`, because a message of another sender may be for an earlier receive. Returns false if the message does not
+// exist any more, because the program's MPI calls receive messages, too.
 bool MessageOrder::give_oldest(const Communicator &comm, const MatchedMessage &seen) {
     const PendingMatch &first = *first_that_accepts(comm, seen.source, seen.tag);
     std::optional<MatchedMessage> found = probing_.take(comm, seen.source, first.pattern.tag);
     if (!found) return false;
     if (found->error != MPI_SUCCESS) found->source = seen.source, found->tag = seen.tag;
-    // Of any tag it may be an older one, for a receive posted before that does not accept `seen`.
+    // With any tag it may be an older message, for an earlier receive that does not accept `seen`.
     PendingMatch &taker = *first_that_accepts(comm, found->source, found->tag);
     give(taker, std::move(*found));
     return true;
 }
 
-// The next of the messages that the pattern finds; `seen` is set to one, or an error, that is for nobody.
+// Gives the next message that the pattern finds to its receive. If no receive accepts the message, or there was an
+// error, sets `seen`.
 MessageOrder::Found MessageOrder::give_next(const Communicator &comm, int source, int tag,
                                             std::optional<MatchedMessage> &seen) {
     seen = probing_.look(comm, source, tag);
@@ -161,12 +164,13 @@ bool MessageOrder::probe(Watches &watches) {
     return found;
 }
 
-// Receives of several tags share a look, unless the sender's oldest message is for none of them and hides what is behind it.
+// Receives with several tags share a probe. If no receive accepts the sender's oldest message, it hides the messages
+// behind it, and each tag is probed.
 bool MessageOrder::probe(Watches &watches, const Watches::Sender &sender) {
     const auto &[comm, source] = sender;
     bool found = false;
     std::optional<MatchedMessage> seen;
-    // Looked up each time: whoever is given a message, its receive leaves.
+    // Looked up each time, because a receive that got its message is removed.
     const auto tags = [&]() -> const Watches::Tags & {
         static const Watches::Tags none;
         const auto at = watches.senders_.find(sender);
@@ -183,7 +187,7 @@ bool MessageOrder::probe(Watches &watches, const Watches::Sender &sender) {
         while (tags().count(tag) != 0) {
             const Found next = give_next(*comm, source, tag, seen);
             if (next == Found::nothing) break;
-            // An error, since somebody accepts all else.
+            // This is an error, because a receive accepts every message with this tag.
             if (next == Found::for_nobody) give(*pending_.at(comm).at({source, tag}).front(), std::move(*seen));
             found = true;
         }
@@ -225,7 +229,7 @@ std::optional<MatchedMessage> MessageOrder::read(const MessagePattern &pattern, 
     return message;
 }
 
-// Of what was put back. It comes before all that is still on the wire.
+// Searches the messages that were put back. They precede all messages that MPI still has.
 std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &pattern, Then then) {
     const auto at = std::find_if(put_back_.begin(), put_back_.end(), [&](const PutBack &p) {
         return p.comm == pattern.comm && pattern.accepts(p.message.source, p.message.tag);
@@ -255,7 +259,7 @@ void MessageOrder::leave_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
     const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
     std::list<const void *> &order = senders->second;
-    // Who has posted comes first; who has failed may be anywhere.
+    // A sender that has posted is first. A failed sender may be at any position.
     const auto place = std::find(order.begin(), order.end(), turn.sender);
     if (place != order.end()) order.erase(place), --turns_taken_;
     if (senders->second.empty()) turns_.erase(senders);
@@ -269,7 +273,7 @@ void receive_content(MatchedMessage &message) {
 }
 
 MessageOrder &message_order() {
-    // Never destroyed: commands may be pending at exit.
+    // Never destroyed, because commands may be pending at exit.
     static auto &instance = *new MessageOrder(*new MpiProbing);
     return instance;
 }

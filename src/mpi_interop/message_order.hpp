@@ -17,17 +17,17 @@
 
 namespace cldist {
 
-/// A message that MPI has matched with a receive, or that a probe saw.
+/// A message that MPI has matched with a receive, or that a probe found.
 struct MatchedMessage {
     MPI_Message message = MPI_MESSAGE_NULL;
     int source = MPI_PROC_NULL;
     int tag = 0;
     std::size_t bytes = 0;
     int error = MPI_SUCCESS;
-    std::vector<std::byte> content;  ///< if it was received already; `message` is null then
+    std::vector<std::byte> content;  ///< if it was already received; `message` is then null
 };
 
-/// Which messages a receive takes.
+/// The messages that a receive accepts.
 struct MessagePattern {
     std::shared_ptr<const Communicator> comm;
     int source;  ///< or MPI_ANY_SOURCE
@@ -38,7 +38,7 @@ struct MessagePattern {
     }
 };
 
-/// How messages are found; the unit tests have their own.
+/// The interface to MPI's probes. Unit tests replace it.
 class Probing {
 public:
     Probing() = default;
@@ -46,15 +46,16 @@ public:
     Probing &operator=(const Probing &) = delete;
     virtual ~Probing() = default;
 
-    /// As MPI_Iprobe: nothing, or a message that stays where it is. An error counts as a message.
+    /// Like MPI_Iprobe: returns nothing, or a message without removing it. An error counts as a message.
     virtual std::optional<MatchedMessage> look(const Communicator &comm, int source, int tag) = 0;
-    /// As MPI_Improbe.
+    /// Like MPI_Improbe.
     virtual std::optional<MatchedMessage> take(const Communicator &comm, int source, int tag) = 0;
-    /// As receive_content().
+    /// Like receive_content().
     virtual void receive(MatchedMessage &message) = 0;
 };
 
-/// The receives that one thread looks after: how many of each communicator, source and tag. Guarded by the order of messages.
+/// The receives that one thread probes for: their number for each communicator, source and tag. Guarded by the message
+/// order.
 class Watches {
 public:
     Watches() = default;
@@ -73,18 +74,18 @@ private:
 /// A receive that waits for its message.
 struct PendingMatch {
     MessagePattern pattern;
-    MatchedMessage message;         ///< once done
-    std::atomic<bool> done{false};  ///< may be set by a thread that looked for another receive's message
+    MatchedMessage message;         ///< valid once done
+    std::atomic<bool> done{false};  ///< set by any thread that probes
 
 private:
     friend class MessageOrder;
-    Watches *watches_ = nullptr;  ///< while it is pending
+    Watches *watches_ = nullptr;  ///< set while it is pending
     std::uint64_t number_ = 0;    ///< in the order of the announcements
     std::list<PendingMatch *>::iterator place_;
     Waker waker_;  ///< called when done, if not empty
 };
 
-/// A send that has yet to post its message: where to, and which one it is.
+/// A send that has not posted its message yet: its destination, and which send it is.
 struct SendTurn {
     const Communicator *comm;
     int dest;
@@ -92,36 +93,39 @@ struct SendTurn {
     const void *sender;
 };
 
-/// The order of messages in the process, whichever threads drive them: receives get messages in the order in which they
-/// were announced, and sends with equal communicator, destination and tag post theirs in the order of their turns.
+/// The order of messages in the process, whichever threads drive them. Receives get messages in the order in which they
+/// were announced. Sends with equal communicator, destination and tag post their messages in the order of their turns.
 /// Thread-safe.
 ///
-/// Receives are matched by probing instead of being posted: so a message of any length or kind can be met without
-/// raising an error on the user's communicator, a pending receive holds no memory, and it can be given up.
+/// Receives are matched by probing instead of being posted. A message of any length or kind therefore raises no error
+/// on the user's communicator. A pending receive holds no memory and can be abandoned.
 class MessageOrder {
 public:
     explicit MessageOrder(Probing &probing) : probing_(probing) {}
 
-    /// Looks for a message from now on, behind all receives announced before, whenever somebody probes `watches`.
+    /// Looks for a message whenever `watches` is probed. Earlier announced receives come first.
     void announce(PendingMatch &pending, Watches &watches);
-    /// What to call once the receive is done; not if it is by now.
+    /// Sets the function to call when the receive is done. It is not called if the receive is already done.
     void wake_by(PendingMatch &pending, const Waker &waker);
-    /// Gives up a receive that may not be done.
+    /// Abandons a receive that may not be done.
     void forget(PendingMatch &pending);
-    /// Whether a message was found, for whomever.
+    /// Returns true if a message was found for any receive.
     bool probe(Watches &watches);
 
-    /// Whether no receive is pending and nothing is put back: then look() and take() do what MPI_Iprobe and MPI_Improbe do.
+    /// Returns true if no receive is pending and no message was put back. Then look() and take() equal MPI_Iprobe and
+    /// MPI_Improbe.
     [[nodiscard]] bool quiet() const { return not_quiet_ == 0; }
-    /// The message that a receive of this pattern would get if it were announced now; it stays where it is.
+    /// Returns the message that a receive with this pattern would get if it were announced now. The message is not
+    /// removed.
     std::optional<MatchedMessage> look(const MessagePattern &pattern);
-    /// The same, taken.
+    /// The same, but removes the message.
     std::optional<MatchedMessage> take(const MessagePattern &pattern);
-    /// The same, received if it has that many bytes, and put back for the next receive that accepts it. Throws an Error.
+    /// The same, but receives the message if it has `bytes` bytes, and puts it back for the next receive that accepts
+    /// it. Throws an Error.
     std::optional<MatchedMessage> read(const MessagePattern &pattern, std::size_t bytes);
 
     void take_turn(const SendTurn &turn);
-    /// Whether no turn taken before is in the way: of a sender that took one, or of one that did not.
+    /// Returns true if no earlier turn blocks the sender. It need not have taken a turn.
     [[nodiscard]] bool may_post(const SendTurn &turn) const;
     void leave_turn(const SendTurn &turn);
 
@@ -147,17 +151,17 @@ private:
     mutable std::mutex mutex_;
     std::map<const Communicator *, Receives> pending_;
     std::uint64_t announced_ = 0;
-    std::list<PutBack> put_back_;  ///< accepted by none of the pending
+    std::list<PutBack> put_back_;  ///< no pending receive accepts them
     std::atomic<std::size_t> not_quiet_ = 0;
     using SendKey = std::tuple<const Communicator *, int, int>;
     std::map<SendKey, std::list<const void *>> turns_;
     std::atomic<std::size_t> turns_taken_ = 0;
 };
 
-/// As MPI_Mrecv, to `content`. Throws an Error.
+/// Like MPI_Mrecv, into `content`. Throws an Error.
 void receive_content(MatchedMessage &message);
 
-/// The one of the process.
+/// The process's message order.
 MessageOrder &message_order();
 
 }  // namespace cldist

@@ -25,7 +25,8 @@ namespace {
 
 static_assert(std::is_pointer_v<MPI_File>, "a file's handle is where the file is");
 
-// ROMIO, which is MPICH's, does one file call at a time in a process, also while a collective one waits for others.
+// ROMIO, which MPICH uses, makes one file call at a time per process, even while a collective call waits for other
+// processes.
 #ifdef ROMIO_VERSION
 constexpr bool one_call_at_a_time = true;
 #else
@@ -34,10 +35,10 @@ constexpr bool one_call_at_a_time = false;
 
 std::string name_of(MPI_File file) { return fmt::format("MPI file {}", fmt::ptr(file)); }
 
-// What a file's view counts in.
+// The units of a file's view.
 struct FileView {
     std::size_t etype_size;  ///< bytes
-    MPI_Offset etype_end;    ///< bytes in the file from the place of an etype to behind its last byte
+    MPI_Offset etype_end;    ///< bytes in the file from the start of an etype to its end
 };
 
 void free_type(MPI_Datatype type) {
@@ -62,7 +63,7 @@ FileView ask_view(MPI_File file) {
     PMPI_Type_get_true_extent(etype, &begin, &extent);
     free_type(etype);
     free_type(filetype);
-    // Bytes are moved as bytes: MPI would not convert them.
+    // Bytes are moved without conversion, so MPI would not convert the representation.
     if (std::string_view(representation.data()) != "native")
         throw Error(CL_INVALID_OPERATION, fmt::format("the view of {} has the data representation {}, not native",
                                                       name_of(file), representation.data()));
@@ -70,11 +71,11 @@ FileView ask_view(MPI_File file) {
     return {static_cast<std::size_t>(size), static_cast<MPI_Offset>(begin + extent)};
 }
 
-// The views of files that commands use. MPI may keep who asks it for a view waiting while a collective call is going on,
-// and a view does not change while a command is in flight.
+// Caches the views of files that commands use. A query of a view may block in MPI during a collective call. A view does
+// not change while a command is in flight.
 std::shared_ptr<const FileView> view_of(MPI_File file) {
     static std::mutex mutex;
-    // Never destroyed: commands may be pending at exit.
+    // Never destroyed, because commands may be pending at exit.
     static auto &views = *new std::map<MPI_File, std::weak_ptr<const FileView>>;
     const std::lock_guard lock(mutex);
     if (const auto found = views.find(file); found != views.end())
@@ -113,7 +114,7 @@ public:
 
     [[nodiscard]] std::string name() const override { return name_of(file_); }
     [[nodiscard]] std::shared_ptr<FileLane> lane() const override { return lane_; }
-    // Others can't know how many blocks a process has.
+    // In one block, because the other processes do not know the number of blocks.
     [[nodiscard]] std::size_t granularity() const override { return collective_ ? 0 : etype_size_; }
     [[nodiscard]] bool collective() const override { return collective_; }
 
@@ -124,8 +125,8 @@ public:
             return (collective_ ? PMPI_File_read_at_all : PMPI_File_read_at)(file_, at, to, bytes.count(), bytes.type(),
                                                                              &status);
         };
-        // Some count, and write, bytes behind the file's end. Where others may still be writing what this process gave
-        // them, only a collective call tells where that is.
+        // Some MPI libraries count, and write, bytes beyond the file's end. While other processes may still write data
+        // of this process, only a collective call determines that end.
         std::size_t there = size;
         int code = collective_ ? MPI_SUCCESS : find_end(offset, size, there);
         const FileResult told = code == MPI_SUCCESS ? move(offset, there, call) : FileResult{};
@@ -146,7 +147,7 @@ public:
     }
 
 private:
-    // The bytes that MPI tells.
+    // Returns the number of bytes that MPI reports.
     template <typename Call>
     FileResult move(std::size_t offset, std::size_t size, const Call &call) {
         std::optional<ByteType> bytes;
@@ -160,7 +161,7 @@ private:
         }
         if (!bytes) {
             if (!collective_) return {0, failed};
-            bytes.emplace(0);  // others wait
+            bytes.emplace(0);  // other processes wait for the call
         }
         MPI_Status status{};
         int code = collective_ && one_call_at_a_time ? await_others() : MPI_SUCCESS;
@@ -182,10 +183,10 @@ private:
         return start_ + static_cast<MPI_Offset>(offset / etype_size_);
     }
 
-    // From now on the file may have another view, or be closed.
+    // From now on the file may get another view or be closed.
     void let_go() { view_.reset(); }
 
-    // Lessens `there`, which is `size`, to the bytes from etype `at` on that lie in the file, in whole etypes.
+    // Reduces `there`, which is `size`, to the bytes after this offset that are in the file, in whole etypes.
     int find_end(std::size_t offset, std::size_t size, std::size_t &there) const {
         if (size == 0) return MPI_SUCCESS;
         const MPI_Offset at = place_of(offset);
@@ -210,8 +211,8 @@ private:
         return code;
     }
 
-    // Waits until all processes are at this command, without keeping other file calls of this process waiting. ROMIO
-    // drops the errors of its non-blocking collective calls, so that they move no data.
+    // Waits until all processes have reached this command, without blocking other file calls of this process. ROMIO
+    // drops the errors of its non-blocking collective calls, so these calls move no data.
     int await_others() const {
         char nothing = 0;
         MPI_Request request = MPI_REQUEST_NULL;
@@ -235,13 +236,13 @@ private:
     }
 
     const MPI_File file_;
-    const MPI_Offset start_;  ///< etypes
+    const MPI_Offset start_;  ///< in etypes
     const bool writes_;
     const bool collective_;
     const std::size_t etype_size_;
     const MPI_Offset etype_end_;
     const std::shared_ptr<FileLane> lane_;
-    std::shared_ptr<const FileView> view_;  ///< known while this is in flight
+    std::shared_ptr<const FileView> view_;  ///< keeps the view cached while the transfer is in flight
 };
 
 }  // namespace

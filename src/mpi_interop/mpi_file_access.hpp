@@ -10,8 +10,8 @@
 
 namespace cldist {
 
-/// `size` bytes of the file's view from etype `start` on, by MPI_File_write_at and MPI_File_read_at, or, if `collective`,
-/// by their forms with _all. Throws an Error if these can't be.
+/// Accesses `size` bytes of the file's view from etype `start` with MPI_File_write_at and MPI_File_read_at. If
+/// `collective`, uses their _all forms. Throws an Error if these calls are impossible.
 std::shared_ptr<FileAccess> make_mpi_file_access(MPI_File file, MPI_Offset start, std::size_t size, Direction direction,
                                                  bool collective);
 

@@ -3,7 +3,8 @@
 namespace cldist {
 namespace {
 
-// MPI knows no such error; it is made when it is first needed. Open MPI tells a class only of codes in it.
+// A user-defined MPI error code, because MPI has none for this case. It is created at its first use. Open MPI needs a
+// code in the class to report the class.
 int peer_failed_code() {
     static const int made = [] {
         constexpr const char *text = "cldist: the peer could not do its part of the message";
@@ -29,7 +30,7 @@ int mpi_code_of(const Status &status) {
         case CL_MESSAGE_TRUNCATED: return MPI_ERR_TRUNCATE;
         case CL_PEER_TRANSFER_FAILED: return peer_failed_code();
         case CL_OUT_OF_HOST_MEMORY: return MPI_ERR_NO_MEM;
-        // The other side, or a library that is not ready, knows no such type.
+        // The datatype is unknown to the sender, or to a library that is not ready.
         case CL_MESSAGE_NOT_RECOGNIZED:
         case CL_MPI_NOT_INITIALIZED:
         case CL_MPI_THREAD_LEVEL_TOO_LOW: return MPI_ERR_TYPE;

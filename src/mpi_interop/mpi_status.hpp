@@ -18,13 +18,13 @@ inline Status mpi_failure(int code, const char *call) {
     return status;
 }
 
-/// Throws an Error that names the call if `code` is not MPI_SUCCESS.
+/// Throws an Error with the name of the call if `code` is not MPI_SUCCESS.
 inline void check_mpi(int code, const char *call) {
     if (code != MPI_SUCCESS) throw Error(mpi_failure(code, call));
 }
 
-/// A duplicate of `comm` for messages of the library's own: errors in these are returned, and end nobody's program.
-/// Throws an Error. Collective as MPI_Comm_dup.
+/// Duplicates `comm` for the library's messages. Calls on the duplicate return errors instead of ending the program.
+/// Throws an Error. Collective like MPI_Comm_dup.
 inline MPI_Comm duplicate(MPI_Comm comm) {
     MPI_Comm copy = MPI_COMM_NULL;
     check_mpi(PMPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
@@ -32,7 +32,7 @@ inline MPI_Comm duplicate(MPI_Comm comm) {
     return copy;
 }
 
-/// The largest tag of a message.
+/// The largest message tag.
 inline int max_tag_of(MPI_Comm comm) {
     void *value = nullptr;
     int found = 0;
@@ -40,13 +40,13 @@ inline int max_tag_of(MPI_Comm comm) {
     return found != 0 ? *static_cast<int *>(value) : 32767;
 }
 
-/// The error that an MPI call with MPI_CL_MEM gives for `status`.
+/// The error code that an MPI call with MPI_CL_MEM returns for `status`.
 int mpi_code_of(const Status &status);
 
-/// What MPI_Recv writes; MPI_ERROR stays as it is.
+/// Sets the members that MPI_Recv sets. MPI_ERROR is unchanged.
 void set_status(MPI_Status &status, int source, int tag, MPI_Count bytes);
 
-/// The bytes of a message, which may be more than an int holds.
+/// The bytes of a message, which may exceed int.
 [[nodiscard]] std::size_t bytes_of(const MPI_Status &status);
 
 }  // namespace cldist

@@ -7,7 +7,7 @@ namespace cldist {
 OwnYields::Switch OwnYields::switch_ = nullptr;
 
 void OwnYields::begin() {
-    // Exported by Open MPI 4 and 5; returns what was set before.
+    // Open MPI 4 and 5 export this function. It returns the previous setting.
     const auto found = reinterpret_cast<Switch>(dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
     if (found == nullptr) return;
     const bool yields = found(false);

@@ -2,8 +2,9 @@
 
 namespace cldist {
 
-/// While it lives, MPI's calls that find nothing do not yield the processor, as Open MPI's do with `mpi_yield_when_idle`:
-/// who polls does, sees what a yield costs (Backoff), and does it once a turn. Nothing elsewhere.
+/// While an object exists, MPI calls that find nothing do not yield the CPU. Open MPI yields with
+/// `mpi_yield_when_idle`. The polling loop yields instead: it measures the cost of a yield (Backoff) and yields once
+/// per round. Other MPI libraries are not affected.
 class OwnYields {
 public:
     OwnYields() {
@@ -15,12 +16,12 @@ public:
         if (switch_ != nullptr) switch_(true);
     }
 
-    /// Finds out whether MPI yields. Once MPI is initialised.
+    /// Detects whether MPI yields. Call it when MPI is initialised.
     static void begin();
 
 private:
     using Switch = bool (*)(bool);
-    static Switch switch_;  ///< null where MPI does not yield, or does not tell
+    static Switch switch_;  ///< null if MPI does not yield, or if this is unknown
 };
 
 }  // namespace cldist

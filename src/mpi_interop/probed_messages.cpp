@@ -11,12 +11,12 @@
 namespace cldist {
 namespace {
 
-// Of the probed messages so many are known.
+// The number of probed messages that are remembered.
 constexpr std::size_t most_known = 64;
 
 constexpr auto envelope_bytes = static_cast<MPI_Count>(envelope_size);
 
-// The count of a status has 63 bits in all MPI libraries. A message of 16 TiB is in no machine.
+// The count of a status has 63 bits in all MPI libraries. No message has 16 TiB, so the upper bits are free for a mark.
 constexpr int count_bits = 44;
 constexpr std::uint64_t largest_mark = (std::uint64_t{1} << (63 - count_bits)) - 1;
 
@@ -35,7 +35,7 @@ MPI_Count payload_in(const std::vector<std::byte> &content) {
     return envelope ? static_cast<MPI_Count>(envelope->size) : MPI_UNDEFINED;
 }
 
-// Null if it was freed, or has processes to which no command can send.
+// Returns null if the communicator was freed, or if it has processes to which no command can send.
 std::shared_ptr<const Communicator> find_living(MPI_Comm comm) {
     try {
         return Runtime::current_in_mpi_call()->communicators().find(comm);
@@ -48,7 +48,7 @@ std::shared_ptr<const Communicator> find_living(MPI_Comm comm) {
 
 bool ProbedMessages::Probed::open() const { return bytes == envelope_bytes && !payload; }
 
-// A message that is on the wire is the one that the next probe finds, too.
+// As long as a message was not received, the next probe finds the same message.
 ProbedMessages::List::iterator ProbedMessages::find_like(const Probed &wanted, bool open) {
     return std::find_if(probed_.begin(), probed_.end(), [&](const Probed &probed) {
         return probed.comm == wanted.comm && probed.source == wanted.source && probed.tag == wanted.tag &&
@@ -106,10 +106,10 @@ MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
         return probed->bytes > envelope_bytes ? probed->bytes - envelope_bytes : MPI_UNDEFINED;
     if (probed->open() && comm != nullptr) {
         const MessagePattern pattern{comm, probed->source, probed->tag};
-        message_order().look(pattern);  // it may be for a receive that is pending by now
+        message_order().look(pattern);  // a receive that became pending meanwhile may take it
         probed = known(mark);
         if (probed && probed->open()) {
-            // Put back to where its receive, or another probe, finds it.
+            // Received and put back, where its receive or another probe finds it.
             message_order().read(pattern, envelope_size);
             probed = known(mark);
         }
@@ -146,7 +146,7 @@ MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
     if (message.content.empty()) receive_content(message);
     SubstitutedMessage substituted{comm, message.source, message.tag, message.content};
     const std::lock_guard lock(mutex_);
-    // Of all messages to itself it is the only one that no handle stands for yet.
+    // Among the messages to this process, only this message has no handle yet.
     check_mpi(PMPI_Isend(substituted.content.data(), static_cast<int>(message.bytes), MPI_BYTE, 0, 0, self_,
                          &substituted.sent),
               "MPI_Isend");
@@ -160,7 +160,7 @@ MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
 void ProbedMessages::note_handle(MPI_Message handle, bool plain) {
     if (cldist_mpi_cl_mem == MPI_DATATYPE_NULL || handle == MPI_MESSAGE_NO_PROC) return;
     if (!plain) {
-        take_plain(handle);  // left there by a receive that the library did not see
+        take_plain(handle);  // a receive that the library did not see left the handle there
         return;
     }
     const std::lock_guard lock(mutex_);
@@ -193,7 +193,7 @@ std::optional<SubstitutedMessage> ProbedMessages::take_substituted(MPI_Message h
 }
 
 ProbedMessages &probed_messages() {
-    // Never destroyed: calls may come at exit.
+    // Never destroyed, because calls may arrive at exit.
     static auto &instance = *new ProbedMessages;
     return instance;
 }

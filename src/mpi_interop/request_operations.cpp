@@ -39,7 +39,7 @@ public:
         return Progress::idle;
     }
 
-    // Nobody knows; AdoptedRequests notices when they move.
+    // Unknown here. AdoptedRequests detects moving bytes.
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
     [[nodiscard]] bool wakes() const override { return static_cast<bool>(original_.waker); }
 
@@ -47,7 +47,7 @@ private:
     void finish() {
         int cancelled = 0;
         MPI_Count bytes = 0;
-        // Open MPI 4.1 does not set the flag of a file operation: it may be anything.
+        // Open MPI 4.1 does not set the flag for a file operation, so its value is undefined.
         if (cancelled_)
             PMPI_Test_cancelled(&original_.status, &cancelled);
         else
@@ -73,7 +73,7 @@ private:
     bool cancelled_ = false;
 };
 
-// MPI's code for an event that ended with `status`, made when it is first needed.
+// The MPI error code for an event that failed with `status`. It is created at its first use.
 int failed_event_code(cl_int status) {
     static std::mutex mutex;
     static std::map<cl_int, int> codes;

@@ -9,11 +9,12 @@
 
 namespace cldist {
 
-/// Ends when `request` does. `stand_in` ends with it, in the same way. `adopted` outlives the operation.
+/// Creates an operation that waits for `request` and then completes `stand_in` in the same way. `adopted` must outlive
+/// the operation.
 std::unique_ptr<Operation> make_request_wait(MPI_Request request, std::unique_ptr<StandInRequest> stand_in,
                                              AdoptedRequests &adopted);
 
-/// Ends `stand_in` when started, which is to be when `event` ended.
+/// Creates an operation that completes `stand_in` at its start. It must be started when `event` has ended.
 std::unique_ptr<Operation> make_event_wait(cl_event event, std::unique_ptr<StandInRequest> stand_in);
 
 }  // namespace cldist

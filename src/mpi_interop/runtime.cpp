@@ -37,7 +37,7 @@ namespace {
 
 std::mutex runtime_mutex;
 
-// Never destroyed: what is left at exit stays.
+// Never destroyed. A runtime that exists at exit is kept.
 std::shared_ptr<Runtime> &runtime_slot() {
     static auto &slot = *new std::shared_ptr<Runtime>;
     return slot;
@@ -48,27 +48,27 @@ std::shared_ptr<Runtime> take_runtime() {
     return std::exchange(runtime_slot(), nullptr);
 }
 
-// Whether this library has asked MPI for MPI_THREAD_MULTIPLE.
+// This library has requested MPI_THREAD_MULTIPLE from MPI.
 std::atomic<bool> level_was_requested{false};
-// Whether MPI_Finalize, or the end of the program, has begun.
+// MPI_Finalize, or the end of the program, has begun.
 std::atomic<bool> ending{false};
 
 void at_exit() {
     if (in_forked_child()) return;
     ending = true;
-    // Not destroyed: MPI may be gone.
+    // Not destroyed, because MPI may already be unloaded.
     static auto &left = *new std::shared_ptr<Runtime>;
     const std::shared_ptr<Runtime> taken = take_runtime();
     if (taken == nullptr) return;
     left = taken;
     const std::string text = pending_records().account(false);
-    // First: the engine may be in a call of MPI's that never returns.
+    // Printed first, because the progress thread may be in an MPI call that never returns.
     if (!text.empty()) log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
     left->engine().stop(std::nullopt);
     trace::flush();
 }
 
-// MPI_Finalize frees the attributes of MPI_COMM_SELF first, while MPI still works, whoever calls it.
+// MPI_Finalize first deletes the attributes of MPI_COMM_SELF. MPI still works then, whoever called MPI_Finalize.
 int on_finalize(MPI_Comm, int, void *, void *) {
     Runtime::finish();
     return MPI_SUCCESS;
@@ -81,7 +81,7 @@ void call_finish_at_finalize() {
     PMPI_Comm_free_keyval(&keyval);
 }
 
-// Never committed: the calls that know nothing of it, which are all but those that the library wraps, refuse it.
+// Never committed. MPI calls that the library does not wrap therefore refuse it.
 void make_datatype() {
     check_mpi(PMPI_Type_contiguous(1, MPI_BYTE, &cldist_mpi_cl_mem), "MPI_Type_contiguous");
     PMPI_Type_set_name(cldist_mpi_cl_mem, "MPI_CL_MEM");
@@ -98,7 +98,7 @@ const char *name_of_level(int level) {
     return level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SERIALIZED";
 }
 
-// The file of the MPI_Init that the program reaches; empty if that is this library's.
+// The file with the MPI_Init that the program calls. Empty if it is this library's MPI_Init.
 std::string other_init() {
     static const char place = 0;
     Dl_info own{};
@@ -121,7 +121,7 @@ std::string why_level_is_low() {
            ". Call MPI_Init_thread with MPI_THREAD_MULTIPLE, or link the program with -lcldist before the MPI library";
 }
 
-// The texts of all processes, in rank 0; elsewhere nothing. Collective.
+// Rank 0 receives the texts of all processes. Other ranks receive nothing. Collective.
 std::vector<std::string> gather(const std::string &text, MPI_Comm world) {
     int ranks = 0;
     PMPI_Comm_size(world, &ranks);
@@ -140,7 +140,7 @@ std::vector<std::string> gather(const std::string &text, MPI_Comm world) {
     return texts;
 }
 
-// Logs what is wrong with the settings of other processes, once for all processes that have the same.
+// Logs the complaints about the settings of other processes. Equal complaints are logged once.
 void complain_for_others(MPI_Comm world) {
     const SettingComplaints &mine = setting_complaints();
     std::map<std::string, std::vector<std::size_t>> ranks_of;
@@ -155,7 +155,7 @@ void complain_for_others(MPI_Comm world) {
             log_warning("{} (rank{} {})", line, ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-// Processes that never come make the others wait in MPI; this prints it.
+// If processes never arrive, the others wait in MPI. This class then prints a message.
 class MeetingWatch {
 public:
     MeetingWatch() {
@@ -188,7 +188,7 @@ private:
     std::thread watcher_;
 };
 
-// Throws an Error if there can be no Runtime.
+// Throws an Error if a Runtime can't be created.
 void check_possible() {
     Runtime::check_mpi_runs();
     if (ending) throw Error(CL_MPI_NOT_INITIALIZED, "MPI_Finalize, or the end of the program, has begun");
@@ -265,7 +265,7 @@ void Runtime::finish() {
     if (Engine *const files = find_file_engine()) files->wait_idle(config().stall_seconds);
     const std::vector<Unmatched> mine = runtime->unmatched();
     const std::vector<int> counts = runtime->gather_counts(static_cast<int>(mine.size()));
-    // Before the engine stops: the failed commands may end the job (CLDIST_ON_ERROR).
+    // Before the progress thread stops, because failed commands may end the job (CLDIST_ON_ERROR).
     runtime->name_unmatched(mine, counts);
     runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command was done"));
     PMPI_Type_free(&cldist_mpi_cl_mem);
@@ -313,8 +313,8 @@ std::vector<Unmatched> Runtime::unmatched() const {
     return mine;
 }
 
-// The engine goes on meanwhile, since messages may still end. In MPI_Finalize MPICH calls back without its locks: the engine
-// and this thread must not both be in MPI.
+// The progress thread continues, because messages may still end. In MPI_Finalize, MPICH calls back without its locks.
+// Therefore the progress thread and this thread must not both be in MPI.
 template <typename Begin>
 void Runtime::complete(Begin &&begin) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -340,7 +340,7 @@ std::vector<int> Runtime::gather_counts(int mine) {
     return counts;
 }
 
-// Returns once rank 0 has printed it.
+// Returns after rank 0 has printed the list.
 void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int> counts) {
     const MPI_Comm world = communicators_.world();
     const int bytes = static_cast<int>(mine.size() * sizeof(Unmatched));

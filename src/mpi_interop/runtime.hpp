@@ -11,16 +11,16 @@
 
 namespace cldist {
 
-/// A transfer that did not end, as the ranks tell each other. Ranks of MPI_COMM_WORLD.
+/// A transfer that did not end, in the form that the ranks exchange. Ranks refer to MPI_COMM_WORLD.
 struct Unmatched {
-    int direction;  ///< of enum Direction
+    int direction;  ///< as in enum Direction
     int rank;
     int peer;  ///< or MPI_ANY_SOURCE, or MPI_UNDEFINED
     int tag;   ///< or MPI_ANY_TAG
     unsigned long long bytes;
 };
 
-/// What the library has between the initialisation of MPI and its end: the engine, its communicators, its channels.
+/// The library's state between the initialisation and the end of MPI: progress thread, communicators, channels.
 class Runtime {
 public:
     Runtime();
@@ -31,36 +31,39 @@ public:
     [[nodiscard]] Communicators &communicators() { return communicators_; }
     [[nodiscard]] Channels &channels() { return channels_; }
     [[nodiscard]] Engine &engine() { return *engine_; }
-    /// To be used by operations that the engine drives.
+    /// For operations that the progress thread drives.
     [[nodiscard]] MessageDriver &engine_driver() { return *driver_; }
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int max_tag() const { return max_tag_; }
 
-    /// Throws an Error with CL_MPI_NOT_INITIALIZED if MPI is not initialised, or already finalised.
+    /// Throws an Error with CL_MPI_NOT_INITIALIZED if MPI is not initialised or was finalised.
     static void check_mpi_runs();
-    /// Throws an Error with the cause and the remedy if MPI, which is initialised, runs below MPI_THREAD_MULTIPLE.
+    /// Throws an Error with cause and remedy if MPI's thread level is below MPI_THREAD_MULTIPLE. MPI must be
+    /// initialised.
     static void check_thread_level();
-    /// This library has initialised MPI, and requested MPI_THREAD_MULTIPLE.
+    /// This library has initialised MPI and requested MPI_THREAD_MULTIPLE.
     static void note_requested_level();
     [[nodiscard]] static bool requested_level();
-    /// Called once MPI is initialised, collectively over MPI_COMM_WORLD; does nothing if there is one. Throws an Error.
+    /// Called after the initialisation of MPI, collectively over MPI_COMM_WORLD. Does nothing if a Runtime exists.
+    /// Throws an Error.
     static void begin();
-    /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD: waits for the commands in flight, names those that will
-    /// not end and ends them.
+    /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD. Waits for pending commands, lists the commands that
+    /// will not end, and ends them.
     static void finish();
-    /// The current one, or null.
+    /// The current Runtime, or null.
     static std::shared_ptr<Runtime> find();
-    /// The current one. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW. If this library did not
-    /// see how MPI was initialised, the first call makes one, collectively over MPI_COMM_WORLD.
+    /// The current Runtime. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW. If this library
+    /// did not see the initialisation of MPI, the first call creates a Runtime, collectively over MPI_COMM_WORLD.
     static std::shared_ptr<Runtime> current();
-    /// The same for an MPI call, which makes none.
+    /// The same for an MPI call, but never creates a Runtime.
     static std::shared_ptr<Runtime> current_in_mpi_call();
-    /// At exit the engine must stop before the OpenCL platform goes. To be called again when a platform was met.
+    /// At exit the progress thread must stop before the OpenCL platform is unloaded. Call it again when a platform is
+    /// first used.
     static void stop_at_exit();
 
 private:
     [[nodiscard]] std::vector<Unmatched> unmatched() const;
-    /// Waits for the end of the operation that `begin` starts with MPI.
+    /// Waits for the end of the MPI operation that `begin` starts.
     template <typename Begin>
     void complete(Begin &&begin);
     std::vector<int> gather_counts(int mine);
@@ -76,7 +79,7 @@ private:
     std::unique_ptr<Engine> engine_;
 };
 
-/// One line for each, with what the other side has instead.
+/// One line for each transfer, with the transfers that the other side has instead.
 std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all);
 
 }  // namespace cldist

@@ -15,7 +15,7 @@
 namespace cldist {
 namespace {
 
-// The calling thread's place for an envelope and the payload behind it.
+// The calling thread's memory for a header and its payload.
 std::byte *message_memory() {
     struct Memory {
         std::byte bytes[envelope_size + largest_small];
@@ -23,7 +23,7 @@ std::byte *message_memory() {
     return per_thread<Memory>().bytes;
 }
 
-// How the calling thread waits. What takes longer than a moment becomes known to the stall report.
+// Waits on the calling thread. Longer waits appear in the stall report.
 class Wait {
 public:
     Wait(Direction direction, const SmallMessage &message) : direction_(direction), message_(message) {}
@@ -65,7 +65,7 @@ Status finish(int code, MPI_Request request, const char *call, Wait &wait) {
     return code == MPI_SUCCESS ? Status{} : mpi_failure(code, call);
 }
 
-// Both wait for the commands before them in the queue, and are waited for.
+// Both functions wait for earlier commands of the queue, and later commands wait for them.
 cl_int read_range(const SmallMessage &message, std::byte *to) {
     if (message.address == nullptr)
         return clEnqueueReadBuffer(message.queue, message.buffer, CL_TRUE, message.offset, message.size, to, 0, nullptr,

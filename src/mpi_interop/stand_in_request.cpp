@@ -9,7 +9,7 @@ std::atomic<std::size_t> StandInRequest::count = 0;
 StandInRequest::StandInRequest() {
     auto state = std::make_unique<std::shared_ptr<State>>(state_);
     check_mpi(PMPI_Grequest_start(&query, &free, &cancel, state.get(), &handle_), "MPI_Grequest_start");
-    // MPI owns it now, until it calls free().
+    // MPI owns it until it calls free().
     [[maybe_unused]] const auto *owned_by_mpi = state.release();
     ++count;
 }
@@ -43,8 +43,8 @@ void StandInRequest::complete(const MPI_Status &status, int error) {
 int StandInRequest::query(void *state, MPI_Status *status) {
     State &s = **static_cast<std::shared_ptr<State> *>(state);
     const std::lock_guard lock(s.mutex);
-    *status = s.status;  // with the count and whether it was cancelled
-    // Open MPI looks at the field, MPICH at what is returned.
+    *status = s.status;  // includes the count and the cancelled flag
+    // Open MPI uses the member, and MPICH uses the return value.
     status->MPI_ERROR = s.error;
     return s.error;
 }

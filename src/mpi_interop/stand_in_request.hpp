@@ -11,30 +11,30 @@
 
 namespace cldist {
 
-/// A generalised request that the user holds, for something that the library waits for: MPI_Wait and MPI_Test on it wait
-/// for complete() and tell what it was given.
+/// A generalised request that the user holds while the library waits for something. MPI_Wait and MPI_Test wait for
+/// complete() and return its arguments.
 class StandInRequest {
 public:
     /// Throws an Error.
     StandInRequest();
     StandInRequest(const StandInRequest &) = delete;
     StandInRequest &operator=(const StandInRequest &) = delete;
-    /// Completes it with MPI_ERR_OTHER if it is not, and frees it if the user was not given it.
+    /// Completes the request with MPI_ERR_OTHER unless it is complete. Frees it if the user did not get it.
     ~StandInRequest();
 
-    /// The handle, which from now on is the user's.
+    /// Returns the handle and passes its ownership to the user.
     MPI_Request give();
-    /// Ends it, once. `error` is an MPI code.
+    /// Completes the request, once. `error` is an MPI code.
     void complete(const MPI_Status &status, int error);
-    /// Whether the process has any that is not complete.
+    /// Returns true if the process has such objects.
     static bool any() { return count != 0; }
-    /// What to call once the user has called MPI_Cancel.
+    /// Sets the function to call after the user has called MPI_Cancel.
     void woken_by(const Waker &waker);
-    /// Whether the user called MPI_Cancel.
+    /// Returns true if the user has called MPI_Cancel.
     [[nodiscard]] bool cancelled() const { return state_->cancelled; }
 
 private:
-    // Shared with MPI, which may let go of it first or last.
+    // Shared with MPI, which may release it before or after this object.
     struct State {
         std::mutex mutex;
         MPI_Status status{};
@@ -55,7 +55,7 @@ private:
     bool completed_ = false;
 };
 
-/// The status of a request with nothing behind it.
+/// The status of an empty request.
 MPI_Status empty_status();
 
 }  // namespace cldist

@@ -4,8 +4,8 @@
 
 namespace cldist {
 
-/// Measures, for the trace, how far the clocks of the ranks are apart: at the start and at the end of the job, if
-/// CLDIST_TRACE is set for all of them.
+/// Measures the offsets between the ranks' clocks for the trace, at the start and at the end of the job, if
+/// CLDIST_TRACE is set for all ranks.
 class TraceClock {
 public:
     /// Collective over MPI_COMM_WORLD. Throws an Error.
@@ -14,13 +14,13 @@ public:
     TraceClock &operator=(const TraceClock &) = delete;
     ~TraceClock() = default;
 
-    /// Measures again, and does not work any more. Collective over MPI_COMM_WORLD.
+    /// Measures again and ends. Collective over MPI_COMM_WORLD.
     void finish();
 
 private:
     void measure() const;
 
-    MPI_Comm comm_ = MPI_COMM_NULL;  ///< null if nothing is to be measured
+    MPI_Comm comm_ = MPI_COMM_NULL;  ///< null if nothing is measured
 };
 
 }  // namespace cldist

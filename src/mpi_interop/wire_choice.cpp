@@ -20,14 +20,14 @@ thread_local std::optional<Wire> wire_of_duplicates;
 void *to_attribute(Wire wire) { return reinterpret_cast<void *>(static_cast<std::intptr_t>(wire)); }
 Wire from_attribute(void *value) { return static_cast<Wire>(reinterpret_cast<std::intptr_t>(value)); }
 
-// MPI calls it in all calls that duplicate a communicator, also where that ends later.
+// MPI calls this function in every call that duplicates a communicator, including non-blocking calls.
 int copy_attribute(MPI_Comm, int, void *, void *value, void *copied, int *flag) {
     *static_cast<void **>(copied) = wire_of_duplicates ? to_attribute(*wire_of_duplicates) : value;
     *flag = 1;
     return MPI_SUCCESS;
 }
 
-// An attribute holds the choice: MPI implementations drop hints that they don't know themselves.
+// An attribute holds the choice, because MPI implementations drop hints that they don't know.
 int wire_keyval() {
     static const int keyval = [] {
         int made = MPI_KEYVAL_INVALID;
@@ -81,7 +81,7 @@ void set_wire(MPI_Comm comm, Wire wire) {
 
 WireOfDuplicates::WireOfDuplicates(MPI_Comm comm, MPI_Info info) {
     const Wire wire = wire_in(info).value_or(Wire::cldist);
-    // Without an attribute there, MPI would not ask what to copy.
+    // Without an attribute, MPI would not call copy_attribute().
     if (const Wire own = wire_of(comm); own != wire) set_wire(comm, own);
     wire_of_duplicates = wire;
 }
