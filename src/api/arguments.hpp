@@ -10,7 +10,7 @@
 
 namespace cldist {
 
-/// The arguments that commands have in common; each check throws an Error with the code of the header.
+/// The arguments that commands have in common. Each check throws an Error with the code that the header documents.
 struct CommandArguments {
     cl_command_queue queue;
     cl_bool blocking;
@@ -23,18 +23,18 @@ struct CommandArguments {
     }
 };
 
-/// A range of a buffer that a command reads or writes, which its direction tells.
+/// A range of a buffer that a command reads or writes, depending on `direction`.
 struct RangeArgument {
     cl_mem buffer;
     std::size_t offset;
-    std::size_t size;  ///< of the message
+    std::size_t size;  ///< bytes of the message
     Direction direction;
-    /// If set, the region asked for; check_command() then finds offset, size and strided.
+    /// If set, the requested region. check_command() then sets offset, size and strided.
     std::optional<RectArguments> rect = std::nullopt;
-    /// How the bytes lie from `offset` on, unless they are contiguous.
+    /// The layout of the bytes from `offset` on, unless they are contiguous.
     std::optional<RectRegion> strided = std::nullopt;
 
-    /// Bytes of the buffer from the first to the last.
+    /// Bytes of the buffer from the first to the last byte.
     [[nodiscard]] std::size_t extent() const { return strided ? strided->extent() : size; }
 };
 
@@ -43,7 +43,7 @@ struct PeerArgument {
     int tag;
 };
 
-/// The bytes of a range in the buffer that holds them: of a sub-buffer, in its parent.
+/// The bytes of a range in its buffer. For a sub-buffer, in its parent.
 struct Extent {
     cl_mem buffer;
     std::size_t begin;
@@ -51,14 +51,14 @@ struct Extent {
 };
 Extent extent_of(const RangeArgument &range);
 
-/// All checks that clEnqueueReadBuffer and clEnqueueReadBufferRect make, in their order, but for a failed wait list, of which the
-/// far end may have to hear. `in_place`: two ranges may overlap.
+/// Makes all checks of clEnqueueReadBuffer and clEnqueueReadBufferRect, in their order. It does not check for a failed
+/// wait list, because the far end may need an error message. `in_place`: two ranges may overlap.
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges, bool in_place = false);
 
-/// That no event of the wait list has failed.
+/// Checks that no event of the wait list has failed.
 void check_not_failed(const CommandArguments &command);
 
-/// The rank and tag of a message in `direction`.
+/// Checks the rank and the tag of a message in `direction`.
 void check_peer(const PeerArgument &peer, Direction direction, const Communicator &comm, int max_tag);
 
 }  // namespace cldist

@@ -9,14 +9,14 @@
 
 namespace cldist {
 
-/// To be called before anything else of the library. Throws an Error in a process that can't use it.
+/// Throws an Error in a process that can't use the library. Call it before any other function of the library.
 inline void refuse_forked_child() {
     if (in_forked_child())
         throw Error(CL_INVALID_OPERATION,
                     "this process was forked from one that uses the library, and can't use it itself");
 }
 
-/// Runs the body of a C entry point: the one place where errors become codes. `call` is its name.
+/// Runs the body of the C entry point `call`. Errors become codes only here.
 template <typename Body>
 cl_int at_boundary(const char *call, Body &&body) noexcept {
     try {

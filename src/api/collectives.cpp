@@ -1,4 +1,4 @@
-// Collective commands: see the section of that name in the header.
+// Collective commands. The section of that name in the header describes them.
 
 #include <algorithm>
 #include <array>
@@ -22,17 +22,17 @@ namespace {
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
-/// A buffer and an offset in place of MPI's address, with the elements from there on.
+/// A buffer, an offset, and the elements from there on. It replaces MPI's address.
 struct Place {
     cl_mem buffer;
     std::size_t offset;  ///< bytes
-    std::size_t count;   ///< elements; of forms with sizes for each process ("v") see `counts`
+    std::size_t count;   ///< elements; kinds with a size per process ("v") use `counts`
     MPI_Datatype type;
     const std::size_t *counts = nullptr;
     const std::size_t *displacements = nullptr;  ///< elements
 };
 
-/// Where and with whom.
+/// The communicator of a collective and this process's rank in it.
 struct Group {
     std::shared_ptr<Runtime> runtime;
     std::shared_ptr<const Communicator> comm;
@@ -65,7 +65,7 @@ bool predefined(MPI_Datatype type) {
     return combiner == MPI_COMBINER_NAMED;
 }
 
-/// Bytes from one element to the next. Throws an Error if the type is none that commands take.
+/// Returns the bytes from one element to the next. Throws an Error if commands do not accept the type.
 std::size_t element_of(MPI_Datatype type) {
     if (type == MPI_DATATYPE_NULL) throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is MPI_DATATYPE_NULL");
     int size = 0;
@@ -102,7 +102,7 @@ std::size_t bytes_of(std::size_t count, std::size_t element) {
     return bytes;
 }
 
-/// A range of a buffer, and of forms with sizes for each process the parts that they have in it.
+/// A range of a buffer. For kinds with a size per process, also the parts of the processes.
 struct Side {
     RangeArgument range;
     std::vector<Span> parts;
@@ -112,14 +112,14 @@ Side side_of(const Place &place, std::size_t element, Direction direction) {
     return {{place.buffer, place.offset, bytes_of(place.count, element), direction}, {}};
 }
 
-/// The same of `processes` equal parts.
+/// The same for `processes` equal parts.
 Side even_side_of(const Place &place, std::size_t element, int processes, Direction direction) {
     Place all = place;
     all.count = bytes_of(place.count, static_cast<std::size_t>(processes));
     return side_of(all, element, direction);
 }
 
-/// The same of parts with counts and displacements.
+/// The same for parts with counts and displacements.
 Side uneven_side_of(const Place &place, std::size_t element, int processes, Direction direction) {
     if (place.counts == nullptr || place.displacements == nullptr)
         throw Error(CL_INVALID_VALUE, "the counts or the displacements are NULL");
@@ -140,7 +140,7 @@ Side uneven_side_of(const Place &place, std::size_t element, int processes, Dire
     return {{place.buffer, place.offset + begin, end - begin, direction}, std::move(parts)};
 }
 
-/// The counts of a reduction that scatters, with their sum in elements.
+/// Returns the counts of a reduce-scatter and their sum in elements.
 std::pair<std::vector<std::size_t>, std::size_t> counts_of(const std::size_t *counts, int processes) {
     if (counts == nullptr) throw Error(CL_INVALID_VALUE, "the counts are NULL");
     std::vector<std::size_t> all(counts, counts + processes);
@@ -151,17 +151,17 @@ std::pair<std::vector<std::size_t>, std::size_t> counts_of(const std::size_t *co
     return {std::move(all), sum};
 }
 
-/// A call. What it gives and what it gets; nothing where this process has no such side.
+/// A call. `send` or `recv` is empty if this process does not send or receive.
 struct Call {
     CommandArguments command;
     Group group;
     Collective what;
     std::optional<Side> send{};
     std::optional<Side> recv{};
-    /// If both lie in one buffer, bytes from the beginning of what is got to that of what is given that mean MPI_IN_PLACE.
+    /// If both sides are in one buffer, this distance in bytes from recv to send means MPI_IN_PLACE.
     std::ptrdiff_t in_place_at = 0;
 
-    // Found by check().
+    // Set by check().
     QueueInfo queue{};
     bool in_place = false;
     std::shared_ptr<DeviceResources> resources{};
@@ -181,7 +181,7 @@ bool is_in_place(const Call &call) {
             std::equal(parts.begin(), parts.end(), call.recv->parts.begin(), same));
 }
 
-/// The bytes of the parts in the side's buffer, in ascending order.
+/// The ranges of the parts in the side's buffer, in ascending order.
 std::vector<Span> parts_in_buffer(const Side &side) {
     const Extent extent = extent_of(side.range);
     std::vector<Span> parts = side.parts;
@@ -192,7 +192,8 @@ std::vector<Span> parts_in_buffer(const Side &side) {
     return parts;
 }
 
-/// Whether no byte is both given and got. The two ranges may overlap nevertheless: parts may lie in each other's gaps.
+/// Returns true if no byte is both sent and received. The two ranges may overlap nevertheless, because parts may be in
+/// each other's gaps.
 bool are_apart(const Side &a, const Side &b) {
     if (extent_of(a.range).buffer != extent_of(b.range).buffer) return true;
     const std::vector<Span> left = parts_in_buffer(a);
@@ -216,7 +217,7 @@ void check(Call &call) {
     call.resources = resources_of(call.queue, buffers);
 }
 
-/// The mappings of a command's sides: one of both where their ranges overlap.
+/// The mappings of a command's sides. Overlapping ranges have one mapping.
 class Mappings {
 public:
     explicit Mappings(const Call &call) {
@@ -241,7 +242,7 @@ public:
     }
 
 private:
-    /// The bytes from the first to the last of both sides, if their ranges overlap.
+    /// The bytes from the first to the last byte of both sides, if their ranges overlap.
     static std::optional<RangeArgument> overlapping(const Call &call) {
         if (!call.send || !call.recv) return {};
         const RangeArgument &send = call.send->range;
@@ -250,7 +251,7 @@ private:
         const Extent b = extent_of(recv);
         if (a.buffer != b.buffer || a.begin >= b.end || b.begin >= a.end) return {};
         const auto within = [](const Extent &x, const Extent &y) { return y.begin <= x.begin && x.end <= y.end; };
-        // What the program named, rather than the parent of a sub-buffer, if that is enough.
+        // Use the program's buffer instead of the parent of a sub-buffer if it contains both ranges.
         if (within(a, b)) return recv;
         if (within(b, a)) return send;
         const std::size_t begin = std::min(a.begin, b.begin);
@@ -267,7 +268,7 @@ private:
     std::vector<Extent> extents_;
 };
 
-// `caller_queue` as in DeviceRange. From now on the command stands in line.
+// `caller_queue` is as in DeviceRange. This adds the command to the per-communicator FIFO.
 Operations make_operations(const Call &call, const Mappings &mappings, MessageDriver &driver,
                            cl_command_queue caller_queue) {
     const auto made = [&](const std::optional<Side> &side) {
@@ -303,7 +304,7 @@ std::vector<std::shared_ptr<Record>> records_of(const Operations &operations) {
     return records;
 }
 
-/// The calling thread does the work. It takes part even if its wait list failed.
+/// The calling thread drives the command. It takes part even if its wait list failed.
 Status drive_here(const Call &call, Operations operations, const Status &gate, std::unique_ptr<Bridge> bridge) {
     Command command(std::move(operations), std::move(bridge), call.queue.device);
     command.start(gate);
@@ -317,7 +318,7 @@ Status run_without_event(const Call &call) {
     Engine &engine = call.group.runtime->engine();
     const bool gated = call.command.num_events != 0 || !engine.idle();
     Start start;
-    // Where the memory is known nothing has to be enqueued.
+    // With a persistent mapping nothing needs to be enqueued.
     const bool finishes = !gated && call.queue.in_order && find_lasting(call.queue, mappings.all());
     if (!finishes) start = enqueue_start(call.queue, call.command.events(), mappings.all());
     Operations operations = make_operations(call, mappings, caller_driver(), call.queue.queue);
@@ -357,14 +358,14 @@ void run(Call call) {
     if (!status.ok()) throw Error(status);
 }
 
-/// `bytes` of one part as this process gives it and gets it, which must be the same.
+/// Checks that this process sends and receives the same number of bytes to itself.
 void check_parts(std::size_t given, std::size_t got) {
     if (given != got)
         throw Error(CL_INVALID_VALUE,
                     fmt::format("a part has {} bytes where it is given and {} where it is got", given, got));
 }
 
-// The entry points differ in which sides a process has and in where these lie for MPI_IN_PLACE.
+// The entry points differ in the sides of a process and in the distance that means MPI_IN_PLACE.
 
 void run_reduction(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv, MPI_Op op) {
     if (kind == CollectiveKind::reduce) call.group.check_root(root);

@@ -1,5 +1,5 @@
-// MPI's calls that give hints to a communicator: implementations drop those that they don't know, so the library takes
-// its own in passing. And MPI_Comm_free.
+// MPI calls that give hints to a communicator, and MPI_Comm_free. MPI implementations drop unknown hints, so the
+// library stores its own hint when it wraps these calls.
 
 #include <optional>
 
@@ -18,7 +18,7 @@ void take_hints(MPI_Comm comm, MPI_Info info) {
     if (const auto runtime = Runtime::find()) runtime->communicators().note_wire(comm, *wire);
 }
 
-// `duplicate` is what MPI itself does.
+// `duplicate` is the MPI call.
 template <typename Duplicate>
 int duplicate_with_hints(const char *call, MPI_Comm comm, MPI_Info info, Duplicate duplicate) {
     std::optional<WireOfDuplicates> wire;
@@ -41,7 +41,7 @@ int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm) {
                                 [&] { return PMPI_Comm_dup_with_info(comm, info, newcomm); });
 }
 
-// Pending receives are no operations of MPI's, which would keep the communicator.
+// MPI keeps a communicator until its operations end, but it does not know the library's pending receives.
 int MPI_Comm_free(MPI_Comm *comm) {
     bool later = false;
     if (comm != nullptr && !in_forked_child())

@@ -8,8 +8,8 @@
 namespace cldist {
 namespace {
 
-// Looking at two old events for each new one keeps up with any program; the limit is for platforms whose reference
-// counts tell nothing.
+// Two checks of old events per new event keep up with any program. The limit is for platforms with meaningless
+// reference counts.
 constexpr int looks = 2;
 constexpr std::size_t most_entries = 65536;
 
@@ -47,7 +47,8 @@ EventTable::Records EventTable::find(cl_event event) const {
 }
 
 void EventTable::release_unused() {
-    std::list<Entry> let_go;  // without the lock: a queue and a context may go with an event
+    std::list<Entry> let_go;  // freed without the lock, because an event may hold the last reference to its queue and
+                              // context
     const std::lock_guard lock(mutex_);
     for (auto at = entries_.begin(); at != entries_.end();) {
         const auto entry = at++;
@@ -71,7 +72,7 @@ void EventTable::release_some() {
 }
 
 EventTable &event_table() {
-    // Never destroyed: at exit the OpenCL platform may be gone before.
+    // Never destroyed, because the OpenCL platform may be unloaded earlier at exit.
     static auto &instance = *new EventTable;
     return instance;
 }

@@ -11,23 +11,23 @@
 
 namespace cldist {
 
-/// The records behind the events that users hold. An event can't tell when it is let go, so the table holds a
-/// reference of its own and looks whether there is another: at some of the oldest with each new event, at all when the house
-/// looks for what is to be let go.
+/// The records of the events that users hold. OpenCL does not report when the user releases an event. Therefore the
+/// table holds a reference and checks whether it is the last one. It checks some old events with each new event, and
+/// all events in each round of the cleanup thread.
 class EventTable {
 public:
     using Records = std::vector<std::shared_ptr<Record>>;
 
     void add(cl_event event, const std::vector<std::unique_ptr<Operation>> &operations);
-    /// Empty if the event is not one of the library's.
+    /// Empty if the library did not create the event.
     [[nodiscard]] Records find(cl_event event) const;
 
-    /// Lets go of all that nobody else holds.
+    /// Releases all events that only the table holds.
     void release_unused();
 
 private:
     struct Entry {
-        Device device;  ///< of the event's queue, which goes with the last event: see DeviceResources
+        Device device;  ///< of the event's queue, which may be freed with the last event; see DeviceResources
         Event event;
         Records records;
     };

@@ -26,7 +26,7 @@ struct Call {
     std::shared_ptr<DeviceResources> resources;
 };
 
-// Bytes up to which a blocking command copies rather than maps.
+// Up to this size a blocking command copies instead of mapping.
 constexpr std::size_t largest_copied = 512 * 1024;
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
@@ -36,7 +36,7 @@ Call check(const FileCommand &command, const MakeFileAccess &make_access) {
     Call call{command.arguments, check_command(command.arguments, {&range, 1}), range, nullptr, nullptr};
     call.access = make_access(range.size);
     if (range.size != command.size) check_command(command.arguments, {&range, 1});
-    // Others wait for a collective command, whatever is known of its wait list.
+    // Other processes wait for a collective command, even if its wait list has failed.
     if (command.arguments.blocking != CL_FALSE && !call.access->collective()) check_not_failed(command.arguments);
     call.range = range;
     call.resources = resources_of(call.queue, {&call.range.buffer, 1});
@@ -46,12 +46,12 @@ Call check(const FileCommand &command, const MakeFileAccess &make_access) {
 std::vector<Mapping> mappings_of(const Call &call) {
     const Advice *const advice = file_advice(*call.resources, call.range.direction, *call.access);
     if (!may_map(call.range, *call.resources, advice) || call.range.size == 0) return {};
-    // Not CL_MAP_WRITE_INVALIDATE_REGION: a file may end early.
+    // Not CL_MAP_WRITE_INVALIDATE_REGION, because a file may end early.
     const cl_map_flags flags = reads_device(call.range.direction) ? CL_MAP_READ : CL_MAP_WRITE;
     return {{call.range.buffer, call.range.offset, call.range.size, flags}};
 }
 
-// `caller_queue` as in DeviceRange.
+// `caller_queue` is as in DeviceRange.
 Operations make_operations(const Call &call, const std::vector<Mapping> &mappings, cl_command_queue caller_queue,
                            bool calls_itself) {
     const auto [buffer, offset] = held(call.range, *call.resources);
@@ -81,16 +81,16 @@ void enqueue(const Call &call) {
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 
-// Whether a blocking command must wait for its turn before it touches the file. One that writes may have its copies, which
-// its own queue does, wait in its place: it has nothing to write before. But not one with a lane, which it would keep from
-// others meanwhile.
+// Returns true if a blocking command must wait for its turn before it accesses the file. If the command writes the
+// file, its first copy can wait in the queue instead. A file with a lane needs the gate, because the command would
+// otherwise block the lane while it waits.
 bool needs_gate(const Call &call) {
     return call.command.num_events != 0 || call.range.size == 0 || !file_engine().idle() ||
            !reads_device(call.range.direction) || call.access->lane() != nullptr;
 }
 
-// The calling thread drives the command, and does the file's calls where one thread does them. Without an event its queue
-// does the copies, and nothing is handed to another thread but large reads.
+// The calling thread drives the command and makes the file calls, except calls that several threads make. Without an
+// event, the user's queue makes the copies, and only large reads use other threads.
 Status run_here(const Call &call, const std::vector<Mapping> &mappings, const Status &gate,
                 std::unique_ptr<Bridge> bridge) {
     const auto wakeup = std::make_shared<Wakeup>();
@@ -105,7 +105,7 @@ Status run_here(const Call &call, const std::vector<Mapping> &mappings, const St
 }
 
 Status run_without_event(const Call &call) {
-    // Copying a small range takes one command, mapping and unmapping it two.
+    // A copy of a small range takes one command. Mapping and unmapping take two.
     const bool copied = call.range.size <= largest_copied && config().path == Path::automatic;
     std::vector<Mapping> mappings = copied ? std::vector<Mapping>{} : mappings_of(call);
     if (!mappings.empty() || needs_gate(call)) {
@@ -140,11 +140,11 @@ Status run_blocking(const Call &call) {
 }  // namespace
 
 cl_int run_file_command(const char *call, const FileCommand &command, const MakeFileAccess &make_access) noexcept {
-    int system_error = errno;  // what is not told stays as it was
+    int system_error = errno;  // errno is unchanged unless the command sets it
     const cl_int code = at_boundary(call, [&] {
         const Call checked = check(command, make_access);
         Command::failure_policy = &failure_policy;
-        // Its reports of stalls are about blocking commands, too.
+        // The progress thread's stall reports also cover blocking commands.
         Engine &engine = file_engine();
         if (command.arguments.blocking == CL_FALSE) {
             enqueue(checked);

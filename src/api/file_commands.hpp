@@ -13,15 +13,15 @@ struct FileCommand {
     CommandArguments arguments;
     cl_mem buffer;
     std::size_t offset;   ///< bytes
-    std::size_t size;     ///< bytes; 0 if the access tells it
+    std::size_t size;     ///< bytes; 0 if the access determines the size
     Direction direction;  ///< to_file or from_file
 };
 
-/// Checks what concerns the file, throwing an Error, and makes the access to it; may set `size`.
+/// Checks the file's arguments and creates the access to the file. May set `size`. Throws an Error.
 using MakeFileAccess = std::function<std::shared_ptr<FileAccess>(std::size_t &size)>;
 
-/// The body of a C entry point named `call`: checks, enqueues or, if blocking, runs, and translates errors; errno is that
-/// of the file if a blocking command failed with one.
+/// The body of the C entry point `call`. Checks the arguments, enqueues the command or runs it if it is blocking, and
+/// translates errors. Sets errno if a file call of a blocking command failed.
 cl_int run_file_command(const char *call, const FileCommand &command, const MakeFileAccess &make_access) noexcept;
 
 }  // namespace cldist

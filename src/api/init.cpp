@@ -6,7 +6,7 @@
 namespace cldist {
 namespace {
 
-// What MPI_Init of a tool passes on came here already.
+// If a tool called PMPI_Init, this was already done.
 int begin_after(int code) {
     if (code == MPI_SUCCESS && !Runtime::requested_level())
         at_boundary("MPI_Init", [] {

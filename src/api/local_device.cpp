@@ -18,14 +18,14 @@
 namespace cldist {
 namespace {
 
-/// What one process asks for; what is wrong with it is told after the collective part.
+/// The arguments of one process. Errors in them are reported after the collective part.
 struct Request {
     cl_platform_id platform;
     cl_device_type type;
     cl_device_id *device;
 };
 
-/// The devices of one process, with what the others know them by.
+/// The devices of one process, and the identities by which other processes know them.
 struct Devices {
     std::vector<cl_device_id> ids;
     std::vector<DeviceIdentity> identities;
@@ -41,10 +41,10 @@ void check_communicator(MPI_Comm comm) {
                     "the communicator is an inter-communicator; an intra-communicator is needed");
 }
 
-// A handle that is none must not be followed, which clGetDeviceIDs would do.
+// Finds the platforms to search. An invalid handle must not reach clGetDeviceIDs, which would dereference it.
 std::vector<cl_platform_id> platforms_asked_for(cl_platform_id platform) {
     cl_uint count = 0;
-    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) count = 0;  // no platform at all is an error of the loader
+    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) count = 0;  // a loader without platforms returns an error
     std::vector<cl_platform_id> all(count);
     if (count != 0) check(clGetPlatformIDs(count, all.data(), nullptr), "clGetPlatformIDs");
     if (platform == nullptr) return all;
@@ -64,7 +64,7 @@ void check_type(cl_device_type type) {
 std::vector<cl_device_id> devices_of(cl_platform_id platform, cl_device_type type) {
     cl_uint count = 0;
     const cl_int code = clGetDeviceIDs(platform, type, 0, nullptr, &count);
-    // The type is one of OpenCL's; NVIDIA refuses CL_DEVICE_TYPE_CUSTOM instead of having none.
+    // The type is valid. NVIDIA returns this error for CL_DEVICE_TYPE_CUSTOM instead of CL_DEVICE_NOT_FOUND.
     if (code == CL_DEVICE_NOT_FOUND || code == CL_INVALID_DEVICE_TYPE) return {};
     check(code, "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
@@ -90,7 +90,7 @@ Devices list_devices(const Request &request) {
     return found;
 }
 
-/// The processes of a communicator on this host; freed at the end.
+/// The processes of a communicator on this host.
 class HostProcesses {
 public:
     explicit HostProcesses(MPI_Comm comm) {
@@ -111,10 +111,10 @@ public:
 
     /// The position of this process.
     [[nodiscard]] std::size_t mine() const { return static_cast<std::size_t>(rank_); }
-    /// The rank in the communicator asked about.
+    /// The rank in the original communicator.
     [[nodiscard]] int rank_of(std::size_t process) const { return ranks_[process]; }
 
-    /// The lists of all, in the order of ranks.
+    /// Gathers the lists of all processes, in the order of ranks.
     [[nodiscard]] std::vector<std::vector<DeviceIdentity>> gather(const std::vector<DeviceIdentity> &mine) const {
         std::string text;
         for (const DeviceIdentity &identity : mine) (text += identity) += '\n';
@@ -144,7 +144,7 @@ private:
     std::vector<int> ranks_;
 };
 
-// Once: by the lowest of the ranks. A CPU device is the host itself, which its processes share in any case.
+// Only the lowest rank prints the warning. CPU devices are skipped, because processes always share the host's CPUs.
 void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &sharing, const Devices &mine,
                      std::size_t position) {
     if (sharing.size() < 2 || sharing.front() != host.mine() || is_processor(mine.ids[position])) return;
@@ -156,7 +156,7 @@ void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &
 
 cl_device_id choose(MPI_Comm comm, const Request &request) {
     check_communicator(comm);
-    // A process whose request is wrong, or that has no device, takes part with no device.
+    // A process with invalid arguments or without device takes part with an empty list.
     Devices mine;
     std::exception_ptr wrong;
     try {

@@ -9,20 +9,21 @@
 
 namespace cldist {
 
-/// What tells one device of a host from another, in every process that sees it.
+/// Identifies a device of a host. Every process that sees the device computes the same identity.
 using DeviceIdentity = std::string;
 
-/// By UUID or bus address; where the device has neither, two of one name have the same.
+/// Uses UUID or bus address. Without them, devices with equal names have equal identities.
 [[nodiscard]] DeviceIdentity identity_of(cl_device_id device);
 
-/// Numbers equal identities of one process's list: two devices of one list are never the same device.
+/// Numbers equal identities in one process's list, because two devices of one list are always different devices.
 void number_equal(std::vector<DeviceIdentity> &list);
 
-/// For each process of a host, in the order of its ranks, the position in its list: the device that the fewest processes
-/// before it took, of several the first. Where all lists are equal that is round robin. Nothing for an empty list.
+/// Chooses a device for each process of a host, in the order of its ranks. Returns positions in the lists. The chosen
+/// device is the first device that the fewest earlier processes took. Equal lists give round robin. Returns nothing for
+/// an empty list.
 std::vector<std::optional<std::size_t>> choose_devices(const std::vector<std::vector<DeviceIdentity>> &lists);
 
-/// The processes that took the device that `process` took, itself among them; none if it took none.
+/// The processes that took the same device as `process`, including itself. Empty if it took none.
 std::vector<std::size_t> processes_sharing(const std::vector<std::vector<DeviceIdentity>> &lists,
                                            const std::vector<std::optional<std::size_t>> &chosen, std::size_t process);
 

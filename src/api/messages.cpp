@@ -45,7 +45,8 @@ bool may_map(const Call &call, const Part &part) {
     return rank != MPI_PROC_NULL && may_map(part.range, *call.resources, advice);
 }
 
-// Whether the queue shall copy the range to or from memory of the library's. As much of that as is kept anyway may wait.
+// Returns true if the queue should copy the range to or from memory of the library. Waiting commands may use as much of
+// this memory as is kept when unused.
 bool may_copy(const Call &call, const Part &part) {
     const RangeArgument &range = part.range;
     const DeviceResources &resources = *call.resources;
@@ -56,7 +57,7 @@ bool may_copy(const Call &call, const Part &part) {
     if (!plan_copying(resources.host_memory(), same_host, ring, range.size, resources.advice(message_route(same_host)),
                       config()))
         return false;
-    // What a message leaves of its receive is read back.
+    // If a message is shorter than its receive, the rest is read from the buffer.
     if (range.direction == Direction::recv &&
         (query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(CL_MEM_HOST_WRITE_ONLY) & CL_MEM_HOST_WRITE_ONLY) !=
             0)
@@ -64,23 +65,23 @@ bool may_copy(const Call &call, const Part &part) {
     return resources.staging().bytes_lent() + range.size <= config().staging_keep.value;
 }
 
-// The mappings of a command's parts, those of the parts that want one.
+// The mappings of a command's parts, for parts that need one.
 class Mappings {
 public:
-    /// Ranges of up to `copied` bytes get none, but for strided ones, which the host packs.
+    /// Ranges of at most `copied` bytes get no mapping, except strided ranges, which the host packs.
     Mappings(const Call &call, std::size_t copied) {
         for (const Part &part : call.parts) {
             if (!may_map(call, part)) continue;
             if (part.range.size <= copied && !part.range.strided) continue;
             const bool send = part.range.direction == Direction::send;
-            // Not CL_MAP_WRITE_INVALIDATE_REGION: a message may be shorter than its receive.
+            // Not CL_MAP_WRITE_INVALIDATE_REGION, because a message may be shorter than its receive.
             all_.push_back({part.range.buffer, part.range.offset, part.range.extent(),
                             static_cast<cl_map_flags>(send ? CL_MAP_READ : CL_MAP_WRITE)});
             parts_.push_back(&part);
         }
     }
 
-    /// Adds copies to memory of the library's, of the parts that have no mapping.
+    /// For parts without mapping, adds copies to memory of the library.
     void add_copies(const Call &call) {
         for (const Part &part : call.parts) {
             if (std::find(parts_.begin(), parts_.end(), &part) != parts_.end() || !may_copy(call, part)) continue;
@@ -94,7 +95,7 @@ public:
     }
 
     [[nodiscard]] std::span<Mapping> all() { return all_; }
-    /// Null if the part has none, or the platform refused it.
+    /// Null if the part has no mapping, or if the platform refused it.
     [[nodiscard]] const Mapping *of(const Part &part) const {
         const auto at = std::find(parts_.begin(), parts_.end(), &part);
         if (at == parts_.end()) return nullptr;
@@ -109,8 +110,7 @@ private:
 
 MessagePeer peer_of(const Call &call, const Part &part) { return {call.comm, part.peer.rank, part.peer.tag}; }
 
-// `caller_queue` as in DeviceRange.
-// `found` is the message of the one receive, if it was matched already.
+// `caller_queue` is as in DeviceRange. `found` is the message of the only receive, if it was already matched.
 Operations make_operations(const Call &call, const Mappings &mappings, MessageDriver &driver,
                            cl_command_queue caller_queue, const std::optional<MatchedMessage> &found = {}) {
     Operations operations;
@@ -132,7 +132,7 @@ Operations make_operations(const Call &call, const Mappings &mappings, MessageDr
     return operations;
 }
 
-// What the stall report names a command by that waits for its turn.
+// Records that the stall report prints while a command waits for its turn.
 std::vector<std::shared_ptr<Record>> records_of(const Call &call) {
     std::vector<std::shared_ptr<Record>> records;
     for (const Part &part : call.parts)
@@ -142,9 +142,9 @@ std::vector<std::shared_ptr<Record>> records_of(const Call &call) {
 
 bool wait_at_gate(const Call &call, const Start &start) { return wait_for_start(start, records_of(call)); }
 
-// With nobody at the other end there is nothing to do but to come in its turn.
+// Handles a command whose peers are all MPI_PROC_NULL. It only needs its position in the queue.
 void enqueue_nothing(const Call &call) {
-    // Whoever neither waits nor asks for an event can't tell the difference.
+    // Without wait list and event the program can't see a difference.
     if (call.command.blocking == CL_FALSE && call.command.num_events == 0 && call.command.event == nullptr) return;
     if (call.command.blocking != CL_FALSE) check_not_failed(call.command);
     Start start = enqueue_start(call.queue, call.command.events(), {});
@@ -176,7 +176,7 @@ void enqueue(const Call &call) {
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 
-// The wait list failed: the far end must hear of it all the same, which the engine sees to.
+// The wait list failed. The progress thread sends the far end an error message.
 [[noreturn]] void fail_at_gate(const Call &call, const Mappings &mappings, std::unique_ptr<Bridge> bridge) {
     const Error error = failed_wait();
     Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
@@ -186,15 +186,15 @@ void enqueue(const Call &call) {
     throw error;
 }
 
-// Whether a blocking command must wait for its turn before its message may move. Otherwise its copies, which its own
-// queue does, wait in its place: where nothing else of the library is in flight, nobody can tell the difference.
+// Returns true if a blocking command must wait for its turn before its message may move. Otherwise its copies wait in
+// the queue instead. The program can't see the difference if no other command of the library is in flight.
 bool needs_gate(const Call &call) {
     return call.command.num_events != 0 || !call.runtime->engine().idle() ||
            std::any_of(call.parts.begin(), call.parts.end(),
                        [](const Part &part) { return part.range.size == 0 || part.peer.rank == MPI_PROC_NULL; });
 }
 
-// Whether the message can go the short way.
+// Returns true if the message can take the fast path.
 bool is_small(const Call &call) {
     const Part &part = call.parts.front();
     return call.queue.in_order && call.comm->wire() == Wire::cldist && call.parts.size() == 1 && !part.range.strided &&
@@ -214,7 +214,7 @@ SmallMessage small_message(const Call &call) {
     return message;
 }
 
-// The calling thread does the work, its queue the copies: nothing is handed to another thread.
+// The calling thread drives the command and the user's queue makes the copies. No other thread is used.
 void run_without_event(const Call &call) {
     const bool receives = call.parts.back().range.direction == Direction::recv;
     std::optional<MatchedMessage> found;
@@ -224,7 +224,7 @@ void run_without_event(const Call &call) {
             throw Error(status);
         if (!found) return;
     }
-    // Reading a small range takes one command, mapping and unmapping it two.
+    // A read of a small range takes one command. Mapping and unmapping take two.
     Mappings mappings(call, largest_copied(call.resources->host_memory(), config()));
     const bool gated = needs_gate(call);
     if (!gated && call.queue.in_order && !mappings.all().empty() && find_lasting(call.queue, mappings.all())) {
@@ -271,7 +271,7 @@ QueueInfo check_parts(const CommandArguments &command, std::span<Part> parts) {
     return queue;
 }
 
-// The kernels are built here rather than on the engine's thread, which all other transfers would wait for.
+// Builds the kernels here. On the progress thread, the build would block all other transfers.
 void prepare_kernels(const Call &call) {
     for (const Part &part : call.parts)
         if (part.range.strided && !may_map(call, part)) call.resources->rect_kernels();
@@ -280,7 +280,7 @@ void prepare_kernels(const Call &call) {
 void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) {
     Call call{command, check_parts(command, parts), parts, nullptr, nullptr, nullptr};
     call.runtime = Runtime::current();
-    call.runtime->engine().note_failures();  // what failed before has its place in the order of messages
+    call.runtime->engine().note_failures();  // gives earlier failed commands their positions in the message order
     call.comm = call.runtime->communicators().find(comm);
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = resources_of(call.queue, {std::array{parts.front().range.buffer, parts.back().range.buffer}});

@@ -1,5 +1,5 @@
-/// MPI calls of the program, taken through the PMPI interface: those with MPI_CL_MEM are the library's own, all others
-/// go on to MPI after one comparison.
+/// Wraps MPI calls of the program through the PMPI interface. The library implements the calls with MPI_CL_MEM. All
+/// other calls go to MPI after one comparison.
 
 #include <algorithm>
 #include <climits>
@@ -27,14 +27,14 @@
 
 using namespace cldist;
 
-// What is not on the way of ordinary calls.
+// For functions that ordinary calls do not use.
 #define CLDIST_COLD [[gnu::cold, gnu::noinline]]
 
 namespace {
 
 // ---- Errors ----------------------------------------------------------------------------------------------------------
 
-// Reports to the error handler that MPI would call.
+// Calls the error handler that MPI would call.
 int raise(const char *call, MPI_Comm comm, const Status &status) {
     const int code = mpi_code_of(status);
     log_warning("{}: {}: {}", call, status.message, code_text(status.code));
@@ -48,7 +48,7 @@ int raise(const char *call, MPI_Comm comm, const Status &status) {
     return code;
 }
 
-// Runs the body of an MPI call: the one place where its errors become codes.
+// Runs the body of an MPI call. Its errors become codes only here.
 template <typename Body>
 int at_mpi_boundary(const char *call, MPI_Comm comm, Body &&body) noexcept {
     try {
@@ -72,7 +72,7 @@ Error wrong_argument(int mpi_error, std::string message) {
 
 // ---- Messages of host memory -----------------------------------------------------------------------------------------
 
-/// A piece of the program's memory.
+/// A range of the program's memory.
 struct HostMemory {
     const void *data;
     MPI_Count bytes;
@@ -114,7 +114,7 @@ void tell_status(MPI_Status *status, const Record &record) {
     set_status(written, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));
 }
 
-// For a call that adds messages to the order of messages: what failed before has its place in it.
+// For a call that adds messages to the message order. Earlier failed commands first get their positions.
 std::shared_ptr<Runtime> runtime_for_messages() {
     std::shared_ptr<Runtime> runtime = Runtime::current_in_mpi_call();
     runtime->engine().note_failures();
@@ -123,7 +123,7 @@ std::shared_ptr<Runtime> runtime_for_messages() {
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
-// On the calling thread, to their end. If there is a receive it is the last.
+// Runs the operations on the calling thread to their end. A receive must be last.
 Status run(Operations operations, MPI_Status *status) {
     const std::shared_ptr<Record> record = operations.back()->record();
     Command command(std::move(operations), nullptr, nullptr);
@@ -141,7 +141,7 @@ void run(MPI_Comm comm, MPI_Status *status, const Messages &...messages) {
     if (const Status outcome = run(std::move(operations), status); !outcome.ok()) throw Error(outcome);
 }
 
-// By the engine; the order of messages is that of the calls.
+// Submits the operation to the progress thread. The message order is the order of the calls.
 void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *request) {
     auto stand_in = std::make_unique<StandInRequest>();
     StandInRequest &kept = *stand_in;
@@ -191,19 +191,19 @@ CLDIST_COLD int host_sendrecv(const char *call, const HostMemory &out, const Pee
 
 // ---- Probing ---------------------------------------------------------------------------------------------------------
 
-/// What a probe was asked for.
+/// The arguments of a probe.
 struct ProbeArguments {
     const char *call;
     int source;
     int tag;
     MPI_Comm comm;
-    bool wait;     ///< MPI_Probe, rather than MPI_Iprobe
-    bool matched;  ///< MPI_Mprobe: the message is taken
+    bool wait;     ///< MPI_Probe or MPI_Mprobe; false for MPI_Iprobe and MPI_Improbe
+    bool matched;  ///< MPI_Mprobe or MPI_Improbe: the message is matched
 };
 
-// Whether MPI alone knows what a probe would find.
+// Returns true if MPI alone determines the result of a probe.
 bool quiet(int source) { return message_order().quiet() || source == MPI_PROC_NULL; }
-// The same for one that takes what it finds, which may have been probed before.
+// The same for a matching probe, whose message may have been probed before.
 bool quiet_taking(int source) { return quiet(source) && !probed_messages().any_to_note(); }
 
 std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
@@ -215,7 +215,7 @@ std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePat
     }
 }
 
-// Hands the message out: MPI's, or what stands in its place.
+// Returns MPI's handle or a substitute for the message.
 void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
     const bool plain = wire_of(comm) == Wire::plain;
     const bool substituted = !plain && probed_messages().to_substitute(message.bytes);
@@ -223,7 +223,7 @@ void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
     probed_messages().note_handle(*handle, plain);
 }
 
-// What pending receives are to get is not there for others; what was put back is. MPI itself says what is wrong with
+// Messages for pending receives are hidden from the probe. Messages that were put back are visible. MPI reports invalid
 // arguments.
 CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MPI_Message *handle, MPI_Status *status) {
     int code = MPI_SUCCESS;
@@ -244,7 +244,7 @@ CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MP
     return failure == MPI_SUCCESS ? code : failure;
 }
 
-// What MPI_Mprobe took may be an envelope, whose payload's size MPI_Get_count is to tell.
+// The message that MPI_Mprobe matched may be a header. MPI_Get_count must then report the payload's size.
 CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle, MPI_Status &status) {
     return at_mpi_boundary(call, comm, [&] {
         MatchedMessage message{*handle, status.MPI_SOURCE, status.MPI_TAG, bytes_of(status), MPI_SUCCESS, {}};
@@ -253,7 +253,7 @@ CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handl
     });
 }
 
-// What reads the count of a status for another datatype, or another language, does not see the library's mark.
+// Reads a status without the library's mark, for other datatypes and other languages.
 template <typename Read>
 int without_mark(const MPI_Status *status, Read &&read) {
     if (status == nullptr || status == MPI_STATUS_IGNORE) return read(status);
@@ -271,7 +271,7 @@ CLDIST_COLD int host_get_count(const char *call, const MPI_Status *status, Count
 
 // ---- Messages that MPI_Mprobe took -------------------------------------------------------------------------------------
 
-// Ends the life of the handle, whose message has been received already.
+// Completes the handle of a message that was already received.
 void discard(MPI_Message *handle, SubstitutedMessage &substituted) {
     std::vector<std::byte> copy(substituted.content.size());
     check_mpi(PMPI_Mrecv(copy.data(), static_cast<int>(copy.size()), MPI_BYTE, handle, MPI_STATUS_IGNORE), "MPI_Mrecv");
@@ -286,7 +286,7 @@ std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMemory &me
     return make_recv(range_of(memory), std::move(peer), driver, std::move(message));
 }
 
-// A payload behind its envelope, which is there as soon as MPI has it.
+// Receives a payload that follows its header in one MPI message.
 void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &status) {
     const DeviceRange range = range_of(memory);
     const auto most = static_cast<int>(std::min<std::size_t>(envelope_size + range.size, INT_MAX));
@@ -305,7 +305,7 @@ void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &
     set_status(status, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(envelope->size));
 }
 
-// A message without an envelope, which is MPI's own affair: bytes, as many as there is room for.
+// Receives a message without header: MPI receives as many bytes as fit.
 template <typename Receive>
 int receive_plain(const char *call, const HostMemory &memory, Receive &&receive) {
     int code = MPI_SUCCESS;
@@ -337,7 +337,7 @@ CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Messa
     });
 }
 
-// A request that is complete from the start.
+// Returns a request that is already complete.
 MPI_Request ended_request(const MPI_Status &status) {
     StandInRequest stand_in;
     const MPI_Request request = stand_in.give();
@@ -364,7 +364,7 @@ CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Mess
     });
 }
 
-// With another datatype the substitute is what the program wants, but for where it came from.
+// With another datatype the program receives the substitute. Only source and tag must be replaced.
 template <typename Receive>
 int receive_substitute(MPI_Message *handle, MPI_Status *status, Receive &&receive) {
     auto substituted = probed_messages().take_substituted(*handle);
@@ -381,8 +381,8 @@ int receive_substitute(MPI_Message *handle, MPI_Status *status, Receive &&receiv
 // ---- Requests in MPICH -------------------------------------------------------------------------------------------------
 
 #ifdef MPICH_VERSION
-// MPICH (4.0 to 4.2 were read) ends the program when MPI_Waitall has a generalised request that is not complete and a null
-// request: it is given no null ones.
+// In MPICH (4.0 to 4.2), MPI_Waitall ends the program if the array contains an incomplete generalised request and a
+// null request. Therefore null requests are removed.
 CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Status *statuses) {
     std::vector<MPI_Request> some;
     std::vector<int> indices;
@@ -407,7 +407,8 @@ CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Statu
 
 // ---- Messages of commands that other receives take ---------------------------------------------------------------------
 
-// Datatypes whose values lie where the receive's memory begins, and how many of them hold the beginning of an envelope.
+// Returns true if the datatype stores its values from the start of the receive's memory, and if the count covers the
+// beginning of a header.
 template <typename Count>
 bool holds_envelope(MPI_Datatype datatype, Count count) {
     if (datatype == MPI_BYTE || datatype == MPI_CHAR || datatype == MPI_UNSIGNED_CHAR || datatype == MPI_SIGNED_CHAR ||
@@ -419,7 +420,7 @@ bool holds_envelope(MPI_Datatype datatype, Count count) {
 }
 
 CLDIST_COLD void name_envelope(const char *call, int code, const MPI_Status &status) {
-    // The memory may have held it before. Of a truncated message MPI need not tell the bytes.
+    // The memory may already have contained a header. For a truncated message, MPI need not report the bytes.
     if (code == MPI_SUCCESS && bytes_of(status) < envelope_size) return;
     log_error(
         "{}: the message from rank {} with tag {} was sent by a cldist command, whose receiver must be one, too, or an "
@@ -429,7 +430,7 @@ CLDIST_COLD void name_envelope(const char *call, int code, const MPI_Status &sta
         call, status.MPI_SOURCE, status.MPI_TAG, envelope_size);
 }
 
-// Whether the receive has written to its memory; an envelope and the payload behind it may be too long.
+// Returns true if the receive has written to its memory. A header with its payload may be truncated.
 bool wrote(int code) {
     if (code == MPI_SUCCESS) return true;
     int error_class = code;
@@ -437,7 +438,8 @@ bool wrote(int code) {
     return error_class == MPI_ERR_TRUNCATE;
 }
 
-// Does a receive of MPI's own, and looks at what it left in `memory`: half converted programs are told.
+// Makes an ordinary receive and checks whether `memory` contains a header. This detects programs that use MPI_CL_MEM
+// only in some calls.
 template <typename Count, typename Receive>
 int received(const char *call, const void *memory, Count count, MPI_Datatype datatype, MPI_Status *status,
              Receive &&receive) {
@@ -451,7 +453,7 @@ int received(const char *call, const void *memory, Count count, MPI_Datatype dat
 
 // ---- A Sendrecv of two kinds -------------------------------------------------------------------------------------------
 
-// While the library's part moves, so does MPI's.
+// The library's part and MPI's part move at the same time.
 template <typename Own>
 int beside(MPI_Request plain, MPI_Status *status, Own &&own) {
     const int own_code = own();
@@ -502,8 +504,9 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mess
 }
 
 #ifdef MPICH_VERSION
-// MPICH (4.0) takes and leaves no lock any more once MPI_Finalize has begun, before it frees the attributes of MPI_COMM_SELF, which end
-// the library elsewhere: an MPI call of another thread just then leaves the lock it had taken, and MPI_Finalize ends the program.
+// In MPI_Finalize, MPICH (4.0) stops using its locks before it deletes the attributes of MPI_COMM_SELF, which end the
+// library in other MPI libraries. An MPI call of another thread at that time releases a lock that is not held any more,
+// and the program ends.
 int MPI_Finalize() {
     try {
         Runtime::finish();

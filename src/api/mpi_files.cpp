@@ -5,10 +5,10 @@ using namespace cldist;
 
 namespace {
 
-// A place in a file, and how it is accessed.
+// A position in a file, and the kind of access.
 struct Place {
     MPI_File file;
-    MPI_Offset offset;  ///< etypes
+    MPI_Offset offset;  ///< in etypes
     bool collective;
 };
 

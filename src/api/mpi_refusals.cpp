@@ -1,5 +1,5 @@
-/// MPI calls that do not take MPI_CL_MEM and say so: MPI itself refuses a datatype that is not committed in most of them, but
-/// not in all, and not as a part of another datatype.
+/// MPI calls that refuse MPI_CL_MEM. MPI refuses an uncommitted datatype in most calls, but not in all, and not as part
+/// of another datatype.
 
 #include <algorithm>
 #include <initializer_list>
@@ -13,7 +13,8 @@ using namespace cldist;
 
 namespace {
 
-// Before the library is ready MPI_CL_MEM is MPI_DATATYPE_NULL, which programs may pass for a datatype that does not matter.
+// Before the library is ready, MPI_CL_MEM is MPI_DATATYPE_NULL. Programs may pass MPI_DATATYPE_NULL if the datatype
+// does not matter.
 bool refuses(MPI_Datatype datatype) { return datatype == MPI_CL_MEM && datatype != MPI_DATATYPE_NULL; }
 
 template <typename... Datatypes>
@@ -29,7 +30,7 @@ bool refuses_any(Datatypes... datatypes) {
     return MPI_ERR_TYPE;
 }
 
-// Each reports to the error handler that MPI would call.
+// Each function calls the error handler that MPI would call.
 [[gnu::cold]] int refuse_at_comm(const char *call, MPI_Comm comm) {
     const int code = refuse(call);
     PMPI_Comm_call_errhandler(comm, code);

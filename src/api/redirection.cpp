@@ -1,12 +1,13 @@
-/// Lets the program's MPI calls reach this library wherever it stands in the link order.
+/// Routes the program's MPI calls to this library, wherever it is in the link order.
 ///
-/// The loader binds MPI_X to the first library that defines it. That is the MPI library if the program links it first, or a
-/// PMPI tool if one is loaded. And PMPI_X, which tools and Fortran's bindings call, always belongs to the MPI library. So at
-/// the program's start this library replaces addresses through which the loaded objects call functions that it wraps:
-///   MPI_X   becomes a tool's MPI_X if a tool defines it, otherwise this library's;
+/// The loader binds MPI_X to the first library that defines it. This is the MPI library if the program links it first,
+/// or a PMPI tool if one is loaded. PMPI_X, which tools and Fortran bindings call, always belongs to the MPI library.
+/// Therefore, at the program's start, this library replaces addresses through which the loaded objects call functions
+/// that it wraps:
+///   MPI_X   becomes a tool's MPI_X if a tool defines it, otherwise this library's.
 ///   PMPI_X  becomes this library's MPI_X.
-/// A call then passes the tool, this library and the MPI library, in this order. MPI_Init passes this library first, which
-/// asks the tool for MPI_THREAD_MULTIPLE: some tools look PMPI_Init up by name.
+/// A call then passes the tool, this library and the MPI library, in this order. MPI_Init passes this library first,
+/// which requests MPI_THREAD_MULTIPLE from the tool. Some tools look up PMPI_Init with dlsym.
 ///
 /// The MPI library and this project's other libraries keep their addresses.
 
@@ -28,7 +29,7 @@
 namespace cldist {
 namespace {
 
-// Relocations that write the address of a symbol into one word.
+// Returns true for relocations that write the address of a symbol into one word.
 #if defined(__x86_64__)
 constexpr bool holds_address(std::uint64_t type) {
     return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT || type == R_X86_64_64;
@@ -41,13 +42,13 @@ constexpr bool holds_address(std::uint64_t type) {
 constexpr bool holds_address(std::uint64_t) { return false; }
 #endif
 
-// Where the object that defines the function is loaded; null if no object does.
+// Returns the load address of the object that defines the function, or null.
 const void *home_of(const void *function) {
     Dl_info info{};
     void *found = nullptr;
     if (function == nullptr || dladdr1(function, &info, &found, RTLD_DL_SYMENT) == 0) return nullptr;
     const auto *const symbol = static_cast<const ElfW(Sym) *>(found);
-    // A program that is not position-independent has such a symbol for its own jump to another object's function.
+    // A program that is not position-independent has such a symbol for its jump to another object's function.
     return symbol != nullptr && symbol->st_shndx == SHN_UNDEF ? nullptr : info.dli_fbase;
 }
 
@@ -59,8 +60,8 @@ public:
         if (dladdr(&place, &info) == 0) return;
         self_ = info.dli_fbase;
         program_ = dlopen(nullptr, RTLD_LAZY);
-        // A library that was loaded later, for one object alone, leaves the program's calls alone. The function's home is null
-        // where the program has a jump to it.
+        // If this library was loaded later for one object, it leaves the program's calls alone. If the program has a
+        // jump to the function, home_of() returns null.
         const void *const linked = dlsym(program_, "clDistInit");
         if (linked == nullptr || (home_of(linked) != self_ && home_of(linked) != nullptr)) return;
         self_handle_ = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -95,7 +96,7 @@ public:
         }
         std::map<ElfW(Sxword), std::uintptr_t> value;
         for (; dynamic->d_tag != DT_NULL; ++dynamic) value[dynamic->d_tag] = dynamic->d_un.d_val;
-        // The loader has put addresses in place of offsets, except on some processors.
+        // The loader has replaced offsets by addresses, except on some CPU architectures.
         const auto address = [&](ElfW(Sxword) tag) {
             return value[tag] < object.dlpi_addr ? object.dlpi_addr + value[tag] : value[tag];
         };
@@ -130,7 +131,7 @@ private:
         if (wanted != 0 && *place != wanted) write(place, wanted);
     }
 
-    // What the loader has written once and protected is made writable for the moment.
+    // Makes memory that the loader has protected writable for the write.
     void write(std::uintptr_t *place, std::uintptr_t value) const {
         const auto address = std::bit_cast<std::uintptr_t>(place);
         const bool is_protected = address >= begin_ && address < end_;
@@ -141,11 +142,11 @@ private:
     }
 
     struct Targets {
-        void *normal = nullptr;     ///< of MPI_X; null if this library does not wrap the function
-        void *profiling = nullptr;  ///< of PMPI_X
+        void *normal = nullptr;     ///< replaces MPI_X; null if this library does not wrap the function
+        void *profiling = nullptr;  ///< replaces PMPI_X
     };
 
-    // Null if no tool defines the function.
+    // Returns null if no tool defines the function.
     void *tools(const char *name) const {
         for (void *const found : {dlsym(program_, name), dlsym(RTLD_NEXT, name)}) {
             const void *const home = home_of(found);
@@ -174,7 +175,7 @@ private:
     void *self_handle_ = nullptr;
     const void *self_ = nullptr;
     const void *mpi_ = nullptr;
-    std::uintptr_t begin_ = 0;  ///< what the loader has protected in the object that is looked at
+    std::uintptr_t begin_ = 0;  ///< range that the loader has protected in the current object
     std::uintptr_t end_ = 0;
     std::map<std::string, Targets> targets_;
 };

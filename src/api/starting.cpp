@@ -12,7 +12,7 @@
 namespace cldist {
 
 std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const cl_mem> buffers) {
-    // A sub-buffer is not the last that the program has of its buffer.
+    // Use the parent of a sub-buffer, because the program may hold the parent longer.
     std::array<cl_mem, 2> whole{};
     std::transform(buffers.begin(), buffers.end(), whole.begin(), [](cl_mem buffer) {
         const cl_mem parent = query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
@@ -49,7 +49,7 @@ std::mutex &enqueueing_on(cl_command_queue queue) {
 
 namespace {
 
-// Known to the stall report.
+// Lists records in the stall report while the object exists.
 class Named {
 public:
     explicit Named(std::span<const std::shared_ptr<Record>> records, const WaitList &wait_list = nullptr)
@@ -91,7 +91,7 @@ Error failed_wait() {
 
 void end_mappings(const QueueInfo &queue, std::span<const Mapping> mappings, bool written) {
     const std::vector<Event> unmapped = enqueue_unmap(queue, nullptr, mappings);
-    // What was mapped for reading has nothing to bring back, and what a processor wrote into its own memory is there.
+    // Only writes must wait. A CPU device writes to its own memory directly.
     if (!unmapped.empty() && written && !queue.processor) wait_for(unmapped.back().get());
 }
 

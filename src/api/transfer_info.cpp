@@ -18,7 +18,7 @@ using namespace cldist;
 
 namespace {
 
-// Where clGetTransferInfo writes a value.
+// The place where clGetTransferInfo writes a value.
 struct Answer {
     std::size_t size;
     void *value;
@@ -53,7 +53,7 @@ std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &state
     return stages;
 }
 
-// A command's records are of one send, of one receive, of a send and a receive, of a file, or of an MPI request.
+// The records of a command describe a send, a receive, a send and a receive, a file, a collective, or an MPI request.
 void answer(cl_event event, const EventTable::Records &records, cl_transfer_info param, const Answer &out) {
     std::vector<Record::State> states;
     for (const auto &record : records) states.push_back(record->state());
@@ -91,8 +91,8 @@ void answer(cl_event event, const EventTable::Records &records, cl_transfer_info
     }
 }
 
-// The platform's clock for profiling may have another zero than the host's. The host saw the callback just after the
-// command's end, so the smallest difference met so far is nearest to the truth.
+// The platform's profiling clock may have another zero than the host's clock. The host sees the callback shortly after
+// the command's end, so the smallest observed difference is the best estimate.
 std::uint64_t host_time(std::uint64_t device_ns, std::uint64_t device_end_ns) {
     static std::mutex mutex;
     static std::int64_t smallest = INT64_MAX;
