@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-// Only parallel HDF5 libraries have it.
+// Only parallel HDF5 libraries provide this function.
 #ifndef H5_HAVE_PARALLEL
 extern "C" herr_t H5Pget_dxpl_mpio(hid_t dxpl_id, H5FD_mpio_xfer_t *xfer_mode);
 #endif
@@ -13,7 +13,7 @@ extern "C" herr_t H5Pget_dxpl_mpio(hid_t dxpl_id, H5FD_mpio_xfer_t *xfer_mode);
 namespace cldist {
 namespace {
 
-// H5F_ACC_RDWR, without that macro's check that the program has these headers to the last digit.
+// H5F_ACC_RDWR. That macro would check that the program's HDF5 version equals these headers' version exactly.
 constexpr unsigned opened_for_writing = 1;
 
 [[noreturn]] void refuse(const std::string &why) { throw Error(CL_INVALID_VALUE, why); }
@@ -29,7 +29,7 @@ void check_version(const LibraryUse &hdf5) {
                                 release, H5_VERS_MAJOR, H5_VERS_MINOR));
 }
 
-// Whether values of the type have their bytes elsewhere.
+// Returns true if values of the type contain pointers to their bytes.
 bool has_pointers(const LibraryUse &hdf5, hid_t type) {
     switch (H5Tget_class(type)) {
         case H5T_VLEN: return true;
@@ -79,7 +79,7 @@ void check_space(const LibraryUse &hdf5, hid_t space, const std::vector<std::uin
                            fmt::join(dataset_extent, ", ")));
 }
 
-// Whether file_space selects in an order that is not that of the dataset's elements, or irregularly: nothing.
+// Returns nothing if the selection is irregular, or if its order differs from the order of the dataset's elements.
 std::optional<Hyperslab> hyperslab_of(const LibraryUse &hdf5, hid_t space, const std::vector<std::uint64_t> &extent) {
     const std::size_t rank = extent.size();
     const H5S_sel_type type = H5Sget_select_type(space);
@@ -97,7 +97,7 @@ std::optional<Hyperslab> hyperslab_of(const LibraryUse &hdf5, hid_t space, const
     std::vector<hsize_t> block(rank);
     hdf5.check(H5Sget_regular_hyperslab(space, start.data(), stride.data(), count.data(), block.data()),
                "asking for a hyperslab");
-    // Unlike the start, with the selection's offset (H5Soffset_simple).
+    // Unlike `start`, these include the selection's offset (H5Soffset_simple).
     hdf5.check(H5Sget_select_bounds(space, first.data(), last.data()), "asking for the bounds of a selection");
     for (std::size_t d = 0; d < rank; ++d) dimensions[d] = {first[d], stride[d], count[d], block[d]};
     return Hyperslab(extent, std::move(dimensions));

@@ -9,7 +9,7 @@
 namespace cldist {
 namespace {
 
-// What is closed may have to be written first.
+// Closing an object may write data first, which can fail.
 void release_objects(DatasetObjects &objects, const std::string &name) {
     const LibraryUse hdf5;
     for (Hid *object : {&objects.xfer_plist, &objects.file_space, &objects.mem_type, &objects.dataset, &objects.file})
@@ -27,7 +27,7 @@ DatasetAccess::DatasetAccess(DatasetObjects objects, std::string name)
     : objects_(std::move(objects)), name_(std::move(name)) {}
 
 DatasetAccess::~DatasetAccess() {
-    // The command was abandoned. This may be the engine's thread, which must not wait for HDF5.
+    // The command was abandoned. This may be the progress thread, which must not wait for HDF5.
     if (objects_.file.valid())
         library_lane()->thread().run([objects = std::make_shared<DatasetObjects>(std::move(objects_)), name = name_] {
             release_objects(*objects, name);

@@ -8,7 +8,7 @@
 
 namespace cldist {
 
-/// The line of all that is done by HDF5: one command after the other.
+/// The lane of all HDF5 calls, which run one after the other.
 std::shared_ptr<FileLane> library_lane();
 
 /// A dataset as the end of a transfer.
@@ -18,10 +18,10 @@ public:
     ~DatasetAccess() override;
 
     [[nodiscard]] std::string name() const override { return name_; }
-    /// Programs need not mind HDF5's threads once a command has ended.
+    /// After a command has ended, HDF5's threads do not use the program's objects any more.
     [[nodiscard]] bool ends_always() const override { return true; }
     void end() override { release(); }
-    /// Lets go of the objects, by a thread that may wait for HDF5. Nothing may be called afterwards.
+    /// Releases the objects. The calling thread may wait for HDF5. No function may be called afterwards.
     void release();
 
 protected:
@@ -32,7 +32,7 @@ private:
     const std::string name_;
 };
 
-/// A checked transfer: by calls of HDF5, or, where that is faster, around it.
+/// The access for a checked transfer. It calls HDF5, or reads the file directly if that is faster.
 std::shared_ptr<DatasetAccess> make_dataset_access(const LibraryUse &hdf5, DatasetTransfer transfer);
 
 }  // namespace cldist

@@ -7,7 +7,7 @@ namespace {
 
 cl_int run(const char *call, const CommandArguments &command, cl_mem buffer, std::size_t offset,
            const DatasetArguments &arguments) {
-    // A blocking call waits for commands before it.
+    // A blocking call waits for earlier commands, which may need the lock.
     const LibraryLockGivenUp meanwhile(command.blocking != CL_FALSE);
     std::shared_ptr<DatasetAccess> access;
     const cl_int code =
@@ -17,7 +17,7 @@ cl_int run(const char *call, const CommandArguments &command, cl_mem buffer, std
             size = transfer.size();
             return access = make_dataset_access(hdf5, std::move(transfer));
         });
-    // Nobody else does, and the caller may want to close the file.
+    // No other code releases the access, and the caller may want to close the file.
     if (code != CL_SUCCESS && access != nullptr) access->release();
     return code;
 }

@@ -14,12 +14,12 @@
 namespace cldist {
 namespace {
 
-// HDF5 reads contiguous data with one call, without a copy of its own. What can be faster is several threads: two are not,
-// and less than some blocks is not worth them.
+// HDF5 reads contiguous data with one call and without an intermediate copy. Only several threads can be faster. Two
+// threads are not faster, and small transfers are not worth several threads.
 constexpr unsigned least_threads = 3;
 constexpr std::size_t least_size = std::size_t{8} << 20U;
 
-// Whether the bytes of an element are the same in file and memory, and lie in the file as they are.
+// Returns true if elements have the same bytes in file and memory, and the file stores them unchanged.
 bool stored_as_they_are(const LibraryUse &hdf5, const DatasetTransfer &transfer) {
     const hid_t dataset = transfer.objects.dataset.get();
     const Hid plist(hdf5.check(H5Dget_create_plist(dataset), "asking how the dataset was created"));
@@ -28,7 +28,7 @@ bool stored_as_they_are(const LibraryUse &hdf5, const DatasetTransfer &transfer)
            H5Tequal(type.get(), transfer.objects.mem_type.get()) > 0;
 }
 
-// The descriptor of a file that is read and written by plain calls at the offsets that HDF5 tells; HDF5's.
+// Returns HDF5's descriptor if HDF5 accesses the file with plain calls at the offsets that it reports.
 std::optional<int> descriptor_of(hid_t file) {
     const Hid plist(H5Fget_access_plist(file));
     void *handle = nullptr;
@@ -68,7 +68,7 @@ Status DirectAccess::begin() {
     const LibraryUse hdf5;
     if (H5Fflush(objects().file.get(), H5F_SCOPE_LOCAL) >= 0) return {};
     Status failed = hdf5.failure("flushing the file before reading");
-    release();  // there is no end()
+    release();  // end() is not called after a failed begin()
     return failed;
 }
 

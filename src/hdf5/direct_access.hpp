@@ -6,18 +6,18 @@
 
 namespace cldist {
 
-/// A dataset whose selected elements are one run of bytes in the file, read by the system's calls.
+/// A dataset whose selected elements are contiguous in the file. System calls read them.
 class DirectAccess final : public DatasetAccess {
 public:
-    /// Null where the transfer is for HDF5, because only it can do it or does it as fast; then `transfer` is untouched.
+    /// Returns null if only HDF5 can do the transfer, or if HDF5 is as fast. Then `transfer` is unchanged.
     static std::shared_ptr<DirectAccess> make(const LibraryUse &hdf5, DatasetTransfer &transfer);
 
-    /// Takes the descriptor over; the data begin at byte `start` of the file.
+    /// Takes ownership of the descriptor. The data begins at byte `start` of the file.
     DirectAccess(DatasetObjects objects, std::string name, int descriptor, off_t start);
     ~DirectAccess() override;
 
     [[nodiscard]] bool parallel_reads() const override { return true; }
-    /// HDF5 writes what it holds back.
+    /// Flushes the data that HDF5 holds in memory.
     Status begin() override;
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override;
     FileResult write(std::size_t offset, const std::byte *from, std::size_t size) override;

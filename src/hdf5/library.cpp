@@ -32,7 +32,7 @@ void LibraryLock::lock_again(Depth depth) {
 }
 
 LibraryLock *library_lock() {
-    // Never destroyed: commands may be pending at exit.
+    // Never destroyed, because commands may be pending at exit.
     static LibraryLock *const lock = [] {
         hbool_t safe = false;
         return H5is_library_threadsafe(&safe) >= 0 && safe ? nullptr : new LibraryLock;
@@ -50,7 +50,7 @@ LibraryLockGivenUp::~LibraryLockGivenUp() {
 
 LibraryUse::LibraryUse() : lock_(library_lock()) {
     if (lock_ != nullptr) lock_->lock();
-    // What a program set by the calls of HDF5 1.6 can't be asked for, so it is left as it is.
+    // An error handler of the HDF5 1.6 interface can't be queried, so it is not replaced.
     unsigned new_style = 0;
     silenced_ = H5Eauto_is_v2(H5E_DEFAULT, &new_style) >= 0 && new_style != 0 &&
                 H5Eget_auto2(H5E_DEFAULT, &function_, &data_) >= 0;
@@ -64,7 +64,7 @@ LibraryUse::~LibraryUse() {
 
 namespace {
 
-// From the call to its cause.
+// Called for each error, from the call to its cause.
 herr_t add_error(unsigned /*n*/, const H5E_error2_t *error, void *text) {
     auto &all = *static_cast<std::string *>(text);
     const bool told = error->desc != nullptr && *error->desc != '\0';

@@ -14,33 +14,33 @@
 
 namespace cldist {
 
-/// Keeps all threads but one out of an HDF5 library that is not thread-safe. May be taken several times by one thread.
-/// Threads get it in the order in which they ask: one that uses HDF5 all the time does not hold up commands.
+/// Restricts an HDF5 library that is not thread-safe to one thread at a time. Recursive. Threads get the lock in the
+/// order of their requests, so a thread that constantly uses HDF5 does not block commands.
 class LibraryLock {
 public:
-    /// How often it was taken.
+    /// The number of times that a thread holds the lock.
     using Depth = unsigned;
 
     void lock() { lock_again(1); }
-    /// Whether the calling thread had it.
+    /// Returns true if the calling thread held the lock.
     bool unlock();
-    /// Gives up what the calling thread has, which may be nothing.
+    /// Releases the lock completely if the calling thread holds it. Returns the depth for lock_again().
     Depth unlock_all();
     void lock_again(Depth depth);
 
 private:
     std::mutex mutex_;
     std::condition_variable free_;
-    std::uint64_t next_ = 0;   ///< for who asks next
-    std::uint64_t first_ = 0;  ///< who waits longest, or next_
+    std::uint64_t next_ = 0;   ///< ticket of the next request
+    std::uint64_t first_ = 0;  ///< ticket of the longest waiting request, or next_
     std::thread::id owner_;
     Depth depth_ = 0;
 };
 
-/// The lock of the program's HDF5 library; null if that is thread-safe.
+/// The lock of the program's HDF5 library. Null if the library is thread-safe.
 LibraryLock *library_lock();
 
-/// Gives up the lock while it lives, for calls that wait until other threads have used HDF5.
+/// Releases the lock while the object exists, for calls that wait for other threads' use of HDF5.
 class LibraryLockGivenUp {
 public:
     explicit LibraryLockGivenUp(bool wanted);
@@ -52,7 +52,7 @@ private:
     LibraryLock::Depth depth_ = 0;
 };
 
-/// While it lives its thread may call HDF5, which prints nothing.
+/// While the object exists, its thread may call HDF5, and HDF5 prints nothing.
 class LibraryUse {
 public:
     LibraryUse();
@@ -60,9 +60,9 @@ public:
     LibraryUse &operator=(const LibraryUse &) = delete;
     ~LibraryUse();
 
-    /// CL_HDF5_ERROR with what HDF5 says about its last call, which failed.
+    /// CL_HDF5_ERROR with HDF5's description of the failed last call.
     [[nodiscard]] Status failure(std::string_view what) const;
-    /// Throws that if the result of an HDF5 call is negative.
+    /// Throws that error if the result of an HDF5 call is negative.
     template <typename Result>
     Result check(Result result, const char *what) const {
         if (result < 0) throw Error(failure(what));
@@ -76,7 +76,7 @@ private:
     void *data_ = nullptr;
 };
 
-/// Owns one reference to an HDF5 object. Released by a thread that may call HDF5.
+/// Owns one reference to an HDF5 object. Only a thread that may call HDF5 may release it.
 class Hid {
 public:
     Hid() = default;
@@ -90,7 +90,7 @@ public:
 
     [[nodiscard]] hid_t get() const { return id_; }
     [[nodiscard]] bool valid() const { return id_ >= 0; }
-    /// Whether that went well: what is closed may have to be written first.
+    /// Returns true on success. Closing an object may write data first, which can fail.
     bool release() { return id_ < 0 || H5Idec_ref(std::exchange(id_, none)) >= 0; }
 
 private:

@@ -4,7 +4,7 @@
 
 namespace cldist {
 
-/// A dataset, read and written by calls of HDF5.
+/// A dataset that is read and written through HDF5.
 class LibraryAccess final : public DatasetAccess {
 public:
     LibraryAccess(const LibraryUse &hdf5, DatasetTransfer transfer);

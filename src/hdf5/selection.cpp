@@ -22,7 +22,8 @@ std::uint64_t Hyperslab::elements() const {
 }
 
 std::optional<std::uint64_t> Hyperslab::run_start() const {
-    // From the slowest dimension on: single indices, then consecutive ones, then all there are.
+    // From the slowest dimension on, a contiguous run has single indices, then one range of indices, then complete
+    // dimensions.
     bool rest_is_whole = false;
     std::uint64_t start = 0;
     for (std::size_t d = 0; d < dimensions_.size(); ++d) {
@@ -54,7 +55,7 @@ Cuts Hyperslab::cuts(const std::vector<std::uint64_t> &chunk) const {
     const std::size_t cut = cut_dimension();
     const auto &[start, stride, count, block] = dimensions_[cut];
     const std::uint64_t unit = cut_elements();
-    // Strides that don't step through the chunks evenly meet no border for long.
+    // If the stride does not divide the chunk, cuts rarely coincide with chunk borders.
     if (chunk[cut] % stride != 0) return {0, unit};
     const std::uint64_t in_chunk = chunk[cut] / stride;
     const std::uint64_t in_first = (chunk[cut] - start % chunk[cut] + stride - 1) / stride;

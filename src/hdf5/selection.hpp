@@ -7,7 +7,7 @@
 
 namespace cldist {
 
-/// Which indices of one dimension a regular hyperslab has: `count` blocks of `block` indices, `stride` apart.
+/// The indices of a regular hyperslab in one dimension: `count` blocks of `block` indices, `stride` apart.
 struct Indices {
     std::uint64_t start = 0;
     std::uint64_t stride = 1;
@@ -16,19 +16,20 @@ struct Indices {
 
     [[nodiscard]] std::uint64_t size() const { return count * block; }
     [[nodiscard]] bool consecutive() const { return count <= 1 || stride == block; }
-    /// The same indices with the smallest blocks, if they are consecutive.
+    /// If the indices are consecutive, returns them as blocks of one index.
     [[nodiscard]] Indices simplified() const;
 
     bool operator==(const Indices &) const = default;
 };
 
-/// A part of a hyperslab: `elements` of it, from `first` on.
+/// A part of a hyperslab: `elements` elements from `first` on.
 struct ElementRange {
     std::uint64_t first;
     std::uint64_t elements;
 };
 
-/// Where a hyperslab is cut: after `first` elements, 0 for none, and then after every `elements`.
+/// The positions at which a hyperslab is cut: after `first` elements (0: no first cut), and then after every
+/// `elements`.
 struct Cuts {
     std::uint64_t first;
     std::uint64_t elements;
@@ -36,27 +37,28 @@ struct Cuts {
     bool operator==(const Cuts &) const = default;
 };
 
-/// A regular hyperslab in a dataset, the slowest dimension first. Not empty.
+/// A regular hyperslab in a dataset, with the slowest dimension first. Not empty.
 class Hyperslab {
 public:
-    /// As many dimensions in both; none for a scalar.
+    /// Both have the same number of dimensions. A scalar has none.
     Hyperslab(std::vector<std::uint64_t> extent, std::vector<Indices> dimensions);
 
     [[nodiscard]] const std::vector<Indices> &dimensions() const { return dimensions_; }
     [[nodiscard]] std::uint64_t elements() const;
 
-    /// Where its elements are one run of elements of the dataset, without a gap: the first one's number in the dataset.
+    /// If the elements are contiguous in the dataset, returns the number of the first element.
     [[nodiscard]] std::optional<std::uint64_t> run_start() const;
 
-    /// Elements in the smallest part that is a hyperslab itself: one block along the slowest dimension that has several.
+    /// The number of elements in the smallest part that is a hyperslab: one block along the slowest dimension with
+    /// several blocks.
     [[nodiscard]] std::uint64_t cut_elements() const;
-    /// For a dataset in chunks: cuts between them along that dimension, so that no chunk is in two parts.
+    /// For a chunked dataset: cuts at chunk borders along that dimension, so that each chunk is in one part only.
     [[nodiscard]] Cuts cuts(const std::vector<std::uint64_t> &chunk) const;
-    /// `range` begins and ends at a multiple of cut_elements().
+    /// `range` must begin and end at multiples of cut_elements().
     [[nodiscard]] Hyperslab part(ElementRange range) const;
 
 private:
-    /// The slowest dimension with several blocks; the last one, if none has.
+    /// The slowest dimension with several blocks, or else the last dimension.
     [[nodiscard]] std::size_t cut_dimension() const;
 
     std::vector<std::uint64_t> extent_;
