@@ -1,4 +1,4 @@
-// The entry points of CL/cl_ext_collective.h: each checks the arguments and has a schedule's steps enqueued.
+// The entry points of CL/cl_ext_collective.h. Each checks the arguments and enqueues the steps of a schedule.
 
 #include <algorithm>
 #include <new>
@@ -47,7 +47,7 @@ struct Events {
     }
 };
 
-/// Buffers as they are given, one with an offset, or a list with offsets or NULL; and what is known of them.
+/// Buffers of a call (one buffer with an offset, or a list with offsets or NULL) and their properties.
 struct Buffers {
     const cl_mem *list;
     const size_t *offsets;
@@ -57,7 +57,7 @@ struct Buffers {
     [[nodiscard]] const Memory &at(std::size_t i) const { return memory[i]; }
 };
 
-/// Combines elements, with a kernel of the program's or of the library's; where neither is, nothing is combined.
+/// Combines elements with a kernel of the program or of the library. Without both, nothing is combined.
 struct Combination {
     std::size_t element = 1;
     cl_kernel kernel = nullptr;
@@ -98,7 +98,7 @@ void check_lists(const Call &call) {
         throw Error(CL_INVALID_VALUE, "a list of queues or buffers is NULL");
 }
 
-// The context of all.
+// Returns the common context.
 cl_context check_objects(Call &call) {
     cl_context context = nullptr;
     for (const cl_command_queue queue : call.queues) {
@@ -154,7 +154,7 @@ bool overlap(const Memory &a, std::size_t a_size, const Memory &b, std::size_t b
 
 [[noreturn]] void refuse_overlap() { throw Error(CL_MEM_COPY_OVERLAP, "ranges overlap otherwise than in place"); }
 
-// Whether some destination is where its source is. Throws if there is another overlap.
+// Returns true if a destination is the same memory as its source. Throws for any other overlap.
 bool check_overlap(const Call &call) {
     const std::size_t given = source_size(call);
     const std::size_t got = destination_size(call);
@@ -178,7 +178,7 @@ bool check_overlap(const Call &call) {
     return in_place;
 }
 
-// The processes of the queues' devices, or their hosts, or nothing where no device is another process's.
+// The processes of the queues' devices, or their hosts. Empty if all devices belong to this process.
 std::vector<cl_uint> places_of(std::span<const cl_command_queue> queues, cl_device_info param) {
     std::vector<cl_uint> all;
     for (const cl_command_queue queue : queues) {
@@ -220,7 +220,7 @@ void give(const Events &events, Event event) {
     if (events.event != nullptr) *events.event = event.give();
 }
 
-// Where devices are this process's own, so little is done sooner in one queue than shared out among all.
+// On local devices, so few bytes are processed faster in one queue than in several.
 constexpr std::size_t small = std::size_t{64} << 10U;
 
 void run(Call call) {
@@ -231,14 +231,14 @@ void run(Call call) {
         check_range(call.sources.at(i), source_size(call), call.combination.element);
     for (std::size_t i = 0; i < call.destinations.count; ++i)
         check_range(call.destinations.at(i), destination_size(call), call.combination.element);
-    // A broadcast's bytes come to a host once, and go on from there.
+    // A broadcast sends its bytes to each host once. The host distributes them.
     const cl_device_info param = call.kind == Kind::broadcast ? CL_DEVICE_HOST_DIST : CL_DEVICE_RANK_DIST;
     Task task{
         call.kind, call.n, call.bytes, call.combination.element, check_overlap(call), places_of(call.queues, param)};
     const bool on_cluster = !task.processes.empty();
-    if (task.processes.size() != task.n) task.processes.clear();  // one queue does all
+    if (task.processes.size() != task.n) task.processes.clear();  // a single queue runs all steps
     const Schedule schedule = make_schedule(task, choose(task.kind, runs_of(task).size(), task.n, task.bytes));
-    // What may be refused comes before anything is in a queue.
+    // Calls that may be refused come before the first enqueue.
     std::optional<Operator> op;
     cl_kernel kernel = call.combination.kernel;
     if (const auto &of = call.combination.datatype_and_op; of)
@@ -263,7 +263,7 @@ Combination with_kernel(std::size_t element, cl_kernel kernel) {
     return {element, kernel};
 }
 
-/// The arguments of the calls with as many sources as destinations.
+/// The arguments of calls with as many sources as destinations.
 struct ManyToMany {
     const cl_command_queue *queues;
     cl_uint n;
@@ -284,7 +284,7 @@ void run(Kind kind, const ManyToMany &a, const Events &events, const Combination
          combination});
 }
 
-/// Of those with one destination.
+/// The arguments of calls with one destination.
 struct ManyToOne {
     cl_command_queue queue;
     cl_uint n;
@@ -305,7 +305,7 @@ void run(Kind kind, const ManyToOne &a, const Events &events, const Combination 
          combination});
 }
 
-/// Of those with one source.
+/// The arguments of calls with one source.
 struct OneToMany {
     const cl_command_queue *queues;
     cl_mem source;
@@ -342,7 +342,7 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
     };
     std::vector<Block> blocks;
     std::size_t all = 0;
-    // Each destination takes from all sources, at each step from another.
+    // In each step, each destination reads from a different source.
     for (std::size_t step = 0; step < n; ++step)
         for (std::size_t j = 0; j < n; ++j) {
             const std::size_t i = (j + step) % n;

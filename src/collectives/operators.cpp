@@ -32,8 +32,8 @@ constexpr Datatype datatypes[] = {
 
 struct Combining {
     cl_reduction_op op;
-    const char *combination;  ///< of x and y
-    bool for_integers;        ///< alone
+    const char *combination;  ///< an expression of x and y
+    bool for_integers;        ///< only for integers
 };
 constexpr Combining operators[] = {
     {CL_REDUCTION_SUM, "x + y", false},           {CL_REDUCTION_PROD, "x * y", false},
@@ -50,7 +50,7 @@ const Datatype &find(cl_channel_type type) {
     return *found;
 }
 
-// Integers wrap around: signed ones are combined as unsigned where that could overflow.
+// Integers wrap around. Signed integers are combined as unsigned integers if they could overflow.
 std::string kernel_name(const Combining &op) { return fmt::format("combine_{:x}", op.op); }
 
 std::string source_of(const Datatype &type, const Combining &op) {
@@ -59,7 +59,7 @@ std::string source_of(const Datatype &type, const Combining &op) {
     std::string in = half ? "float" : name;
     const bool wraps = op.op == CL_REDUCTION_SUM || op.op == CL_REDUCTION_PROD;
     if (type.integer && wraps && name.front() != 'u') in = "u" + name;
-    // Of small types C makes int.
+    // C promotes small types to int.
     if (type.integer && wraps && type.size < 4) in = "uint";
     const std::string load = half ? "vload_half({1} + k, {0})" : "({2}){0}[{1} + k]";
     const auto loaded = [&](const char *array) {
@@ -69,7 +69,8 @@ std::string source_of(const Datatype &type, const Combining &op) {
                                    : fmt::format("a[first_a + k] = ({})({});", name, op.combination);
     const std::string body =
         fmt::format("{{ const {0} x = {1}; const {0} y = {2}; {3} }}", in, loaded("a"), loaded("b"), store);
-    // Groups of one work-item, which processors get, go through neighbours: that is what compilers make vectors of.
+    // On CPU devices, work-groups have one work-item. Each work-item processes consecutive elements, which compilers
+    // can vectorise.
     return fmt::format(
         "kernel void {0}(global {1} *restrict a, ulong first_a, const global {1} *restrict b, ulong first_b, ulong "
         "count) {{\n"
@@ -84,7 +85,7 @@ std::string source_of(const Datatype &type, const Combining &op) {
         kernel_name(op), name, body);
 }
 
-// Of so many contexts programs are kept, and these with them.
+// Programs of this many contexts are kept. They keep their contexts alive.
 constexpr std::size_t most_contexts = 4;
 
 std::vector<cl_device_id> devices_of(cl_context context) {
@@ -96,7 +97,7 @@ std::vector<cl_device_id> devices_of(cl_context context) {
     return devices;
 }
 
-// All operators of a datatype: one build takes little longer than that of one.
+// Builds all operators of a datatype, because this takes only slightly longer than one operator.
 Program build(cl_context context, const Datatype &type) {
     if (type.type == CL_DOUBLE_DIST)
         for (const cl_device_id device : devices_of(context))
@@ -129,7 +130,7 @@ struct Operator::Built {
 
 std::shared_ptr<Operator::Built> Operator::Built::find(cl_context context, const Datatype &type) {
     static std::mutex mutex;
-    // Never destroyed: the platform may be gone at exit.
+    // Never destroyed, because the platform may be unloaded at exit.
     static auto &kept = *new std::list<std::shared_ptr<Built>>;
     const std::lock_guard lock(mutex);
     const auto same = [&](const auto &b) { return b->context.get() == context && b->datatype == type.type; };

@@ -9,14 +9,15 @@
 
 namespace cldist::collectives {
 
-/// Bytes of an element. Throws an Error if `datatype` is none.
+/// Bytes of an element. Throws an Error if `datatype` is invalid.
 [[nodiscard]] std::size_t element_size(cl_channel_type datatype);
 
-/// A kernel that combines as the header says of a program's own, while it is there for nobody else.
+/// A kernel of the library that combines elements, with the arguments that the header requires of user-provided
+/// kernels. The object has exclusive use of the kernel.
 class Operator {
 public:
-    /// Throws an Error if there is no such operator for the datatype or a device of the context can't do it. The programs and
-    /// kernels of the last few contexts are kept. Thread-safe.
+    /// Throws an Error if the datatype does not support the operator, or if a device of the context does not support
+    /// it. The programs and kernels of the last few contexts are kept. Thread-safe.
     Operator(cl_context context, cl_channel_type datatype, cl_reduction_op op);
     Operator(const Operator &) = delete;
     Operator &operator=(const Operator &) = delete;

@@ -8,10 +8,11 @@
 namespace cldist::collectives {
 namespace {
 
-// So many work-items that each has one or two elements, but not so many that a driver minds; they go through the rest in steps.
-// Powers of two, because PoCL compiles a kernel for each size of work-groups.
+// Each work-item processes one or two elements. Above this number of work-items, which no driver refuses, each
+// work-item processes more elements with a stride. Powers of two, because PoCL compiles a kernel for each work-group
+// size.
 constexpr std::size_t most_items = std::size_t{1} << 24U;
-// Of an operator's on a processor: for its cores, and each with enough to do.
+// For an operator on a CPU device: enough chunks for its cores, and each chunk large enough.
 constexpr std::size_t most_chunks = 64;
 constexpr std::size_t smallest_chunk = 4096;
 
@@ -43,7 +44,8 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
     waits_ = begun_.size();
     serial_ = lanes_.front().in_order && (on_first || lanes_.size() == 1);
     if (lanes_.size() == 1 || ordered_) return;
-    // The memory of one queue's device is used by others' commands: all begin when all may.
+    // Commands of each queue use memory of other queues' devices. Therefore no queue begins before all queues may
+    // begin.
     for (const Lane &lane : lanes_) {
         if (!lane.in_order || &lane == &lanes_.front()) continue;
         events_.push_back(enqueue_marker(lane.queue, {}));
@@ -69,7 +71,7 @@ void Runner::wait_for(cl_mem whole, bool write, std::vector<cl_event> &events) {
 
 void Runner::note(cl_mem whole, bool write, cl_event event) {
     std::vector<Access> &accesses = accesses_[whole];
-    // Who waits for a write has waited for what it waited for.
+    // A command that waits for the write also waits for all accesses before it.
     if (write) accesses.clear();
     accesses.push_back({event, write});
 }
@@ -84,10 +86,10 @@ void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, co
         wait_for(to.whole, true, events);
     }
     Event event;
-    // The command's event fails if any step does.
+    // The command's event fails if any step fails.
     const bool asked = chained || wanted_;
     check(step(lane.queue, count_of(events), data_of(events), asked ? event.out() : nullptr), call);
-    // Behind the first step in its queue; but each step fails if the wait list does.
+    // Later steps follow the first step in the queue, but each step must fail if the wait list fails.
     if (serial_) begun_.resize(waits_);
     if (!asked) return;
     if (chained) {
@@ -106,7 +108,8 @@ Memory Runner::aside(cl_context context, std::size_t size) {
     return {memory_.back().get(), 0, size, memory_.back().get(), 0};
 }
 
-// A kernel uses, and the cluster platform moves, the whole of what it is given: a sub-buffer, where it may begin there.
+// A kernel uses its whole argument, and the cluster platform transfers it. Therefore a sub-buffer is passed, if the
+// device's alignment allows it.
 Memory Runner::argument(const Memory &memory, std::size_t size) {
     if (size == memory.size || memory.offset_in_whole() % alignment_ != 0) return memory;
     const cl_buffer_region region{memory.offset_in_whole(), size};
@@ -130,7 +133,7 @@ void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std
                      const Memory &from, std::size_t size) {
     Memory a = argument(to, size);
     Memory b = argument(from, size);
-    // On the cluster only the part that is wanted is to move.
+    // On the cluster platform only the needed part should be transferred.
     const bool a_aside = ordered_ && a.size != size;
     const bool b_aside = ordered_ && b.size != size;
     if (a_aside || b_aside) {
@@ -162,7 +165,7 @@ Event Runner::end() {
     Lane &first = lanes_.front();
     std::vector<cl_event> all;
     for (Lane &lane : lanes_) {
-        // Another process is told of one end, not of each step's.
+        // Other processes then wait for one event instead of an event per step.
         if (ordered_ && &lane != &first && lane.left.size() > 1) {
             events_.push_back(enqueue_marker(lane.queue, lane.left));
             lane.left.assign(1, events_.back().get());
@@ -173,7 +176,8 @@ Event Runner::end() {
     Event last;
     const bool others =
         !ordered_ && std::any_of(lanes_.begin() + 1, lanes_.end(), [](const Lane &lane) { return lane.in_order; });
-    // An in-order queue goes on when the end has come in it; without more queues it does so by itself.
+    // In an in-order queue, later commands wait for the end of this command. With only one queue no marker is
+    // necessary.
     if (wanted_ || others || (!ordered_ && !serial_ && lanes_.size() > 1 && first.in_order))
         last = enqueue_marker(first.queue, all);
     for (const Lane &lane : lanes_) {
@@ -181,7 +185,7 @@ Event Runner::end() {
         const cl_event after = last.get();
         check(clEnqueueBarrierWithWaitList(lane.queue, 1, &after, nullptr), "clEnqueueBarrierWithWaitList");
     }
-    // What is in one queue waits for others.
+    // Commands in one queue wait for commands in others.
     for (const Lane &lane : lanes_) check(clFlush(lane.queue), "clFlush");
     return wanted_ ? std::move(last) : Event();
 }

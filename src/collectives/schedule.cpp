@@ -7,14 +7,15 @@
 namespace cldist::collectives {
 namespace {
 
-// From so much on, sending parts of it pays for more messages.
+// From these sizes on, sending parts is faster although it needs more messages.
 constexpr std::size_t large_broadcast = std::size_t{512} << 10U;
 constexpr std::size_t large_reduction = std::size_t{1} << 20U;
 constexpr std::size_t fewest_for_parts = 4;
-// From so many on the first would be slower at combining all than a tree is deep.
+// From this number on, a tree is faster than a first process that combines all.
 constexpr std::size_t fewest_for_tree = 9;
 
-// Where devices like parts of buffers to begin, in bytes: what does not begin there is given to a kernel as a whole, or copied.
+// Preferred alignment of parts in bytes. A kernel must get the whole buffer, or a copy, if a part is not aligned on the
+// device.
 constexpr std::size_t grain = 1024;
 
 constexpr Place source(std::size_t index, std::size_t offset = 0) { return {Role::source, index, offset}; }
@@ -26,7 +27,7 @@ struct Part {
     std::size_t size;
 };
 
-// One of `n` nearly equal parts of whole elements, or of whole grains where there are enough of them.
+// One of `n` nearly equal parts. A part has whole elements, or whole grains if there are enough of them.
 Part part_of(const Task &task, std::size_t n, std::size_t index) {
     std::size_t unit = task.element;
     const std::size_t divisor = std::gcd(unit, grain);
@@ -44,7 +45,7 @@ public:
 
     void copy(const Place &to, const Place &from, std::size_t size) { add(false, to, from, size); }
     void combine(const Place &to, const Place &from, std::size_t size) { add(true, to, from, size); }
-    // Memory of the library's on a destination's device, whose index is 0 where it is alone.
+    // Reserves memory of the library on a destination's device. `index` is 0 if there is only one destination.
     Place reserve(std::size_t index, std::size_t size) {
         const Place place = own(index, schedule_.own[index]);
         schedule_.own[index] += (size + grain - 1) / grain * grain;
@@ -52,12 +53,13 @@ public:
     }
     Schedule take() { return std::move(schedule_); }
 
-    // The run's sources' bytes at `offset`, in the order of the sources: at `to`, or behind what is there.
+    // Combines the bytes at `offset` of the run's sources, in their order, into `to`. With `behind`, also with the
+    // contents of `to`.
     void combine_run(const Run &run, const Place &to, std::size_t offset, std::size_t size, bool behind = false) {
         for (std::size_t i = run.begin; i < run.end; ++i) add(behind || i != run.begin, to, source(i, offset), size);
     }
 
-    // Each destination of `all` has its part, and gets the others'.
+    // Each destination of `all` has its part and receives the other parts.
     template <typename PartOf>
     void exchange(const std::vector<std::size_t> &all, const PartOf &part_of) {
         const std::size_t n = all.size();
@@ -69,8 +71,8 @@ public:
             }
     }
 
-    // A destination that has it gives it to the others. On the cluster platform a device that has got it passes it on, so that
-    // no process gives to all: a binomial tree.
+    // Copies from the first destination of the run to the others. On the cluster platform each device that has received
+    // the bytes sends them on, in a binomial tree, so that no process sends to all.
     void share(const Run &run) {
         for (std::size_t i = run.begin + 1; i < run.end; ++i) copy(destination(i), destination(run.begin), task_.bytes);
     }
@@ -109,7 +111,7 @@ void all_gather(Maker &maker, const Task &task) {
         }
 }
 
-// In place, what is given is put aside before anything comes.
+// If it is in place, the sources are copied first.
 void all_to_all(Maker &maker, const Task &task) {
     const std::size_t n = task.n;
     for (std::size_t i = 0; task.in_place && i < n; ++i)
@@ -122,14 +124,14 @@ void all_to_all(Maker &maker, const Task &task) {
         }
 }
 
-// By way of the library's memory where the destination is also a source.
+// If the destination is also a source, the result is first combined in the library's memory.
 void reduce(Maker &maker, const Task &task) {
     const Place to = task.in_place ? maker.reserve(0, task.bytes) : destination(0);
     maker.combine_run({0, task.n}, to, 0, task.bytes);
     if (task.in_place) maker.copy(destination(0), to, task.bytes);
 }
 
-// Each combines all that there is.
+// Each destination combines all sources.
 void all_reduce_pairwise(Maker &maker, const Task &task) {
     std::vector<Place> to;
     for (std::size_t i = 0; i < task.n; ++i) {
@@ -139,7 +141,8 @@ void all_reduce_pairwise(Maker &maker, const Task &task) {
     for (std::size_t i = 0; task.in_place && i < task.n; ++i) maker.copy(destination(i), to[i], task.bytes);
 }
 
-// Each run's first combines what its devices have, then the first of all, or a tree, what the runs have.
+// The first device of each run combines the sources of its run. Then the first run, or a tree of runs, combines the
+// results.
 void all_reduce_small(Maker &maker, const Task &task, Algorithm algorithm) {
     const std::vector<Run> runs = runs_of(task);
     const bool tree = algorithm == Algorithm::tree;
@@ -164,8 +167,8 @@ void all_reduce_small(Maker &maker, const Task &task, Algorithm algorithm) {
     maker.share({0, task.n});
 }
 
-// Each run's devices combine what they have, each a part; then all devices what the runs have, each a part; then they get the
-// others' parts.
+// The devices of each run combine the run's sources, each device one part. Then each device combines one part of all
+// runs. Then the devices exchange these parts.
 void all_reduce_parts(Maker &maker, const Task &task) {
     const std::vector<Run> runs = runs_of(task);
     const bool one = runs.size() == 1;
@@ -173,7 +176,7 @@ void all_reduce_parts(Maker &maker, const Task &task) {
         std::size_t begin, end;
         Place place;
     };
-    std::vector<std::vector<Piece>> has;  // of each run
+    std::vector<std::vector<Piece>> has;  // for each run
     std::vector<bool> gives(task.n, false);
     for (Run run : runs) {
         const std::size_t devices = run.end - run.begin;
@@ -194,7 +197,7 @@ void all_reduce_parts(Maker &maker, const Task &task) {
     std::vector<Place> to;
     for (std::size_t i = 0; i < task.n; ++i) {
         const auto [begin, size] = part(i);
-        // Of what it gives, nobody else takes this part.
+        // No other device reads this part of its source.
         const bool aside = task.in_place && gives[i];
         to.push_back(aside ? maker.reserve(i, size) : destination(i, begin));
         for (const std::vector<Piece> &pieces : has)
@@ -218,7 +221,7 @@ void all_reduce_parts(Maker &maker, const Task &task) {
     maker.exchange(all, part);
 }
 
-// Each run's devices combine what they have for the others, in turn.
+// For each destination of another run, one of the run's devices combines the run's sources. The devices take turns.
 void reduce_scatter(Maker &maker, const Task &task) {
     std::vector<Run> runs = runs_of(task);
     if (runs.size() == 1) {
@@ -228,7 +231,7 @@ void reduce_scatter(Maker &maker, const Task &task) {
     const auto has_itself = [](const Run &run, std::size_t i) {
         return run.end - run.begin == 1 || (run.begin <= i && i < run.end);
     };
-    std::vector<std::vector<Place>> has(task.n);  // what the other runs have for each
+    std::vector<std::vector<Place>> has(task.n);  // for each destination: the results of other runs
     for (std::size_t i = 0; i < task.n; ++i)
         for (const Run &run : runs) {
             if (has_itself(run, i)) continue;
@@ -252,7 +255,7 @@ void reduce_scatter(Maker &maker, const Task &task) {
     for (std::size_t i = 0; task.in_place && i < task.n; ++i) maker.copy(destination(i), to[i], task.bytes);
 }
 
-// Neighbours in one process are links that need no message.
+// Neighbours in one process need no message.
 void scan(Maker &maker, const Task &task) {
     maker.copy(destination(0), source(0), task.bytes);
     for (std::size_t i = 1; i < task.n; ++i) {

@@ -13,22 +13,23 @@ constexpr Kind all_kinds[] = {Kind::broadcast,  Kind::scatter,        Kind::gath
                               Kind::all_reduce, Kind::reduce_scatter, Kind::scan};
 [[nodiscard]] const char *name_of(Kind kind);
 
-/// How the processes do it, or the devices where there is one process.
+/// The algorithm of the processes, or of the devices if there is only one process.
 enum class Algorithm {
-    linear,         ///< from the one source, or to the one destination; the cluster platform makes a tree of the former
-    parts,          ///< each gets a part, then the others' from them
-    pairwise,       ///< each takes from all others, at each step from another
-    through_first,  ///< the first combines all, and gives it to the others
-    tree,           ///< half as many have something to combine after each step; the first gives it to the others
+    linear,         ///< from one source or to one destination; the cluster platform sends from one source through a
+                    /// tree
+    parts,          ///< each gets one part, and then the parts are exchanged
+    pairwise,       ///< each reads from all others, from a different one in each step
+    through_first,  ///< the first combines all and sends the result to the others
+    tree,           ///< each step halves the number of partial results; the first sends the result to the others
     chain           ///< one after the other
 };
 [[nodiscard]] const char *name_of(Algorithm algorithm);
 
-/// What is chosen for `devices` of `processes` processes (of a broadcast: hosts), and `bytes`, which is what the call's
-/// bytes_to_copy is.
+/// Chooses the algorithm for `devices` devices in `processes` processes (for a broadcast: hosts). `bytes` is
+/// bytes_to_copy of the call.
 [[nodiscard]] Algorithm choose(Kind kind, std::size_t processes, std::size_t devices, std::size_t bytes);
 
-/// A source, a destination, or memory of the library's for destination `index`; bytes from where that begins.
+/// A source, a destination, or memory of the library for destination `index`, and an offset in bytes.
 enum class Role { source, destination, own };
 struct Place {
     Role role;
@@ -36,8 +37,8 @@ struct Place {
     std::size_t offset;
 };
 
-/// Copies `from` to `to`, or combines what is there with it, on the queue of destination `queue`. Steps are in an order in
-/// which they could run one after the other.
+/// Copies `from` to `to`, or combines `from` with the contents of `to`, on the queue of destination `queue`. Steps are
+/// listed in a valid sequential order.
 struct Step {
     bool combines;
     std::size_t queue;
@@ -56,13 +57,13 @@ struct Task {
     std::size_t n;
     std::size_t bytes;
     std::size_t element = 1;
-    bool in_place = false;  ///< some destination is where its source is
-    /// Of each destination's device (of a broadcast: the host); empty if all are of one. Those that stand side by side in one process combine first, and
-    /// get from the others what one of them has got.
+    bool in_place = false;  ///< a destination is the same memory as its source
+    /// For each destination's device: its process (for a broadcast: its host). Empty if there is only one process.
+    /// Neighbouring devices of one process combine first, and one of them receives data for all of them.
     std::vector<std::uint32_t> processes{};
 };
 
-/// Neighbours in one process.
+/// Neighbouring devices of one process.
 struct Run {
     std::size_t begin;
     std::size_t end;

@@ -1,4 +1,4 @@
-// CL/cl_ext_split.h: handed on to the platform if it knows of it; else only the arguments are checked.
+// CL/cl_ext_split.h. Forwards calls to the platform if the platform provides them. Otherwise only checks the arguments.
 
 #include <vector>
 
