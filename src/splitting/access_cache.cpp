@@ -28,7 +28,7 @@ public:
         }
         Accesses answer = model_->accesses(launch, part, arguments);
         const std::lock_guard lock(mutex_);
-        if (places_.contains(key)) return answer;  // another thread's
+        if (places_.contains(key)) return answer;  // another thread has added it
         last_.emplace_front(key, answer);
         places_.emplace(key, last_.begin());
         if (last_.size() > most_) {
@@ -61,7 +61,7 @@ private:
     const std::unique_ptr<AccessModel> model_;
     const std::size_t most_;
     mutable std::mutex mutex_;
-    mutable std::list<Entry> last_;  // that asked for last is the first
+    mutable std::list<Entry> last_;  // most recently used first
     mutable std::unordered_map<std::string, std::list<Entry>::iterator> places_;
 };
 

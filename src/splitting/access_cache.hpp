@@ -7,7 +7,8 @@
 
 namespace cldist::splitting {
 
-/// The same model, with the answers that were asked for last, for at most `most` of launches, parts and arguments.
+/// Wraps `model` and caches the most recent results. It caches at most `most` combinations of launch, sub-range and
+/// arguments.
 std::unique_ptr<AccessModel> cached(std::unique_ptr<AccessModel> model, std::size_t most);
 
 }  // namespace cldist::splitting

@@ -7,7 +7,8 @@ namespace cldist::splitting {
 
 namespace {
 
-// Variables: of each dimension the global id, the group and the id in it, of which two say the same as the first; then counters.
+// Numbers of variables: for each dimension the global id, the group and the local id. The latter two together determine
+// the global id. Counters follow.
 constexpr unsigned global_id_of = 0;
 constexpr unsigned group_of = 3;
 constexpr unsigned local_id_of = 6;
@@ -21,7 +22,7 @@ Wide lowest(unsigned width) { return -two_to(width - 1); }
 Wide highest(unsigned width) { return two_to(width - 1) - 1; }
 Wide floor_of(Wide a, Wide b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 
-/// 2^k - 1, at least as large.
+/// Returns the smallest 2^k - 1 that is at least `value`.
 Wide ones(Wide value) {
     Wide all = 0;
     while (all < value) all = 2 * all + 1;
@@ -40,7 +41,7 @@ std::vector<Groups> equal_groups(const Launch &launch, const SubRange &part) {
     for (unsigned d = 0; d < 3; ++d) {
         const std::size_t size = launch.local[d];
         const std::size_t first = part.begin[d] / size;
-        const std::size_t full = part.end[d] / size;  // groups before it are of full size
+        const std::size_t full = part.end[d] / size;  // groups before it have full size
         const std::size_t rest = part.end[d] % size;
         std::vector<Groups> more;
         for (Groups groups : all) {
@@ -116,7 +117,7 @@ Form Evaluation::wrapped(Form form, unsigned width) const {
     return form;
 }
 
-/// A group times its size and the id in it are the global id.
+/// Replaces a group times its size, plus the local id, by the global id.
 void Evaluation::gather_ids(Form &form) const {
     for (unsigned d = 0; d < 3; ++d) {
         const auto group = form.factors.find(group_of + d);
@@ -184,7 +185,7 @@ std::optional<Form> Evaluation::product(const Form &a, const Form &b) const {
     return between(*low, *high);
 }
 
-/// Its value taken as one without sign.
+/// The value of the expression, interpreted as unsigned.
 Form Evaluation::unsigned_form(const Expression &expression) const {
     const unsigned width = width_of(expression);
     Form value = form(expression);
@@ -197,7 +198,7 @@ Form Evaluation::unsigned_form(const Expression &expression) const {
     return value;
 }
 
-/// The rest of a division that rounds down.
+/// The remainder of a division that rounds down.
 Form Evaluation::modulo(const Form &form, Wide divisor) const {
     const auto all = bounds(form);
     if (!all) return between(0, divisor - 1);
@@ -216,7 +217,7 @@ Form Evaluation::quotient(const Expression &expression) const {
     const Form a = value(*expression.operands[0]);
     const auto divisor = bounds(value(*expression.operands[1]));
     const auto all = bounds(a);
-    // What is divided by 0 is unspecified.
+    // The result of a division by 0 is unspecified.
     if (!divisor || !all || divisor->low <= 0) return any(width);
     const Wide by = divisor->low;
     if (by == divisor->high) {
@@ -345,7 +346,7 @@ Form Evaluation::immediate(const Expression &expression) const {
         return any(width_of(expression));
     }
     std::uint64_t value = 0;
-    for (std::size_t i = 0; i < bytes; ++i) {  // spir64 is little-endian, as are the hosts
+    for (std::size_t i = 0; i < bytes; ++i) {  // spir64 and the hosts are little-endian
         value |= static_cast<std::uint64_t>(arguments_[index].value[expression.offset + i]) << (8 * i);
     }
     return wrapped(known(value), width_of(expression));
@@ -360,12 +361,12 @@ Form Evaluation::form(const Expression &expression) const {
         case Kind::immediate: return immediate(expression);
         case Kind::global_id: return d < 3 ? wrapped(variable(global_id_of + d), width) : any(width);
         case Kind::group_id:
-            if (d < 3 && launch_.local[d] == 1) {  // it is the global id
+            if (d < 3 && launch_.local[d] == 1) {  // the same as the global id
                 return wrapped(sum(variable(global_id_of + d), known(launch_.offset[d]), -1), width);
             }
             return d < 3 ? wrapped(variable(group_of + d), width) : any(width);
         case Kind::local_id:
-            if (d < 3 && groups_.first[d] == groups_.last[d]) {  // so is it
+            if (d < 3 && groups_.first[d] == groups_.last[d]) {  // the local id, too
                 const Wide first =
                     static_cast<Wide>(launch_.offset[d]) + static_cast<Wide>(groups_.first[d]) * launch_.local[d];
                 return wrapped(sum(variable(global_id_of + d), known(first), -1), width);
@@ -445,7 +446,7 @@ std::optional<std::vector<Form>> Evaluation::required(const Expression &conditio
         case Kind::ult:
         case Kind::ule: {
             const Wide by = condition.kind == Kind::ult ? 1 : 0;
-            // Without a sign, what is negative is larger than all that is not.
+            // Interpreted as unsigned, negative values are larger than all others.
             if (right->low >= 0) return std::vector{a, less(by)};
             if (right->high < 0 && left->low >= 0) return std::vector<Form>{};
             if (right->high < 0 && left->high < 0) return std::vector{less(by)};
@@ -468,17 +469,18 @@ bool Evaluation::always(const Expression &condition) const {
            });
 }
 
-/// Takes values from variables with which the form is negative whatever the others are. False if it is always negative.
+/// Removes values of variables for which the form is negative, whatever values the other variables have. Returns false
+/// if the form is always negative.
 bool Evaluation::not_negative(const Form &form) {
     const auto all = bounds(form);
     if (!all) return true;
     if (all->high < 0) return false;
     if (all->low >= 0) return true;
-    // The form counts from the values that variables began with before this.
+    // The form is relative to the lower bounds that the variables have now.
     for (const auto &[index, factor] : form.factors) {
         Bounds &values = range(index);
         const Wide size = factor < 0 ? -factor : factor;
-        // With the others at their best, this many steps away from its own best are possible.
+        // If the other variables have their best values, this variable may be this many steps away from its best value.
         const Wide steps = all->high / size;
         if (steps >= values.high - values.low) continue;
         if (factor > 0) {
@@ -487,12 +489,12 @@ bool Evaluation::not_negative(const Form &form) {
             values.high = values.low + steps;
         }
         changed_ = true;
-        return true;  // the form's other factors are those of values that are left; the next round goes on with them
+        return true;  // the form is outdated now; the next round continues
     }
     return true;
 }
 
-/// For a form that is not 0: takes away the end of a single variable's values where it is.
+/// For a form that must not be 0. If the form is 0 at an end of a single variable's range, removes this value.
 bool Evaluation::trim(const Form &form) {
     if (form.low != form.high || form.factors.size() > 1) return true;
     if (form.factors.empty()) return form.low != 0;
@@ -508,7 +510,8 @@ bool Evaluation::trim(const Form &form) {
     return true;
 }
 
-/// While nothing wraps around, the loop ends with the first value that is not below the end.
+/// Limits the counter of a loop that ends at the first value that is not below the end. Only if the value does not wrap
+/// around.
 void Evaluation::limit_counter(const Expression &condition) {
     const unsigned width = width_of(condition);
     const bool with_sign = condition.value == 1;
@@ -539,7 +542,7 @@ bool Evaluation::narrow(const Expression &condition) {
         const Form apart = sum(form(*condition.operands[0]), form(*condition.operands[1]), -1);
         return !bounds(apart) || trim(apart);
     }
-    // One at a time: what is narrowed changes the others.
+    // Computed again for each form, because narrowing changes the other forms.
     const auto count = required(condition);
     for (std::size_t i = 0; count && i < count->size(); ++i) {
         const auto forms = required(condition);
@@ -555,7 +558,7 @@ bool Evaluation::narrow(std::span<const Operand> conditions) {
         for (const Operand &condition : conditions) {
             if (!narrow(*condition)) return false;
         }
-        // A group and an id in it say something of the global id.
+        // Group and local id restrict the global id.
         for (unsigned d = 0; d < 3; ++d) {
             const Bounds said = id_by_group(d);
             Bounds &id = range(global_id_of + d);
@@ -569,7 +572,7 @@ bool Evaluation::narrow(std::span<const Operand> conditions) {
                        differ(range_of(local_id_of + d), whole_.at(local_id_of + d));
         const Bounds id = range_of(global_id_of + d);
         id_is_free_[d] = !differ(id, id_by_group(d));
-        // It says something of the group, too.
+        // The global id restricts the group.
         const Wide size = launch_.local[d];
         const Wide offset = launch_.offset[d];
         Bounds &group = range(group_of + d);
@@ -579,7 +582,7 @@ bool Evaluation::narrow(std::span<const Operand> conditions) {
     return true;
 }
 
-/// What group and local id say of the global id.
+/// The range of the global id that group and local id allow.
 Bounds Evaluation::id_by_group(unsigned d) const {
     const Bounds group = range_of(group_of + d);
     const Bounds local = range_of(local_id_of + d);
@@ -596,7 +599,7 @@ std::optional<Evaluation::Steps> Evaluation::steps(Form form) const {
         const bool by_group =
             by_group_[d] || form.factors.contains(group_of + d) || form.factors.contains(local_id_of + d);
         if (!by_group) continue;
-        // Group and local id are not free where the global id is bound more closely.
+        // If the global id is restricted further, group and local id are not independent.
         if (!id_is_free_[d]) found.exact = false;
         if (id == form.factors.end()) continue;
         const Wide factor = id->second;

@@ -12,7 +12,7 @@
 
 namespace cldist::splitting {
 
-/// Wider than what kernels compute with, so that sums and products are exact.
+/// Wider than the integers of kernels, so that sums and products are exact.
 __extension__ using Wide = __int128;
 
 /// Values from `low` to `high`, both included.
@@ -21,39 +21,40 @@ struct Bounds {
     Wide high = 0;
 };
 
-/// One value: a sum of variables, each from 0 to its last value, and of something from `low` to `high`.
+/// A value: the sum of variables with factors, and of a number from `low` to `high`. Each variable counts from 0 to its
+/// largest value.
 struct Form {
-    std::map<unsigned, Wide> factors;  ///< of variables, none of them 0
+    std::map<unsigned, Wide> factors;  ///< factors of variables; never 0
     Wide low = 0;
     Wide high = 0;
 };
 
-/// Work-groups of equal size, of one sub-range: what ids and sizes are there.
+/// Work-groups of equal size in one sub-range. They determine the ids and sizes.
 struct Groups {
     std::array<std::size_t, 3> first, last;  ///< groups, both included
-    std::array<std::size_t, 3> size;         ///< of each of them
+    std::array<std::size_t, 3> size;         ///< of each group
 };
-/// A sub-range has others at the end of a dimension whose global size is no multiple of the local size.
+/// Divides a sub-range into boxes of equal groups. The last group of a dimension is smaller if the global size is no
+/// multiple of the local size.
 std::vector<Groups> equal_groups(const Launch &launch, const SubRange &part);
 
-/// What is known of the values that a kernel computes in work-items of some groups, while some conditions hold.
+/// Computes the ranges of a kernel's values in the work-items of some groups, under some conditions.
 ///
-/// Variables are independent of each other: a value is never outside of what is found here, but not all that is found here need
-/// be there.
+/// Variables are treated as independent. The results contain all possible values, and perhaps other values.
 class Evaluation {
 public:
     Evaluation(const Launch &launch, const Groups &groups, std::span<const Immediate> arguments);
 
-    /// Takes away what does not come with these conditions; false if they never hold.
+    /// Removes values that do not satisfy the conditions. Returns false if the conditions never hold.
     bool narrow(std::span<const Operand> conditions);
-    /// Whether the condition holds wherever it is looked at.
+    /// Returns true if the condition holds whenever it is evaluated.
     [[nodiscard]] bool always(const Expression &condition) const;
 
     [[nodiscard]] Form form(const Expression &expression) const;
     [[nodiscard]] std::optional<Bounds> bounds(const Form &form) const;
 
-    /// A form's values as a begin and steps; `exact` if each combination of steps is one of a work-item that meets the
-    /// conditions. Nothing if they are not to be counted.
+    /// A form's values as a start and steps. `exact` is true if each combination of steps belongs to a work-item that
+    /// satisfies the conditions. Returns nothing if the numbers overflow.
     struct Steps {
         Bounds begin;
         std::vector<std::pair<Wide, Wide>> steps;  ///< stride, count
@@ -76,7 +77,7 @@ private:
     [[nodiscard]] Form unsigned_form(const Expression &expression) const;
     [[nodiscard]] Form modulo(const Form &form, Wide divisor) const;
     [[nodiscard]] Form immediate(const Expression &expression) const;
-    /// The forms that are not negative where the condition holds; nothing if it says nothing that is understood.
+    /// The forms that are not negative if the condition holds. Nothing if the condition is not understood.
     [[nodiscard]] std::optional<std::vector<Form>> required(const Expression &condition) const;
     void gather_ids(Form &form) const;
     bool narrow(const Expression &condition);
@@ -91,9 +92,9 @@ private:
     const Groups groups_;
     const std::span<const Immediate> arguments_;
     std::map<unsigned, Bounds> ranges_;                 // of variables
-    std::map<unsigned, Bounds> whole_;                  // of ids, before anything was narrowed
+    std::map<unsigned, Bounds> whole_;                  // of ids, before narrowing
     std::array<bool, 3> by_group_{};                    // group or local id of the dimension were narrowed
-    std::array<bool, 3> id_is_free_{true, true, true};  // the global id is no closer bound than by these
+    std::array<bool, 3> id_is_free_{true, true, true};  // the global id is restricted only by group and local id
     bool changed_ = false;
 };
 

@@ -11,13 +11,13 @@ namespace cldist::splitting {
 
 namespace {
 
-/// More ranges than these are not kept apart where they are read, and not understood where they are written.
+/// With more ranges, read ranges are merged, and written ranges count as not understood.
 constexpr std::size_t most_ranges = std::size_t{1} << 20;
 
-/// A range that long is that of a value which may be anything.
+/// A longer range comes from an unknown value.
 constexpr Wide most_bytes = Wide{1} << 46;
 
-// ---- Text: one thing a line, its kind first -------------------------------------------------------------------------
+// ---- Text: one item per line, which begins with its kind ------------------------------------------------------------
 
 constexpr std::string_view first_line = "cldist-accesses 2";
 
@@ -90,13 +90,13 @@ public:
     }
 
 private:
-    /// Of one argument.
+    /// The accesses to one argument.
     struct Boxes {
         std::vector<Box> read;
         std::vector<Box> written;
     };
 
-    /// Boxes with the same steps that touch become one.
+    /// Adds a box. Boxes with equal steps that touch are merged.
     static void unite(std::vector<Box> &boxes, Box box) {
         for (;;) {
             const auto touching = std::find_if(boxes.begin(), boxes.end(), [&](const Box &other) {
@@ -113,7 +113,7 @@ private:
         boxes.push_back(std::move(box));
     }
 
-    /// With as many ranges as are kept apart.
+    /// Merges ranges until the box has at most most_ranges.
     static Box coarsened(Box box) {
         while (ranges_of(box) > most_ranges) {
             const auto [stride, count] = box.steps.front();
@@ -124,7 +124,7 @@ private:
         return box;
     }
 
-    /// Whether it is understood.
+    /// Adds an access. Returns false if it is not understood.
     static bool add(const AccessDescription &access, const Launch &launch, const Groups &groups,
                     std::span<const Immediate> arguments, ArgumentAccess &argument, Boxes &boxes) {
         Evaluation evaluation(launch, groups, arguments);
@@ -137,7 +137,7 @@ private:
         };
         if (!steps || !bytes || bytes->high > most_bytes) return not_understood();
         if (bytes->high <= 0) return true;
-        // Nothing is before the buffer.
+        // There are no bytes before the buffer.
         Wide begin = steps->begin.low;
         Wide length = steps->begin.high - steps->begin.low + bytes->high;
         if (length > most_bytes) return not_understood();

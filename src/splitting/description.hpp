@@ -11,42 +11,42 @@
 
 namespace cldist::splitting {
 
-/// One access of a kernel's source to a buffer argument.
+/// One access to a buffer argument in a kernel's source.
 struct AccessDescription {
     unsigned argument = 0;
     bool written = false;
-    bool certain =
-        false;          ///< each work-item for which the conditions hold makes it, in each round of the loops around it
-    unsigned line = 0;  ///< of the source; 0 if not known
-    Operand offset;     ///< first byte
-    Operand bytes;      ///< how many
-    std::vector<Operand> conditions;  ///< that hold when it is made
-    std::string text{};               ///< as the source has it: "from[y * width + x]"; empty if not known
+    /// Each work-item for which the conditions hold makes the access, in each round of the surrounding loops.
+    bool certain = false;
+    unsigned line = 0;                ///< line of the source; 0 if unknown
+    Operand offset;                   ///< first byte
+    Operand bytes;                    ///< number of bytes
+    std::vector<Operand> conditions;  ///< they hold when the access is made
+    std::string text{};               ///< source text, for example "from[y * width + x]"; empty if unknown
 };
 
 struct ArgumentDescription {
     std::string name;
     bool buffer = false;    ///< in global or constant memory
-    std::string why_whole;  ///< why any of its bytes may be read; empty if that is known better
+    std::string why_whole;  ///< why any of its bytes may be read; empty if the accesses are known
 };
 
-/// What was derived of a kernel.
+/// The result of the analysis of a kernel.
 struct KernelDescription {
     std::string name;
     std::vector<ArgumentDescription> arguments;
     std::vector<AccessDescription> accesses;
     std::string why_not;   ///< why its launches can't be split; empty if they can
-    std::string advice{};  ///< what to do about it, then
+    std::string advice{};  ///< how to change the kernel so that it can be split
 };
 
-/// Of a program's kernels, by their names.
+/// The kernels of a program. The keys are their names.
 using Descriptions = std::map<std::string, KernelDescription>;
 
-/// As text, and back. Throws std::invalid_argument for a text that text_of() has not made.
+/// Convert descriptions to text and back. parse_descriptions() throws std::invalid_argument for other texts.
 std::string text_of(const Descriptions &kernels);
 Descriptions parse_descriptions(std::string_view text);
 
-/// For readers: what each argument's accesses are, or why they are not known; lines with an end.
+/// For users: the accesses of each argument, or why they are unknown, in complete lines.
 std::string readable(const KernelDescription &kernel);
 
 std::unique_ptr<AccessModel> model_from_description(const KernelDescription &kernel);

@@ -108,7 +108,7 @@ std::string joined(const Expression &expression, const std::vector<std::string> 
     return all;
 }
 
-/// Without operands that are this constant, which say nothing; but with one.
+/// Removes operands that are the neutral constant `value`, but keeps at least one operand.
 Expression without(Expression expression, std::int64_t value) {
     auto &operands = expression.operands;
     const Operand last = operands.back();

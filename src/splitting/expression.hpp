@@ -11,7 +11,7 @@ namespace cldist::splitting {
 enum class Kind {
     constant,
     immediate,  ///< `width` / 8 bytes of argument `value`, from byte `offset`
-    global_id,  ///< and what follows, up to work_dim: of dimension `value`
+    global_id,  ///< of dimension `value`, like the following kinds up to work_dim
     group_id,
     local_id,
     global_size,
@@ -20,10 +20,10 @@ enum class Kind {
     num_groups,
     global_offset,
     work_dim,
-    counter,  ///< how often the body of loop `value` was run before, in its present run
+    counter,  ///< previous rounds of loop `value` in its current execution
     unknown,
     add,
-    sum,  ///< an addition that is known not to pass the range of its width
+    sum,  ///< an addition that can't overflow its width
     mul,
     udiv,
     sdiv,
@@ -42,23 +42,24 @@ enum class Kind {
     zext,
     sext,
     trunc,
-    select,  ///< operands: a condition, the value if it holds, the value if not
-    hull,    ///< one of its operands
-    eq,      ///< and what follows: conditions
+    select,  ///< operands: condition, value if it holds, value otherwise
+    hull,    ///< any value between its operands
+    eq,      ///< from here on conditions
     ne,
     slt,
     sle,
     ult,
     ule,
-    stops,  ///< operands: counter, start, step, end. The loop goes on only while start + step * counter is below the end, compared with
-            ///< a sign if `value` is 1; it follows, and restricts nothing
+    /// Operands: counter, start, step, end. The loop continues only while start + step * counter is below the end. The
+    /// comparison is signed if `value` is 1. The condition follows from others and does not restrict the work-items.
+    stops,
 };
 
 struct Expression;
 using Operand = std::shared_ptr<const Expression>;
 
-/// What a kernel computes with whole numbers. Values are those of `width` bits, taken as signed; what passes their range wraps
-/// around, except in a product of width 0.
+/// A whole number that a kernel computes. Values have `width` bits and are signed. They wrap around, except in a
+/// product of width 0.
 struct Expression {
     Kind kind = Kind::unknown;
     unsigned width = 64;
@@ -71,15 +72,15 @@ Operand constant(std::int64_t value, unsigned width = 64);
 Operand leaf(Kind kind, unsigned width, std::int64_t value = 0, unsigned offset = 0);
 Operand node(Kind kind, unsigned width, std::vector<Operand> operands, std::int64_t value = 0);
 
-/// Whether it has a part of this kind.
+/// Returns true if the expression contains this kind.
 bool has(const Expression &expression, Kind kind);
 
-/// As text that parse_expression() takes: "(add 64 (global_id 64 0) (constant 64 1))".
+/// The text form for parse_expression(), for example "(add 64 (global_id 64 0) (constant 64 1))".
 std::string text_of(const Expression &expression);
-/// Takes it from the beginning of `text`. Throws std::invalid_argument if it is none.
+/// Removes an expression from the start of `text`. Throws std::invalid_argument if there is none.
 Operand parse_expression(std::string_view &text);
 
-/// For readers: "4*(get_global_id(0) + n)". Immediates have the names of `arguments`.
+/// For users, for example "4*(get_global_id(0) + n)". Immediates have the names in `arguments`.
 std::string readable(const Expression &expression, const std::vector<std::string> &arguments);
 
 }  // namespace cldist::splitting

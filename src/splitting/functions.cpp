@@ -38,7 +38,7 @@ private:
         std::size_t size;
     };
 
-    /// Nothing if the function does not go on.
+    /// Returns nothing if the function does not advance.
     static std::optional<Intervals> ask(MetaFunction function, const Question &question) {
         std::array<std::size_t, 3> size{};
         for (std::size_t i = 0; i < size.size(); ++i) size.at(i) = question.part.end.at(i) - question.part.begin.at(i);

@@ -6,7 +6,7 @@
 
 namespace cldist::splitting {
 
-/// What DistCL's meta-functions say of a kernel, neither of them null.
+/// The model of a kernel with access functions. Neither may be null.
 std::unique_ptr<AccessModel> model_from_functions(MetaFunction is_read, MetaFunction is_written);
 
 }  // namespace cldist::splitting

@@ -8,7 +8,7 @@ namespace cldist::splitting {
 
 namespace {
 
-/// Sorted by their begins; merges what touches, and leaves out what is empty.
+/// Expects ranges that are sorted by their begin. Merges ranges that touch and removes empty ranges.
 void merge(std::vector<Interval> &ranges) {
     std::size_t kept = 0;
     for (const Interval &range : ranges) {
@@ -90,7 +90,7 @@ void Intervals::unite(std::size_t begin, std::size_t end) {
         ranges_.push_back({begin, end});
         return;
     }
-    // Those that touch it become one.
+    // Merges the ranges that touch it.
     const auto first = std::lower_bound(ranges_.begin(), ranges_.end(), begin,
                                         [](const Interval &range, std::size_t byte) { return range.end < byte; });
     auto last = first;
@@ -152,7 +152,7 @@ void Intervals::subtract(const Intervals &other) {
 
 void Intervals::coarsen(std::size_t most) {
     if (ranges_.size() <= most) return;
-    // The widest gaps stay.
+    // The widest gaps are kept.
     std::vector<std::size_t> gaps(ranges_.size() - 1);
     for (std::size_t i = 0; i + 1 < ranges_.size(); ++i) gaps[i] = i;
     const auto width = [&](std::size_t i) { return ranges_[i + 1].begin - ranges_[i].end; };
@@ -203,7 +203,7 @@ std::size_t ranges_of(const Box &box) {
 std::vector<Box> boxes(const Intervals &intervals) {
     std::vector<Box> found;
     for (const Interval &range : intervals) found.push_back({range.begin, range.end - range.begin, {}});
-    // Each round makes one step of boxes that are alike and at equal distances.
+    // Each round combines equal boxes at equal distances into one box with another step.
     for (bool changed = true; changed;) {
         changed = false;
         std::vector<Box> rounded;

@@ -15,32 +15,32 @@ struct Interval {
     bool operator==(const Interval &) const = default;
 };
 
-/// Ranges of equal length at regular distances: those that begin at `begin` + i0 * stride0 + i1 * stride1 + …, for each ik in
-/// [0, countk). They may overlap. A count of 0 makes it empty, as does a length of 0.
+/// Ranges of equal length at regular distances. They begin at `begin` + i0 * stride0 + i1 * stride1 + …, for each ik in
+/// [0, countk). They may overlap. The box is empty if a count or the length is 0.
 struct Box {
     std::size_t begin = 0;
     std::size_t length = 0;
-    std::vector<std::pair<std::size_t, std::size_t>> steps;  ///< stride in bytes, count; the innermost first
+    std::vector<std::pair<std::size_t, std::size_t>> steps;  ///< stride in bytes, count; innermost first
 
     bool operator==(const Box &) const = default;
 };
 
-/// A set of bytes, as sorted, disjoint ranges that don't touch.
+/// A set of bytes: sorted, disjoint ranges that don't touch.
 class Intervals {
 public:
     Intervals() = default;
-    /// In any order; they may overlap, touch or be empty.
+    /// The ranges may have any order, overlap, touch or be empty.
     Intervals(std::initializer_list<Interval> ranges) : Intervals(std::vector(ranges)) {}
     explicit Intervals(std::vector<Interval> ranges);
     explicit Intervals(const Box &box);
 
     [[nodiscard]] bool empty() const { return ranges_.empty(); }
-    [[nodiscard]] std::size_t size() const { return ranges_.size(); }  ///< how many ranges
+    [[nodiscard]] std::size_t size() const { return ranges_.size(); }  ///< number of ranges
     [[nodiscard]] std::size_t bytes() const;
     [[nodiscard]] auto begin() const { return ranges_.begin(); }
     [[nodiscard]] auto end() const { return ranges_.end(); }
 
-    /// Whether all of the bytes [begin, end) are in it; true for none.
+    /// Returns true if the set contains all bytes [begin, end). True for an empty range.
     [[nodiscard]] bool contains(std::size_t begin, std::size_t end) const;
     [[nodiscard]] bool contains(const Intervals &other) const;
     [[nodiscard]] bool overlaps(const Intervals &other) const;
@@ -50,7 +50,7 @@ public:
     void intersect(const Intervals &other);
     void subtract(const Intervals &other);
 
-    /// The fewest bytes that have to be added so that no more than `most` ranges are left (`most` > 0).
+    /// Adds as few bytes as possible so that at most `most` ranges are left (`most` > 0).
     void coarsen(std::size_t most);
 
     bool operator==(const Intervals &) const = default;
@@ -59,13 +59,14 @@ private:
     std::vector<Interval> ranges_;
 };
 
-/// The same bytes with as few steps as is seen at once; the smallest stride first, and no steps if it is empty.
+/// The same bytes with fewer steps if that is simple. The smallest stride is first. An empty box has no steps.
 Box normalised(const Box &box);
 
-/// At most how many ranges the box has, from its steps alone; SIZE_MAX if they are not to be counted.
+/// An upper limit of the number of ranges, computed from the steps alone. SIZE_MAX if it overflows.
 std::size_t ranges_of(const Box &box);
 
-/// The same bytes as boxes without overlap: ranges that repeat regularly become one, and boxes that repeat regularly as well.
+/// The same bytes as disjoint boxes. Ranges that repeat regularly become one box, and so do boxes that repeat
+/// regularly.
 std::vector<Box> boxes(const Intervals &intervals);
 
 }  // namespace cldist::splitting

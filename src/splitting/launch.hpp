@@ -6,11 +6,11 @@
 
 namespace cldist::splitting {
 
-/// What clEnqueueNDRangeKernel is given, in work-items. Dimensions that are not used have offset 0, global size 1 and
-/// local size 1. The local size is never 0: the caller has resolved it. The global size need not be its multiple: the last
-/// group of a dimension may be smaller.
+/// The arguments of clEnqueueNDRangeKernel, in work-items. Unused dimensions have offset 0, global size 1 and local
+/// size 1. The caller has already replaced a local size of 0. The global size need not be a multiple of the local size.
+/// The last group of a dimension may then be smaller.
 struct Launch {
-    unsigned dimensions = 1;  ///< 1 to 3
+    unsigned dimensions = 1;  ///< from 1 to 3
     std::array<std::size_t, 3> offset{0, 0, 0};
     std::array<std::size_t, 3> global{1, 1, 1};
     std::array<std::size_t, 3> local{1, 1, 1};
@@ -22,8 +22,8 @@ struct Launch {
     bool operator==(const Launch &) const = default;
 };
 
-/// The work-items [begin, end) of a launch, counted from 0 whatever the launch's offset is. Each begin is that of a
-/// work-group, each end that of a work-group or of the launch.
+/// The work-items [begin, end) of a launch, counted from 0 regardless of the launch's offset. Each begin is the begin
+/// of a work-group. Each end is the end of a work-group or of the launch.
 struct SubRange {
     std::array<std::size_t, 3> begin{0, 0, 0};
     std::array<std::size_t, 3> end{0, 0, 0};
@@ -32,7 +32,7 @@ struct SubRange {
     bool operator==(const SubRange &) const = default;
 };
 
-/// All of a launch's work-items.
+/// All work-items of a launch.
 inline SubRange whole(const Launch &launch) { return {{0, 0, 0}, launch.global}; }
 
 }  // namespace cldist::splitting

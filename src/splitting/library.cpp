@@ -12,9 +12,9 @@ namespace {
 
 using Analyse = int (*)(const char *source, const char *options, char **text);
 
-/// It stays loaded.
+/// The library is never unloaded.
 Analyse library() {
-    // Found by the run path of what this is linked into.
+    // The loader searches the run path of the binary that contains this code.
     void *const handle = dlopen("libcldist-analysis.so", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) throw std::runtime_error(std::string("accesses can't be derived: ") + dlerror());
     void *const function = dlsym(handle, "cldist_analyse");

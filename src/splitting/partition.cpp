@@ -31,7 +31,7 @@ public:
             working_.resize(shares.size());
             std::iota(working_.begin(), working_.end(), std::size_t{0});
         }
-        // A launch of fewer groups than parts: those with the largest shares get them.
+        // If there are fewer groups than parts, the parts with the largest shares get them.
         const double groups = static_cast<double>(launch.groups(0)) * static_cast<double>(launch.groups(1)) *
                               static_cast<double>(launch.groups(2));
         if (groups < static_cast<double>(working_.size())) {
@@ -40,7 +40,8 @@ public:
             working_.resize(static_cast<std::size_t>(groups));
             std::sort(working_.begin(), working_.end());
         }
-        // Who is to get less than half of the least that can be cut off would end much later than the others.
+        // A part with less than half of the smallest possible piece would end much later than the others, so it gets
+        // nothing.
         double all = 0;
         for (const std::size_t part : working_) all += share(part);
         const auto highest = static_cast<double>(launch.groups(launch.dimensions - 1));
@@ -69,7 +70,7 @@ public:
     }
 
 private:
-    /// The share of the parts [first, last) of those that work.
+    /// The sum of the shares of the working parts [first, last).
     [[nodiscard]] double sum(std::size_t first, std::size_t last) const { return sums_[last] - sums_[first]; }
 
     void slice(const Groups &box, unsigned dimension) {
@@ -85,7 +86,8 @@ private:
         }
     }
 
-    /// Gives the box to the parts [first, last): cuts it in two where that comes nearest to their shares, and goes on with both.
+    /// Distributes the box to the parts [first, last). It cuts the box in two where this fits the shares best, and
+    /// continues with both pieces.
     void halve(const Groups &box, std::size_t first, std::size_t last) {
         if (last - first == 1) return give(working_[first], box);
         Cut best;
@@ -106,18 +108,18 @@ private:
     void consider(const Groups &box, unsigned dimension, std::size_t first, std::size_t last, Cut &best) const {
         const std::size_t count = box.count(dimension);
         if (count < 2) return;
-        double across = 1;  // groups of one layer
+        double across = 1;  // groups per layer
         for (unsigned other = 0; other < 3; ++other)
             across *= other == dimension ? 1.0 : static_cast<double>(box.count(other));
         for (std::size_t part = first + 1; part < last; ++part) {
             const double share = sum(first, part) / sum(first, last);
-            // Each part gets a group.
+            // Each part gets at least one group.
             const double least = std::ceil(static_cast<double>(part - first) / across);
             const double most = static_cast<double>(count) - std::ceil(static_cast<double>(last - part) / across);
             if (least > most) continue;
             const double groups = std::clamp(std::floor(share * static_cast<double>(count) + 0.5), least, most);
             const double error = std::fabs(groups / static_cast<double>(count) - share);
-            // Rounding does not make a lower dimension the better one.
+            // Rounding errors must not prefer a lower dimension.
             if (error < best.error - 1e-9) best = {error, dimension, static_cast<std::size_t>(groups), part};
         }
     }
@@ -134,7 +136,7 @@ private:
     const Launch &launch_;
     std::vector<SubRange> parts_;
     std::vector<std::size_t> working_;  // parts that get work-items
-    std::vector<double> sums_;          // of their shares, from 0
+    std::vector<double> sums_;          // cumulative sums of their shares, starting with 0
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Descriptions of kernels for readers.
+// Descriptions of kernels for users.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -15,10 +15,10 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// A sum of products, each with a whole number in front; that of the empty product is the constant.
+/// A sum of products with integer factors. The empty product is the constant.
 struct Term {
     std::int64_t count;
-    bool varies;  ///< between work-items, or rounds of a loop
+    bool varies;  ///< differs between work-items or rounds of a loop
 };
 using Sum = std::map<std::string, Term>;
 
@@ -74,7 +74,7 @@ Sum sum_of(const Expression &expression, const Names &names) {
     }
 }
 
-/// The constant last.
+/// Prints the constant last.
 std::string text_of(const Sum &sum) {
     std::string text;
     const auto add = [&](const std::string &name, std::int64_t count) {
@@ -101,7 +101,7 @@ bool is_same_everywhere(const Sum &sum) {
     return std::none_of(sum.begin(), sum.end(), [](const auto &part) { return part.second.varies; });
 }
 
-/// What an access has in elements of its own size: their first one, counted in such.
+/// An access in elements of its size, and the index of its first element.
 struct Elements {
     std::int64_t size;
     Sum first;
@@ -139,7 +139,7 @@ std::string text_of_condition(const Expression &condition, const Names &names) {
 }
 
 std::string conditions_of(const AccessDescription &access, const Names &names) {
-    // How often a loop runs says less than its own condition.
+    // The number of rounds is redundant if the loop's own condition is printed.
     const auto is_said_elsewhere = [&](const Operand &rounds) {
         if (rounds->kind != Kind::ule || rounds->operands[0]->kind != Kind::counter) return false;
         const std::string counter = readable(*rounds->operands[0], names);
@@ -158,8 +158,8 @@ std::string conditions_of(const AccessDescription &access, const Names &names) {
     return conditions;
 }
 
-/// What parts read of what their neighbours may have written, as far as that is the same for all work-items: an argument's elements
-/// at some distances from those that the same work-item writes.
+/// Describes the elements that a sub-range reads and its neighbours may have written. It covers elements at a constant
+/// distance from the elements that the same work-item writes.
 std::string exchanged(const KernelDescription &kernel, const Names &names) {
     std::string text;
     for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {

@@ -10,7 +10,7 @@ namespace cldist::splitting {
 
 namespace {
 
-constexpr double least_gain = 0.1;  // of a launch's time
+constexpr double least_gain = 0.1;  // part of a launch's time
 constexpr std::uint64_t first_time = 4;
 constexpr std::uint64_t longest_interval = 1024;
 
@@ -39,7 +39,7 @@ std::vector<double> shares_by_rates(std::span<const double> before, std::span<co
     if (!std::all_of(rates.begin(), rates.end(), is_known)) return kept;
     const double all = std::accumulate(rates.begin(), rates.end(), 0.0);
     const double all_before = std::accumulate(kept.begin(), kept.end(), 0.0);
-    double time_before = 0;  // of a work-item
+    double time_before = 0;  // per work-item
     for (std::size_t i = 0; i < kept.size(); ++i) time_before = std::max(time_before, kept[i] / all_before / rates[i]);
     const double time = 1 / all;
     if (!(time < (1 - least_gain) * time_before)) return kept;
@@ -61,7 +61,7 @@ bool AdaptedShares::count_launch(std::size_t kind, double work_items) {
 
 bool AdaptedShares::adapt(std::span<const double> rates) {
     assert(rates.size() <= kinds_.size() * shares_.size());
-    std::vector<double> times(shares_.size());  // that each device would need for all launches alone
+    std::vector<double> times(shares_.size());  // time that each device would need alone for all launches
     for (std::size_t k = 0; (k + 1) * shares_.size() <= rates.size(); ++k) {
         Kind &kind = kinds_[k];
         double known_rates = 0;
@@ -69,7 +69,8 @@ bool AdaptedShares::adapt(std::span<const double> rates) {
         for (std::size_t i = 0; i < shares_.size(); ++i) {
             const double now = rates[k * shares_.size() + i];
             double &rate = kind.rates[i];
-            // What was measured before counts as much as what is new, whichever is many times the other.
+            // The geometric mean gives old and new measurements the same weight, even if they differ by orders of
+            // magnitude.
             if (is_known(now)) rate = is_known(rate) ? std::sqrt(rate) * std::sqrt(now) : now;
             if (!is_known(rate)) continue;
             known_rates += rate;

@@ -8,48 +8,50 @@
 
 namespace cldist::splitting {
 
-/// How fast a device does parts of launches, in work-items per second: the median of the last ones, so that one that took long by
-/// chance does not count.
+/// The speed of a device in work-items per second: the median of its last sub-ranges. A single slow sub-range does not
+/// matter.
 class MedianRate {
 public:
-    /// A part of so many work-items took so long. One that took no time says nothing.
+    /// Reports the time of a sub-range with this many work-items. A time of 0 is ignored.
     void add(double work_items, double seconds);
-    /// 0 if nothing was added.
+    /// 0 without measurements.
     [[nodiscard]] double median() const;
     void clear() { last_.clear(); }
 
 private:
     static constexpr std::size_t most = 15;
-    std::vector<double> last_;  // the oldest first
+    std::vector<double> last_;  // oldest first
 };
 
-/// Shares with which devices of such rates end together: their sum is 1. Gives `before` as it is if a rate is none (0, negative or no
-/// number), or if launches would take hardly less time: bytes would move, and the next measurement might say the opposite.
+/// Computes shares with which devices of these speeds end at the same time. Their sum is 1. Returns `before` if a rate
+/// is unknown (0, negative or not a number), or if launches would become only slightly faster. Otherwise bytes would
+/// move, and the next measurement might reverse the change.
 std::vector<double> shares_by_rates(std::span<const double> before, std::span<const double> rates);
 
-/// Shares of launches, adapted to what devices are found to do of them. They are the same for launches of all kinds: kernels that use
-/// the same bytes are to be cut alike, or these would move each time. The same calls give the same shares, in every process.
+/// Shares of launches, adapted to measured speeds. All kinds of launches have the same shares. Otherwise the bytes that
+/// two kernels share would move between their launches. The same calls give the same shares in every process.
 class AdaptedShares {
 public:
     explicit AdaptedShares(std::vector<double> first) : shares_(std::move(first)) {}
 
     [[nodiscard]] const std::vector<double> &shares() const { return shares_; }
-    /// How often they have changed.
+    /// The number of changes.
     [[nodiscard]] unsigned version() const { return version_; }
-    /// The number of a new kind of launches: how many there were before.
+    /// Adds a kind of launches and returns its number.
     std::size_t add_kind();
     [[nodiscard]] std::size_t kinds() const { return kinds_.size(); }
-    /// To be called after each launch. Whether it is time to adapt(): after the 4th, the 8th, the 16th of the kind and so on, from the
-    /// 1024th on after each 1024th.
+    /// Call it after each launch. Returns true if adapt() should be called: after the 4th, 8th, 16th, … launch of the
+    /// kind, and later after each 1024th.
     [[nodiscard]] bool count_launch(std::size_t kind, double work_items);
-    /// By the rates since the last time, of all devices for the first kind, then for the second and so on, perhaps not for the
-    /// last ones; 0 where a device has not ended a part. A device of which nothing is known for a kind counts as its share says. Whether shares have changed.
+    /// Adapts the shares. `rates` contains the rates since the last call: those of all devices for the first kind, then
+    /// for the second kind, and so on. The last kinds may be missing. A rate is 0 if a device has not ended a
+    /// sub-range. A device without known rate for a kind counts by its share. Returns true if the shares have changed.
     bool adapt(std::span<const double> rates);
 
 private:
     struct Kind {
-        std::vector<double> rates;  // 0: not known
-        double work_items;          // those before the last adapt() count half, and so on
+        std::vector<double> rates;  // 0: unknown
+        double work_items;          // work-items; each adapt() halves the old ones
         std::uint64_t launches;
     };
 
