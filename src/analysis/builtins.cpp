@@ -21,7 +21,7 @@ namespace cldist::analysis {
 
 namespace {
 
-/// Name and parameters of the built-in function that is called; without parameters if none is.
+/// Name and parameters of the called built-in function. Without parameters if it is none.
 std::pair<std::string, std::string> builtin_of(const llvm::CallInst &call) {
     const llvm::Function *const callee = call.getCalledFunction();
     if (callee == nullptr || !callee->isDeclaration() || callee->isIntrinsic()) return {};
@@ -54,7 +54,7 @@ llvm::Value *of_any_dimension(llvm::CallInst &call, const std::string &name, llv
     return value;
 }
 
-/// What the call computes; null if that is not known here.
+/// Replaces the call by instructions. Returns null if the function is unknown.
 llvm::Value *lowered(llvm::CallInst &call) {
     const auto [name, parameters] = builtin_of(call);
     if (parameters.empty()) return nullptr;
@@ -68,7 +68,7 @@ llvm::Value *lowered(llvm::CallInst &call) {
     if (starts_with(name, "convert_") && name.find("_sat") == std::string::npos && call.arg_size() == 1)
         return builder.CreateIntCast(call.getArgOperand(0), type, with_sign);
     const auto *const vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
-    // A vector's may have a number for all its elements.
+    // A vector function may take a scalar operand, which applies to all elements.
     const auto operand = [&](unsigned i) {
         llvm::Value *const value = call.getArgOperand(i);
         return vector == nullptr || value->getType()->isVectorTy()
@@ -82,7 +82,7 @@ llvm::Value *lowered(llvm::CallInst &call) {
         return builder.CreateBinaryIntrinsic(with_sign ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, a, b);
     };
     const std::size_t count = call.arg_size();
-    // Of numbers of more than 24 bits the result is not defined.
+    // For numbers with more than 24 bits the result is undefined.
     if (name == "mul24" && count == 2) return builder.CreateMul(operand(0), operand(1));
     if (name == "mad24" && count == 3) return builder.CreateAdd(builder.CreateMul(operand(0), operand(1)), operand(2));
     if (name == "min" && count == 2) return least(operand(0), operand(1));

@@ -6,14 +6,14 @@ class Function;
 
 namespace cldist::analysis {
 
-/// Whether it asks for ids or sizes of a dimension that is no constant.
+/// Returns true if the function queries ids or sizes of a dimension that is not constant.
 bool asks_for_any_dimension(llvm::Function &function);
 
-/// Puts instructions in place of built-in functions on whole numbers, and constants in place of dimensions; ScalarEvolution knows these.
+/// Replaces built-in integer functions by instructions, and variable dimensions by selections of constant dimensions.
+/// ScalarEvolution understands these.
 void lower_builtins(llvm::Function &function);
 
-/// Puts calls of work-item functions in front of all else, one of each: ScalarEvolution then sees that they are the same
-/// everywhere.
+/// Moves calls of work-item functions to the start and keeps one of each. ScalarEvolution then sees equal values.
 void gather_work_item_calls(llvm::Function &function);
 
 }  // namespace cldist::analysis

@@ -45,7 +45,7 @@ const char *const access_functions =
     "write access functions for it (clSetKernelAccessFunctions), or make its indices sums of ids, loop counters and "
     "arguments";
 
-constexpr std::size_t most_nodes = 2000;  // of the expressions of one access
+constexpr std::size_t most_nodes = 2000;  // size limit for the expressions of one access
 
 class Analysis {
 public:
@@ -75,7 +75,8 @@ public:
     }
 
 private:
-    // ---- What the kernel is ------------------------------------------------------------------------------------------
+    // ---- Properties of the kernel
+    // ---------------------------------------------------------------------------------------
 
     void refuse(const std::string &why, const llvm::Instruction *where = nullptr,
                 const std::string &advice = access_functions) {
@@ -183,7 +184,7 @@ private:
     static bool touches_buffers(const llvm::CallBase &call) {
         return std::any_of(call.arg_begin(), call.arg_end(), [](const llvm::Use &operand) {
             if (!operand->getType()->isPtrOrPtrVectorTy()) return false;
-            // Of OpenCL 2 on, built-in functions take generic pointers, also to private variables.
+            // Since OpenCL 2, built-in functions take generic pointers, even to private variables.
             const llvm::Value *const pointer =
                 operand->getType()->isPointerTy() ? operand->stripInBoundsOffsets() : operand.get();
             const unsigned memory = pointer->getType()->getPointerAddressSpace();
@@ -218,7 +219,7 @@ private:
         std::vector<Operand> offset;
     };
 
-    /// Where a pointer points, as seen from a block.
+    /// The memory that a pointer refers to, as seen from a block.
     Place place_of(llvm::Value *pointer, const llvm::BasicBlock *block) {
         Place place;
         for (unsigned depth = 0; depth < most_depth; ++depth) {
@@ -241,7 +242,7 @@ private:
         return {};
     }
 
-    /// Memory that no other work-group sees.
+    /// Returns true for memory that other work-groups can't access.
     static bool own_memory(const llvm::Value *base) {
         const unsigned memory = base->getType()->getPointerAddressSpace();
         return memory == space::private_memory || memory == space::local;
@@ -352,7 +353,7 @@ Descriptions derive(llvm::Module &module, const std::string &source) {
     builder.registerFunctionAnalyses(function_analyses);
     builder.registerLoopAnalyses(loop_analyses);
     builder.crossRegisterProxies(loop_analyses, function_analyses, graph_analyses, module_analyses);
-    // What ScalarEvolution wants, and nothing that moves accesses or changes loops.
+    // Passes that ScalarEvolution needs. They neither move accesses nor change loops.
     const auto run = [&](const char *passes) {
         llvm::ModulePassManager manager;
         llvm::cantFail(builder.parsePassPipeline(manager, passes));
@@ -364,9 +365,9 @@ Descriptions derive(llvm::Module &module, const std::string &source) {
         unroll, "loop-simplify,lcssa,loop(loop-unroll-full),sroa,early-cse,instsimplify,simplifycfg"));
     for (llvm::Function &function : module) {
         if (function.isDeclaration()) continue;
-        // Loops over dimensions: in each round, a dimension is a constant then.
+        // Unrolls loops over dimensions, so that each dimension is a constant.
         if (asks_for_any_dimension(function)) {
-            // clang forbids it at -O1.
+            // Removes metadata with which clang forbids unrolling at -O1.
             for (llvm::BasicBlock &block : function)
                 block.getTerminator()->setMetadata(llvm::LLVMContext::MD_loop, nullptr);
             unroll.run(function, function_analyses);

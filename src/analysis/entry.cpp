@@ -1,4 +1,4 @@
-// libcldist-analysis: from an OpenCL program's source to what its kernels access.
+// libcldist-analysis: derives the accesses of kernels from an OpenCL program's source.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ namespace {
 
 constexpr auto compile_limit = std::chrono::seconds(60);
 
-/// A folder that goes with this.
+/// A temporary folder. The destructor removes it.
 class Folder {
 public:
     Folder() {
@@ -55,12 +55,12 @@ std::string contents(const std::string &name) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Leaves the program's LLVM IR in `output`.
+/// Writes the program's LLVM IR to `output`.
 void compile(const std::string &source, const std::string &options, const Folder &folder, const std::string &output) {
     const std::string input = folder.file("program.cl");
     const std::string messages = folder.file("messages");
     std::ofstream(input, std::ios::binary) << source;
-    // IR of the version that is read here, if that clang is there.
+    // Prefers the clang with the LLVM version of this library, because this library must read its IR.
     const std::string script =
         "clang=$(command -v clang-" + std::to_string(LLVM_VERSION_MAJOR) +
         " || command -v clang) || exit 127; messages=$1; shift; exec \"$clang\" \"$@\" 2>\"$messages\"";
@@ -93,7 +93,7 @@ void compile(const std::string &source, const std::string &options, const Folder
     if (end.well()) return;
     if (end.status == 127) throw std::runtime_error("there is no clang in PATH (Debian's package clang)");
     if (end.timed_out) throw std::runtime_error("clang did not end in a minute");
-    // The first of its messages; what follows mostly comes of that.
+    // Reports the first error, because later errors are usually consequences.
     std::istringstream said(contents(messages));
     for (std::string line; std::getline(said, line);) {
         if (line.find("error: ") == std::string::npos) continue;
@@ -122,8 +122,9 @@ std::string analysed(const std::string &source, const std::string &options) {
 
 }  // namespace cldist::analysis
 
-/// Derives what the kernels of a program access, given the options of clBuildProgram. Returns 0, and in `text` the descriptions
-/// (parse_descriptions() takes them); or another number, and in `text` why there are none. The caller frees `text`. Thread-safe.
+/// Derives the accesses of a program's kernels. `options` are the options of clBuildProgram. On success it returns 0,
+/// and `text` contains descriptions for parse_descriptions(). Otherwise it returns another number, and `text` contains
+/// the reason. The caller frees `text`. Thread-safe.
 extern "C" __attribute__((visibility("default"))) int cldist_analyse(const char *source, const char *options,
                                                                      char **text) {
     int failed = 0;

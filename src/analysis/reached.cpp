@@ -15,7 +15,7 @@ const Reached &Reach::when(const llvm::BasicBlock *block) {
     for (const llvm::Loop *loop = loops_.getLoopFor(block); loop != nullptr; loop = loop->getParentLoop()) {
         rounds(*loop, reached);
     }
-    // Up the tree of dominators, through each branch that must have been taken.
+    // Walks up the dominator tree, through each branch that must have been taken.
     const auto *step = dominators_.getNode(const_cast<llvm::BasicBlock *>(block));
     for (; step->getIDom() != nullptr; step = step->getIDom()) {
         const llvm::BasicBlock *here = step->getBlock();
@@ -31,7 +31,7 @@ const Reached &Reach::when(const llvm::BasicBlock *block) {
     return reached;
 }
 
-/// A loop's counter is at most how often its back edge is taken.
+/// Adds limits for a loop's counter: it is at most the number of times that the back edge is taken.
 void Reach::rounds(const llvm::Loop &loop, Reached &reached) {
     const auto limit = [&](const llvm::SCEV *count) {
         const llvm::SCEV *at_entry = evolution_.getSCEVAtScope(count, loop.getParentLoop());
@@ -54,7 +54,7 @@ void Reach::rounds(const llvm::Loop &loop, Reached &reached) {
     }
 }
 
-/// The counter of a loop that goes on at `exit` while a sum is below an end.
+/// Adds a limit for the counter if the loop continues at `exit` only while a linearly growing value is below an end.
 void Reach::stops(const llvm::Loop &loop, const llvm::BasicBlock &exit, Reached &reached) {
     const auto *jump = llvm::dyn_cast<llvm::BranchInst>(exit.getTerminator());
     if (jump == nullptr || !jump->isConditional()) return;
@@ -86,7 +86,8 @@ void Reach::stops(const llvm::Loop &loop, const llvm::BasicBlock &exit, Reached 
                                       predicate == llvm::ICmpInst::ICMP_SLT ? 1 : 0));
 }
 
-/// Adds what the branch at the end of `from` says if `here` is reached; whether that is all that decides it.
+/// Adds the conditions of the branch at the end of `from` under which `here` is reached. Returns true if they are
+/// sufficient.
 bool Reach::branch(const llvm::BasicBlock &from, const llvm::BasicBlock *here, const llvm::BasicBlock *block,
                    Reached &reached) {
     const llvm::Instruction *end = from.getTerminator();
@@ -115,7 +116,7 @@ bool Reach::branch(const llvm::BasicBlock &from, const llvm::BasicBlock *here, c
     return false;
 }
 
-/// Adds what follows from the condition's being `holds`; whether it is all that does.
+/// Adds the conditions that follow if `what` equals `holds`. Returns true if they are equivalent to it.
 bool Reach::condition(llvm::Value *what, bool holds, const llvm::BasicBlock *block, std::vector<Operand> &conditions,
                       unsigned depth) {
     if (depth > most_depth) return false;

@@ -13,10 +13,10 @@
 
 namespace cldist::analysis {
 
-/// When a block of a kernel is run.
+/// The conditions under which a block of a kernel is executed.
 struct Reached {
     std::vector<splitting::Operand> conditions;
-    bool certain = true;  ///< when they hold
+    bool certain = true;  ///< the block is always executed if they hold
 };
 
 class Reach {

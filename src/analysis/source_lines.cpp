@@ -11,7 +11,7 @@ namespace {
 
 bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// Behind the bracket that closes the one at `at`; npos if it is not on the line.
+/// The position after the bracket that closes the bracket at `at`. npos if it is not on the line.
 std::size_t behind_bracket(std::string_view line, std::size_t at) {
     std::size_t depth = 0;
     for (; at < line.size(); ++at) {
@@ -63,7 +63,7 @@ SourceLines::SourceLines(const std::string &source) {
 
 std::string SourceLines::access_at(const std::string &file, unsigned line, unsigned column) const {
     auto found = lines_.find({file, line});
-    if (found == lines_.end()) found = lines_.find({"", line});  // the program's own
+    if (found == lines_.end()) found = lines_.find({"", line});  // the program's main file
     if (found == lines_.end() || column == 0) return {};
     for (const std::string &text : found->second)
         if (column <= text.size())

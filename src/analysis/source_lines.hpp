@@ -7,12 +7,13 @@
 
 namespace cldist::analysis {
 
-/// The lines of a program, by the files and numbers that #line gives them.
+/// The lines of a program, by the file names and line numbers that #line sets.
 class SourceLines {
 public:
     explicit SourceLines(const std::string &source);
 
-    /// The access that is written there: "from[y * width + x]". Empty if none is: a macro has it.
+    /// The source text of the access at this position, such as "from[y * width + x]". Empty if there is none, for
+    /// example in a macro.
     [[nodiscard]] std::string access_at(const std::string &file, unsigned line, unsigned column) const;
 
 private:

@@ -32,7 +32,7 @@ static bool only_read(const llvm::Value *pointer) {
     });
 }
 
-/// The least and the greatest of the numbers in a constant of the program; nothing unless all are of this width.
+/// The smallest and the largest number in a constant of the program. Nothing unless all numbers have this width.
 std::optional<std::pair<std::int64_t, std::int64_t>> extremes(const llvm::Constant *constant, unsigned width) {
     if (const auto *number = llvm::dyn_cast<llvm::ConstantInt>(constant)) {
         if (number->getBitWidth() != width || width > 64) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> extremes(const llvm::Consta
     return all;
 }
 
-/// What a variable becomes in each round of a loop: it is multiplied or divided by a number of at least 2.
+/// A variable that each round of a loop multiplies or divides by a number of at least 2.
 struct Geometric {
     llvm::Value *start;
     std::int64_t factor;
@@ -90,7 +90,7 @@ std::size_t nodes(const Expression &expression) {
     return sum;
 }
 
-/// Whether its values are few enough to be of use, whatever those are that are not known.
+/// Returns true if its range is small enough to be useful, whatever the unknown values are.
 bool bounded(const Expression &expression) {
     const auto operand = [&](std::size_t i) { return bounded(*expression.operands[i]); };
     switch (expression.kind) {
@@ -167,7 +167,7 @@ Operand Values::expression(const llvm::SCEV *what, const llvm::BasicBlock *block
             const bool inside = scope != nullptr && loop->contains(scope);
             if (!inside) return unknown(width, "an index is what a loop leaves in a variable");
             if (!series->isAffine()) return unknown(width, "an index does not change by equal steps in a loop");
-            // Without wrapping around, as is said, only what fits is met.
+            // If LLVM guarantees that the value does not wrap around, only values that fit occur.
             const Kind kind = series->hasNoSignedWrap() ? Kind::sum : Kind::add;
             return node(kind, width,
                         {part(series->getStart()),
@@ -179,7 +179,7 @@ Operand Values::expression(const llvm::SCEV *what, const llvm::BasicBlock *block
     }
 }
 
-/// ScalarEvolution writes a % b as a - a / b * b. Null if the sum is not of this kind.
+/// ScalarEvolution writes a % b as a - a / b * b. Returns null if the sum does not have this form.
 Operand Values::remainder(const llvm::SCEVAddExpr &sum, const llvm::BasicBlock *block, const llvm::Loop *scope,
                           unsigned depth) {
     const unsigned width = sum.getType()->getIntegerBitWidth();
@@ -260,7 +260,7 @@ Operand Values::selected(llvm::SelectInst &choice, unsigned width, const llvm::B
     const Operand no = value(choice.getFalseValue(), block, scope, depth + 1);
     auto *compare = llvm::dyn_cast<llvm::ICmpInst>(choice.getCondition());
     if (compare != nullptr && compare->getOperand(0)->getType()->isIntegerTy()) {
-        const std::string reason = reason_;  // what is compared is no index
+        const std::string reason = reason_;  // the compared values are no indices
         const Operand said = comparison(*compare, true, block);
         reason_ = reason;
         if (said != nullptr) return node(Kind::select, width, {said, yes, no});
@@ -268,7 +268,8 @@ Operand Values::selected(llvm::SelectInst &choice, unsigned width, const llvm::B
     return node(Kind::hull, width, {yes, no});
 }
 
-/// A part of a structure that is an argument by value, which the kernel does not change; or any element of a constant table.
+/// A part of a structure that is an argument by value and that the kernel does not change. Or any element of a constant
+/// table.
 Operand Values::loaded(llvm::LoadInst &load, unsigned width) {
     llvm::APInt offset(layout_.getIndexTypeSizeInBits(load.getPointerOperand()->getType()), 0);
     const llvm::Value *base = load.getPointerOperand()->stripAndAccumulateConstantOffsets(layout_, offset, true);
@@ -320,8 +321,8 @@ Operand Values::called(const llvm::CallBase &call, unsigned width) {
     return unknown(width, "an index is what " + name + " returns");
 }
 
-/// A variable of a loop that ScalarEvolution does not know. If it is divided in each round, it is between its first value and 0, or -1 where
-/// that is less than 0. If it is multiplied, it is a number from its first value on.
+/// A variable of a loop that ScalarEvolution does not understand. If each round divides it, it is between its first
+/// value and 0, or -1 if the first value is negative. If each round multiplies it, it is at least its first value.
 Operand Values::repeated(llvm::PHINode &phi, unsigned width, const llvm::BasicBlock *block, const llvm::Loop *scope,
                          unsigned depth) {
     const std::string why = "an index changes in a loop in a way that is not understood";
@@ -338,7 +339,7 @@ Operand Values::repeated(llvm::PHINode &phi, unsigned width, const llvm::BasicBl
         case llvm::Instruction::AShr:
             return node(Kind::hull, width, {start, node(Kind::ashr, width, {start, constant(width - 1, width)})});
         case llvm::Instruction::Mul: break;
-        default:  // what had a sign has none once it was divided
+        default:  // an unsigned division makes a negative first value positive
             return node(Kind::hull, width,
                         {start, node(Kind::lshr, width, {start, constant(1, width)}), constant(0, width)});
     }
@@ -349,7 +350,7 @@ Operand Values::repeated(llvm::PHINode &phi, unsigned width, const llvm::BasicBl
     return node(Kind::add, width, {start, leaf(Kind::counter, 64, number)});
 }
 
-/// Where the loop goes on only while such a value is below an end, it passes that by no more than its factor.
+/// If the loop continues only while such a value is below an end, the value is below the end times the factor.
 void Values::limit_growing(const llvm::Loop &loop, std::vector<Operand> &conditions) {
     const llvm::BasicBlock *const latch = loop.getLoopLatch();
     if (latch == nullptr) return;
@@ -376,7 +377,7 @@ void Values::limit_growing(const llvm::Loop &loop, std::vector<Operand> &conditi
         if (const auto *wider = llvm::dyn_cast<llvm::CastInst>(low);
             wider != nullptr && (llvm::isa<llvm::SExtInst>(low) || llvm::isa<llvm::ZExtInst>(low)))
             low = wider->getOperand(0);
-        // A value that has a sign must not come to it.
+        // The value must not reach the sign bit.
         if (!with_sign && bits > 1) --bits;
         if (low != &phi || !(below || is_last) || end->getType()->getIntegerBitWidth() > 64 ||
             !evolution_.isLoopInvariant(evolution_.getSCEV(end), &loop))

@@ -23,35 +23,35 @@ constexpr unsigned most_depth = 40;
 
 std::size_t nodes(const splitting::Expression &expression);
 
-/// Whether its values are few enough to be of use, whatever those are that are not known.
+/// Returns true if its range is small enough to be useful, whatever the unknown values are.
 bool bounded(const splitting::Expression &expression);
 
-/// What a kernel computes, as expressions over ids, sizes, counters of loops and arguments.
+/// Converts a kernel's values to expressions over ids, sizes, loop counters and arguments.
 class Values {
 public:
     Values(llvm::ScalarEvolution &evolution, llvm::LoopInfo &loops, const llvm::DataLayout &layout)
         : evolution_(evolution), loops_(loops), layout_(layout) {}
 
-    /// As seen from a block.
+    /// The value as seen from a block.
     splitting::Operand value(llvm::Value *what, const llvm::BasicBlock *block) {
         return value(what, block, loops_.getLoopFor(block), 0);
     }
     splitting::Operand expression(const llvm::SCEV *what, const llvm::BasicBlock *block) {
         return expression(what, block, loops_.getLoopFor(block), 0);
     }
-    /// The value as seen from a block, of whose loops `scope` is the innermost that counts.
+    /// The value as seen from a block. `scope` is the innermost loop that counts.
     splitting::Operand expression(const llvm::SCEV *what, const llvm::BasicBlock *block, const llvm::Loop *scope,
                                   unsigned depth = 0);
-    /// What follows if the comparison holds, or does not; null if that is not known.
+    /// The condition if the comparison holds, or if it does not hold. Null if it is unknown.
     splitting::Operand comparison(llvm::ICmpInst &compare, bool holds, const llvm::BasicBlock *block);
     splitting::Operand counter(const llvm::Loop &loop);
 
-    /// Conditions on the values in a loop that grow by a factor in each round.
+    /// Adds conditions for values that grow by a factor in each round of the loop.
     void limit_growing(const llvm::Loop &loop, std::vector<splitting::Operand> &conditions);
-    /// Whether it may have values between those that really come.
+    /// Returns true if the expression's range may contain values that do not occur.
     [[nodiscard]] bool has_gaps(const splitting::Expression &expression) const;
 
-    /// Why a value was not known, since the last call: "an index depends on data"; empty if all were.
+    /// Why a value was unknown since the last call, for example "an index depends on data". Empty if all were known.
     std::string take_reason() { return std::exchange(reason_, {}); }
 
 private:
@@ -71,8 +71,8 @@ private:
     llvm::ScalarEvolution &evolution_;
     llvm::LoopInfo &loops_;
     const llvm::DataLayout &layout_;
-    std::map<const void *, unsigned> counters_;  // of loops, and of values that grow in them
-    std::set<std::int64_t> growing_;             // which of them are such values'
+    std::map<const void *, unsigned> counters_;  // of loops, and of values that grow by a factor in them
+    std::set<std::int64_t> growing_;             // the numbers in counters_ of such values
     std::string reason_;
 };
 
