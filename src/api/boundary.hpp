@@ -13,7 +13,7 @@ namespace cldist {
 inline void refuse_forked_child() {
     if (in_forked_child())
         throw Error(CL_INVALID_OPERATION,
-                    "this process was forked from one that uses the library, and can't use it itself");
+                    "this process was forked from a process that uses the library, and can't use it");
 }
 
 /// Runs the body of the C entry point `call`. Errors become codes only here.

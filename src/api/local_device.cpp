@@ -49,7 +49,7 @@ std::vector<cl_platform_id> platforms_asked_for(cl_platform_id platform) {
     if (count != 0) check(clGetPlatformIDs(count, all.data(), nullptr), "clGetPlatformIDs");
     if (platform == nullptr) return all;
     if (std::find(all.begin(), all.end(), platform) == all.end())
-        throw Error(CL_INVALID_PLATFORM, "the platform is neither NULL nor one that clGetPlatformIDs gives");
+        throw Error(CL_INVALID_PLATFORM, "the platform is neither NULL nor a platform that clGetPlatformIDs returns");
     return {platform};
 }
 

@@ -423,10 +423,11 @@ CLDIST_COLD void name_envelope(const char *call, int code, const MPI_Status &sta
     // The memory may already have contained a header. For a truncated message, MPI need not report the bytes.
     if (code == MPI_SUCCESS && bytes_of(status) < envelope_size) return;
     log_error(
-        "{}: the message from rank {} with tag {} was sent by a cldist command, whose receiver must be one, too, or an "
-        "MPI call with MPI_CL_MEM. The memory has {} bytes of the library's, then the payload of a small message; that "
-        "of a large one does not come, and its sender waits for ever. Give the communicator the info key "
-        "cldist_wire=plain to receive such messages with any datatype",
+        "{}: the message from rank {} with tag {} was sent by a cldist command. Its receiver must be a cldist command, "
+        "too, or an MPI call with MPI_CL_MEM. The memory contains {} bytes of the library's header and then the "
+        "payload "
+        "of a small message. The payload of a large message does not arrive, and its sender waits forever. Give the "
+        "communicator the info key cldist_wire=plain to receive such messages with any datatype",
         call, status.MPI_SOURCE, status.MPI_TAG, envelope_size);
 }
 

@@ -141,7 +141,8 @@ private:
         bool used_on;  ///< PoCL still uses the events after their status is visible
     };
 
-    /// Used to poll MPI or a device that does not use the host's cores (docs/dev/decisions/0024-yield-before-sleeping.md).
+    /// Used to poll MPI or a device that does not use the host's cores.
+    /// See docs/dev/decisions/0024-yield-before-sleeping.md.
     static constexpr unsigned patience = 200;
 
     static CallbackInboxes &callback_inboxes();

@@ -337,7 +337,7 @@ private:
         try {
             return zeros_.emplace(size).data;
         } catch (const std::bad_alloc &) {
-            log_error("no memory for the {} bytes that {} needs; the processes that take part would wait for ever",
+            log_error("no memory for the {} bytes that {} needs; the processes that take part would wait forever",
                       size, record()->far_end);
             PMPI_Abort(line_->comm(), 1);
             throw;

@@ -310,8 +310,8 @@ private:
     // A receiver of plain messages would mistake an error message for the payload.
     void give_up() {
         log_warning(
-            "a send to rank {} with tag {} sends nothing, and on a communicator with plain messages the receiver can't "
-            "be told: it waits on, or takes the next message. The cause: {}: {}",
+            "a send to rank {} with tag {} sends nothing, because it failed: {}: {}. On a communicator with plain "
+            "messages the receiver gets no error message. Its receive stays pending or matches the next message",
             peer_.rank, peer_.tag, status().message, code_text(status().code));
         if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
         step_ = Step::nothing;
