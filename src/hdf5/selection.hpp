@@ -40,7 +40,7 @@ struct Cuts {
 /// A regular hyperslab in a dataset, with the slowest dimension first. Not empty.
 class Hyperslab {
 public:
-    /// Both have the same number of dimensions. A scalar has none.
+    /// Both have the same number of dimensions. For a scalar both are empty.
     Hyperslab(std::vector<std::uint64_t> extent, std::vector<Indices> dimensions);
 
     [[nodiscard]] const std::vector<Indices> &dimensions() const { return dimensions_; }
