@@ -12,7 +12,7 @@ const std::string kernel = "kernel void f(global int *o) { o[get_group_id(0)] = 
 
 }  // namespace
 
-TEST_CASE("kernels between extern \"C\" and its end are found") {
+TEST_CASE("kernels inside an extern \"C\" block are found") {
     const std::string source = "#ifdef __cplusplus\nextern \"C\" {\n#endif\n" + kernel +
                                "#ifdef __cplusplus\n}\n#endif\n" + "void g(void) {}\n";
     const SourceFacts facts = facts_of(source);

@@ -6,7 +6,7 @@
 using namespace cldist;
 using namespace std::chrono_literals;
 
-TEST_CASE("a fresh wait yields instead of sleeping, longer with patience and while bytes are in flight") {
+TEST_CASE("a fresh wait yields; it yields longer if it is patient or bytes are in flight") {
     CHECK(Backoff::sleep_after(0, false, 1) == 0ns);
     CHECK(Backoff::sleep_after(9'000, false, 1) == 0ns);
     CHECK(Backoff::sleep_after(11'000, false, 1) > 0ns);
@@ -15,7 +15,7 @@ TEST_CASE("a fresh wait yields instead of sleeping, longer with patience and whi
     CHECK(Backoff::sleep_after(4'000'000, false, 500) == 0ns);
 }
 
-TEST_CASE("a long wait sleeps for a sixteenth of the time already waited, up to 1 ms, a very long one for 1/256") {
+TEST_CASE("a long wait sleeps for 1/16 of the time already waited, at most 1 ms; a very long wait for 1/256") {
     CHECK(Backoff::sleep_after(1'600'000, false, 1) == 100us);
     CHECK(Backoff::sleep_after(1'600'000, true, 1) == 100us);
     CHECK(Backoff::sleep_after(30'000, false, 1) == 5us);
@@ -25,7 +25,7 @@ TEST_CASE("a long wait sleeps for a sixteenth of the time already waited, up to 
     CHECK(Backoff::sleep_after(60'000'000'000, true, 1) == 200us);
 }
 
-TEST_CASE("a look that takes long is put off for longer, but not for ever") {
+TEST_CASE("a slow check is repeated later, but never postponed forever") {
     constexpr auto most = 20ms;
     CHECK(Backoff::after_look(0ns, 1us, most) == 2us);
     CHECK(Backoff::after_look(1ms, 1us, most) == 1ms);
@@ -34,24 +34,25 @@ TEST_CASE("a look that takes long is put off for longer, but not for ever") {
     CHECK(Backoff::after_look(30ms, 300ms, most) == most);
 }
 
-TEST_CASE("a process is crowded that loses its turns while none of its threads runs, for a while") {
+TEST_CASE("a process is crowded for a while if it loses its time slices while none of its threads runs") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding(0, {});
     CHECK_FALSE(crowding.at(1'000 * ms));
     crowding.came_back_late(1'000 * ms, 500 * ms);
-    CHECK_FALSE(crowding.at(1'000 * ms));  // once may be chance
+    CHECK_FALSE(crowding.at(1'000 * ms));  // one loss may be chance
     crowding.came_back_late(1'004 * ms, 501 * ms);
     CHECK(crowding.at(1'004 * ms));
     CHECK(crowding.at(1'004 * ms + Crowding::holds_ns - 1));
     CHECK_FALSE(crowding.at(1'004 * ms + Crowding::holds_ns));
 }
 
-TEST_CASE("a process is not crowded whose own threads take its turns, or that loses one now and then") {
+TEST_CASE("a process is not crowded if its own threads use its time slices, or if it rarely loses one") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding(0, {});
     std::uint64_t now = 1'000 * ms;
     for (int i = 0; i < 100; ++i, now += 4 * ms) {
-        crowding.came_back_late(now, now - 900 * ms);  // one of its threads computes all the time
+        // one of the process's own threads computes all the time
+        crowding.came_back_late(now, now - 900 * ms);
         CHECK_FALSE(crowding.at(now));
     }
     const std::uint64_t used = now;
@@ -74,17 +75,18 @@ TEST_CASE("a process of a job with more processes than cores is crowded while ot
     CHECK_FALSE(crowding.at(1'200 * ms + Crowding::holds_ns));
 }
 
-TEST_CASE("a process is not crowded by its own job, however late its yields return") {
+TEST_CASE("a job's own load does not make its processes crowded, however late their yields return") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding(1'000 * ms, {});
     for (std::uint64_t i = 1; i < 50; ++i) {
         const std::uint64_t now = (1'000 + i * 120) * ms;
-        crowding.note(now, {i * 240 * ms, i * 200 * ms});  // of two cores, others use a third of one
+        // other programs use a third of one of the two cores
+        crowding.note(now, {i * 240 * ms, i * 200 * ms});
         CHECK_FALSE(crowding.at(now));
     }
 }
 
-TEST_CASE("times show nothing over too short a period, or if a process of the job has ended") {
+TEST_CASE("times over too short a period, or from a job that lost a process, are ignored") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding(1'000 * ms, {500 * ms, 400 * ms});
     crowding.note(1'050 * ms, {600 * ms, 400 * ms});
@@ -93,7 +95,7 @@ TEST_CASE("times show nothing over too short a period, or if a process of the jo
     CHECK_FALSE(crowding.at(1'200 * ms));
 }
 
-TEST_CASE("the kernel tells what all programs and the job use") {
+TEST_CASE("the kernel reports the core time of all programs and of the job") {
     const CoreTime before = read_core_time();
     if (before.all_ns == 0) {
         MESSAGE("SKIP: core times: /proc/stat can't be read");
@@ -107,7 +109,7 @@ TEST_CASE("the kernel tells what all programs and the job use") {
     CHECK(after.all_ns > before.all_ns);
 }
 
-TEST_CASE("beside other programs a wait spins for a moment, then sleeps, at first briefly, and never yields") {
+TEST_CASE("next to other programs a wait spins for a moment, then sleeps, at first briefly, and never yields") {
     CHECK(Backoff::sleep_in_crowd(0, false) == 0ns);
     CHECK(Backoff::sleep_in_crowd(49'000, true) == 0ns);
     CHECK(Backoff::sleep_in_crowd(50'000, false) == 10us);

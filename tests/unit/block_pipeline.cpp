@@ -12,7 +12,7 @@ using namespace cldist;
 
 namespace {
 
-// An end whose blocks end only when the test says so. Keeps what was asked of it.
+// An endpoint whose blocks end only when the test allows it. It records the requests that it gets.
 class FakeEndpoint final : public DeviceEndpoint {
 public:
     explicit FakeEndpoint(std::size_t blocks) : allowed_(blocks, 0), outcomes_(blocks), parts_(blocks) {}
@@ -98,7 +98,7 @@ TEST_CASE("in every order in which blocks may end, all move in order and no slot
     } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("after a failure anywhere every block still passes both ends, skipped, and the first error stays") {
+TEST_CASE("after a failure anywhere every block is skipped at both ends, and the first error is reported") {
     constexpr std::size_t blocks = 4;
     for (std::size_t bad = 0; bad < blocks; ++bad) {
         for (const bool at_source : {true, false}) {
@@ -124,7 +124,7 @@ TEST_CASE("after a failure anywhere every block still passes both ends, skipped,
     }
 }
 
-TEST_CASE("an end that does not open fails the transfer, which skips all its blocks") {
+TEST_CASE("if an endpoint fails to open, the transfer fails and skips all its blocks") {
     FakeEndpoint source(2);
     FakeEndpoint sink(2);
     source.open_outcome = Status::failure(-5, "no memory");
@@ -156,7 +156,7 @@ TEST_CASE("a transfer that failed before it began opens nothing and skips all it
     CHECK(pipeline.status().code == CL_MESSAGE_TRUNCATED);
 }
 
-TEST_CASE("what a failing source had of its block goes on its way, and is counted; what comes after it is skipped") {
+TEST_CASE("bytes read before the source fails are delivered and counted; later blocks are skipped") {
     constexpr std::size_t blocks = 4;
     for (std::size_t bad = 0; bad < blocks; ++bad) {
         for (const std::size_t part : {0U, 1U, 9U}) {
@@ -180,16 +180,16 @@ TEST_CASE("what a failing source had of its block goes on its way, and is counte
     }
 }
 
-TEST_CASE("what a failing sink has taken of its block is counted, also if the source failed behind it") {
+TEST_CASE("bytes written before the sink fails are counted, even if the source failed in a later block") {
     constexpr std::size_t blocks = 4;
     for (const bool source_fails : {false, true}) {
         for (const std::size_t part : {0U, 4U}) {
             FakeEndpoint source(blocks);
             FakeEndpoint sink(blocks);
             sink.fail(1, -43, part);
-            sink.fail(2, -43);  // it was given this one before, and takes no more
+            sink.fail(2, -43);  // the sink received block 2 before it failed, and takes no more
             if (source_fails) source.fail(2, -42, 5);
-            // The sink's failure is seen after the source's.
+            // The pipeline sees the sink's failure after the source's.
             for (std::size_t i = 0; i < blocks; ++i) source.allow(i);
             BlockPipeline pipeline(source, sink, source, 40, Plan{Path::pipelined, 10, 3, false});
             CHECK(pipeline.poll() != Progress::done);
@@ -203,7 +203,7 @@ TEST_CASE("what a failing sink has taken of its block is counted, also if the so
     }
 }
 
-TEST_CASE("what a source had of a block behind a sink's failure stays where it is") {
+TEST_CASE("after the sink fails, bytes that the source has already read are not delivered") {
     FakeEndpoint source(3);
     FakeEndpoint sink(3);
     sink.fail(0, -43, 2);

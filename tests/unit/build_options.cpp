@@ -9,7 +9,7 @@ using namespace cldist::splitting;
 
 using Words = std::vector<std::string>;
 
-TEST_CASE("build options are split at white space that no quote or backslash keeps") {
+TEST_CASE("build options are split at white space outside quotes and not after a backslash") {
     CHECK(options_of("").empty());
     CHECK(options_of("  \t ").empty());
     CHECK(options_of("-DA=1  -cl-std=CL2.0\t-g\n") == Words{"-DA=1", "-cl-std=CL2.0", "-g"});
@@ -17,7 +17,7 @@ TEST_CASE("build options are split at white space that no quote or backslash kee
     CHECK(options_of(R"(-DA=\"text\" '\')") == Words{"-DA=\"text\"", "\\"});
 }
 
-TEST_CASE("folders of included files follow -I, at once or as the next option") {
+TEST_CASE("include folders follow -I directly or as the next option") {
     CHECK(include_folders("-DI -cl-mad-enable").empty());
     CHECK(include_folders(R"(-I one -Itwo -DX -I "three four" -I -I)") == Words{"one", "two", "three four", "-I"});
     CHECK(include_folders(R"(-I a\ b)") == Words{"a b"});

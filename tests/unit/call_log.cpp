@@ -1,4 +1,4 @@
-/// What is known of the calls that were made, and where those of two processes part.
+/// The log of API calls, and how it finds the first difference between two processes.
 
 #include "cluster/calls/call_log.hpp"
 
@@ -25,7 +25,7 @@ constexpr Call status_call{
     "clSetUserEventStatus", Comparison::always, {calls::object("event"), calls::status("status")}};
 constexpr Call platforms_call{"clGetPlatformIDs", Comparison::always, {}};
 
-/// `count` calls that are all different; call `odd` is another one than in other logs.
+/// A log of `count` different calls. Call number `odd` differs from the same call in other logs.
 std::unique_ptr<CallLog> log_of(std::uint64_t count, std::uint64_t odd = 0) {
     auto log = std::make_unique<CallLog>();
     for (std::uint64_t n = 1; n <= count; ++n) log->record<finish_call>(n == odd ? 0 : n);
@@ -36,7 +36,7 @@ Difference difference_of(const CallLog &a, const CallLog &b) { return first_diff
 
 }  // namespace
 
-TEST_CASE("a call is told with its arguments' names") {
+TEST_CASE("a call is printed with the names of its arguments") {
     CallLog log;
     log.record<read_call>(3U, std::size_t{7}, true, std::size_t{0}, std::size_t{4096}, 5, 1U << 8U);
     log.record<platforms_call>();
@@ -57,7 +57,7 @@ TEST_CASE("a call is told with its arguments' names") {
     CHECK(log.text(8).empty());
 }
 
-TEST_CASE("the hash of calls depends on functions, arguments, their places and the order of calls") {
+TEST_CASE("the hash of calls depends on functions, arguments, argument positions and the order of calls") {
     const auto hash_of_calls = [](auto &&...calls) {
         CallLog log;
         (calls(log), ...);
@@ -78,7 +78,7 @@ TEST_CASE("the hash of calls depends on functions, arguments, their places and t
     CHECK(finish_call.hash != other_name.hash);
 }
 
-TEST_CASE("the last calls are known, and older checkpoints' hashes") {
+TEST_CASE("the log keeps the last calls, and the hashes of older checkpoints") {
     constexpr std::uint64_t count = 5 * CallLog::ring + 100;
     const auto log = log_of(count);
     const std::uint64_t first = count - CallLog::ring + 2;
@@ -99,14 +99,14 @@ TEST_CASE("the last calls are known, and older checkpoints' hashes") {
     CHECK(known.size() == 1 + (first - 1) / CallLog::checkpoint + CallLog::ring - 1);
 }
 
-TEST_CASE("checkpoints are forgotten at last") {
+TEST_CASE("the oldest checkpoints are forgotten") {
     constexpr std::uint64_t kept = CallLog::checkpoints - 1;
     const auto log = log_of((kept + 2) * CallLog::checkpoint);
     CHECK_FALSE(log->hash_after(2 * CallLog::checkpoint));
     CHECK(log->hash_after(3 * CallLog::checkpoint) == log_of(3 * CallLog::checkpoint)->last().hash);
 }
 
-TEST_CASE("that calls come from several threads is known") {
+TEST_CASE("the log records whether calls come from several threads") {
     CallLog log;
     for (int i = 0; i < 2; ++i) log.record<finish_call>(1);
     CHECK_FALSE(log.from_several_threads());
@@ -125,7 +125,7 @@ TEST_CASE("the first call that differs is found") {
     check_exact(*log_of(100), *log_of(100, 57), 57);
     check_exact(*log_of(100), *log_of(100, 100), 100);
     check_exact(*log_of(57), *log_of(100, 57), 57);
-    // At the ring's end: the call before it is a checkpoint.
+    // The first difference is at the end of the ring; the call before it is a checkpoint.
     constexpr std::uint64_t first = 2 * CallLog::checkpoint + 1;
     constexpr std::uint64_t count = first + CallLog::ring - 2;
     check_exact(*log_of(count), *log_of(count, first), first);
@@ -133,12 +133,12 @@ TEST_CASE("the first call that differs is found") {
     CHECK_FALSE(difference_of(*log_of(count + 1), *log_of(count + 1, first)).exact());
 }
 
-TEST_CASE("of a difference that lies too far back it is known between which calls") {
+TEST_CASE("for an old difference, the log reports the range of calls that contains it") {
     constexpr std::uint64_t checkpoint = CallLog::checkpoint;
     const auto later = difference_of(*log_of(100'000), *log_of(100'000, checkpoint + 10));
     CHECK(later.equal_until == checkpoint);
     CHECK(later.differ_at == 2 * checkpoint);
-    // One has ended with a call that the other one has forgotten.
+    // One program has ended, at a call that the other log has forgotten.
     const auto ended = log_of(checkpoint + 10);
     ended->record<program_end>();
     const auto more = difference_of(*ended, *log_of(100'000));
@@ -146,7 +146,7 @@ TEST_CASE("of a difference that lies too far back it is known between which call
     CHECK(more.differ_at == checkpoint + 11);
 }
 
-TEST_CASE("a difference is told in the order of the ranks") {
+TEST_CASE("a difference is reported in the order of the ranks") {
     const std::string text = "clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 4096)";
     const std::string advice =
         ". A program that runs on the cluster platform must make the same calls in all processes. "
@@ -185,7 +185,7 @@ TEST_CASE("a difference is told in the order of the ranks") {
           "one of the calls 4097 to 8192 of rank 0 and rank 3, too long ago to be named");
 }
 
-TEST_CASE("a reader never takes one call for another one") {
+TEST_CASE("a reader never mistakes one call for another") {
     CallLog log;
     constexpr std::uint64_t count = 1'000'000;
     std::thread writer([&] {
@@ -207,7 +207,8 @@ TEST_CASE("a reader never takes one call for another one") {
         CHECK(now.number >= last.number);
         if (const auto again = log.hash_after(last.number)) CHECK(*again == last.hash);
         check(now.number);
-        if (now.number > CallLog::ring) check(now.number - CallLog::ring + 3);  // about to be forgotten
+        // this call is about to be forgotten
+        if (now.number > CallLog::ring) check(now.number - CallLog::ring + 3);
         last = now;
     }
     writer.join();

@@ -7,9 +7,9 @@
 
 using namespace cldist;
 
-TEST_CASE("a child process gets the whole list of platforms, though the loader has cut it in the environment") {
+TEST_CASE("a child process gets the whole list of platforms, although the loader has cut it in the environment") {
     using namespace std::chrono_literals;
-    // This program is started with the list by its test (tests/unit/meson.build), and without it by hand.
+    // tests/unit/meson.build starts this program with the list. The test does nothing otherwise.
     char *const list = std::getenv("OCL_ICD_FILENAMES");
     if (list == nullptr || std::strcmp(list, "libno-platform.so:libno-other.so") != 0) return;
     *std::strchr(list, ':') = '\0';

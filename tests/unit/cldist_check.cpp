@@ -12,7 +12,7 @@ constexpr std::size_t mib = 1024 * kib;
 
 constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
 
-// On this system pipelined transfers take `pipelined` seconds, all others 1 ms.
+// A system on which pipelined transfers take `pipelined` seconds and all other transfers 1 ms.
 class Simulated final : public Transfers {
 public:
     explicit Simulated(double pipelined) : pipelined_(pipelined) {}
@@ -49,7 +49,7 @@ std::vector<CheckedSize> checked(Simulated &transfers, std::size_t largest) {
 
 }  // namespace
 
-TEST_CASE("what is chosen contends with the built-in choice and with all that can be forced, each once") {
+TEST_CASE("the chosen way is compared with the built-in choice and with every way that can be forced, each once") {
     const auto contenders = contenders_of(profile_with(in_place), Route::same_host, 16 * mib, {true, 2});
     REQUIRE(contenders.size() == 9);
     CHECK(contenders[0] == Contender{"chosen", {Path::mapped, true, false, 4 * mib, 4}});
@@ -58,13 +58,13 @@ TEST_CASE("what is chosen contends with the built-in choice and with all that ca
     CHECK(names ==
           "chosen; built-in; mapped; pinned; pipelined; shared; pipelined, 256 KiB; pipelined, 1 MiB; pipelined, 4 "
           "MiB; ");
-    // Small messages go whole on every path but one.
+    // On all paths but one, small messages are sent eagerly.
     const auto small = contenders_of(profile_with(in_place), Route::same_host, kib, {true, 2});
     CHECK(small.size() < contenders.size());
     CHECK(small[1].way.whole);
 }
 
-TEST_CASE("the ratio is that to the best of the others, and what does the same is none of them") {
+TEST_CASE("the ratio compares the choice with the best different way") {
     Simulated slower(0.8e-3);
     const auto sizes = checked(slower, 64 * mib);
     REQUIRE(sizes.back().size == 64 * mib);
@@ -92,7 +92,7 @@ TEST_CASE("a check leaves out sizes for which there is no time") {
     CHECK(transfers.clock < 1);
 }
 
-TEST_CASE("a check in which wrong bytes arrive ends and names size and way") {
+TEST_CASE("if wrong bytes arrive, the check ends and reports size and way") {
     Simulated transfers(1e-3);
     transfers.wrong_at = 16 * kib;
     CHECK_THROWS_WITH_AS(static_cast<void>(checked(transfers, mib)), doctest::Contains("16 KiB"), TuneError);

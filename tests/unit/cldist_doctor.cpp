@@ -20,7 +20,7 @@ namespace {
 
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
-// A host on which all is well.
+// A host without any problem.
 HostFacts healthy() {
     HostFacts facts;
     facts.ranks = 2;
@@ -53,7 +53,7 @@ TEST_CASE("nothing is found on a healthy host") {
     }
 }
 
-TEST_CASE("each limit that hurts is found, with what to do") {
+TEST_CASE("each harmful limit is found, with advice") {
     HostFacts facts = healthy();
     facts.locked_memory = 65536;
     CHECK(level_of("locked memory", facts) == Level::ok);
@@ -84,7 +84,7 @@ TEST_CASE("each limit that hurts is found, with what to do") {
     for (const Finding &finding : judge_host(facts)) CHECK((finding.level == Level::ok) == finding.advice.empty());
 }
 
-TEST_CASE("settings in force are told, and a misspelt one is a problem") {
+TEST_CASE("settings in force are listed, and a misspelt setting is a problem") {
     CHECK(judge_settings({"HOME=/"}).at(0).fact == "no CLDIST_ variable is set; all settings have their defaults");
     const Findings findings = judge_settings({"CLDIST_PATH=mapped", "CLDIST_DEPHT=3", "CLDIST_ON_ERROR=maybe"});
     REQUIRE(findings.size() == 3);
@@ -94,7 +94,7 @@ TEST_CASE("settings in force are told, and a misspelt one is a problem") {
     CHECK(has(findings[2].fact, "CLDIST_ON_ERROR=maybe: expected"));
 }
 
-TEST_CASE("platforms that are missing or hidden are a problem") {
+TEST_CASE("missing or hidden platforms are a problem") {
     LoaderFacts facts{1, {"pocl.icd"}, {}, true};
     CHECK(judge_loader(facts).level == Level::ok);
     facts.installed.emplace_back("nvidia.icd");
@@ -107,7 +107,7 @@ TEST_CASE("platforms that are missing or hidden are a problem") {
     CHECK(judge_loader({0, {}, {}, false}).level == Level::problem);
 }
 
-TEST_CASE("PoCL's threads of several ranks must have cores of their own") {
+TEST_CASE("PoCL's threads need enough cores for all ranks") {
     HostFacts host = healthy();
     CHECK(judge_pocl({4, false}, host).level == Level::ok);
     CHECK(judge_pocl({8, false}, host).level == Level::problem);
@@ -118,7 +118,7 @@ TEST_CASE("PoCL's threads of several ranks must have cores of their own") {
     CHECK(judge_pocl({8, false}, host).level == Level::note);
 }
 
-TEST_CASE("what a driver does with user events, copies and failures is judged") {
+TEST_CASE("a driver's behaviour with user events, copies and failures is judged") {
     const auto level = [](const Findings &findings, std::size_t at) { return findings.at(at).level; };
     CHECK(level(judge_user_event("d", answer(R"({"other_queue":true,"same_queue":true})")), 1) == Level::ok);
     CHECK(level(judge_user_event("d", answer(R"({"other_queue":true,"same_queue":false})")), 1) == Level::note);
@@ -152,7 +152,7 @@ TEST_CASE("what a driver does with user events, copies and failures is judged") 
     CHECK(level(judge_profiling("d", answer(R"({"start":9,"end":5})")), 0) == Level::note);
 }
 
-TEST_CASE("it is found whether a program's MPI calls reach the library") {
+TEST_CASE("doctor finds out whether a program's MPI calls reach the library") {
     const LoadedObject mpi{"/lib/libmpi.so.40", true, true};
     const LoadedObject mpich{"/lib/libmpich.so.12", true, true};
     const LoadedObject own{"/lib/libcldist.so.0", true, false};
@@ -173,7 +173,7 @@ TEST_CASE("it is found whether a program's MPI calls reach the library") {
     CHECK(has(judge({own, mpi, mpich}).at(0).fact, "two MPI libraries, /lib/libmpi.so.40 and /lib/libmpich.so.12"));
 }
 
-TEST_CASE("Open MPI's choice of transports tells whether shared memory is left") {
+TEST_CASE("Open MPI's settings for transports show whether shared memory is available") {
     CHECK(leaves_shared_memory(""));
     CHECK(leaves_shared_memory("self,vader,tcp"));
     CHECK(leaves_shared_memory("sm,self"));
@@ -182,7 +182,7 @@ TEST_CASE("Open MPI's choice of transports tells whether shared memory is left")
     CHECK(leaves_shared_memory("^openib,uct"));
 }
 
-TEST_CASE("all pairs of ranks are measured, or one of each two hosts where there are many") {
+TEST_CASE("all pairs of ranks are measured, or one pair for each two hosts if there are many") {
     CHECK(choose_pairs({0}, 28).empty());
     CHECK(choose_pairs({0, 0, 2}, 28) == std::vector<Pair>{{0, 1}, {0, 2}, {1, 2}});
     CHECK(choose_pairs(std::vector<int>(8, 0), 28).size() == 28);
@@ -192,7 +192,7 @@ TEST_CASE("all pairs of ranks are measured, or one of each two hosts where there
     CHECK(choose_pairs(std::vector<int>(1000, 0), 28) == std::vector<Pair>{{0, 1, 499500}});
 }
 
-TEST_CASE("what all hosts found stands there once, and the rest names its hosts") {
+TEST_CASE("a finding of all hosts is printed once, other findings with the names of their hosts") {
     const Findings all = joined({{"a", {ok("t", "same"), ok("u", "one"), ok("w", "all")}},
                                  {"b", {ok("t", "same"), problem("u", "two", "x"), ok("w", "all")}}});
     REQUIRE(all.size() == 4);
@@ -203,7 +203,7 @@ TEST_CASE("what all hosts found stands there once, and the rest names its hosts"
     CHECK(nlohmann::json(all).get<Findings>() == all);
 }
 
-TEST_CASE("ranks that share a device are warned of, those that share the processor are not") {
+TEST_CASE("ranks that share a GPU cause a warning, ranks that share the CPU device do not") {
     const Findings findings = judge_ranks({{"a", 0, "device 0.0, GPU", "uuid 1", false},
                                            {"a", 0, "device 0.0, GPU", "uuid 1", false},
                                            {"b", 2, "device 0.0, GPU", "uuid 1", false},
@@ -221,7 +221,7 @@ TEST_CASE("ranks that share a device are warned of, those that share the process
     CHECK(findings[5].level == Level::problem);
 }
 
-TEST_CASE("what several devices have in common stands there once") {
+TEST_CASE("a finding that several devices share is printed once") {
     const Findings all =
         without_repetition({ok("device 0.0", "a GPU"), ok("profiling", "device 0.0: has times"),
                             note("profile", "device 0.0: none", "make one"), ok("device 0.1", "a GPU"),
@@ -233,7 +233,7 @@ TEST_CASE("what several devices have in common stands there once") {
     CHECK(all[4].fact == "device 0.2: other times");
 }
 
-TEST_CASE("a child process is told by its output, its status, its signal, and is killed when it takes too long") {
+TEST_CASE("a child process is reported with its output, status or signal, and is killed after its time limit") {
     using std::chrono::seconds;
     const ChildEnd well =
         run_child({"/bin/sh", "-c", "echo one; echo two >&2; head -c 100000 /dev/zero | tr '\\0' x"}, seconds(20));
@@ -242,7 +242,7 @@ TEST_CASE("a child process is told by its output, its status, its signal, and is
     CHECK(run_child({"/bin/sh", "-c", "exit 3"}, seconds(20)).status == 3);
     CHECK(run_child({"/bin/sh", "-c", "kill -ABRT $$"}, seconds(20)).signal == SIGABRT);
     {
-        // As in the library's threads.
+        // cldist's threads block all signals as well.
         sigset_t all;
         sigset_t before;
         sigfillset(&all);
@@ -251,11 +251,11 @@ TEST_CASE("a child process is told by its output, its status, its signal, and is
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
     CHECK(run_child({"/no/such/program"}, seconds(20)).error == ENOENT);
-    // Its own child, which holds the pipe, goes with it.
+    // The shell's own child, which holds the pipe, is killed with it.
     const ChildEnd slow =
         run_child({"/bin/sh", "-c", "echo begun; sleep 1000; echo done"}, std::chrono::milliseconds(100));
     CHECK(slow.timed_out);
     CHECK(slow.output == "begun\n");
-    // One whose child lives on has ended all the same.
+    // A child process has ended even if its own child is still alive.
     CHECK(run_child({"/bin/sh", "-c", "sleep 2 & exec echo gone"}, seconds(20)).well());
 }

@@ -24,7 +24,7 @@ RunOptions run_of(int ranks) {
     return options;
 }
 
-// Processors 0 to n-1, each a core.
+// Processors 0 to n-1, each on its own core.
 std::vector<Processor> single_threads(int n) {
     std::vector<Processor> processors;
     for (int i = 0; i < n; ++i) processors.push_back({i, 0, std::to_string(i)});
@@ -33,7 +33,7 @@ std::vector<Processor> single_threads(int n) {
 
 RankPlace local(int rank, int size) { return {rank, rank, size}; }
 
-// What waitpid gives.
+// Status values as waitpid returns them.
 int exited(int status) { return status << 8; }
 int killed(int signal) { return signal; }
 
@@ -76,7 +76,7 @@ TEST_CASE("mpirun starts cldist, which starts the program with all its arguments
                 "--no-bind", "--devices", "gpu", "--", "prog", "-n", "5"});
 }
 
-TEST_CASE("Open MPI may put any number of ranks on this host, but not on those that were given") {
+TEST_CASE("Open MPI may start any number of ranks on this host, but not on hosts that the user listed") {
     const char *const oversubscribe = "OMPI_MCA_rmaps_base_oversubscribe";
     CHECK(mpirun_environment(run_of(4), true, {}).at(oversubscribe) == "1");
     CHECK(mpirun_environment(run_of(4), true, {{oversubscribe, "0"}}).at(oversubscribe) == "0");
@@ -90,7 +90,7 @@ TEST_CASE("Open MPI may put any number of ranks on this host, but not on those t
     CHECK(mpirun_environment(run_of(4), false, {}) == Environment{{"HWLOC_COMPONENTS", "-opencl"}});
 }
 
-TEST_CASE("a rank's place is read from what each launcher sets") {
+TEST_CASE("a rank's place is read from the variables that each launcher sets") {
     CHECK(place_of({}) == RankPlace{0, 0, 0});
     CHECK(place_of({{"OMPI_COMM_WORLD_RANK", "5"},
                     {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -109,7 +109,7 @@ TEST_CASE("a rank's place is read from what each launcher sets") {
     CHECK(place_of(slurm) == RankPlace{6, 0, 0});
     slurm["SLURM_STEP_TASKS_PER_NODE"] = "x(x";
     CHECK(place_of(slurm) == RankPlace{6, 0, 0});
-    // What contradicts itself is no place.
+    // Contradictory variables give no place.
     CHECK(place_of({{"MPI_LOCALRANKID", "2"}, {"MPI_LOCALNRANKS", "2"}}) == RankPlace{0, 0, 0});
 }
 
@@ -117,7 +117,8 @@ TEST_CASE("the ranks of a host get whole cores, each core once") {
     CHECK(share_of(single_threads(5), 5, local(0, 2), true) == CoreShare{{0, 1}, 2, false});
     CHECK(share_of(single_threads(5), 5, local(1, 2), true) == CoreShare{{2, 3, 4}, 3, false});
     CHECK(share_of(single_threads(2), 2, local(1, 2), true) == CoreShare{{1}, 1, false});
-    // Two packages with their processors in turn, two threads a core: 0 and 4 are one core, and 2 and 6.
+    // Two packages with alternating processor numbers and two threads per core: 0 and 4 share a
+    // core, and so do 2 and 6.
     std::vector<Processor> pairs;
     for (int i = 0; i < 8; ++i) pairs.push_back({i, i % 2, std::to_string(i % 4)});
     CHECK(share_of(pairs, 8, local(0, 2), true) == CoreShare{{0, 4, 2, 6}, 4, false});
@@ -125,16 +126,16 @@ TEST_CASE("the ranks of a host get whole cores, each core once") {
     CHECK(share_of(pairs, 8, local(1, 4), true) == CoreShare{{2, 6}, 2, false});
 }
 
-TEST_CASE("more ranks than cores are not bound, nor are those that somebody has bound or that are not to be") {
+TEST_CASE("ranks are not bound if they outnumber the cores, are already bound, or binding is disabled") {
     CHECK(share_of(single_threads(2), 2, local(2, 3), true) == CoreShare{{}, 1, true});
     CHECK(share_of(single_threads(8), 8, local(0, 2), false) == CoreShare{{}, 4, false});
     CHECK(share_of(single_threads(4), 16, local(0, 4), true) == CoreShare{{}, 4, false});
-    // Bound to a package that two of them share.
+    // The ranks are bound to a package that two of them share.
     CHECK(share_of(single_threads(8), 16, local(0, 4), true) == CoreShare{{}, 4, false});
     CHECK(share_of(single_threads(1), 2, local(0, 3), true) == CoreShare{{}, 1, true});
 }
 
-TEST_CASE("ranks that may use the time of some processors only are not bound, and have threads for those") {
+TEST_CASE("ranks with a CPU time limit are not bound, and get threads only for that limit") {
     CHECK(share_of(single_threads(8), 8, local(0, 2), true, 4) == CoreShare{{}, 2, false});
     CHECK(share_of(single_threads(8), 8, local(0, 4), true, 3) == CoreShare{{}, 1, true});
     CHECK(share_of(single_threads(2), 2, local(1, 2), true, 2) == CoreShare{{1}, 1, false});
@@ -145,14 +146,14 @@ TEST_CASE("ranks that may use the time of some processors only are not bound, an
     CHECK(processors_by_quota("", "") == INT_MAX);
 }
 
-TEST_CASE("what runs on a host besides is what runs at every look") {
+TEST_CASE("other load on a host is the load seen in every sample") {
     CHECK(running_besides({"0.20 0.18 0.12 3/1024 4711", "0.20 0.18 0.12 5/1024 4711"}) == 2);
     CHECK(running_besides({"0.20 0.18 0.12 1/80 11"}) == 0);
     CHECK(running_besides({""}) == 0);
     CHECK(running_besides({}) == 0);
 }
 
-TEST_CASE("the program sees the cluster's platform alone, which gets the drivers that would have been loaded") {
+TEST_CASE("the program sees only the cluster platform, which loads the drivers that the program would have loaded") {
     const Environment plain = rank_environment({}, "/v", "", nullptr);
     CHECK(rank_environment({{"PMIX_MCA_gds", "ds12"}}, "/v", "", nullptr).at("PMIX_MCA_gds") == "ds12");
     CHECK(plain == Environment{{"CLDIST_NATIVE_ICDS", "/etc/OpenCL/vendors"},
@@ -176,7 +177,7 @@ TEST_CASE("the program sees the cluster's platform alone, which gets the drivers
     CHECK(all.at("CLDIST_DEVICES") == "gpu");
 }
 
-TEST_CASE("PoCL gets the rank's share of the cores, and a waiting rank yields where they are too few") {
+TEST_CASE("PoCL gets the rank's share of the cores, and a waiting rank yields if there are too few cores") {
     const CoreShare share{{}, 3, false};
     const Environment some = rank_environment({{"POCL_MAX_PTHREAD_COUNT", "1"}}, "/v", "", &share);
     CHECK(some.at("POCL_MAX_PTHREAD_COUNT") == "1");
@@ -186,7 +187,7 @@ TEST_CASE("PoCL gets the rank's share of the cores, and a waiting rank yields wh
     CHECK(rank_environment({}, "/v", "", &crowded).at("OMPI_MCA_mpi_yield_when_idle") == "1");
 }
 
-TEST_CASE("of an output its end is kept") {
+TEST_CASE("only the end of a long output is kept") {
     Tail tail;
     tail.append("one");
     tail.append("two");
@@ -197,7 +198,7 @@ TEST_CASE("of an output its end is kept") {
     CHECK(tail.text() == std::string(Tail::limit - 1, 'y') + "z");
 }
 
-TEST_CASE("how a rank ended is told as a shell would, and what it printed last") {
+TEST_CASE("the report of a rank shows its status or signal as a shell does, and its last output") {
     CHECK(exit_status(exited(3)) == 3);
     CHECK(exit_status(killed(SIGSEGV)) == 139);
     CHECK(job_status(exited(3), 0) == 3);
@@ -210,7 +211,7 @@ TEST_CASE("how a rank ended is told as a shell would, and what it printed last")
           "cldist run: rank 0 (host b) was killed by SIGSEGV\nits last output:\nline\nrest\n");
 }
 
-TEST_CASE("what keeps a program from its devices is said in one line, with what was asked and what there is") {
+TEST_CASE("if a program gets no device, one line shows the request and the existing devices") {
     const auto refusal = [](const ClusterAnswer &found) { return refusal_of({found, {}}); };
     ClusterAnswer found;
     found.places = "/vendors";
@@ -236,11 +237,12 @@ TEST_CASE("what keeps a program from its devices is said in one line, with what 
     CHECK(refusal(nothing).text.starts_with("no OpenCL driver in /vendors has a device; install one: "));
     nothing.left_out = {"libx.so: cannot open"};
     CHECK(refusal(nothing) == Refusal{"no OpenCL driver in /vendors can be opened: libx.so: cannot open", 2});
-    // A driver that dies takes only the child with it; the program is left to meet it.
+    // A driver that crashes ends only the child process. The program still starts, and meets the
+    // crash itself.
     CHECK(refusal_of({{}, "hung"}) == Refusal{"the OpenCL drivers were tried in a child process, which hung", 0});
 }
 
-TEST_CASE("--host still names machines or says who runs the program, with a warning") {
+TEST_CASE("--host still selects hosts or the host mode, with a warning") {
     for (const char *const mode : {"central", "replicated"}) {
         RunOptions options;
         options.host = mode;
@@ -266,12 +268,12 @@ TEST_CASE("--host still names machines or says who runs the program, with a warn
     CHECK(options.hosts == "central");
 }
 
-TEST_CASE("the names of hosts are those in front of numbers") {
+TEST_CASE("host names are the parts before the numbers") {
     CHECK(host_names("a:2,b,,10.0.0.1:4", ',') == Texts{"a", "b", "10.0.0.1"});
     CHECK(host_names("", ',').empty());
 }
 
-TEST_CASE("root is told what Open MPI wants before mpirun starts") {
+TEST_CASE("root learns what Open MPI requires before mpirun starts") {
     RunOptions options;
     CHECK(refusal_of_root(options, {}).find("OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1") !=
           std::string::npos);
@@ -291,7 +293,7 @@ const std::string of_status = dashes +
                               dashes;
 const std::string report = "cldist run: rank 1 (host a) exited with status 3\n";
 
-// As it arrives in pieces of that size, which end at the next end of a line if `lines`.
+// Passes the text in pieces of `size` bytes. If `lines`, each piece ends at the next end of a line.
 std::string passed(LauncherText &errors, const std::string &text, std::size_t size, bool lines = false) {
     std::string result;
     for (std::size_t at = 0; at < text.size();) {
@@ -325,7 +327,7 @@ TEST_CASE("mpirun's messages about a rank are removed once cldist run has report
     CHECK(passed(signalled, "mpirun: Forwarding signal 10 to job\n" + of_status, 8192) == of_status);
 }
 
-TEST_CASE("what programs print to standard error passes mpirun's filter unchanged") {
+TEST_CASE("standard error of programs passes mpirun's filter unchanged") {
     for (const std::string &text :
          {dashes + "a title\n" + dashes + "text\n", dashes, std::string("----"), dashes + "mpirun detected that",
           "x" + dashes + "mpirun detected that one or more", std::string("no end of line"), dashes + dashes + dashes,
@@ -338,7 +340,7 @@ TEST_CASE("what programs print to standard error passes mpirun's filter unchange
         }
 }
 
-TEST_CASE("hosts that mpirun has lost or can't reach are reported by their names") {
+TEST_CASE("hosts that mpirun lost or can't reach are reported by their names") {
     const std::string lost = dashes +
                              "ORTE has lost communication with a remote daemon.\n\n"
                              "  HNP daemon   : [[5441,0],0] on node nl0\n  Remote daemon: [[5441,0],1] on node nl1\n\n"
@@ -362,7 +364,7 @@ TEST_CASE("hosts that mpirun has lost or can't reach are reported by their names
     CHECK(hosts_report({"nl1"}, {"far"}).find("host far can't be reached") != std::string::npos);
 }
 
-TEST_CASE("a hub takes the greetings of its job's ranks only") {
+TEST_CASE("a hub accepts greetings only from its job's ranks") {
     Secret secret;
     secret.fill('s');
     const auto parse = [&](const Greeting &greeting, std::size_t size = sizeof(Greeting)) {
@@ -371,7 +373,7 @@ TEST_CASE("a hub takes the greetings of its job's ranks only") {
     CHECK(parse({secret, 0, 2, {}}));
     CHECK(parse({secret, 1, 2, {"host"}}));
     CHECK_FALSE(parse({secret, 2, 2, {}}));
-    CHECK_FALSE(parse({secret, 5000, 6000, {}}));  // more than it can serve
+    CHECK_FALSE(parse({secret, 5000, 6000, {}}));  // more ranks than the hub can serve
     CHECK_FALSE(parse({secret, 1, 2, {}}, sizeof(Greeting) - 1));
     CHECK_FALSE(parse({secret, 1, 2, {}}, 0));
     Greeting endless{secret, 1, 2, {}};
@@ -384,7 +386,7 @@ TEST_CASE("a hub takes the greetings of its job's ranks only") {
     }
 }
 
-TEST_CASE("with a central host rank 0 runs the program, and the others cldist worker") {
+TEST_CASE("with a central host rank 0 runs the program, and the other ranks run cldist worker") {
     RunOptions options;
     options.program = {"./program", "argument"};
     const Environment central{{"CLDIST_HOST_MODE", "central"}};

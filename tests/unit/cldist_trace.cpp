@@ -41,7 +41,7 @@ std::string trace_text(int rank, int ranks, const std::string &events, const std
         rank, ranks, rank, boot, clock, events);
 }
 
-/// A folder that is gone at the end of the test.
+/// A folder that is deleted at the end of the test.
 struct Folder {
     Folder() {
         std::string name = (std::filesystem::temp_directory_path() / "cldist-unit-XXXXXX").string();
@@ -71,7 +71,7 @@ bool has(const std::string &text, const std::string &part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("what is not UTF-8 becomes U+FFFD in a trace, byte by byte") {
+TEST_CASE("each byte that is not UTF-8 becomes U+FFFD in a trace") {
     const std::string none = "\xef\xbf\xbd";
     CHECK(trace::json_escaped("a\"b\\\n@") == "a\\\"b\\\\\\u000a\\u0040");
     for (const std::string text : {"", "plain", "\u00e9", "\u20ac", "\ud7ff", "\ue000", "\U0001f600", "\U0010ffff"})
@@ -86,20 +86,20 @@ TEST_CASE("what is not UTF-8 becomes U+FFFD in a trace, byte by byte") {
         CHECK(trace::json_escaped(text) == none + none + none + none);
 }
 
-TEST_CASE("intervals that touch or overlap become one, empty ones vanish") {
+TEST_CASE("intervals that touch or overlap are merged, empty intervals are dropped") {
     CHECK(union_of({{5, 6}, {1, 3}, {2, 4}, {4, 4.5}, {7, 7}, {9, 8}}) == Intervals{{1, 4.5}, {5, 6}});
     CHECK(union_of({{1, 10}, {2, 3}}) == Intervals{{1, 10}});
     CHECK(union_of({}).empty());
 }
 
-TEST_CASE("the intersection is what both lists have") {
+TEST_CASE("the intersection of two lists contains the common parts") {
     const Intervals a{{0, 4}, {6, 10}, {20, 21}};
     CHECK(intersection_of(a, {{1, 2}, {3, 7}, {9, 30}}) == Intervals{{1, 2}, {3, 4}, {6, 7}, {9, 10}, {20, 21}});
     CHECK(intersection_of(a, {{4, 6}}).empty());
     CHECK(length_of(intersection_of(a, a)) == doctest::Approx(9));
 }
 
-TEST_CASE("the offset of a clock is that of the shortest round trip") {
+TEST_CASE("a clock's offset is taken from the shortest round trip") {
     const std::vector<RoundTrip> trips{{1000, 5000, 3000}, {4000, 7050, 4100}, {6000, 9500, 7000}};
     const ClockSample sample = clock_sample(trips);
     CHECK(sample.at_ns == 4050);
@@ -107,7 +107,8 @@ TEST_CASE("the offset of a clock is that of the shortest round trip") {
     CHECK(sample.uncertainty_ns == 50);
 }
 
-TEST_CASE("however unequal the two ways of a round trip are, the offset is right to within what is told") {
+TEST_CASE(
+    "the reported uncertainty covers the offset's error, however unequal the two directions of a round trip are") {
     std::mt19937_64 random(7);
     std::uniform_int_distribution<std::uint64_t> delay(0, 100000);
     for (const std::int64_t offset : {-7'000'000'000LL, -1LL, 0LL, 1LL, 123'456'789'012LL}) {
@@ -128,19 +129,19 @@ TEST_CASE("however unequal the two ways of a round trip are, the offset is right
     }
 }
 
-TEST_CASE("a clock with an offset that drifts is put on rank 0's") {
-    // Rank 1's clock is 5 s behind at its time 100 s, and loses 20 us in each second.
+TEST_CASE("a clock with a drifting offset is converted to rank 0's clock") {
+    // Rank 1's clock is 5 s behind at its time 100 s, and loses 20 us per second.
     const ClockCorrection clock({{100'000'000'000, 5'000'000'000, 300}, {200'000'000'000, 5'002'000'000, 500}});
     CHECK(clock.apply(100e6) == doctest::Approx(105e6).epsilon(1e-12));
     CHECK(clock.apply(150e6) == doctest::Approx(155.001e6).epsilon(1e-12));
     CHECK(clock.apply(200e6) == doctest::Approx(205.002e6).epsilon(1e-12));
     CHECK(clock.drift_ppm() == doctest::Approx(20));
     CHECK(clock.uncertainty_us() == doctest::Approx(0.5));
-    // One measurement: no drift is known.
+    // A single measurement gives no drift.
     CHECK(ClockCorrection({{100'000'000'000, -1000, 1}}).apply(500) == doctest::Approx(499));
 }
 
-TEST_CASE("ranks under one kernel keep their times, others are corrected, and it is said") {
+TEST_CASE("ranks under one kernel keep their times, other ranks' times are corrected, and the table explains it") {
     const RankTrace first = parse_trace(trace_text(0, 2, ""));
     const std::string near = R"({"at_ns":1000,"offset_ns":-40,"uncertainty_ns":50})";
     const std::string far = R"({"at_ns":1000,"offset_ns":8000000,"uncertainty_ns":50})";
@@ -153,7 +154,7 @@ TEST_CASE("ranks under one kernel keep their times, others are corrected, and it
     const ClockChoice other_kernel = choose_clock(parse_trace(trace_text(1, 2, "", near, "c")), &first);
     CHECK(other_kernel.correction.apply(1) == doctest::Approx(0.96));
 
-    // A container may have a clock of its own.
+    // A container may have its own clock.
     const ClockChoice own_clock = choose_clock(parse_trace(trace_text(1, 2, "", far)), &first);
     CHECK(own_clock.correction.apply(1) == doctest::Approx(8001));
     CHECK(has(own_clock.explanation, "no measurement at MPI_Finalize"));
@@ -163,7 +164,7 @@ TEST_CASE("ranks under one kernel keep their times, others are corrected, and it
     CHECK(has(unknown.explanation, "CAN'T BE COMPARED"));
 }
 
-TEST_CASE("a command's time begins when its wait list is done") {
+TEST_CASE("a command's time begins when its wait list is complete") {
     const RankTrace trace =
         parse_trace(trace_text(0, 1,
                                event("b", "send", 7, 10, R"("peer":1,"size":5000)") + span("wait", 7, 10, 30) +
@@ -179,7 +180,7 @@ TEST_CASE("a command's time begins when its wait list is done") {
     CHECK(commands[1].stages.size() == 3);
 }
 
-TEST_CASE("a command that a killed process left without an end lasts until the end of its trace") {
+TEST_CASE("a command without an end, because its process was killed, lasts until the end of the trace") {
     const RankTrace trace =
         parse_trace(trace_text(0, 1,
                                event("b", "recv", 8, 60) + span("wait", 8, 60, 61) + event("b", "send", 9, 62) +
@@ -192,7 +193,7 @@ TEST_CASE("a command that a killed process left without an end lasts until the e
     CHECK(commands[1].stages.size() == 1);
 }
 
-TEST_CASE("a damaged trace says what is wrong") {
+TEST_CASE("a damaged trace is refused with the reason") {
     CHECK_THROWS_AS((void)parse_trace(""), const TraceError &);
     CHECK_THROWS_AS((void)parse_trace("{\"traceEvents\":[]}"), const TraceError &);
     CHECK_THROWS_AS((void)parse_trace("{\"traceEvents\":7,\"otherData\":{}}"), const TraceError &);
@@ -201,13 +202,13 @@ TEST_CASE("a damaged trace says what is wrong") {
     for (const char *event :
          {R"({"ph":"e","name":"send","id":1,"ts":5},)", R"({"ph":"b","name":"wait","id":1,"ts":5},)",
           R"({"ph":"X","name":"k","ts":"five","dur":1},)", R"({"name":"send"},)", "7,",
-          // What is not needed until all ranks' traces are merged.
+          // These events are needed only when all ranks' traces are merged.
           R"({"ph":"i","ts":1,"dur":"long"},)", R"({"ph":"M","name":7},)",
           R"({"ph":"M","name":"process_name","args":[]},)"})
         CHECK_THROWS_AS((void)commands_of(parse_trace(trace_text(0, 1, event))), const TraceError &);
 }
 
-TEST_CASE("missing and damaged files are named, all of them, or left out where that is asked for") {
+TEST_CASE("missing and damaged files are all listed, or skipped on request") {
     const Folder folder;
     CHECK(has(what_is_wrong(folder.path / "none"), "none"));
     CHECK(has(what_is_wrong(folder.path), "CLDIST_TRACE="));
@@ -227,8 +228,9 @@ TEST_CASE("missing and damaged files are named, all of them, or left out where t
     CHECK(left_out.size() == 4);
 }
 
-TEST_CASE("the table counts each kind, and how much of its time kernels of the same rank ran") {
-    // Rank 0: two sends that overlap, under a kernel for half of their time. Rank 1: one send, no kernel.
+TEST_CASE("the table counts each kind of command, and its overlap with kernels of the same rank") {
+    // Rank 0: two sends that overlap each other; kernels run during half of their time. Rank 1: one
+    // send, no kernel.
     const std::vector<Command> first{
         {"send", {0, 10}, 1000, {{"message", {2, 10}}}}, {"send", {5, 20}, 3000, {}}, {"kernel k", {10, 40}, 0, {}}};
     const std::vector<Command> second{{"send", {0, 30}, 2000, {}}};
@@ -251,7 +253,7 @@ TEST_CASE("the table counts each kind, and how much of its time kernels of the s
     CHECK(has(format_table(rows), "0.120"));
 }
 
-TEST_CASE("merged traces have ids of their own and begin at the first event") {
+TEST_CASE("merged traces get new ids and begin at the first event") {
     RankTrace first = parse_trace(trace_text(0, 2, span("send", 1, 1000, 1010)));
     RankTrace second = parse_trace(trace_text(1, 2, span("recv", 1, 500, 520)));
     correct(second, ClockCorrection({{0, 600'000, 1}}));

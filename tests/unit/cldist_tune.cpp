@@ -30,14 +30,15 @@ bool contains(const std::vector<Way> &ways, const Way &way) {
 
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
-// Transfers that only let a clock go on. Their time is that of their blocks, and less with some depth.
+// Simulated transfers advance only a clock. Their time is the sum of their blocks' times, and less
+// for some depths.
 class Simulated final : public Transfers {
 public:
     double startup = 10e-6;
     double seconds_per_byte = 1e-9;
     double pinned_factor = 1.5;
     unsigned good_depth = 6;
-    double noise = 0;  ///< by up to which part of itself a time grows
+    double noise = 0;  ///< the largest random increase of a time, as a fraction of that time
     std::size_t wrong_at = 0;
     double clock = 0;
     std::set<std::pair<std::size_t, std::string>> checked{};
@@ -86,7 +87,7 @@ constexpr Here host_device{true, 2};
 
 }  // namespace
 
-TEST_CASE("messages are measured from 1 KiB on, files from 64 KiB on, closely where choices change") {
+TEST_CASE("messages are measured from 1 KiB, files from 64 KiB, with more sizes where choices change") {
     const std::vector<std::size_t> messages = sizes_of(Route::same_host, 64 * mib);
     CHECK(messages == std::vector<std::size_t>{kib, 4 * kib, 16 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib,
                                                512 * kib, mib, 4 * mib, 16 * mib, 64 * mib});
@@ -94,7 +95,7 @@ TEST_CASE("messages are measured from 1 KiB on, files from 64 KiB on, closely wh
     CHECK(sizes_of(Route::other_host, 5 * mib).back() == 4 * mib);
 }
 
-TEST_CASE("only where the device's memory is the host's are mapped ranges copied, and no way is there twice") {
+TEST_CASE("mapped ranges are copied only if device memory is host memory, and no way appears twice") {
     for (const Route route : {Route::same_host, Route::other_host, Route::from_file, Route::to_file}) {
         for (const bool host_memory : {true, false}) {
             const std::vector<Way> ways = ways_of(route, host_memory);
@@ -115,7 +116,7 @@ TEST_CASE("only where the device's memory is the host's are mapped ranges copied
     for (const Way &way : ways_of(Route::from_file, true)) CHECK_FALSE(way.whole);
 }
 
-TEST_CASE("blocks are smaller than the message, not more than 512, and what does the same is measured once") {
+TEST_CASE("blocks are smaller than the message and at most 512, and equivalent ways are measured once") {
     CHECK_FALSE(is_measured(staged, 256 * kib));
     CHECK(is_measured(staged, 512 * kib));
     CHECK_FALSE(is_measured({Path::pipelined, true, false, 64 * kib, 4}, 64 * mib));
@@ -128,7 +129,7 @@ TEST_CASE("blocks are smaller than the message, not more than 512, and what does
     CHECK(as_done(pinned, mib) == pinned);
 }
 
-TEST_CASE("the spread of times is that of their middle half, and one slow time does not matter") {
+TEST_CASE("the spread of times is that of their middle half, so that one slow time does not matter") {
     CHECK(spread({1, 1, 1}) == 0);
     CHECK(spread({1, 2, 3, 4, 5}) == doctest::Approx(2.0 / 3));
     CHECK(spread({9, 1, 1, 1, 1}) == 0);
@@ -137,7 +138,7 @@ TEST_CASE("the spread of times is that of their middle half, and one slow time d
     CHECK(spread({1}) == 0);
 }
 
-TEST_CASE("what others use of the cores is what is not idle between two readings") {
+TEST_CASE("the load of other programs is the core time that is not idle between two readings") {
     const std::string before = "cpu  100 0 50 1000 50 0 0 0 0 0";
     CHECK(busy_cores(before, "cpu  250 0 100 1190 60 0 0 0 0 0", 8) == doctest::Approx(4));
     CHECK(busy_cores(before, "cpu  100 0 50 1400 50 0 0 0 0 0", 8) == doctest::Approx(0));
@@ -160,19 +161,19 @@ TEST_CASE("the spread of a route is known from its races") {
     CHECK(median(spreads) > widest_spread);
 }
 
-TEST_CASE("a loop is filled, and has at least one transfer") {
+TEST_CASE("a loop fills its time, and has at least one transfer") {
     CHECK(repetitions(1e-3, 0.004) == 2);
     CHECK(repetitions(1, 0.004) == 1);
     CHECK(repetitions(0, 0.004) == 2000);
 }
 
-TEST_CASE("what is more than twice as slow as the best after two rounds is measured no further") {
+TEST_CASE("after two rounds, ways more than twice as slow as the best are dropped") {
     CHECK(still_measured({{1, 1}, {1.9, 1.9}, {2.1, 2.1}, {}}) == std::vector<bool>{true, true, false, false});
     CHECK(still_measured({{1}, {9}}) == std::vector<bool>{true, true});
 }
 
-TEST_CASE("where time is short the fastest ways are measured, and none if not even two can be") {
-    // Rounds and what is besides them: twelve transfers.
+TEST_CASE("if time is short only the fastest ways are measured, and none if there is no time for two") {
+    // A race takes the time of twelve transfers: its rounds and their overhead.
     CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.61) == std::vector<std::size_t>{0, 1, 2});
     CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.31) == std::vector<std::size_t>{1, 2});
     CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.11).empty());
@@ -180,7 +181,7 @@ TEST_CASE("where time is short the fastest ways are measured, and none if not ev
     CHECK(affordable({1e-6, 1e-6, 1e-6}, 0.1, 0.7).size() == 2);
 }
 
-TEST_CASE("routes share the time, messages get more of it, and what one leaves the next ones have") {
+TEST_CASE("routes share the time, messages get more of it, and later routes get unused time") {
     Budget budget(100, 1000, {Route::same_host, Route::from_file, Route::to_file, Route::other_host});
     const double first = budget.share_of(Route::same_host, 1000);
     CHECK(first == doctest::Approx(30));
@@ -192,7 +193,7 @@ TEST_CASE("routes share the time, messages get more of it, and what one leaves t
     CHECK(Budget(1, 0, {Route::to_file}).share_of(Route::to_file, 5) == 0);
 }
 
-TEST_CASE("the usual depth is taken if it is within ten per cent of the best, else the smallest within two") {
+TEST_CASE("the usual depth is chosen if it is within 10% of the best, otherwise the smallest depth within 2%") {
     CHECK(good_depth({{2, 1.5}, {3, 1.019}, {4, 1.0}, {8, 1.001}}, 12) == 3);
     CHECK(good_depth({{2, 1.5}, {3, 1.021}, {4, 1.0}}, 12) == 4);
     CHECK(good_depth({{5, 1}}, 3) == 5);
@@ -202,7 +203,7 @@ TEST_CASE("the usual depth is taken if it is within ten per cent of the best, el
     CHECK(median({1, 2, 3, 10}) == 2.5);
 }
 
-TEST_CASE("a route is measured with all its ways and sizes, its bytes are checked, and depths chosen") {
+TEST_CASE("a route is measured in all its ways and sizes, its bytes are checked, and depths are chosen") {
     Simulated transfers;
     const std::vector<Curve> curves = measure(transfers, transfers.task(Route::same_host, 55));
     CHECK(curves.size() == ways_of(Route::same_host, true).size());
@@ -221,7 +222,7 @@ TEST_CASE("a route is measured with all its ways and sizes, its bytes are checke
     CHECK(transfers.clock <= 55);
 }
 
-TEST_CASE("on a slow network large sizes are left out, and the time is kept") {
+TEST_CASE("on a slow network large sizes are left out, and the time limit is kept") {
     for (const double seconds_per_byte : {8e-8, 8e-7}) {
         Simulated transfers;
         transfers.startup = 1e-3;
@@ -235,14 +236,14 @@ TEST_CASE("on a slow network large sizes are left out, and the time is kept") {
     }
 }
 
-TEST_CASE("wrong bytes end the measurement and name size and way") {
+TEST_CASE("wrong bytes end the measurement, and the error reports size and way") {
     Simulated transfers;
     transfers.wrong_at = 128 * kib;
     CHECK_THROWS_WITH_AS(static_cast<void>(measure(transfers, transfers.task(Route::same_host, 45))),
                          "device to device, same host, 128 KiB, whole, mapped: wrong bytes arrived", TuneError);
 }
 
-TEST_CASE("a choice is what the library would do, with the time expected, the runner-up and the ceiling") {
+TEST_CASE("a choice is the library's choice, with its expected time, the runner-up and the ceiling") {
     const Profile profile = some_profile();
     const Choice small = choose(&profile, Route::same_host, 4 * kib, host_device);
     CHECK(small.way == whole);
@@ -253,23 +254,23 @@ TEST_CASE("a choice is what the library would do, with the time expected, the ru
     CHECK(large.way == staged);
     CHECK(*large.seconds == doctest::Approx(6e-3));
     CHECK(*large.runner_up_seconds == doctest::Approx(20e-3));
-    // Blocks are not larger than the message, nor more at once than there are.
+    // Blocks are at most as large as the message, and at most as many are in flight as there are.
     CHECK(choose(&profile, Route::same_host, 128 * kib, host_device).way.block == 128 * kib);
     CHECK(choose(&profile, Route::same_host, 128 * kib, host_device).way.depth == 1);
-    // Of what the profile does not have, the built-in choice.
+    // A route that the profile lacks gets the built-in choice.
     const Choice built_in = choose(&profile, Route::to_file, mib, host_device);
     CHECK_FALSE(built_in.seconds);
     CHECK(built_in.way == choose(nullptr, Route::to_file, mib, host_device).way);
 }
 
-TEST_CASE("the ceiling of what goes in place is not a copy's") {
+TEST_CASE("the ceiling of an in-place transfer is not that of a copy") {
     const std::vector<Ceiling> ceilings{{to_host_ceiling, 0, 5e-10}, {"MPI, same host", 0, 2e-10}};
     CHECK(bound_of(ceilings, Route::same_host, in_place, mib)->what == "MPI, same host");
     CHECK(bound_of(ceilings, Route::same_host, staged, mib)->what == to_host_ceiling);
     CHECK(bound_of(ceilings, Route::from_file, in_place, mib) == std::nullopt);
 }
 
-TEST_CASE("tables have a line for each size and say what was not measured") {
+TEST_CASE("tables have a line for each size and list the routes that were not measured") {
     const Profile profile = some_profile();
     const std::string text = explain_text(&profile, {4 * kib, 64 * mib}, host_device);
     CHECK(has(text, "device to device, same host (measured 2026-01-02T03:04:05Z, a-host)\n"));
@@ -282,7 +283,7 @@ TEST_CASE("tables have a line for each size and say what was not measured") {
               "64 MiB  pipelined, 256 KiB x 3, mapped  11.18  pipelined, 512 KiB x 3, mapped\n"));
 }
 
-TEST_CASE("it is told which algorithm collectives of devices take, by number and size") {
+TEST_CASE("the tables show the algorithm of device collectives by number and size") {
     const std::string text = explain_collectives({4 * kib, 64 * mib});
     CHECK(has(
         text,
@@ -293,7 +294,7 @@ TEST_CASE("it is told which algorithm collectives of devices take, by number and
     CHECK(has(text, "   4 KiB  pairwise  through the first  through the first  through the first  tree\n"));
 }
 
-TEST_CASE("a plot has what was measured, the choice and the ceilings that concern it") {
+TEST_CASE("a plot shows the measurements, the choice and the relevant ceilings") {
     const nlohmann::json plot = plot_data(some_profile(), host_device);
     REQUIRE(plot.at("routes").size() == 1);
     const auto &route = plot["routes"][0];
@@ -314,7 +315,7 @@ TEST_CASE("sizes are read with and without a unit") {
     CHECK(usual_sizes().back() == 256 * mib);
 }
 
-TEST_CASE("what was not measured this time stays as it was, if it is of the same system") {
+TEST_CASE("routes not measured this time keep their old values if the system is the same") {
     const Profile before = some_profile();
     Profile measured;
     measured.system = before.system;
@@ -329,7 +330,7 @@ TEST_CASE("what was not measured this time stays as it was, if it is of the same
     CHECK(merged(measured, before) == measured);
 }
 
-TEST_CASE("doctor tells which profile is in use, and why one is not") {
+TEST_CASE("doctor reports which profile is in use, or why a profile is not used") {
     using Level = Finding::Level;
     CHECK(judge_profile("device 0.0", {}).level == Level::note);
     CHECK(has(judge_profile("device 0.0", {}).advice, "cldist tune"));

@@ -10,7 +10,7 @@
 using namespace cldist;
 using namespace cldist::cluster;
 
-TEST_CASE("CLDIST_DEVICES names types, with a count or without") {
+TEST_CASE("CLDIST_DEVICES accepts types, with or without a count") {
     const auto choices = parse_device_choice("gpu:2,cpu");
     REQUIRE(choices.size() == 2);
     CHECK(choices[0].type == CL_DEVICE_TYPE_GPU);
@@ -20,14 +20,14 @@ TEST_CASE("CLDIST_DEVICES names types, with a count or without") {
     CHECK(parse_device_choice("all").front().type == CL_DEVICE_TYPE_ALL);
 }
 
-TEST_CASE("what CLDIST_DEVICES can't mean is refused with what it can") {
+TEST_CASE("an invalid CLDIST_DEVICES is refused, and the message lists what is valid") {
     for (const char *const text : {"gpus", "gpu:", "gpu:x", "gpu:1x", "gpu,,cpu", "gpu:-1", "auto", ""}) {
         CAPTURE(text);
         CHECK_THROWS_AS(parse_device_choice(text), Error);
     }
 }
 
-TEST_CASE("each device of a host belongs to one of its processes, or, if they are too few, to some") {
+TEST_CASE("each device of a host belongs to exactly one process; if devices are few, several processes share one") {
     for (std::size_t count = 1; count <= 9; ++count)
         for (std::size_t processes = 1; processes <= 9; ++processes) {
             CAPTURE(count);
@@ -48,7 +48,7 @@ TEST_CASE("each device of a host belongs to one of its processes, or, if they ar
     CHECK(share_of(0, 1, 3) == std::pair<std::size_t, std::size_t>{0, 0});
 }
 
-TEST_CASE("a host's drivers are found in folders, .icd files and by name, in order, but for the platform itself") {
+TEST_CASE("a host's drivers are found in folders, .icd files and by file name, in order, without the platform itself") {
     const auto folder = std::filesystem::temp_directory_path() / "cldist-test-icds";
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "b.icd") << "libb.so\nignored\n";

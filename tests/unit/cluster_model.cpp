@@ -12,7 +12,7 @@ namespace {
 
 bool reads(const Access &access) { return access.mode != AccessMode::write; }
 bool writes(const Access &access) { return access.mode != AccessMode::read; }
-/// A kernel that may write does not write everything.
+/// A kernel that may write (read_write) writes only every second byte.
 bool writes_byte(const Access &access, std::size_t at) {
     return access.mode == AccessMode::write || (access.mode == AccessMode::read_write && at % 2 == 0);
 }
@@ -33,8 +33,9 @@ std::vector<bool> failed_calls(const Program &program) {
 
 Place place_of(const Call &call) { return call.queue != unordered ? Place::in_order : call.place; }
 
-/// Which calls have ended when each has, as OpenCL says: those in its wait list, those before it in an in-order queue,
-/// those before a marker or barrier without wait list, and those before the last barrier; and what had ended with these.
+/// For each call: the calls that have ended when it ends, by OpenCL's rules. These are its wait list,
+/// earlier commands of its in-order queue, commands before a marker or barrier without wait list, and
+/// commands before the last barrier. Everything that these calls waited for has ended, too.
 std::vector<std::set<std::size_t>> ended_with(const Program &program) {
     std::vector<std::set<std::size_t>> all(program.calls.size());
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
@@ -61,7 +62,7 @@ bool conflict(const Call &a, const Call &b) {
     return false;
 }
 
-/// The user events that each call waits for by OpenCL's rules, a bit for each call that has one.
+/// The user events that each call waits for by OpenCL's rules; bit i is call i's user event.
 std::vector<std::uint64_t> user_events_of(const Program &program) {
     const auto ended = ended_with(program);
     std::vector<std::uint64_t> all;
@@ -102,8 +103,8 @@ std::string describe(const Program &program) {
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
         const Call &call = program.calls[k];
         text += "\n  " + std::to_string(k) + ": device " + std::to_string(call.device);
-        if (call.attach) text += ", is attached " + std::to_string(*call.attach);
-        if (call.detach) text += ", detaches " + std::to_string(*call.detach);
+        if (call.attach) text += ", attaches buffer " + std::to_string(*call.attach);
+        if (call.detach) text += ", detaches buffer " + std::to_string(*call.detach);
         if (call.queue != unordered) text += ", queue " + std::to_string(call.queue);
         for (const Access &access : call.accesses) {
             text += access.mode == AccessMode::read ? ", reads " : writes_byte(access, 1) ? ", writes " : ", changes ";
@@ -117,14 +118,15 @@ std::string describe(const Program &program) {
         if (call.late) text += ", behind a user event";
         if (call.queue == unordered && call.place != Place::unordered)
             text += ", place " + std::to_string(static_cast<int>(call.place));
-        for (const Process process : call.finishes) text += ", process " + std::to_string(process) + " finishes before";
+        for (const Process process : call.finishes)
+            text += ", process " + std::to_string(process) + " calls clFinish before";
     }
     return text;
 }
 
-/// What a byte-wise model knows: who has the newest bytes, and which they are.
+/// The byte-wise model: the contents of each byte, and the devices that have the newest one.
 struct Graph::Expected {
-    using Mask = std::uint64_t;  // of devices
+    using Mask = std::uint64_t;  // one bit per device
 
     explicit Expected(const Program &p) : program(p) {
         const Mask everybody = (Mask{1} << p.process_of_device.size()) - 1;
@@ -145,7 +147,8 @@ struct Graph::Expected {
         return p == q ? 0 : program.host_of_process[p] == program.host_of_process[q] ? 1 : 2;
     }
 
-    /// The transfers of a call are the ones that it needs, each from a nearest holder.
+    /// Checks that the call's transfers are exactly the necessary ones, each from a nearest
+    /// holder.
     void check_transfers(const Call &call, std::map<std::pair<BufferId, std::size_t>, MemoryId> sources,
                          bool may_fail = false) {
         std::set<std::pair<BufferId, std::size_t>> from_home;
@@ -165,26 +168,27 @@ struct Graph::Expected {
                 const auto found = sources.find({access.buffer, at});
                 require(found != sources.end(), "a byte is missing that the command reads");
                 const MemoryId source = found->second;
-                require(has(mask, source), "a copy from who has no new bytes");
+                require(has(mask, source), "a copy from a device without the newest bytes");
                 for (MemoryId other = 0; other < program.process_of_device.size(); ++other) {
                     require(!has(mask, other) || distance(other, call.device) >= distance(source, call.device),
-                            "a copy from farther than need be");
+                            "a copy from a device that is not the nearest holder");
                 }
                 sources.erase(found);
                 mask |= Mask{1} << call.device;
             }
         }
         for (const auto &byte : from_home) sources.erase(byte);
-        require(sources.empty(), "a copy of what the device has, or does not read");
+        require(sources.empty(), "a copy of bytes that the device has or does not read");
     }
 
-    /// What goes to where buffers are attached is what the call writes elsewhere.
+    /// Checks that exactly the bytes that the call writes on another device return to the buffers'
+    /// home devices.
     void check_write_backs(const Call &call, const std::set<std::pair<BufferId, std::size_t>> &written) const {
         std::set<std::pair<BufferId, std::size_t>> wanted;
         for (const Access &access : call.accesses)
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at)
                 if (homes[access.buffer].value_or(call.device) != call.device) wanted.emplace(access.buffer, at);
-        require(written == wanted, "other bytes go to their home than are written elsewhere");
+        require(written == wanted, "the bytes sent home are not the bytes written on other devices");
     }
 
     void attach(BufferId buffer, MemoryId device, std::map<std::pair<BufferId, std::size_t>, MemoryId> sources) {
@@ -197,7 +201,7 @@ struct Graph::Expected {
         homes[buffer] = device;
     }
 
-    /// Without a value its device has what was there before.
+    /// A call without `value` leaves the old contents, which only its own device has afterwards.
     void write(const Call &call, std::uint64_t user_events, std::optional<Cell> value) {
         for (const Access &access : call.accesses) {
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at) {
@@ -224,18 +228,19 @@ struct Graph::Expected {
                 require(last != std::pair(mask, piece.behind()), "neighbours of equal residency are not merged");
                 last = {mask, piece.behind()};
                 for (std::size_t at = begin; at < end; ++at) {
-                    require(holders[b][at] == mask, "a process has another idea of who has the newest bytes");
-                    require(behind[b][at] == piece.behind(), "a process has another idea of who waits for user events");
+                    require(holders[b][at] == mask, "a process lists other holders of the newest bytes");
+                    require(behind[b][at] == piece.behind(), "a process lists other user events for a byte");
                 }
             });
         }
     }
 
     const Program &program;
-    std::vector<std::vector<Mask>> holders;          // buffer, byte
-    std::vector<std::vector<std::uint64_t>> behind;  // which user events, the same
+    std::vector<std::vector<Mask>> holders;  // buffer, byte
+    // the same: the user events that the byte waits for
+    std::vector<std::vector<std::uint64_t>> behind;
     std::vector<std::vector<Cell>> cells;
-    std::vector<std::optional<MemoryId>> homes;  // that buffers are attached to
+    std::vector<std::optional<MemoryId>> homes;  // the devices that buffers are attached to
 };
 
 std::size_t Graph::add(Node node) {
@@ -250,7 +255,8 @@ std::size_t Graph::failures() const {
 Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(program)) {
     const auto ended = ended_with(program);
     const auto user_events = user_events_of(program);
-    // What the platform takes the end of each call to promise: calls whose results have landed. By queue.
+    // For each queue and call: the calls whose results the platform considers complete when the
+    // call ends.
     using Results = std::set<std::size_t>;
     std::map<std::pair<QueueId, MemoryId>, QueuePromises<Results>> queue_promises;
     std::vector<Results> promises(program.calls.size());
@@ -274,7 +280,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         }
     }
 
-    // Which node is a step, shows a process the end of a call, ends what the host last waited for, ends a queue.
+    // Nodes: of each step, of the moment when a process knows of a call's end, of the host's last
+    // wait, of each queue's end.
     std::map<std::tuple<Process, CommandId, std::uint32_t>, std::size_t> steps;
     std::vector<std::vector<std::size_t>> known(processes, std::vector<std::size_t>(program.calls.size(), nobody));
     std::vector<std::size_t> gate(processes, nobody);
@@ -284,7 +291,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     std::vector<bool> told_all(program.calls.size());
 
     landed.assign(processes, std::vector<std::vector<std::size_t>>(program.calls.size()));
-    // The last step of each queue, and of its process what has ended where that has.
+    // The last step of each queue, and the node after everything that this step waits for.
     std::map<QueueId, std::size_t> over_in_queue;
 
     const auto add_to = [&](Process p, Node node) {
@@ -293,9 +300,10 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     };
     const auto send = [&](Process p, const Message &message, std::size_t node) {
         require(message.peer != p, "a message to oneself");
-        require(messages.emplace(std::tuple(p, message.peer, message.number), node).second, "two messages of one name");
+        require(messages.emplace(std::tuple(p, message.peer, message.number), node).second,
+                "two messages with the same number");
     };
-    // Matched when all processes have decided.
+    // A process awaits this message; it is matched when all processes have decided.
     struct Awaited {
         Process process;
         Message message;
@@ -306,7 +314,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         std::vector<std::size_t> before;
         for (const Step &step : after) {
             const auto found = steps.find({p, step.command, step.part});
-            require(found != steps.end(), "a step waits for one that this process does not have");
+            require(found != steps.end(), "a step waits for a step that this process does not have");
             before.push_back(found->second);
         }
         return before;
@@ -334,7 +342,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         }
     };
 
-    // A transfer to `target`; where its bytes come from.
+    // Adds a transfer to `target`, and records the sources of its bytes.
     const auto take = [&](Process p, std::size_t k, const Transfer &transfer, MemoryId target,
                           std::map<std::pair<BufferId, std::size_t>, MemoryId> &sources) {
         Node node{Node::Kind::copy, p, k, transfer.buffer, transfer.begin, transfer.end, transfer.source,
@@ -346,18 +354,18 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         require(transfer.target == target, "a transfer to another device");
         const bool gives = program.process_of_device[transfer.source] == p;
         const bool gets = program.process_of_device[target] == p;
-        require(gives == (node.kind != Node::Kind::receive), "a process gives what it does not have");
-        require(gets == (node.kind != Node::Kind::send), "a process gets what it does not need");
+        require(gives == (node.kind != Node::Kind::receive), "a process sends bytes that it does not have");
+        require(gets == (node.kind != Node::Kind::send), "a process receives bytes that it does not need");
         const std::size_t number = add_to(p, std::move(node));
         require(steps.emplace(std::tuple(p, transfer.step.command, transfer.step.part), number).second,
-                "two steps of one name");
+                "two steps with the same number");
         if (transfer.kind == Transfer::Kind::send) send(p, transfer.message, number);
         if (transfer.kind == Transfer::Kind::receive) awaited.push_back({p, transfer.message, number});
         if (transfer.kind == Transfer::Kind::send) return;
         ++transfers_;
         for (std::size_t at = transfer.begin; at < transfer.end; ++at) {
             const bool is_new = sources.insert_or_assign({transfer.buffer, at}, transfer.source).second;
-            require(is_new || expected.homes[transfer.buffer], "a byte comes twice");
+            require(is_new || expected.homes[transfer.buffer], "a byte is received twice");
         }
     };
     const auto match_messages = [&] {
@@ -372,7 +380,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                     "the ends of a message are of different kinds");
             require(std::tie(a.call, a.buffer, a.begin, a.end, a.source, a.target) ==
                         std::tie(b.call, b.buffer, b.begin, b.end, b.source, b.target),
-                    "the ends of a message are of different opinion");
+                    "the ends of a message disagree about its bytes");
             b.peer = from;
             b.before.push_back(from);
             messages.erase(found);
@@ -381,7 +389,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         require(messages.empty(), "a message that nobody receives");
     };
 
-    // The number of each command in each process, and who has an event.
+    // The number of each command in each process, and the calls that have an event.
     std::vector<std::vector<CommandId>> ids(processes, std::vector<CommandId>(program.calls.size()));
     std::vector<CommandId> last(processes);
     const auto call_of = [&](Process p, CommandId id) {
@@ -415,7 +423,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             schedules[p].over(last[p] + 1);
         }
 
-        // What one device shows, and who must be told.
+        // The bytes that a single device would show, and the processes that need this call's
+        // completion.
         reads_.emplace_back();
         defined_.emplace_back();
         for (const Access &access : call.accesses) {
@@ -438,7 +447,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             if (call.detach) expected.homes[*call.detach].reset();
             continue;
         }
-        // It fails for what it waits for: the bytes that it was to write stay.
+        // A call that fails because of its wait list leaves its output bytes unchanged.
         const bool keeps_bytes = failed_[k] && !call.fails;
         const bool may_fail = keeps_bytes || user_events[k] != 0;
         std::size_t to_tell = 0;
@@ -451,7 +460,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         std::set<std::pair<BufferId, std::size_t>> written_back;
         std::size_t completions_sent = 0;
         std::size_t completions_awaited = 0;
-        // What is attached by itself moves as if it were not: the model knows nothing of it.
+        // The platform attaches some buffers automatically. Their bytes move as if they were not
+        // attached, so the model ignores them.
         for (BufferId b = 0; b < program.buffers.size(); ++b) {
             const auto home = schedules[0].home(b);
             if (home && home->by_itself) ++attached_;
@@ -460,7 +470,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 const auto other = schedule.home(b);
                 require(home.has_value() == other.has_value() &&
                             (!home || (home->memory == other->memory && home->by_itself == other->by_itself)),
-                        "processes have different ideas of where a buffer is attached");
+                        "processes disagree about a buffer's home device");
             }
         }
         for (Process p = 0; p < processes; ++p) {
@@ -476,16 +486,16 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             for (const std::size_t wait : call.waits) waits.push_back(&events[p][wait]);
             const Decisions &d = schedules[p].decide(
                 {call.device, call.queue, call.accesses, waits, call.result_to_all, may_fail, user_events[k]});
-            require(d.event.command > last[p] && d.event.process == owner, "a command has another name");
+            require(d.event.command > last[p] && d.event.process == owner, "a command has an unexpected number");
             ids[p][k] = d.event.command;
             last[p] = d.event.command + (d.write_backs.empty() ? 0 : 1);
-            require(d.actual == (p == owner), "a command is enqueued where it should not be, or not where it should");
+            require(d.actual == (p == owner), "a command is enqueued by another process than its device's owner");
             events[p][k] = d.event;
 
             for (const Completion &completion : d.completions_sent) {
                 const std::size_t about = call_of(p, completion.command);
                 require(program.process_of_device[program.calls[about].device] == p, "a completion by another process");
-                require(completion.message.peer == owner, "a completion for who does not wait");
+                require(completion.message.peer == owner, "a completion for a process that does not wait");
                 send(p, completion.message,
                      add_to(p, {.kind = Node::Kind::tell,
                                 .process = p,
@@ -497,7 +507,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             for (const Completion &completion : d.completions_awaited) {
                 const std::size_t about = call_of(p, completion.command);
                 const std::size_t node = add_to(p, {Node::Kind::hear, p, about});
-                require(known[p][about] == nobody, "a completion of what is known");
+                require(known[p][about] == nobody, "a completion that the process already knows");
                 known[p][about] = node;
                 awaited.push_back({p, completion.message, node});
                 ++completions_awaited;
@@ -507,21 +517,24 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 Node node{Node::Kind::command, p, k};
                 std::vector<std::size_t> waited = steps_of(p, d.after);
                 if (call.queue != unordered) {
-                    // Where the last command failed it is not enough to be behind it in the queue.
+                    // If the last command failed, waiting for it does not include waiting for what
+                    // it waited for.
                     if (const auto last = queues.find(call.queue); last != queues.end()) {
                         waited.push_back(last->second);
                         waited.push_back(over_in_queue[call.queue]);
                     }
                 }
                 for (const std::size_t wait : call.waits) {
-                    require(known[p][wait] != nobody, "who waits is not told");
-                    // A command that fails does so as soon as one that it waits for has; or for a reason of its own.
+                    require(known[p][wait] != nobody, "a waiting process gets no completion");
+                    // A command that fails because of its wait list ends as soon as one event of
+                    // the list has failed. A command with its own error may fail at any time.
                     if (!failed_[k] || (failed_[wait] && !call.fails)) node.before.push_back(known[p][wait]);
                 }
                 if (!failed_[k]) node.before.insert(node.before.end(), waited.begin(), waited.end());
                 known[p][k] = add_to(p, std::move(node));
                 std::size_t over = known[p][k];
-                // Who waits for a command that failed waits for those, too, that it waited for.
+                // A command that waits for a failed command also waits for everything that the
+                // failed one waited for.
                 if (failed_[k]) {
                     waited.push_back(over);
                     over = add_to(p, {.kind = Node::Kind::over, .process = p, .call = k, .before = waited});
@@ -533,19 +546,19 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 steps.emplace(std::tuple(p, ids[p][k], 0U), over);
                 if (call.result_to_all) landed[p][k].push_back(known[p][k]);
             } else {
-                require(d.after.empty(), "a command elsewhere waits");
+                require(d.after.empty(), "a command on another process's device waits");
             }
             for (const Transfer &transfer : d.write_backs) {
                 std::map<std::pair<BufferId, std::size_t>, MemoryId> bytes;
-                require(transfer.source == call.device, "what is written elsewhere comes from another device");
+                require(transfer.source == call.device, "bytes are sent home from another device than the writer");
                 take(p, k, transfer, expected.homes[transfer.buffer].value_or(~MemoryId{0}), bytes);
                 for (const auto &[byte, source] : bytes) written_back.insert(byte);
                 ++write_backs_;
             }
-            require(call.result_to_all || (!d.result.from && d.result.to.empty()), "a result nobody asked for");
+            require(call.result_to_all || (!d.result.from && d.result.to.empty()), "a result that was not requested");
             follow(p, d.result, k);
         }
-        require(completions_sent == to_tell && completions_awaited == to_tell, "another number of completions");
+        require(completions_sent == to_tell && completions_awaited == to_tell, "an unexpected number of completions");
         completions_ += to_tell;
         if (call.result_to_all) told_all[k] = true;
         std::vector<Results> of_waits;
@@ -556,8 +569,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         if (call.blocking) {
             for (Process p = 0; p < processes; ++p) follow(p, schedules[p].tell_all(events[p][k]), k);
             for (Process p = 0; p < processes; ++p) {
-                require(known[p][k] != nobody, "a host waits and is not told");
-                // Who failed promises nothing.
+                require(known[p][k] != nobody, "a waiting host gets no completion");
+                // A failed call promises nothing.
                 Node wait{Node::Kind::wait, p, k};
                 wait.before.push_back(known[p][k]);
                 if (!failed_[k]) {
@@ -569,7 +582,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 for (const std::size_t other : ended[k])
                     for (const std::size_t node : landed[p][other]) promised_.push_back({node, gate[p]});
                 for (const std::size_t result : promises[k])
-                    require(ended[k].contains(result), "a host waits for a result that may still be open");
+                    require(ended[k].contains(result), "a host's wait promises a result that may be incomplete");
             }
             told_all[k] = true;
         }
@@ -577,7 +590,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         match_messages();
         expected.check_transfers(call, std::move(sources), may_fail);
         expected.check_write_backs(call, written_back);
-        // Of a call that fails for a reason of its own, what it was to write is undefined.
+        // If a call fails with its own error, its output bytes are undefined.
         if (keeps_bytes)
             expected.write(call, user_events[k], {});
         else
@@ -587,7 +600,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
 }
 
 void Graph::check_order() const {
-    // Which nodes end before each begins.
+    // For each node, the nodes that end before it begins.
     const std::size_t count = nodes_.size();
     const std::size_t words = (count + 63) / 64;
     std::vector<std::uint64_t> earlier(count * words);
@@ -648,7 +661,7 @@ void Graph::check_order() const {
                     "two steps use the same bytes at the same time");
         }
     }
-    for (const auto &[node, wait] : promised_) require(is_before(node, wait), "a host has waited and reads old bytes");
+    for (const auto &[node, wait] : promised_) require(is_before(node, wait), "after its wait a host reads old bytes");
     for (std::size_t k = 0; k < program_.calls.size(); ++k) {
         for (const std::size_t wait : program_.calls[k].waits) {
             require(failed_[k] || is_before(command_of[wait], command_of[k]),
@@ -673,7 +686,7 @@ void Graph::check_progress() const {
     }
     for (std::size_t n = 0; n < nodes_.size(); ++n)
         require(state.done[n] || !must[nodes_[n].call],
-                "call " + std::to_string(nodes_[n].call) + " waits for a user event that is none of its own");
+                "call " + std::to_string(nodes_[n].call) + " waits for a user event that it does not depend on");
 }
 
 Graph::State Graph::start() const {
@@ -705,7 +718,7 @@ void Graph::execute(State &state, std::size_t number) const {
         for (std::size_t i = 0; i < reads_[node.call].size(); ++i) {
             require(!defined_[node.call][i] || seen[i] == reads_[node.call][i],
                     "call " + std::to_string(node.call) + ": byte " + std::to_string(i) +
-                        " of what it reads is of call " + std::to_string(seen[i]) + " instead of " +
+                        " of its input was written by call " + std::to_string(seen[i]) + " instead of " +
                         std::to_string(reads_[node.call][i]));
         }
     };

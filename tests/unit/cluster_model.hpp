@@ -1,9 +1,10 @@
-/// A cluster in one process: the schedules of all its processes, and what comes of doing as they decide.
+/// A model of a cluster in one process: the schedules of all its processes, and the effect of their
+/// decisions.
 ///
-/// A program is a list of calls. `Graph` gives it to every process's Schedule, checks what they decide against a model
-/// that knows of each byte who has the newest one, and makes a graph of all that is to be done: commands, transfers,
-/// messages. What can be executed in whatever order the graph allows gives each reader what one device would have shown
-/// it.
+/// A program is a list of calls. `Graph` passes it to every process's Schedule and compares the
+/// decisions with a model that knows the holders of the newest value of each byte. It builds a
+/// graph of all nodes to execute: commands, transfers, messages. In every order that the graph
+/// allows, each reader must see the bytes that a single device would have shown.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +24,18 @@ using namespace cldist::cluster;
 
 struct Call {
     MemoryId device = 0;
-    QueueId queue = unordered;       ///< if in-order
+    QueueId queue = unordered;       ///< an in-order queue, or `unordered`
     std::vector<Access> accesses;    ///< buffers by their number in the program
-    std::vector<std::size_t> waits;  ///< earlier calls
+    std::vector<std::size_t> waits;  ///< numbers of earlier calls
     bool result_to_all = false;
-    bool blocking = false;               ///< the host waits for it; all processes get to know its end
-    std::vector<Process> finishes = {};  ///< processes that wait for all their own steps before this call
-    bool fails = false;              ///< at any time, as do those that wait for it; these leave all bytes as they were
-    Place place = Place::unordered;  ///< on its device's out-of-order queue, if it is not in an in-order one
-    bool late = false;               ///< it waits for a user event that is set behind all calls
-    /// This call is no command: it attaches that buffer to the device, or detaches it.
+    bool blocking = false;               ///< the host waits for the call; all processes learn of its end
+    std::vector<Process> finishes = {};  ///< processes that call clFinish before this call
+    /// It may fail at any time. Calls that wait for it fail as well and leave their output
+    /// unchanged.
+    bool fails = false;
+    Place place = Place::unordered;  ///< its place on the out-of-order queue of its device
+    bool late = false;               ///< it waits for a user event that is set after all calls
+    /// If set, the call is no command but attaches this buffer to the device, or detaches it.
     std::optional<BufferId> attach = {};
     std::optional<BufferId> detach = {};
 };
@@ -46,17 +49,19 @@ struct Program {
     };
     std::vector<Buffer> buffers;
     std::vector<Call> calls;
-    std::uint32_t attach_after = 0;  ///< of buffers that are attached by themselves
+    /// automatic attachment: uses until the platform attaches a buffer
+    std::uint32_t attach_after = 0;
 };
 
-/// Which calls end before the user events are set: those that wait for none, neither by OpenCL's rules nor for the bytes that they
-/// use, even where OpenCL leaves that order open. Of programs where nothing fails and nothing is attached by the program.
+/// The calls that must end before the user events are set. They wait for no user event, neither by
+/// OpenCL's rules nor through the bytes that they use, even if OpenCL leaves that order open. For
+/// programs without failures and without attachment by the program.
 std::vector<bool> must_end(const Program &program);
 
-/// So that a failure can be repeated by hand.
+/// The program as text, to repeat a failure by hand.
 std::string describe(const Program &program);
 
-/// The contents of a byte: which call wrote it.
+/// The contents of a byte: the number of the call that wrote it.
 using Cell = std::uint32_t;
 inline constexpr Cell garbage = 0x80000000;
 
@@ -70,13 +75,13 @@ struct Node {
     std::size_t end = 0;
     MemoryId source = 0;
     MemoryId target = 0;
-    std::size_t peer = 0;  // of a receive or a hear: the node that sends
+    std::size_t peer = 0;  // of a receive or a hear: the sending node
     std::vector<std::size_t> before = {};
 };
 
 class Graph {
 public:
-    /// Throws a std::string that says what is wrong.
+    /// Throws a std::string that describes the error.
     explicit Graph(const Program &program);
 
     [[nodiscard]] const std::vector<Node> &nodes() const { return nodes_; }
@@ -85,33 +90,35 @@ public:
     [[nodiscard]] std::size_t promises() const { return promised_.size(); }
     [[nodiscard]] std::size_t failures() const;
     [[nodiscard]] std::size_t write_backs() const { return write_backs_; }
-    /// Of commands by processes that have nothing to do with them.
+    /// Commands left out by processes that do not take part in them.
     [[nodiscard]] std::size_t left_out() const { return left_out_; }
-    /// Of buffers that were attached by themselves, calls before which they were.
+    /// For automatically attached buffers: the calls that ran while the buffer was attached.
     [[nodiscard]] std::size_t attached() const { return attached_; }
 
-    /// Two steps that use the same bytes of the same memory, one of which writes, are never at the same time; whoever
-    /// is in a wait list ends before who waits for it. Where the host has waited it has all bytes that OpenCL then gives
-    /// it, in every process, and may use their memory otherwise. Throws.
+    /// Checks three rules; throws if one is broken. Two steps that use the same bytes of the same
+    /// memory, one of them writing, never run at the same time. A command begins only after its
+    /// wait list has ended. After a wait, the host of every process has all bytes that OpenCL
+    /// guarantees, and may reuse their memory.
     void check_order() const;
 
-    /// Before the user events are set all ends that must. Throws.
+    /// Checks that all calls that must end do so before the user events are set. Throws.
     void check_progress() const;
 
-    /// Memories of all devices, and messages on their way.
+    /// The memories of all devices, and messages in flight.
     struct State {
-        std::vector<std::vector<std::vector<Cell>>> memory;  // device, buffer
+        std::vector<std::vector<std::vector<Cell>>> memory;  // by device and buffer
         std::vector<std::vector<Cell>> messages;             // by sending node
         std::vector<bool> done;
     };
     [[nodiscard]] State start() const;
     [[nodiscard]] bool is_ready(const State &state, std::size_t node) const;
-    /// Does one node. Throws if a reader sees what it should not.
+    /// Executes one node. Throws if a reader sees wrong bytes.
     void execute(State &state, std::size_t node) const;
 
-    /// Once, in a random order.
+    /// Executes all nodes once, in a random order.
     void execute_randomly(std::mt19937_64 &random) const;
-    /// In every order; returns how many different states there were in which more than one node could be next.
+    /// Executes all nodes in every order. Returns the number of states in which several nodes could
+    /// be next.
     [[nodiscard]] std::size_t execute_all() const;
 
 private:
@@ -121,12 +128,13 @@ private:
 
     Program program_;
     std::vector<Node> nodes_;
-    std::vector<std::vector<Cell>> reads_;            // what each call reads, access by access
-    std::vector<std::vector<std::uint8_t>> defined_;  // the same: whether it was ever written
-    std::vector<bool> failed_;                        // calls
+    std::vector<std::vector<Cell>> reads_;            // the bytes that each call reads, access by access
+    std::vector<std::vector<std::uint8_t>> defined_;  // the same: whether the byte was ever written
+    std::vector<bool> failed_;                        // by call
     struct Promised {
-        std::size_t landed;  // when bytes are in the memory of a process, or passed on from there
-        std::size_t wait;    // of that process's host
+        // the node that puts the bytes into a process's memory, or forwards them
+        std::size_t landed;
+        std::size_t wait;  // the host's wait in that process
     };
     std::vector<Promised> promised_;
     std::size_t transfers_ = 0;

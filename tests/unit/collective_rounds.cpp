@@ -1,4 +1,4 @@
-// The rounds of collectives, played by all processes at once in one.
+// The rounds of collectives, executed for all processes in one process.
 
 #include <array>
 #include <cstdint>
@@ -21,12 +21,12 @@ namespace {
 using numbers = std::vector<std::int32_t>;
 constexpr std::size_t element = sizeof(std::int32_t);
 
-/// One process's memory and how far it is.
+/// One process: its memory and its current round.
 struct process {
     Rounds rounds;
     numbers in;
     numbers out;
-    bool in_place = false;  ///< both are `in`
+    bool in_place = false;  ///< input and output are both `in`
     numbers scratch;
     std::size_t round = 0;
     bool posted = false;
@@ -42,7 +42,8 @@ struct process {
     [[nodiscard]] const numbers &result() const { return in_place ? in : out; }
 };
 
-/// Messages in flight from one process to another, in order. All rounds of all processes end, in a random order.
+/// Messages in flight, per pair of processes and in order. Executes all rounds of all processes in
+/// a random order.
 void play(std::vector<process> &all, std::mt19937 &random) {
     std::map<std::pair<int, int>, std::deque<std::vector<char>>> wire;
     for (process &each : all) each.scratch.assign((each.rounds.scratch + element - 1) / element, -1);
@@ -82,7 +83,7 @@ void play(std::vector<process> &all, std::mt19937 &random) {
             REQUIRE(data.size() == piece.size);
             std::memcpy(p.at(piece), data.data(), data.size());
         }
-        // MPI may read what is sent until the round ends.
+        // MPI may read the send buffer until the round ends.
         for (std::size_t i = 0; i < p.sent.size(); ++i)
             CHECK(std::memcmp(p.at(round.sends[i].piece), p.sent[i].data(), p.sent[i].size()) == 0);
         for (const LocalStep &step : round.steps) {
@@ -117,7 +118,8 @@ numbers sums(int size, std::size_t count) {
 
 constexpr std::array sizes{1, 2, 3, 4, 5, 7, 8, 9, 17};
 
-/// Element counts on both sides of where the work is shared, that cannot be divided equally.
+/// Element counts near the threshold for sharing the work that are not multiples of the number of
+/// processes.
 std::vector<std::size_t> counts_for(int size) {
     const auto n = static_cast<std::size_t>(size);
     return {0, 1, 3, 255 * n, 256 * n, 256 * n + 1, 300 * n + 5};
@@ -125,8 +127,7 @@ std::vector<std::size_t> counts_for(int size) {
 
 }  // namespace
 
-TEST_CASE(
-    "broadcasts, reductions and all-reductions give the result in every process, whether it works in place or not") {
+TEST_CASE("broadcasts, reductions and all-reductions give the result in every process, in place or not") {
     std::mt19937 random(7);
     for (const int size : sizes)
         for (const std::size_t count : counts_for(size))
@@ -157,7 +158,7 @@ TEST_CASE(
                 }
 }
 
-TEST_CASE("a reduction that scatters gives each process its part, also if some are empty") {
+TEST_CASE("a reduce-scatter gives each process its range, even if some ranges are empty") {
     std::mt19937 random(8);
     for (const int size : sizes) {
         CAPTURE(size);
@@ -182,7 +183,7 @@ TEST_CASE("a reduction that scatters gives each process its part, also if some a
     }
 }
 
-TEST_CASE("parts come to their places, and all processes learn the largest number") {
+TEST_CASE("the ranges reach their destinations, and all processes learn the largest number") {
     std::mt19937 random(9);
     for (const int size : sizes) {
         CAPTURE(size);
@@ -207,7 +208,8 @@ TEST_CASE("parts come to their places, and all processes learn the largest numbe
                     CHECK(all[static_cast<std::size_t>(rank)].out[static_cast<std::size_t>(from) * 4 + i] ==
                           (i < count(from, rank) ? value(from, static_cast<std::size_t>(rank) * 4 + i) : -1));
 
-        // The agreement, with a sum: it counts each process at least once, and no process ends before all have begun.
+        // The agreement on a number, here with a sum: it counts each process at least once, and no
+        // process ends before all have begun.
         std::vector<process> agreeing(n);
         for (int rank = 0; rank < size; ++rank) {
             process &p = agreeing[static_cast<std::size_t>(rank)];

@@ -1,4 +1,4 @@
-/// The schedules of collectives on several devices, played with numbers in place of memory.
+/// The schedules of collectives on several devices, executed on texts in place of memory.
 
 #include <algorithm>
 #include <string>
@@ -11,7 +11,8 @@ using namespace cldist::collectives;
 
 namespace {
 
-/// An element stands for what was combined, in order: "0.3" is element 3 of source 0, "0.3 1.3" that combined with source 1's.
+/// An element lists its operands in order: "0.3" is element 3 of source 0; "0.3 1.3" is its
+/// combination with source 1's.
 using Elements = std::vector<std::string>;
 
 Elements elements_of(std::size_t source, std::size_t count) {
@@ -39,7 +40,7 @@ std::string combined(std::size_t last, std::size_t element) {
     return all;
 }
 
-/// What destination `i` is to have.
+/// The expected contents of destination `i`.
 Elements wanted(const Task &task, std::size_t i) {
     Elements all;
     const auto element = [](std::size_t source, std::size_t at) {
@@ -75,7 +76,8 @@ void play(const Task &task, Algorithm algorithm) {
     std::vector<Elements> own;
     for (std::size_t i = 0; i < sources; ++i) source[i] = elements_of(i, given_by(task));
     for (const std::size_t size : schedule.own) own.emplace_back(size);
-    // In place the destination is the source's memory: then it is a part of it, or the other way round.
+    // In place, source and destination are one memory: the smaller one is a range of the larger
+    // one.
     const bool destination_in_source = given_by(task) >= got_by(task);
     const auto place = [&](const Place &at) -> std::string & {
         if (at.role == Role::own) return own.at(at.index).at(at.offset);
@@ -119,20 +121,21 @@ const std::vector<std::pair<Kind, std::vector<Algorithm>>> algorithms_of{
     {Kind::scan, {Algorithm::chain}},
 };
 
-/// Devices' processes: one each, one of all, and mixtures.
+/// Processes of the devices: one each, one for all, and mixtures.
 std::vector<std::vector<std::uint32_t>> placements(std::size_t n) {
     std::vector<std::vector<std::uint32_t>> all(5);
     for (std::size_t i = 0; i < n; ++i) {
         all[1].push_back(static_cast<std::uint32_t>(i));
         all[2].push_back(static_cast<std::uint32_t>(i / 2));
         all[3].push_back(static_cast<std::uint32_t>(i / 3));
-        // A process that has devices at two places of the list.
+        // One process has devices at two separate places of the list.
         all[4].push_back(i == 0 || i + 1 == n ? 7 : i / 2 == 1 ? 3 : static_cast<std::uint32_t>(i % 2));
     }
     return all;
 }
 
-/// Bytes that pass from one process to another: what a process has got it does not get again until it is written.
+/// Bytes sent between processes. A process keeps bytes that it has received until they are
+/// overwritten.
 std::size_t bytes_between(const Task &task, const Schedule &schedule) {
     struct Copy {
         std::uint32_t process;
@@ -163,8 +166,7 @@ std::size_t bytes_between(const Task &task, const Schedule &schedule) {
 
 }  // namespace
 
-TEST_CASE(
-    "every algorithm of every collective brings each element to its place, combined in the order of the sources") {
+TEST_CASE("every algorithm of every collective delivers each element, combined in the order of the sources") {
     for (const auto &[kind, algorithms] : algorithms_of)
         for (const Algorithm algorithm : algorithms)
             for (std::size_t n = 1; n <= 9; ++n)
@@ -176,7 +178,7 @@ TEST_CASE(
                         }
 }
 
-TEST_CASE("so does one that cuts at places that devices like") {
+TEST_CASE("algorithms that cut at alignment boundaries deliver each element as well") {
     for (const Algorithm algorithm : {Algorithm::parts, Algorithm::through_first})
         for (const std::size_t n : {2, 3, 5})
             for (const auto &processes : placements(n))
@@ -187,7 +189,7 @@ TEST_CASE("so does one that cuts at places that devices like") {
     for (const Step &step : schedule.steps) CHECK(step.to.offset % KiB == 0);
 }
 
-TEST_CASE("a collective's algorithm is chosen by number and size") {
+TEST_CASE("a collective's algorithm is chosen by number of devices and size") {
     struct Row {
         Kind kind;
         std::size_t processes, devices, bytes;
@@ -223,23 +225,23 @@ TEST_CASE("a collective's algorithm is chosen by number and size") {
     }
 }
 
-TEST_CASE("devices of one process combine first, and what goes between processes is what they combined") {
+TEST_CASE("devices of one process combine first, and processes exchange only the combined result") {
     constexpr std::size_t bytes = 64 * KiB;
     const auto between = [](Kind kind, Algorithm algorithm, const std::vector<std::uint32_t> &processes) {
         const Task task{kind, processes.size(), bytes, 4, false, processes};
         return bytes_between(task, make_schedule(task, algorithm));
     };
-    // Two processes with four devices each: as between two devices.
+    // Two processes with four devices each exchange as much as two devices.
     const std::vector<std::uint32_t> two{0, 0, 0, 0, 1, 1, 1, 1};
     CHECK(between(Kind::broadcast, Algorithm::linear, two) == bytes);
     CHECK(between(Kind::all_gather, Algorithm::pairwise, two) == 8 * bytes);
     CHECK(between(Kind::all_reduce, Algorithm::through_first, two) == 2 * bytes);
     CHECK(between(Kind::all_reduce, Algorithm::tree, two) == 2 * bytes);
-    // Each process gets half of the other's sum, and half of the result.
+    // Each process sends half of the sum and half of the result.
     CHECK(between(Kind::all_reduce, Algorithm::parts, two) == 2 * bytes);
     CHECK(between(Kind::reduce_scatter, Algorithm::pairwise, two) == 8 * bytes);
     CHECK(between(Kind::scan, Algorithm::chain, two) == bytes);
-    // Of three processes each gives two thirds, and gets two thirds, twice.
+    // Each of three processes sends two thirds and receives two thirds, twice.
     const std::vector<std::uint32_t> three{0, 0, 1, 1, 2, 2};
     const std::size_t parts = between(Kind::all_reduce, Algorithm::parts, three);
     CHECK(parts == 4 * bytes);
@@ -283,7 +285,7 @@ TEST_CASE("sizes beyond 4 GiB neither overlap nor leave gaps") {
                     }
 }
 
-TEST_CASE("a tree has as many steps in a row as the number's logarithm") {
+TEST_CASE("the number of steps of a tree is the logarithm of the number of devices") {
     const Schedule schedule =
         make_schedule({Kind::all_reduce, 8, 100, 1, false, {0, 1, 2, 3, 4, 5, 6, 7}}, Algorithm::tree);
     std::vector<int> depth(8, 0);

@@ -11,7 +11,8 @@ using namespace cldist::cluster;
 
 namespace {
 
-/// A compiler's report: which branches it takes, and the values of macros, each "=" and the text, or nothing.
+/// A compiler's report: the branches that it takes, and the macros' values, each with "=" in front,
+/// or nothing.
 std::string report(const std::string &branches, const std::string &values) { return branches + values + '\0'; }
 
 }  // namespace
@@ -25,7 +26,7 @@ TEST_CASE("a program without conditionals and predefined macros is the same for 
     CHECK(Conditionals(source, "-DN=__OPENCL_C_VERSION__").empty() == false);
 }
 
-TEST_CASE("branches that a compiler does not take are left out, and lines keep their numbers") {
+TEST_CASE("branches that a compiler does not take are removed, and lines keep their numbers") {
     const Conditionals conditionals(
         "#if A /* over\ntwo lines */\none\n#if B\ntwo\n#else\nthree\n#endif\n#elif C\nfour's\n#endif\nfive\n", "");
     CHECK(
@@ -41,14 +42,14 @@ TEST_CASE("branches that a compiler does not take are left out, and lines keep t
           "the macro __OPENCL_C_VERSION__");
 }
 
-TEST_CASE("macros that take arguments keep what they are") {
+TEST_CASE("macros with arguments are not replaced") {
     const Conditionals conditionals("int a = __SIZE(__VALUE);\n", "");
     CHECK(conditionals.decided(report("", "=300\n=__SIZE\n=7 + 1\n")).find("#undef __SIZE") == std::string::npos);
     CHECK(conditionals.decided(report("", "=300\n=__SIZE\n=7 + 1\n")).find("#define __VALUE 7 + 1\n") !=
           std::string::npos);
 }
 
-TEST_CASE("what no report says is refused") {
+TEST_CASE("a program is refused if no report can describe it") {
     const auto decided = [](const std::string &source, const std::string &branches) {
         return Conditionals(source, "").decided(report(branches, "=300\n"));
     };
@@ -63,13 +64,13 @@ TEST_CASE("what no report says is refused") {
     CHECK_THROWS_AS(Conditionals("#if A\n#endif\n", "").decided("1"), std::runtime_error);
 }
 
-TEST_CASE("a program that asks has its lines' numbers, and no code") {
+TEST_CASE("the program for the report keeps line numbers and contains no code") {
     const std::string asks = Conditionals("int a;\n#if __LINE__ == 2\nint b; // it's\n#endif\n", "").program();
     CHECK(asks.find("#line 2\n#if __LINE__ == 2\n#define cldist_branch_0\n#line 4\n#endif\n") != std::string::npos);
     CHECK(asks.find("int b") == std::string::npos);
 }
 
-TEST_CASE("included files are found beside the one that includes them, and may include each other") {
+TEST_CASE("included files are found next to the including file, and may include each other") {
     const auto find = [](const std::string &name) -> std::optional<std::string> {
         if (name == "in/a.h") return "#ifndef A\n#define A\n#include \"b.h\"\nint a;\n#endif\n";
         if (name == "in/b.h") return "#ifndef B\n#define B\n#include \"a.h\"\nint b;\n#endif\n";
@@ -78,7 +79,7 @@ TEST_CASE("included files are found beside the one that includes them, and may i
     const std::string all = with_includes("#include \"in/a.h\"\n", find);
     CHECK(all.find("int a;") != std::string::npos);
     CHECK(all.find("int b;") != std::string::npos);
-    // Quotes and comments' beginnings in a directive.
+    // A directive may contain quotes and the beginning of a comment.
     const std::string source = "#define PATTERN \"/*\"\n#include \"in/a.h\"\n";
     CHECK(with_includes(source, find).find("int a;") != std::string::npos);
 }

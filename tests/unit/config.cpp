@@ -12,7 +12,7 @@ Config read(const std::vector<std::string_view> &environment, std::vector<std::s
 
 }  // namespace
 
-TEST_CASE("CLDIST_SIMULATE is processes, and perhaps a rank among them and how many a host has") {
+TEST_CASE("CLDIST_SIMULATE is a number of processes, with an optional rank and an optional number per host") {
     const auto simulation = parse_simulation("1024:17:8");
     REQUIRE(simulation);
     CHECK(simulation->processes == 1024);
@@ -62,7 +62,7 @@ TEST_CASE("settings are read from their variables") {
     CHECK(config.pinned_max.value == 1 << 20);
 }
 
-TEST_CASE("a value that can't be read is complained about with what was expected, and the default used") {
+TEST_CASE("an unreadable value is reported with the expected form, and the default is used") {
     for (const char *bad :
          {"CLDIST_PATH=fast", "CLDIST_PATH=", "CLDIST_BLOCK_SIZE=64kB", "CLDIST_BLOCK_SIZE=-1", "CLDIST_BLOCK_SIZE=2G",
           "CLDIST_BLOCK_SIZE=", "CLDIST_BLOCK_SIZE=k", "CLDIST_DEPTH=65", "CLDIST_DEPTH=x", "CLDIST_STALL_SECONDS=-1",
@@ -79,7 +79,7 @@ TEST_CASE("a value that can't be read is complained about with what was expected
     }
 }
 
-TEST_CASE("a misspelt variable is reported with the nearest name, one of another program is not") {
+TEST_CASE("a misspelt variable is reported with the nearest name, other programs' variables are not") {
     std::vector<std::string> complaints;
     read({"CLDIST_BLOCKSIZE=1", "CLDIST_PAHT=auto", "CLDIST_SOMETHING_ELSE=1", "CLDISTX=1"}, complaints);
     REQUIRE(complaints.size() == 2);
@@ -87,7 +87,7 @@ TEST_CASE("a misspelt variable is reported with the nearest name, one of another
     CHECK(complaints[1].find("CLDIST_PATH") != std::string::npos);
 }
 
-TEST_CASE("every setting is described with its value in the form in which it is set") {
+TEST_CASE("every setting is printed in the form in which it is set") {
     std::vector<std::string> complaints;
     const Config changed = read_config({"CLDIST_BLOCK_SIZE=65536", "CLDIST_REFINE=off", "CLDIST_DEPTH=3"}, complaints);
     const std::vector<SettingText> settings = settings_of(changed);
@@ -100,7 +100,7 @@ TEST_CASE("every setting is described with its value in the form in which it is 
     CHECK(value_of("CLDIST_REFINE") == "off");
     CHECK(value_of("CLDIST_DEPTH") == "3");
     CHECK(value_of("CLDIST_PATH") == "auto");
-    // Read again, they are the same.
+    // The printed settings are read back as the same values.
     for (const SettingText &setting : settings) {
         const std::string entry = std::string(setting.name) + "=" + setting.value;
         CAPTURE(entry);

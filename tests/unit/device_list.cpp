@@ -19,7 +19,8 @@ Ref<DeviceObject> make_device() {
 
 }  // namespace
 
-TEST_CASE("a list of devices knows the place of each, of one that is there twice the first, and none of others") {
+TEST_CASE(
+    "a list of devices finds the index of each device, the first index of a duplicate, and none of unknown devices") {
     const Locked lock;
     constexpr std::size_t count = 5000;
     std::vector<Ref<DeviceObject>> devices;
@@ -35,8 +36,8 @@ TEST_CASE("a list of devices knows the place of each, of one that is there twice
     CHECK_FALSE(DeviceList().contains(*devices[0]));
 }
 
-TEST_CASE("numbers of devices that are gone are given again") {
-    // An object ends when the lock is left.
+TEST_CASE("serial numbers of released devices are reused") {
+    // Objects are deleted when the lock is released.
     const auto serial_of_next = [] {
         const Locked lock;
         return make_device()->serial;

@@ -14,7 +14,7 @@ using namespace cldist;
 
 namespace {
 
-// What the operations of a test tell.
+// Records the order in which a test's operations end.
 class Journal {
 public:
     void note(int name) {
@@ -34,7 +34,7 @@ private:
     std::vector<int> entries_;
 };
 
-// Ends at the n-th poll, or, with n 0, never.
+// Ends at poll number `polls`; never if that is 0.
 class FakeOperation final : public Operation {
 public:
     FakeOperation(Journal &journal, int name, int polls)
@@ -71,7 +71,7 @@ private:
     std::atomic<cl_int> &phase_before_;
 };
 
-// Sleeps until it is told to end.
+// Sleeps until the test ends it.
 class SleepingOperation final : public Operation {
 public:
     SleepingOperation(std::atomic<int> &polls, Journal &journal, int name)
@@ -90,7 +90,7 @@ public:
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
     [[nodiscard]] bool wakes() const override { return true; }
 
-    // Once it has been started; it may be gone afterwards.
+    // May be called once the operation has started. The operation may be deleted during the call.
     void end() {
         const Waker waker = waker_;
         told_ = true;
@@ -136,7 +136,7 @@ const Status abandoned = Status::failure(CL_TRANSFER_ABANDONED, "stopped");
 
 }  // namespace
 
-TEST_CASE("a command is not seen to run before it has its place among the messages") {
+TEST_CASE("a command is not reported as running before it has its place among the messages") {
     std::atomic<cl_int> phase_before{CL_RUNNING};
     std::vector<std::unique_ptr<Operation>> operations;
     operations.push_back(std::make_unique<PlaceTaker>(phase_before));
@@ -147,14 +147,14 @@ TEST_CASE("a command is not seen to run before it has its place among the messag
     CHECK(record->state().phase == CL_RUNNING);
 }
 
-TEST_CASE("the engine drives every command to its end, whatever its number of polls") {
+TEST_CASE("the progress thread completes every command, whatever its number of polls") {
     Fixture f;
     for (int i = 1; i <= 100; ++i) f.engine.submit(command(f.journal, i, i % 7 + 1), {});
     CHECK(f.journal.wait_for(100).size() == 100);
     CHECK(f.engine.wait_idle(20));
 }
 
-TEST_CASE("a failed gate reaches the operation") {
+TEST_CASE("a failed wait list reaches the operation") {
     Fixture f;
     f.engine.submit(command(f.journal, 5, 1), Status::failure(-14, "gate"));
     CHECK(f.journal.wait_for(1) == std::vector<int>{-5});
@@ -172,7 +172,7 @@ TEST_CASE("commands of several threads all end") {
     CHECK(f.journal.wait_for(1000).size() == 1000);
 }
 
-TEST_CASE("an engine without commands polls nothing") {
+TEST_CASE("a progress thread without commands polls nothing") {
     Fixture f;
     f.engine.submit(command(f.journal, 1, 2), {});
     f.journal.wait_for(1);
@@ -185,7 +185,7 @@ TEST_CASE("an engine without commands polls nothing") {
     CHECK(f.polls - before <= 1);
 }
 
-TEST_CASE("commands that wake the engine are not polled while others are, and the poller is asked for them") {
+TEST_CASE("sleeping commands are not polled with the others; the poller is asked for them") {
     Fixture f;
     constexpr int sleeping = 100;
     std::atomic<int> polls{0};
@@ -195,11 +195,11 @@ TEST_CASE("commands that wake the engine are not polled while others are, and th
         operations.push_back(operation.get());
         f.engine.submit(command(std::move(operation)), {});
     }
-    // Started behind them.
+    // This command starts after the sleeping ones.
     f.engine.submit(command(f.journal, 1000, 200), {});
     CHECK(f.journal.wait_for(1) == std::vector<int>{1000});
     CHECK(polls <= 2 * sleeping);
-    // It alone is asked now, though no command is polled.
+    // Only the poller is asked now, because no command needs polling.
     const int asked = f.polls;
     while (f.polls < asked + 3) std::this_thread::yield();
     CHECK(polls <= 2 * sleeping);
@@ -208,7 +208,7 @@ TEST_CASE("commands that wake the engine are not polled while others are, and th
     CHECK(f.engine.wait_idle(20));
 }
 
-TEST_CASE("a command that is woken as it falls asleep is polled again") {
+TEST_CASE("a command that is woken while it falls asleep is polled again") {
     Fixture f;
     constexpr std::size_t rounds = 2000;
     std::deque<std::atomic<int>> polls(rounds);
@@ -223,7 +223,7 @@ TEST_CASE("a command that is woken as it falls asleep is polled again") {
     CHECK(f.journal.wait_for(rounds).size() == rounds);
 }
 
-TEST_CASE("waiting for idleness gives up when nothing moves, and stopping ends what is left") {
+TEST_CASE("waiting for idleness gives up if nothing moves, and stopping ends the remaining commands") {
     Fixture f;
     f.engine.submit(command(f.journal, 1, 0), {});
     CHECK_FALSE(f.engine.wait_idle(0.05));

@@ -7,7 +7,7 @@
 
 using namespace cldist;
 
-TEST_CASE("errors of OpenCL and of the library are written with their names, others as numbers") {
+TEST_CASE("errors of OpenCL and of cldist are printed with their names, other errors as numbers") {
     CHECK(code_text(CL_DEVICE_NOT_FOUND) == "CL_DEVICE_NOT_FOUND (-1)");
     CHECK(code_text(CL_OUT_OF_HOST_MEMORY) == "CL_OUT_OF_HOST_MEMORY (-6)");
     CHECK(code_text(CL_INVALID_RANK) == "CL_INVALID_RANK (-1203)");
@@ -20,7 +20,7 @@ TEST_CASE("errors of OpenCL and of the library are written with their names, oth
     CHECK(code_text(CL_RUNNING) == "1");
 }
 
-TEST_CASE("every code from OpenCL 1.0 to 3.0, and every one of the library, has a name of its own") {
+TEST_CASE("every code of OpenCL 1.0 to 3.0 and of cldist has a unique name") {
     std::set<std::string> texts;
     const auto expect_named = [&](int first, int last) {
         for (int code = first; code >= last; --code) {

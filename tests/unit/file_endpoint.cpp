@@ -22,14 +22,14 @@ namespace {
 
 constexpr std::chrono::seconds limit{20};
 
-// A file in memory that keeps a journal of the calls on it, and fails or waits as the test says.
+// A file in memory. It records the calls, and fails or waits as the test requests.
 class FakeFile final : public FileAccess {
 public:
     std::shared_ptr<FileLane> the_lane;
     bool is_collective = false;
     bool at_once = false;
     Status begin_status;
-    std::size_t good = ~std::size_t{0};  ///< bytes from the start that can be moved
+    std::size_t good = ~std::size_t{0};  ///< bytes from the start that can be transferred
     std::vector<std::byte> content;
     std::latch *hold = nullptr;  ///< begin() waits for it
 
@@ -81,7 +81,7 @@ private:
     std::set<std::thread::id> threads_;
 };
 
-// The device's end: host memory, where all is done at once, or fails from a block on.
+// A device endpoint in host memory. Its blocks end at once, or fail from a given block on.
 class FakeDevice final : public DeviceEndpoint {
 public:
     explicit FakeDevice(std::size_t size) : memory(size) {}
@@ -97,7 +97,7 @@ public:
     std::size_t first_bad = ~std::size_t{0};
 };
 
-// One transfer of 40 bytes in blocks of 10, and who drives it.
+// One transfer of 40 bytes in blocks of 10, and the thread that drives it.
 struct Transfer {
     Transfer(std::shared_ptr<FakeFile> the_file, Direction the_direction, bool calls_itself, Status gate = {},
              std::size_t size = 40)
@@ -113,7 +113,7 @@ struct Transfer {
         for (std::size_t i = 0; i < size; ++i) device.memory[i] = std::byte(i + 1);
     }
 
-    // False if it did not end in time: a wake-up was lost.
+    // Returns false if the transfer did not end in time because a wake-up was lost.
     bool drive() {
         const auto deadline = std::chrono::steady_clock::now() + limit;
         while (pipeline.poll() != Progress::done) {
@@ -150,7 +150,7 @@ constexpr Direction both_directions[] = {Direction::to_file, Direction::from_fil
 
 }  // namespace
 
-TEST_CASE("a transfer begins its file once, calls it block by block in order, and ends it once") {
+TEST_CASE("a transfer begins its file once, transfers block by block in order, and ends the file once") {
     for (const Direction direction : both_directions) {
         for (const bool calls_itself : {false, true}) {
             for (const bool with_lane : {false, true}) {
@@ -171,7 +171,7 @@ TEST_CASE("a transfer begins its file once, calls it block by block in order, an
     }
 }
 
-TEST_CASE("a failure in a block ends the calls, keeps what was moved, and leaves the rest alone") {
+TEST_CASE("after a failed block no calls follow, earlier bytes are kept, and other bytes are unchanged") {
     for (const Direction direction : both_directions) {
         for (const bool calls_itself : {false, true}) {
             for (const bool with_lane : {false, true}) {
@@ -198,7 +198,7 @@ TEST_CASE("a failure in a block ends the calls, keeps what was moved, and leaves
     }
 }
 
-TEST_CASE("reads at once that fail keep what came before the failure") {
+TEST_CASE("parallel reads that fail keep the bytes before the failure") {
     for (const bool calls_itself : {false, true}) {
         for (const std::size_t good : {0U, 15U, 40U}) {
             const auto file = fake_file();
@@ -217,7 +217,7 @@ TEST_CASE("reads at once that fail keep what came before the failure") {
     }
 }
 
-TEST_CASE("a file that can't be begun gets no calls, and is not ended") {
+TEST_CASE("a file that fails to begin gets no calls and is not ended") {
     for (const Direction direction : both_directions) {
         for (const bool calls_itself : {false, true}) {
             for (const bool at_once : {false, true}) {
@@ -234,7 +234,7 @@ TEST_CASE("a file that can't be begun gets no calls, and is not ended") {
     }
 }
 
-TEST_CASE("when the device fails, what it gave before is written, and the file is ended") {
+TEST_CASE("if the device fails, its earlier bytes are written and the file is ended") {
     for (const bool calls_itself : {false, true}) {
         for (const std::size_t bad : {0U, 2U}) {
             const auto file = fake_file(std::make_shared<FileLane>());
@@ -244,7 +244,7 @@ TEST_CASE("when the device fails, what it gave before is written, and the file i
             CHECK(t.pipeline.status().code == CL_OUT_OF_RESOURCES);
             CHECK(t.pipeline.bytes_moved() == 10 * bad);
             CHECK(file->content == counted(10 * bad, std::byte{99}));
-            // Nothing is left in the lane.
+            // The failed transfer has left the lane.
             Transfer next(file, Direction::to_file, calls_itself);
             REQUIRE(next.drive());
             CHECK(next.pipeline.status().ok());
@@ -252,7 +252,7 @@ TEST_CASE("when the device fails, what it gave before is written, and the file i
     }
 }
 
-TEST_CASE("a collective file gets exactly one call, whatever failed before it") {
+TEST_CASE("a collective file gets exactly one call, even after an earlier failure") {
     const Status failed = Status::failure(-14, "the wait list");
     struct Row {
         const char *what;
@@ -263,8 +263,8 @@ TEST_CASE("a collective file gets exactly one call, whatever failed before it") 
         const char *journal;
         cl_int code;
     };
-    for (const Row &row : {Row{"all is well", Direction::to_file, {}, false, 40, "begin 0+40 end", CL_SUCCESS},
-                           Row{"all is well", Direction::from_file, {}, false, 40, "begin 0+40 end", CL_SUCCESS},
+    for (const Row &row : {Row{"no failure", Direction::to_file, {}, false, 40, "begin 0+40 end", CL_SUCCESS},
+                           Row{"no failure", Direction::from_file, {}, false, 40, "begin 0+40 end", CL_SUCCESS},
                            Row{"the wait list", Direction::to_file, failed, false, 40, "begin 0+0 end", -14},
                            Row{"the wait list", Direction::from_file, failed, false, 40, "begin 0+0 end", -14},
                            Row{"the device", Direction::to_file, {}, true, 40, "begin 0+0 end", CL_OUT_OF_RESOURCES},
@@ -294,7 +294,7 @@ TEST_CASE("a collective file gets exactly one call, whatever failed before it") 
     }
 }
 
-TEST_CASE("of transfers on one lane each has the file for itself, in the order in which they were made") {
+TEST_CASE("transfers on one lane use the file one at a time, in the order of their creation") {
     for (const Direction direction : both_directions) {
         for (int itself = 0; itself < 4; ++itself) {
             CAPTURE(itself);
@@ -302,7 +302,8 @@ TEST_CASE("of transfers on one lane each has the file for itself, in the order i
             std::latch hold(1);
             const auto file = fake_file(lane);
             file->hold = &hold;
-            // Two transfers, each driven by a thread of its own that does the calls or leaves them to the lane's.
+            // Two transfers, each driven by its own thread. The thread makes the file calls itself
+            // or leaves them to the lane's thread.
             Transfer first(file, direction, (itself & 1) != 0);
             Transfer second(file, direction, (itself & 2) != 0);
             bool ended[2] = {false, false};
@@ -318,7 +319,7 @@ TEST_CASE("of transfers on one lane each has the file for itself, in the order i
     }
 }
 
-TEST_CASE("a transfer that is given up in the line lets the others past") {
+TEST_CASE("a transfer that is given up in the queue of its lane lets later transfers pass") {
     const auto lane = std::make_shared<FileLane>();
     const auto file = fake_file(lane);
     auto first = std::make_unique<Transfer>(file, Direction::to_file, false);
@@ -332,7 +333,7 @@ TEST_CASE("a transfer that is given up in the line lets the others past") {
     CHECK(file->journal() == "begin 0+10 10+10 20+10 30+10 end");
 }
 
-TEST_CASE("a lane has one first, tells the next when it is, and lets go of who leaves in the middle") {
+TEST_CASE("a lane has one first transfer, notifies the next one, and skips a transfer that has left") {
     FileLane lane;
     const char who[4] = {};
     std::vector<int> told;
@@ -352,7 +353,7 @@ TEST_CASE("a lane has one first, tells the next when it is, and lets go of who l
     CHECK_FALSE(lane.is_first(&who[3]));
 }
 
-TEST_CASE("what has one key has one lane, as long as somebody holds it") {
+TEST_CASE("equal keys share one lane while a user holds it") {
     const char keys[2] = {};
     const auto lane = FileLane::of(&keys[0]);
     CHECK(FileLane::of(&keys[0]) == lane);
@@ -361,7 +362,7 @@ TEST_CASE("what has one key has one lane, as long as somebody holds it") {
     CHECK(FileLane::of(&keys[0]) == lane);
 }
 
-TEST_CASE("a cache keeps what is held and what was asked for lately, and makes nothing twice") {
+TEST_CASE("a cache keeps held and recent entries, and creates nothing twice") {
     IdleCache<int, int> cache;
     int made = 0;
     const auto make = [&] { return std::make_shared<int>(++made); };
@@ -377,14 +378,14 @@ TEST_CASE("a cache keeps what is held and what was asked for lately, and makes n
     CHECK(*cache.get(2, make) == 3);
 }
 
-TEST_CASE("a cache whose maker throws is as before") {
+TEST_CASE("a cache whose maker throws is unchanged") {
     IdleCache<int, int> cache;
     CHECK_THROWS(cache.get(1, []() -> std::shared_ptr<int> { throw Error(CL_OUT_OF_RESOURCES, "as asked"); }));
     cache.release_idle(0);
     CHECK(*cache.get(1, [] { return std::make_shared<int>(5); }) == 5);
 }
 
-TEST_CASE("one thread does its jobs in their order, whoever gives them") {
+TEST_CASE("a single thread does its jobs in order, whichever threads submit them") {
     IoThreads thread(1);
     std::vector<int> done;
     std::set<std::thread::id> threads;
@@ -400,7 +401,7 @@ TEST_CASE("one thread does its jobs in their order, whoever gives them") {
     for (int i = 0; i < 100; ++i) CHECK(done[static_cast<std::size_t>(i)] == i);
 }
 
-TEST_CASE("as many jobs as threads run at once, and no more") {
+TEST_CASE("at most as many jobs as threads run at once") {
     constexpr int most = 3;
     IoThreads threads(most);
     std::latch together(most);
@@ -411,7 +412,7 @@ TEST_CASE("as many jobs as threads run at once, and no more") {
         threads.run([&, i] {
             const int now = ++running;
             for (int seen = highest; seen < now && !highest.compare_exchange_weak(seen, now);) continue;
-            // Each of the first ones waits for the others.
+            // Each of the first jobs waits for the others.
             if (i < most) together.arrive_and_wait();
             --running;
             all.count_down();
@@ -420,7 +421,7 @@ TEST_CASE("as many jobs as threads run at once, and no more") {
     CHECK(highest == most);
 }
 
-TEST_CASE("jobs given before their threads' owner goes are done") {
+TEST_CASE("jobs submitted before the thread pool is destroyed are done") {
     auto all = std::make_shared<std::latch>(20);
     {
         IoThreads threads(2);
@@ -430,7 +431,7 @@ TEST_CASE("jobs given before their threads' owner goes are done") {
     CHECK(all->try_wait());
 }
 
-TEST_CASE("a wake-up that comes before the wait is not lost, and wakes once") {
+TEST_CASE("a wake-up before the wait is not lost, and wakes once") {
     Wakeup wakeup;
     wakeup.wake();
     wakeup.wake();

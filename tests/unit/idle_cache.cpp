@@ -9,7 +9,7 @@ using namespace cldist;
 
 namespace {
 
-// Ends once it is told to.
+// Its destructor waits until the test releases it.
 struct Slow {
     std::counting_semaphore<2> &ending, &may_end;
     Slow(std::counting_semaphore<2> &e, std::counting_semaphore<2> &m) : ending(e), may_end(m) {}
@@ -21,7 +21,7 @@ struct Slow {
 
 }  // namespace
 
-TEST_CASE("what is used stays, what is idle is let go and made anew") {
+TEST_CASE("used entries stay, idle entries are released and created anew") {
     IdleCache<int, int> cache;
     int made = 0;
     const auto make = [&] { return std::make_shared<int>(++made); };
@@ -34,7 +34,7 @@ TEST_CASE("what is used stays, what is idle is let go and made anew") {
     CHECK(*cache.get(2, make) == 3);
 }
 
-TEST_CASE("who asks does not wait for the end of what is let go") {
+TEST_CASE("get() does not wait while idle entries are being destroyed") {
     std::counting_semaphore<2> ending{0}, may_end{0};
     IdleCache<int, Slow> cache;
     cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });

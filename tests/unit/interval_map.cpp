@@ -29,7 +29,7 @@ bool any(int) { return true; }
 
 }  // namespace
 
-TEST_CASE("an interval map that is used whole is one piece") {
+TEST_CASE("an unchanged interval map is one piece") {
     IntervalMap<int> map(100, 7);
     CHECK(pieces_of(map, 0, 100) == std::vector<Piece>{{0, 100, 7}});
     for (int i = 0; i < 3; ++i) {
@@ -40,7 +40,7 @@ TEST_CASE("an interval map that is used whole is one piece") {
     }
 }
 
-TEST_CASE("an interval map splits at the ends of what changes and merges equal neighbours") {
+TEST_CASE("an interval map splits at the borders of a change and merges equal neighbours") {
     IntervalMap<int> map(100, 0);
     assign(map, 20, 60, 1);
     CHECK(pieces_of(map, 0, 100) == std::vector<Piece>{{0, 20, 0}, {20, 60, 1}, {60, 100, 0}});
@@ -80,7 +80,7 @@ static void change_at_random(std::size_t size, std::size_t longest, int rounds, 
                 std::fill(array.begin() + static_cast<std::ptrdiff_t>(begin),
                           array.begin() + static_cast<std::ptrdiff_t>(end), value);
             } else {
-                // All of them, or those of one value.
+                // Changes all values, or only values equal to `value`.
                 const auto wanted = [=](int old) { return kind == 1 || old == value; };
                 map.change(begin, end, wanted, [](std::size_t, std::size_t, int &old) { old = (old + 1) % 3; });
                 for (std::size_t at = begin; at < end; ++at) {
@@ -109,7 +109,8 @@ static void change_at_random(std::size_t size, std::size_t longest, int rounds, 
     }
 }
 
-TEST_CASE("an interval map is like an array after random changes, has as few pieces as can be, and its copies stay") {
+TEST_CASE(
+    "after random changes an interval map equals an array, has the fewest pieces, and leaves its copies unchanged") {
     change_at_random(24, 24, 300, 40);
     change_at_random(1000, 5, 3, 2000);
     change_at_random(1000, 150, 3, 500);

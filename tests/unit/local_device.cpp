@@ -8,7 +8,7 @@ namespace {
 
 using Lists = std::vector<std::vector<DeviceIdentity>>;
 
-/// The identities chosen, "" for none.
+/// The chosen identities; "" for a process without device.
 std::vector<DeviceIdentity> taken(const Lists &lists) {
     const auto chosen = choose_devices(lists);
     std::vector<DeviceIdentity> identities;
@@ -32,7 +32,7 @@ TEST_CASE("processes that see different devices spread over all of them") {
     CHECK(taken({{"a", "b"}, {"a"}, {"a", "b"}}) == std::vector<DeviceIdentity>{"a", "a", "b"});
 }
 
-TEST_CASE("the position chosen is that in the process's own list") {
+TEST_CASE("the chosen position is an index into the process's own list") {
     const auto chosen = choose_devices({{"a", "b"}, {"a", "b"}, {"c", "b", "a"}});
     REQUIRE(chosen.size() == 3);
     CHECK(chosen[0] == 0);
@@ -40,11 +40,11 @@ TEST_CASE("the position chosen is that in the process's own list") {
     CHECK(chosen[2] == 0);
 }
 
-TEST_CASE("a process without devices takes none and moves nobody on") {
+TEST_CASE("a process without devices takes none and does not affect the others") {
     CHECK(taken({{}, {"a", "b"}, {}, {"a", "b"}}) == std::vector<DeviceIdentity>{"", "a", "", "b"});
 }
 
-TEST_CASE("processes share a device when they took the same one, wherever it stands in their lists") {
+TEST_CASE("processes that took the same device share it, wherever it is in their lists") {
     const Lists lists{{"a", "b"}, {}, {"b"}, {"b", "a"}, {"c", "a"}};
     const auto chosen = choose_devices(lists);  // a, none, b, b (both taken once, the first wins), c
     CHECK(processes_sharing(lists, chosen, 0) == std::vector<std::size_t>{0});
@@ -54,7 +54,7 @@ TEST_CASE("processes share a device when they took the same one, wherever it sta
     CHECK(processes_sharing(lists, chosen, 4) == std::vector<std::size_t>{4});
 }
 
-TEST_CASE("equal identities in one list are told apart by their order") {
+TEST_CASE("equal identities in one list are distinguished by their order") {
     std::vector<DeviceIdentity> list{"a", "b", "a", "a"};
     number_equal(list);
     CHECK(list == std::vector<DeviceIdentity>{"a #0", "b #0", "a #1", "a #2"});

@@ -17,15 +17,16 @@ namespace {
 struct sent_message {
     int source;
     int tag;
-    std::size_t arrives;  ///< before that probe
+    std::size_t arrives;  ///< number of the probe before which it arrives
     bool taken = false;
 };
 
-/// MPI of one communicator, whose messages arrive between the probes.
+/// One communicator of a simulated MPI. Its messages arrive between the probes.
 class scripted_mpi final : public Probing {
 public:
-    std::vector<sent_message> messages;  ///< in the order of their arrival; a message's `bytes` is its place here
-    int first_source = 0;                ///< which of several MPI_ANY_SOURCE finds
+    /// in the order of arrival; a message's `bytes` is its index here
+    std::vector<sent_message> messages;
+    int first_source = 0;  ///< the sender that MPI_ANY_SOURCE prefers if several match
     std::size_t probes = 0;
     /// Called before take().
     std::function<void()> meanwhile = [] {};
@@ -74,15 +75,15 @@ std::shared_ptr<const Communicator> some_communicator() {
 struct receive {
     int source;
     int tag;
-    int got = -1;  ///< the message
+    int got = -1;  ///< index of the message
 
     [[nodiscard]] bool accepts(const sent_message &m) const {
         return MessagePattern{nullptr, source, tag}.accepts(m.source, m.tag);
     }
 };
 
-/// MPI's rules of order (MPI standard, section 3.5) for receives in the order in which they were posted: empty if all is
-/// well, else what is wrong.
+/// Checks MPI's rules of order (MPI standard, section 3.5) for receives in the order of posting.
+/// Returns "" or the violation.
 std::string broken_rule(const std::vector<receive> &receives, const std::vector<sent_message> &messages) {
     std::vector<int> receiver(messages.size(), -1);
     for (std::size_t r = 0; r < receives.size(); ++r)
@@ -94,10 +95,10 @@ std::string broken_rule(const std::vector<receive> &receives, const std::vector<
             if (!receives[r].accepts(messages[m])) continue;
             if (receives[r].got < 0) {
                 if (by < 0) return "a receive and a message wait for each other";
-                if (static_cast<int>(r) < by) return "a message passed by a receive posted earlier";
+                if (static_cast<int>(r) < by) return "a message skipped a receive that was posted earlier";
             } else if (const auto got = static_cast<std::size_t>(receives[r].got);
                        got > m && messages[got].source == messages[m].source && (by < 0 || by > static_cast<int>(r))) {
-                return "a receive got a message although an older one of its sender waited";
+                return "a receive got a message before an older one of the same sender";
             }
         }
     }
@@ -108,7 +109,7 @@ struct setting {
     std::vector<receive> receives;
     std::vector<sent_message> messages;
     int first_source;
-    unsigned drivers;  ///< bit i: receive i has the second one
+    unsigned drivers;  ///< bit i: receive i uses the second driver
     bool last_takes;   ///< the last receive is a call that takes its message itself
 
     [[nodiscard]] std::string text() const {
@@ -124,7 +125,7 @@ struct setting {
     }
 };
 
-/// Runs the setting to its end: empty if MPI's rules hold.
+/// Runs the setting to its end. Returns "" if MPI's rules hold.
 std::string outcome(setting &s, const std::shared_ptr<const Communicator> &comm) {
     scripted_mpi mpi;
     mpi.messages = s.messages;
@@ -144,12 +145,12 @@ std::string outcome(setting &s, const std::shared_ptr<const Communicator> &comm)
         for (Watches &driver : drivers) {
             const std::size_t before = mpi.probes;
             moved |= order.probe(driver);
-            if (mpi.probes == before) ++mpi.probes;  // so that it ends
+            if (mpi.probes == before) ++mpi.probes;  // guarantees that the loop ends
             if (!s.last_takes || last.got >= 0) continue;
             const MessagePattern pattern{comm, last.source, last.tag};
             const auto seen = order.look(pattern);
             const auto found = order.take(pattern);
-            if (seen && !found) return "what a probe saw was not there";
+            if (seen && !found) return "a message that a probe saw was not there";
             if (!found) continue;
             last.got = static_cast<int>(found->bytes);
             moved = true;
@@ -162,11 +163,11 @@ std::string outcome(setting &s, const std::shared_ptr<const Communicator> &comm)
             order.forget(pending[i]);
     }
     std::string broken = broken_rule(s.receives, mpi.messages);
-    if (broken.empty() && !order.quiet()) broken = "something stays in the order";
+    if (broken.empty() && !order.quiet()) broken = "an entry is left in the order";
     return broken;
 }
 
-/// All non-descending `arrives` of the messages up to `last`.
+/// Calls `body` for all non-descending `arrives` values of the messages up to `last`.
 void for_all_arrivals(std::vector<sent_message> &messages, std::size_t at, std::size_t last,
                       const std::function<void()> &body) {
     if (at == messages.size()) {
@@ -190,7 +191,7 @@ std::size_t power(std::size_t base, std::size_t exponent) {
     return exponent == 0 ? 1 : base * power(base, exponent - 1);
 }
 
-/// Every order of receives, messages and arrivals. Returns how many.
+/// Tries every order of receives, messages and arrivals. Returns their number.
 std::size_t enumerate(const extent &e) {
     const auto comm = some_communicator();
     std::vector<std::pair<int, int>> patterns;
@@ -213,7 +214,7 @@ std::size_t enumerate(const extent &e) {
                 s.messages.push_back({kinds[rest % kinds.size()].first, kinds[rest % kinds.size()].second, 0});
             for_all_arrivals(s.messages, 0, e.last_arrival, [&] {
                 if (!wrong.empty()) return;
-                // Each in one of the ways in turn: what differs is told by the number alone.
+                // The count alone selects one of these variants, in rotation.
                 s.first_source = static_cast<int>(count % 2);
                 s.drivers = static_cast<unsigned>(count / 2 % 3) * 5;  // 0, 0101, 1010
                 s.last_takes = count / 6 % 2 != 0;
@@ -229,20 +230,21 @@ std::size_t enumerate(const extent &e) {
 
 }  // namespace
 
-TEST_CASE("receives of one sender's messages keep MPI's order wherever between the probes these arrive") {
+TEST_CASE("receives from one sender keep MPI's order, whenever the messages arrive between probes") {
     CHECK(enumerate({2, 3, 1, 9}) > 10'000);
     CHECK(enumerate({3, 3, 1, 9}) > 40'000);
     CHECK(enumerate({4, 3, 1, 6}) > 50'000);
 }
 
-TEST_CASE("receives of two senders' messages keep MPI's order wherever between the probes these arrive") {
+TEST_CASE("receives from two senders keep MPI's order, whenever the messages arrive between probes") {
     CHECK(enumerate({2, 3, 2, 7}) > 500'000);
     CHECK(enumerate({3, 2, 2, 7}) > 400'000);
 }
 
-TEST_CASE("a receive of any tag gets the older message that arrived between two probes") {
+TEST_CASE("a receive of any tag gets the older of two messages that arrived between two probes") {
     scripted_mpi mpi;
-    mpi.messages = {{0, 0, 1}, {0, 1, 1}};  // both behind the first probe, which is for any tag
+    // both arrive after the first probe, which is for any tag
+    mpi.messages = {{0, 0, 1}, {0, 1, 1}};
     MessageOrder order(mpi);
     Watches driver;
     const auto comm = some_communicator();
@@ -257,7 +259,7 @@ TEST_CASE("a receive of any tag gets the older message that arrived between two 
     CHECK(one.message.tag == 1);
 }
 
-TEST_CASE("a message that the program itself receives after a probe saw it is given to nobody") {
+TEST_CASE("a message that the program itself receives after a probe is delivered to no receive") {
     scripted_mpi mpi;
     mpi.messages = {{0, 1, 0}, {0, 1, 0}};
     mpi.meanwhile = [&] { mpi.messages[0].taken = mpi.messages[1].taken = true; };
@@ -273,7 +275,7 @@ TEST_CASE("a message that the program itself receives after a probe saw it is gi
     CHECK(order.quiet());
 }
 
-TEST_CASE("probing does not cost more where more receives are pending") {
+TEST_CASE("the number of probes does not grow with the number of pending receives") {
     scripted_mpi mpi;
     MessageOrder order(mpi);
     Watches driver;
@@ -285,17 +287,18 @@ TEST_CASE("probing does not cost more where more receives are pending") {
         order.announce(pending[static_cast<std::size_t>(i)], driver);
     }
     order.probe(driver);
-    CHECK(mpi.probes == 2);  // one for each sender
+    CHECK(mpi.probes == 2);  // one per sender
     mpi.messages = {{0, 40'000, 0}, {1, 1, 0}};
     CHECK(order.probe(driver));
-    CHECK(mpi.probes == 2 + 2 * 3);  // seen, taken, and no more there
+    // each sender: one probe sees the message, one takes it, one finds no more
+    CHECK(mpi.probes == 2 + 2 * 3);
     CHECK(pending[40'000].done);
     CHECK(pending[1].done);
     for (PendingMatch &p : pending) order.forget(p);
     CHECK(order.quiet());
 }
 
-TEST_CASE("sends leave their order in a time that does not grow with those behind them") {
+TEST_CASE("the time to remove a send does not grow with the number of sends behind it") {
     scripted_mpi mpi;
     MessageOrder order(mpi);
     std::vector<char> senders(100'000);
@@ -306,11 +309,11 @@ TEST_CASE("sends leave their order in a time that does not grow with those behin
         REQUIRE(order.may_post(turn(sender)));
         order.leave_turn(turn(sender));
     }
-    // Of processor time; it was a minute when each leave looked at all turns.
+    // CPU time. A walk over all turns at each removal would take a minute.
     CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 3);
 }
 
-TEST_CASE("a message that is for nobody hides none of those behind it") {
+TEST_CASE("a message without receiver hides no later message") {
     scripted_mpi mpi;
     mpi.messages = {{0, 9, 0}, {0, 1, 0}, {0, 2, 0}};
     MessageOrder order(mpi);

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t size = 60;
 
-/// All processes, and for each device and byte which write its memory shows. Commands are carried out as they are decided.
+/// All processes, and for each device and byte the number of the write that its memory shows.
+/// Commands run as they are decided.
 class Machine {
 public:
     Machine(const Topology &topology, std::size_t buffers, Contents contents)
@@ -25,7 +26,7 @@ public:
             for (Schedule &schedule : schedules_) schedule.create_buffer(size, contents);
     }
 
-    /// A launch; all processes keep the same of it.
+    /// A launch. All processes must remember the same about it.
     void launch(const std::vector<std::vector<Access>> &accesses, std::vector<KnownParts> &known) {
         std::vector<CommandPart> parts;
         std::set<BufferId> buffers;
@@ -93,7 +94,7 @@ private:
         return transfer.pieces;
     }
 
-    // What a process sends another one gets, as the same message. All are of what was there before.
+    // Sends and receives must match as messages. All transfers read the contents before the launch.
     void carry_out(const std::vector<std::vector<Transfer>> &all) {
         using Name = std::tuple<Process, Process, std::uint64_t>;
         std::map<Name, const Transfer *> sent;
@@ -141,7 +142,8 @@ private:
     std::size_t messages_ = 0;
 };
 
-// Each device writes a range of one buffer, and reads the same and its borders of another.
+// Each device writes a range of one buffer, and reads the same range and its borders of another
+// buffer.
 std::vector<std::vector<Access>> stencil(std::size_t devices, BufferId from, BufferId to, std::size_t border) {
     std::vector<std::vector<Access>> accesses(devices);
     for (std::size_t i = 0; i < devices; ++i) {
@@ -166,7 +168,7 @@ std::vector<std::vector<Access>> columns(std::size_t devices, BufferId buffer) {
 
 }  // namespace
 
-TEST_CASE("parts of launches read what was there before, among all other commands, on any cluster") {
+TEST_CASE("sub-ranges of launches read the bytes from before the launch, among other commands, on any cluster") {
     const std::vector<Topology> topologies{Topology({0}, {0, 0}), Topology({0, 1}, {0, 1}),
                                            Topology({0, 0, 1}, {0, 1, 2}), Topology({0, 1, 1, 0}, {0, 1, 1, 2, 3})};
     std::mt19937 random(1);
@@ -201,7 +203,7 @@ TEST_CASE("parts of launches read what was there before, among all other command
         }
 }
 
-TEST_CASE("launches that come again are not decided again, and exchange their borders alone") {
+TEST_CASE("a repeated launch is not decided again, and exchanges only its borders") {
     const Topology topology({0, 1, 2, 3}, {0, 1, 2, 3});
     Machine machine(topology, 2, Contents::everywhere);
     std::array<std::vector<KnownParts>, 2> known;
@@ -213,7 +215,7 @@ TEST_CASE("launches that come again are not decided again, and exchange their bo
     for (const auto &each : known) CHECK(each.front().decided.size() <= 3);
 }
 
-TEST_CASE("pieces of rows travel together") {
+TEST_CASE("pieces of rows are packed into one message") {
     const Topology topology({0, 1, 2}, {0, 1, 2});
     Machine machine(topology, 1, Contents::everywhere);
     std::vector<KnownParts> known;
@@ -222,7 +224,7 @@ TEST_CASE("pieces of rows travel together") {
     machine.command(0, {0, 0, size, AccessMode::read});
     const std::size_t before = machine.messages();
     CHECK(before == 10);
-    // One device has it all; each of the others gets its columns, as one message.
+    // One device has everything. Each other device gets its columns as one message.
     machine.command(0, {0, 0, size, AccessMode::write});
     machine.launch(columns(3, 0), known);
     CHECK(machine.messages() - before == 2);

@@ -24,7 +24,7 @@ constexpr std::size_t gib = 1024 * mib;
 
 }  // namespace
 
-TEST_CASE("mapping is asked for where memory is the host's, unless another path is forced, and nowhere else") {
+TEST_CASE("mapping is requested if device memory is host memory, unless another path is forced") {
     CHECK(plan_mapping(true, mib, nullptr, {}));
     CHECK_FALSE(plan_mapping(false, mib, nullptr, {}));
     for (const bool host_memory : {true, false}) {
@@ -34,7 +34,7 @@ TEST_CASE("mapping is asked for where memory is the host's, unless another path 
     }
 }
 
-TEST_CASE("small messages go whole with their envelope, large ones in place or in blocks") {
+TEST_CASE("small messages are eager, large messages go in place or in blocks") {
     struct Row {
         std::size_t size;
         Situation situation;
@@ -56,9 +56,7 @@ TEST_CASE("small messages go whole with their envelope, large ones in place or i
     }
 }
 
-TEST_CASE(
-    "a profile chooses what passes through shared memory, where there is some, and one that knows no such way is not "
-    "asked") {
+TEST_CASE("a profile chooses the shared memory path if a ring exists; a profile without shared paths is ignored") {
     const Advice shared(Way{Path::shared, false, false, 2 * mib, 16});
     const Advice direct(Way{Path::direct, false, false, mib, 16});
     const Advice by_mpi(Way{Path::pipelined, false, false, mib, 4});
@@ -83,7 +81,7 @@ TEST_CASE(
     CHECK(plan_send(4 * mib, situation, {}) == Plan{Path::shared, 512 * kib, 3});
 }
 
-TEST_CASE("blocks go through a ring where there is one, and never more at once than it holds") {
+TEST_CASE("blocks go through a ring if there is one, and are never more than the ring holds") {
     const auto with_ring = [](Situation situation) {
         situation.ring = true;
         return situation;
@@ -107,13 +105,13 @@ TEST_CASE("blocks go through a ring where there is one, and never more at once t
         CHECK(plan_send(64, situation, forced(Path::shared)).inlined);
     }
     CHECK(plan_send(mib, cpu_same_host, forced(Path::shared)).path == Path::pipelined);
-    // Between processors, whose memory is mapped, MPI's ways are as fast.
+    // Between CPU devices, whose memory is mapped, MPI's own paths are as fast.
     CHECK(plan_send(mib, with_ring(cpu_same_host), {}).path == Path::pipelined);
     CHECK(plan_copying(false, true, true, 512 * kib, nullptr, {}));
     CHECK_FALSE(plan_copying(false, true, true, 512 * kib + 1, nullptr, {}));
 }
 
-TEST_CASE("a queue copies messages of a device with memory of its own as a whole, up to what is worth it") {
+TEST_CASE("a queue copies messages of a discrete device eagerly, up to a limit") {
     CHECK(plan_copying(false, true, false, 1, nullptr, {}));
     CHECK(plan_copying(false, true, false, 4 * mib, nullptr, {}));
     CHECK_FALSE(plan_copying(false, true, false, 4 * mib + 1, nullptr, {}));
@@ -131,7 +129,7 @@ TEST_CASE("a queue copies messages of a device with memory of its own as a whole
     CHECK_FALSE(plan_copying(false, true, false, 4 * kib + 1, nullptr, config));
 }
 
-TEST_CASE("what lies apart can't be moved in place") {
+TEST_CASE("strided regions can't be transferred in place") {
     const Situation apart{true, true, false, true};
     for (const Path path : {Path::automatic, Path::mapped, Path::pipelined}) {
         CHECK(plan_send(mib, apart, forced(path)).path == Path::pipelined);
@@ -141,7 +139,7 @@ TEST_CASE("what lies apart can't be moved in place") {
     CHECK(plan_send(4 * kib, apart, {}) == plan_send(4 * kib, cpu, {}));
 }
 
-TEST_CASE("an empty message travels with its envelope on every path") {
+TEST_CASE("an empty message is sent in its header on every path") {
     for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined})
         CHECK(plan_send(0, cpu_unmapped, forced(path)).inlined);
 }
@@ -159,12 +157,13 @@ TEST_CASE("a forced path is taken for every size") {
     }
 }
 
-TEST_CASE("where mapping was refused the size decides") {
+TEST_CASE("if mapping was refused, the size decides") {
     CHECK(plan_send(8, cpu_unmapped, forced(Path::mapped)).path == Path::pinned);
     CHECK(plan_send(mib, cpu_unmapped, {}).path == Path::pipelined);
 }
 
-TEST_CASE("every plan has blocks that MPI can count and that cover the message, and no more depth than blocks") {
+TEST_CASE(
+    "every plan's blocks can be counted by MPI and cover the message, and its depth is at most the number of blocks") {
     for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined}) {
         for (const std::size_t size : {std::size_t{1}, 4 * kib + 1, 64 * kib, mib - 1, 64 * mib, 5 * gib}) {
             for (const Situation &situation : {cpu, cpu_same_host, cpu_unmapped, gpu}) {
@@ -186,7 +185,7 @@ TEST_CASE("every plan has blocks that MPI can count and that cover the message, 
     }
 }
 
-TEST_CASE("block size and depth are taken as asked, the receiver's block always from the sender") {
+TEST_CASE("block size and depth follow the settings; the receiver's block size always comes from the sender") {
     Config config;
     config.path = Path::pipelined;
     config.block_size.value = 100;
@@ -195,14 +194,14 @@ TEST_CASE("block size and depth are taken as asked, the receiver's block always 
     CHECK(plan_recv(10'000, 3000, gpu, config) == Plan{Path::pipelined, 3000, 4, false});
 }
 
-TEST_CASE("the limit of whole messages is taken as asked") {
+TEST_CASE("the limit for eager messages follows its setting") {
     Config config;
     config.pinned_max.value = mib;
     CHECK(plan_send(mib, cpu, config).inlined);
     CHECK_FALSE(plan_send(mib + 1, cpu, config).inlined);
 }
 
-TEST_CASE("a file is moved in place or in blocks, as a table of devices, paths and files has it") {
+TEST_CASE("files are transferred in place or in blocks, depending on device, path and file") {
     const Situation mapped{true, true, false};
     const Situation cpu_copied{true, false, false};
     struct Row {
@@ -228,7 +227,7 @@ TEST_CASE("a file is moved in place or in blocks, as a table of devices, paths a
               four,
               Path::automatic,
               {Path::mapped, 10 * mib, 1, false}},
-          Row{"in place, as asked", 300 * mib, mapped, four, Path::mapped, {Path::mapped, 2 * mib, 5, false}},
+          Row{"in place, forced", 300 * mib, mapped, four, Path::mapped, {Path::mapped, 2 * mib, 5, false}},
           Row{"mapping was refused", 8 * mib, cpu_copied, one, Path::mapped, {Path::pipelined, 2 * mib, 3, false}},
           Row{"a GPU", 64 * mib, gpu, one, Path::automatic, {Path::pipelined, 2 * mib, 4, false}},
           Row{"a GPU, four threads", 64 * mib, gpu, four, Path::automatic, {Path::pipelined, 2 * mib, 7, false}},
@@ -242,10 +241,10 @@ TEST_CASE("a file is moved in place or in blocks, as a table of devices, paths a
               one,
               Path::pipelined,
               {Path::pipelined, 2 * mib, 3, false}},
-          Row{"as a whole, in place", 3 * gib, mapped, whole, Path::automatic, {Path::mapped, 3 * gib, 1, false}},
-          Row{"as a whole, of a GPU", 3 * gib, gpu, whole, Path::pipelined, {Path::pinned, 3 * gib, 1, false}},
+          Row{"in one block, in place", 3 * gib, mapped, whole, Path::automatic, {Path::mapped, 3 * gib, 1, false}},
+          Row{"in one block, of a GPU", 3 * gib, gpu, whole, Path::pipelined, {Path::pinned, 3 * gib, 1, false}},
           Row{"whole sectors", 9'000'000, cpu_copied, aligned, Path::automatic, {Path::pipelined, 2 * mib, 3, false}},
-          Row{"blocks as large as the file wants",
+          Row{"blocks of the file's granularity",
               15 * mib,
               cpu_copied,
               coarse,
@@ -259,7 +258,7 @@ TEST_CASE("a file is moved in place or in blocks, as a table of devices, paths a
     }
 }
 
-TEST_CASE("every plan of a file covers it with blocks that are multiples of what the file wants, in bounded memory") {
+TEST_CASE("every plan of a file covers it with multiples of the file's granularity, in bounded memory") {
     for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined}) {
         for (const std::size_t size : {std::size_t{1}, 4 * kib + 1, mib - 1, 64 * mib, 5 * gib}) {
             for (const Situation &situation : {cpu, cpu_unmapped, gpu}) {

@@ -22,7 +22,8 @@ constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
 constexpr Way staged{Path::pipelined, true, false, 256 * kib, 3};
 constexpr Way pinned{Path::pinned, false, false, 0, 1};
 
-// Start-up and bandwidth such that `whole` is best up to 64 KiB, `in_place` up to 1 MiB, `staged` beyond.
+// Start-up times and bandwidths for which `whole` is best up to 64 KiB, `in_place` up to 1 MiB and
+// `staged` above.
 const std::vector<Curve> curves{{whole, {{kib, 1e-6}, {64 * kib, 20e-6}, {mib, 500e-6}}},
                                 {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {mib, 100e-6}, {16 * mib, 1600e-6}}},
                                 {staged, {{512 * kib, 60e-6}, {mib, 101e-6}, {16 * mib, 1000e-6}}}};
@@ -53,7 +54,7 @@ std::string replaced(std::string text, const std::string &from, const std::strin
 
 }  // namespace
 
-TEST_CASE("a time is expected in a straight line from point to point, and beyond the last with its bandwidth") {
+TEST_CASE("expected times are linear between points, and follow the bandwidth beyond the last point") {
     const Curve curve{in_place, {{100, 1.0}, {200, 3.0}, {400, 4.0}}};
     CHECK(curve.expected_seconds(1) == 1.0);
     CHECK(curve.expected_seconds(100) == 1.0);
@@ -61,19 +62,20 @@ TEST_CASE("a time is expected in a straight line from point to point, and beyond
     CHECK(*curve.expected_seconds(400) == doctest::Approx(4.0));
     CHECK(*curve.expected_seconds(800) == doctest::Approx(6.0));
     CHECK(*Curve{in_place, {{100, 1.0}}}.expected_seconds(300) == doctest::Approx(3.0));
-    // Also where larger messages take another, faster protocol; but beyond the last point no time falls.
+    // This holds even if larger messages use a faster protocol. Beyond the last point no time
+    // decreases.
     const Curve falling{in_place, {{16 * kib, 134e-6}, {32 * kib, 30e-6}}};
     CHECK(*falling.expected_seconds(24 * kib) == doctest::Approx(82e-6));
     CHECK(*falling.expected_seconds(64 * kib) == doctest::Approx(30e-6));
 }
 
-TEST_CASE("a way is not expected for sizes that it is not for") {
+TEST_CASE("a way has no expected time for sizes that it does not support") {
     CHECK_FALSE(Curve{whole, {{kib, 1e-6}}}.expected_seconds(2 * mib));
     CHECK_FALSE(Curve{staged, {{mib, 1e-6}}}.expected_seconds(256 * kib));
     CHECK(Curve{in_place, {{kib, 1e-6}}}.expected_seconds(2 * kib));
 }
 
-TEST_CASE("the shortest expected time is best, and the runner-up goes another way") {
+TEST_CASE("the way with the shortest expected time is best, and the runner-up is a different way") {
     for (const auto &[size, best, runner_up] :
          {std::tuple{4 * kib, whole, in_place}, std::tuple{256 * kib, in_place, whole},
           std::tuple{8 * mib, staged, in_place}}) {
@@ -89,7 +91,7 @@ TEST_CASE("the shortest expected time is best, and the runner-up goes another wa
     CHECK(rank({{staged, {{mib, 1}}}}, kib).best == nullptr);
 }
 
-TEST_CASE("a curve that ends before others do is not asked beyond its end") {
+TEST_CASE("a curve that ends early is not used beyond its end") {
     const std::vector<Curve> some{{in_place, {{kib, 9e-6}, {64 * mib, 9e-3}}},
                                   {staged, {{mib, 1e-4}, {4 * mib, 1.1e-4}}}};
     CHECK(rank(some, 4 * mib).best->way == staged);
@@ -98,7 +100,7 @@ TEST_CASE("a curve that ends before others do is not asked beyond its end") {
     CHECK(rank(some, 32 * mib).runner_up == nullptr);
 }
 
-TEST_CASE("classes of sizes are four an octave, in order, and hold their smallest size") {
+TEST_CASE("there are four size classes per octave, in order, and each contains its smallest size") {
     for (std::size_t size = 1; size < 64 * kib; ++size) CHECK(size_class(size) <= size_class(size + 1));
     for (std::size_t i = 0; i < size_class_count; ++i) {
         CHECK(size_class(smallest_of_class(i)) == i);
@@ -109,7 +111,7 @@ TEST_CASE("classes of sizes are four an octave, in order, and hold their smalles
     CHECK(size_class(SIZE_MAX) == size_class_count - 1);
 }
 
-TEST_CASE("advice is the best way of each size, and plans follow it unless the user forces something") {
+TEST_CASE("advice is the best way of each size, and plans follow it unless the user forces a choice") {
     const Advice advice(curves);
     CHECK(advice.way(4 * kib) == whole);
     CHECK(advice.way(16 * mib) == staged);
@@ -128,7 +130,8 @@ TEST_CASE("advice is the best way of each size, and plans follow it unless the u
     config = {};
     config.pinned_max.value = kib;
     CHECK_FALSE(plan_send(4 * kib, situation, config).inlined);
-    // What could not be mapped can't be sent in place; what lies apart, and host memory, is not what was measured.
+    // Unmapped memory can't be sent in place. Strided regions and host memory were not measured, so
+    // the advice does not apply.
     situation.mapped = false;
     CHECK(plan_send(256 * kib, situation, {}).path == Path::pipelined);
     situation = {true, true, true, true};
@@ -138,25 +141,24 @@ TEST_CASE("advice is the best way of each size, and plans follow it unless the u
     CHECK(plan_send(16 * mib, situation, {}) == plan_send(16 * mib, plain, {}));
 }
 
-TEST_CASE(
-    "advice for messages without envelope leaves those that would have travelled with it to the built-in choice") {
+TEST_CASE("advice for messages without header leaves the sizes of eager messages to the built-in choice") {
     const Advice advice = Advice(curves).without_envelopes();
     CHECK_FALSE(advice.way(4 * kib).has_value());
     CHECK(advice.way(16 * mib) == staged);
 }
 
-TEST_CASE("a way that is hardly faster than the one of smaller sizes is not taken") {
+TEST_CASE("a way that is hardly faster than the way of smaller sizes is not chosen") {
     std::vector<Curve> close{{in_place, {{kib, 1e-5}, {mib, 1e-4}, {64 * mib, 1e-2}}},
                              {staged, {{mib, 1.1e-4}, {64 * mib, 0.98e-2}}}};
     CHECK(Advice(close).way(64 * mib) == in_place);
     close[1].points[1].seconds = 0.95e-2;
     CHECK(Advice(close).way(64 * mib) == staged);
-    // Beyond what was measured of it, it is a guess.
+    // Beyond the last measured point, the expected time is a guess.
     close[0].points.pop_back();
     CHECK(Advice(close).way(64 * mib) == staged);
 }
 
-TEST_CASE("mapping is asked for where a profile's best way maps, unless a path is forced") {
+TEST_CASE("mapping is requested if a profile's best way maps, unless a path is forced") {
     const Advice maps(in_place);
     const Advice copies(pinned);
     CHECK(plan_mapping(true, mib, &maps, {}));
@@ -176,7 +178,7 @@ TEST_CASE("blocks and depth of files come from a profile") {
     CHECK(plan.depth == 5);
 }
 
-TEST_CASE("the fitted line has the start-up and the bandwidth of the points") {
+TEST_CASE("a fitted line has the points' start-up time and bandwidth") {
     const Ceiling ceiling =
         fit("a copy", {{1000, 2e-6 + 1000e-9}, {100000, 2e-6 + 100000e-9}, {10000000, 2e-6 + 0.01}});
     CHECK(ceiling.startup_seconds == doctest::Approx(2e-6));
@@ -186,7 +188,7 @@ TEST_CASE("the fitted line has the start-up and the bandwidth of the points") {
     CHECK(fit("", {{1000, 3e-6}, {2000, 1e-6}}).seconds_per_byte >= 0);
 }
 
-TEST_CASE("a profile that was written is read as it was") {
+TEST_CASE("a written profile is read back unchanged") {
     const Profile profile = some_profile();
     CHECK(parse_profile(profile_text(profile)).system == profile.system);
     const auto read = parse_profile(profile_text(profile)).routes.at(0);
@@ -227,7 +229,7 @@ TEST_CASE("a damaged profile is refused with line and cause") {
     CHECK(complaint_about("") != "");
 }
 
-TEST_CASE("a profile's file has the names of host and device, in the user's folder for settings") {
+TEST_CASE("a profile's file is named after host and device, in the user's settings folder") {
     ::setenv("XDG_CONFIG_HOME", "/some/config", 1);
     CHECK(profile_path({"node7", "pthread-AMD EPYC (TM) 7", "", ""}) ==
           "/some/config/cldist/node7-pthread-amd-epyc-tm-7.toml");
@@ -236,7 +238,7 @@ TEST_CASE("a profile's file has the names of host and device, in the user's fold
     CHECK(profile_path({"a", "b", "", ""}) == "/home/me/.config/cldist/a-b.toml");
 }
 
-TEST_CASE("writing a profile makes its folder, and what can't be written is told") {
+TEST_CASE("writing a profile creates its folder, and a failure is reported") {
     const auto folder = std::filesystem::temp_directory_path() / ("cldist-profile-" + std::to_string(::getpid()));
     const std::string path = folder / "deep" / "p.toml";
     write_profile(path, some_profile());

@@ -8,7 +8,7 @@
 
 using namespace cldist;
 
-TEST_CASE("a record says in words what its transfer waits for") {
+TEST_CASE("a record reports what its transfer waits for") {
     Record send(Direction::send, 3, 3, 42, 100);
     CHECK(describe(send, now_ns())
               .find("send to rank 3, tag 42, 100 bytes: waits for the commands before it in its queue") !=
@@ -31,7 +31,7 @@ TEST_CASE("a record says in words what its transfer waits for") {
     CHECK(describe(recv, now_ns()).find("recv from rank 1, tag 7, 20 bytes: moved 0 of 20") != std::string::npos);
 }
 
-TEST_CASE("a record of an MPI request says for how long it is pending") {
+TEST_CASE("a record of an MPI request reports how long it has been pending") {
     Record request(Direction::request, MPI_ANY_SOURCE, MPI_UNDEFINED, MPI_ANY_TAG, 0);
     CHECK(describe(request, request.created_ns + 3'100'000'000U) == "MPI request, pending for 3.1 s");
     Record event(Direction::event, MPI_ANY_SOURCE, MPI_UNDEFINED, MPI_ANY_TAG, 0);
@@ -50,7 +50,7 @@ TEST_CASE("a stage spans all its blocks") {
     CHECK(record.state().stages.at(static_cast<std::size_t>(Stage::message)).blocks == 0);
 }
 
-TEST_CASE("the first failure of a record stays") {
+TEST_CASE("the first failure of a record is kept") {
     Record record(Direction::recv, 0, 0, 0, 10);
     record.failed(Status::failure(-5, "first"));
     record.finished(Status::failure(-6, "second"));
@@ -58,7 +58,7 @@ TEST_CASE("the first failure of a record stays") {
     CHECK(record.state().phase == CL_COMPLETE);
 }
 
-TEST_CASE("a stall is reported once, and again only after something moved") {
+TEST_CASE("a stall is reported once, and again only after progress") {
     PendingRecords pending;
     const auto record = std::make_shared<Record>(Direction::send, 1, 1, 2, 3);
     pending.add(record);

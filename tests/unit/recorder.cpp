@@ -1,4 +1,4 @@
-// The records of a central host's calls, on their way from the thread that makes them to the one that sends them.
+// The records of a central host's calls, between the calling thread and the sending thread.
 #include "cluster/calls/recorder.hpp"
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace {
 
 using Records = std::vector<std::byte>;
 
-/// A record of its own length that says which it is.
+/// A record whose length and contents depend on its number.
 void put(RecordWriter &writer, std::uint64_t number) {
     const std::string text(number % 97, static_cast<char>('a' + number % 26));
     writer.clear();
@@ -34,7 +34,7 @@ void check_next(RecordReader &reader, std::uint64_t number) {
 
 }  // namespace
 
-TEST_CASE("a reader takes from a record the numbers and bytes that a writer put there, and not more") {
+TEST_CASE("a reader returns exactly the numbers and bytes that the writer stored") {
     const std::vector<std::uint64_t> numbers{
         0, 1, 127, 128, 300, 1U << 31U, std::uint64_t{1} << 63U, std::numeric_limits<std::uint64_t>::max()};
     RecordWriter writer;
@@ -51,12 +51,12 @@ TEST_CASE("a reader takes from a record the numbers and bytes that a writer put 
     CHECK_THROWS_AS(RecordReader(endless).number(), std::out_of_range);
 }
 
-TEST_CASE("records come out whole and in the order in which many threads put them in, however slow who takes them is") {
+TEST_CASE("records of many threads arrive complete and in order, however slow the reader is") {
     constexpr std::uint64_t count = 20'000;
     for (const std::size_t room : {std::size_t{1}, std::size_t{512}, std::size_t{1} << 20U}) {
         CAPTURE(room);
         Recorder recorder(room);
-        std::mutex order;  // as the platform's lock puts calls in order
+        std::mutex order;  // as the platform's lock orders calls
         std::uint64_t next = 0;
         std::vector<std::thread> threads;
         for (int i = 0; i < 8; ++i)
@@ -88,7 +88,7 @@ TEST_CASE("records come out whole and in the order in which many threads put the
     }
 }
 
-TEST_CASE("who puts records in waits while there is no room for more") {
+TEST_CASE("a writer waits while the recorder is full") {
     Recorder recorder(4);
     std::atomic<int> appended = 0;
     const Records two(2);
@@ -100,7 +100,7 @@ TEST_CASE("who puts records in waits while there is no room for more") {
     });
     Records records;
     while (appended < 2) std::this_thread::yield();
-    // The third waits: nothing that can be waited for says so.
+    // The third writer waits. No event reports that, so the test waits for a moment.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     CHECK(appended == 2);
     recorder.take(records);

@@ -21,7 +21,7 @@ Bytes numbered(std::size_t size, unsigned from) {
     return bytes;
 }
 
-// Where each byte of the message lies, byte by byte.
+// The offset of each byte of the message.
 std::vector<std::size_t> places(const RectRegion &r) {
     std::vector<std::size_t> all;
     for (std::size_t z = 0; z < r.slices; ++z)
@@ -64,7 +64,7 @@ void refuse(const std::vector<std::size_t> &origin, const std::vector<std::size_
 
 }  // namespace
 
-TEST_CASE("any part of any region is packed and unpacked as byte by byte, and nothing around it is touched") {
+TEST_CASE("any range of any region is packed and unpacked as byte by byte, and no other byte changes") {
     for_all_shapes([](const RectRegion &shape) {
         const std::vector<std::size_t> at = places(shape);
         REQUIRE(shape.size() == at.size());
@@ -73,7 +73,7 @@ TEST_CASE("any part of any region is packed and unpacked as byte by byte, and no
         for (const RectRegion &region : {shape, shape.simplified()}) {
             const Bytes memory = numbered(region.extent(), 1);
             for (std::size_t offset = 0; offset < at.size(); ++offset) {
-                // All sizes of small regions, some of the larger ones.
+                // All sizes of small regions, a sample for larger regions.
                 const std::size_t step = at.size() > 40 ? 5 : 1;
                 for (std::size_t size = 1; offset + size <= at.size(); size += step) {
                     Bytes message(size);
@@ -113,7 +113,7 @@ TEST_CASE("a region is simplified to the fewest rows and slices with the same by
     CHECK_FALSE(RectRegion{4, 2, 1, 5, 10}.simplified().contiguous());
 }
 
-TEST_CASE("a part of a message is given as the rest of a row, whole rows up to the end of each slice, a row's start") {
+TEST_CASE("a range of a message is split into the rest of a row, whole rows of each slice, and the start of a row") {
     const RectRegion region{4, 3, 2, 5, 20};
     CHECK(runs(region, 0, 24) == std::vector<RowRun>{{0, 0, 4, 3}, {20, 12, 4, 3}});
     CHECK(runs(region, 1, 22) == std::vector<RowRun>{{1, 0, 3, 1}, {5, 3, 4, 2}, {20, 11, 4, 2}, {30, 19, 3, 1}});
@@ -122,7 +122,7 @@ TEST_CASE("a part of a message is given as the rest of a row, whole rows up to t
     CHECK(runs(region, 0, 0).empty());
 }
 
-TEST_CASE("a region starts where clEnqueueReadBufferRect has it, with pitches of 0 filled in") {
+TEST_CASE("a region starts where clEnqueueReadBufferRect puts it, and pitches of 0 are replaced") {
     const PlacedRect all_given = place({3, 2, 1}, {4, 5, 6}, 10, 100, 10000);
     CHECK(all_given.offset == 123);
     CHECK(all_given.region == RectRegion{4, 5, 6, 10, 100});
@@ -135,13 +135,13 @@ TEST_CASE("a region starts where clEnqueueReadBufferRect has it, with pitches of
     CHECK(none.region.size() == 120);
 }
 
-TEST_CASE("a region may end with its buffer, and not a byte later") {
+TEST_CASE("a region may end with its buffer, but not one byte later") {
     const std::size_t last = 1 * 100 + 2 * 10 + 3 + 5 * 100 + 4 * 10 + 4;
     CHECK_NOTHROW(place({3, 2, 1}, {4, 5, 6}, 10, 100, last));
     refuse({3, 2, 1}, {4, 5, 6}, 10, 100, last - 1, "pass the end of the buffer of 666 bytes");
 }
 
-TEST_CASE("regions that are none are refused with their numbers") {
+TEST_CASE("invalid regions are refused, and the message contains their numbers") {
     constexpr std::size_t highest = std::numeric_limits<std::size_t>::max();
     for (std::size_t zero = 0; zero < 3; ++zero) {
         std::vector<std::size_t> region{1, 1, 1};

@@ -12,13 +12,13 @@ namespace {
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
-// What each byte takes with this block: a start-up per block, and a time to fill the pipeline.
+// Time per byte with this block size. It is lowest at `best`.
 double cost(std::size_t block, std::size_t best) {
     const double x = std::log2(static_cast<double>(block) / static_cast<double>(best));
     return 1e-10 * (1 + 0.1 * x * x);
 }
 
-// The block that transfers of `size` bytes end up with.
+// The block size that transfers of `size` bytes settle on.
 template <typename Cost>
 std::size_t settled(std::size_t planned, std::size_t size, const Cost &took, int transfers = 2000) {
     Refinement refinement;
@@ -28,7 +28,7 @@ std::size_t settled(std::size_t planned, std::size_t size, const Cost &took, int
         refinement.took(shift, took(shifted(planned, shift)));
         if (i % 2 == 0) in_use = shift;
     }
-    // A trial may come last: the shift most of the next have is the one in use.
+    // The last transfer may be a trial. The shift of most of the next transfers is the one in use.
     int equal = 0;
     for (int i = 0; i < 5; ++i) {
         const int shift = refinement.next(planned, size);
@@ -40,14 +40,14 @@ std::size_t settled(std::size_t planned, std::size_t size, const Cost &took, int
 
 }  // namespace
 
-TEST_CASE("the block size goes to where transfers are fastest, from either side") {
+TEST_CASE("the block size moves to where transfers are fastest, from either side") {
     for (const std::size_t best : {256 * kib, mib, 8 * mib}) {
         CAPTURE(best);
         CHECK(settled(mib, 64 * mib, [&](std::size_t block) { return cost(block, best); }) == best);
     }
 }
 
-TEST_CASE("a block size that is best stays, and trials become rare") {
+TEST_CASE("the best block size stays, and trials become rare") {
     Refinement refinement;
     int trials = 0;
     for (int i = 0; i < 4000; ++i) {
@@ -83,7 +83,7 @@ TEST_CASE("blocks stay between 64 KiB and 64 MiB, and no larger than the transfe
     for (int i = 0; i < 100; ++i) CHECK(shifted(mib, refinement.next(mib, mib + mib / 2)) <= mib);
 }
 
-TEST_CASE("a block size follows when the system changes") {
+TEST_CASE("the block size follows a change of the system") {
     Refinement refinement;
     std::size_t last = 0;
     for (const std::size_t best : {256 * kib, 4 * mib}) {
@@ -97,7 +97,7 @@ TEST_CASE("a block size follows when the system changes") {
     }
 }
 
-TEST_CASE("of two ways the planned one stays where it is faster, and trials become rare") {
+TEST_CASE("of two ways, the planned one stays while it is faster, and trials become rare") {
     WayRefinement ways;
     int others = 0;
     for (int i = 0; i < 1000; ++i) {
@@ -109,7 +109,7 @@ TEST_CASE("of two ways the planned one stays where it is faster, and trials beco
     CHECK(others < 30);
 }
 
-TEST_CASE("the other way is taken within ten transfers where it is clearly faster, not for a few percent") {
+TEST_CASE("a clearly faster way is chosen within ten transfers, a slightly faster way is not") {
     for (const auto &[factor, taken] : {std::pair{0.5, true}, std::pair{0.95, false}}) {
         CAPTURE(factor);
         WayRefinement ways;
@@ -121,7 +121,7 @@ TEST_CASE("the other way is taken within ten transfers where it is clearly faste
     }
 }
 
-TEST_CASE("the ways change places when the times do, whichever was planned") {
+TEST_CASE("the choice of way follows the times, whichever way was planned") {
     WayRefinement ways;
     bool planned_is_faster = false;
     for (int change = 0; change < 6; ++change, planned_is_faster = !planned_is_faster) {
@@ -140,7 +140,7 @@ TEST_CASE("the ways change places when the times do, whichever was planned") {
     }
 }
 
-TEST_CASE("one slow transfer changes no way") {
+TEST_CASE("one slow transfer changes no choice") {
     WayRefinement ways;
     for (int i = 0; i < 40; ++i) {
         const bool other = ways.next();

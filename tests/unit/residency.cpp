@@ -14,7 +14,8 @@ using namespace cldist::cluster;
 
 namespace {
 
-// Two hosts, each of two processes that have two devices: 0 1 | 2 3 || 4 5 | 6 7.
+// Two hosts with two processes each; each process has two devices: 0 1 | 2 3
+// 4 5 | 6 7.
 const Topology two_hosts({0, 0, 1, 1}, {0, 0, 1, 1, 2, 2, 3, 3});
 
 std::vector<Copy> read(Residency &residency, const Topology &topology, MemoryId reader, std::size_t begin,
@@ -32,7 +33,7 @@ Topology one_device_each(std::uint32_t processes, std::uint32_t per_host) {
     return {hosts, devices};
 }
 
-/// Bytes of the heap in use; nothing where a sanitizer has its own.
+/// Bytes of the heap in use. With a sanitizer's allocator it is 0.
 std::size_t heap_in_use() { return mallinfo2().uordblks; }
 
 }  // namespace
@@ -52,7 +53,7 @@ TEST_CASE("a buffer that every process initialised needs no copy until it is wri
     CHECK(read(residency, two_hosts, 0, 0, 100) == std::vector<Copy>{{50, 100, 5}});
 }
 
-TEST_CASE("the nearest holder is the source: of the same process, else of the same host, else any") {
+TEST_CASE("the nearest holder is the source: same process first, then same host, then any") {
     Residency residency(two_hosts, 1, Contents::undefined);
     residency.write(two_hosts, 4, 0, 1);
     CHECK(read(residency, two_hosts, 0, 0, 1) == std::vector<Copy>{{0, 1, 4}});  // another host
@@ -62,7 +63,7 @@ TEST_CASE("the nearest holder is the source: of the same process, else of the sa
     CHECK(read(residency, two_hosts, 5, 0, 1).empty());
 }
 
-TEST_CASE("bytes that wait for something the program does later don't travel with others") {
+TEST_CASE("bytes that wait for a later user event are copied separately") {
     Residency residency(two_hosts, 100, Contents::undefined);
     residency.write(two_hosts, 0, 0, 30);
     residency.write(two_hosts, 0, 30, 50, 7);
@@ -76,8 +77,8 @@ TEST_CASE("bytes that wait for something the program does later don't travel wit
     CHECK(read(residency, two_hosts, 3, 0, 100) == std::vector<Copy>{{0, 100, 0}});
 }
 
-TEST_CASE("hosts and processes are told apart whatever their numbers") {
-    // Ranks dealt out to the hosts in turn, devices in no order.
+TEST_CASE("hosts and processes may have any numbers") {
+    // Ranks alternate between the hosts; the devices' processes are in no order.
     const Topology mixed({7, 3, 7, 3}, {3, 0, 2, 1, 0});
     Residency residency(mixed, 1, Contents::undefined);
     residency.write(mixed, 0, 0, 1);                                         // process 3, host 3
@@ -87,7 +88,7 @@ TEST_CASE("hosts and processes are told apart whatever their numbers") {
     CHECK(read(residency, mixed, 4, 0, 1) == std::vector<Copy>{{0, 1, 1}});  // process 0
 }
 
-TEST_CASE("a range held in pieces comes from each piece's holder, neighbours with one source in one copy") {
+TEST_CASE("each piece of a range comes from its holder, and neighbours with one source are one copy") {
     Residency residency(two_hosts, 40, Contents::undefined);
     for (MemoryId d = 0; d < 4; ++d) residency.write(two_hosts, 2 * d, d * 10, d * 10 + 10);
     CHECK(residency.holders().pieces() == 4);
@@ -99,12 +100,12 @@ TEST_CASE("a range held in pieces comes from each piece's holder, neighbours wit
     CHECK(read(residency, two_hosts, 3, 0, 40) == std::vector<Copy>{{0, 40, 1}});
 }
 
-TEST_CASE("ranges that as many devices hold are one piece only where the devices are the same") {
+TEST_CASE("neighbouring ranges are one piece only if the same devices hold them") {
     const Topology topology = one_device_each(16, 4);
     for (const MemoryId holders : {2U, 4U, 5U, 9U}) {
         Residency residency(topology, 20, Contents::undefined);
         residency.write(topology, 0, 0, 20);
-        // In another order, which does not matter; then one of them is another.
+        // The same holders in another order, which does not matter. Then one holder differs.
         for (MemoryId d = 1; d < holders; ++d) read(residency, topology, d, 0, 10);
         for (MemoryId d = holders - 1; d > 1; --d) read(residency, topology, d, 10, 20);
         CHECK(residency.holders().pieces() == 2);
@@ -116,7 +117,7 @@ TEST_CASE("ranges that as many devices hold are one piece only where the devices
     }
 }
 
-TEST_CASE("what many devices read in turn spreads as a tree, once to each host") {
+TEST_CASE("copies to many readers spread as a tree, once to each host") {
     std::mt19937_64 random(3);
     for (const std::uint32_t per_host : {1U, 8U, 64U}) {
         const Topology topology = one_device_each(256, per_host);
@@ -144,14 +145,14 @@ TEST_CASE("what many devices read in turn spreads as a tree, once to each host")
                     ->second;
             };
             CHECK(between_hosts == 256 / per_host - 1);
-            // 8 where one order is followed; a few more where devices come between others.
+            // 8 for readers in order; slightly more if they are shuffled.
             CHECK(most(depth) <= (shuffled ? 16 : 10));
             CHECK(most(sent) <= (shuffled ? 24 : 14));
         }
     }
 }
 
-TEST_CASE("everything that a root has reaches each process once, and each host once from another") {
+TEST_CASE("a broadcast from a root reaches each process once, and each host once from another host") {
     for (const std::uint32_t per_host : {1U, 3U, 4U, 13U}) {
         const std::uint32_t processes = 13;
         const Topology topology = one_device_each(processes, per_host);
@@ -168,7 +169,7 @@ TEST_CASE("everything that a root has reaches each process once, and each host o
                     CHECK(topology.branch(root, child).parent == p);
                     if (topology.host_of(child) != topology.host_of(p)) ++between_hosts;
                 }
-                // The way to the root is short, so there is one.
+                // A short path leads to the root, so the branches form a tree.
                 int steps = 0;
                 for (Process at = p; at != root; at = *topology.branch(root, at).parent) REQUIRE(++steps <= 8);
             }
@@ -178,11 +179,11 @@ TEST_CASE("everything that a root has reaches each process once, and each host o
     }
 }
 
-TEST_CASE("a set of holders is like a set of places, in whatever order they came") {
+TEST_CASE("a set of holders behaves like a set of numbers, in whatever order they were added") {
     constexpr std::uint32_t places = 200;
     std::mt19937_64 random(5);
     for (int round = 0; round < 200; ++round) {
-        // Runs up and down and single places, few or many.
+        // Ascending and descending runs and single places, few or many.
         std::vector<std::uint32_t> order;
         std::vector<bool> in(places);
         const auto add_place = [&](std::uint32_t place) {
@@ -217,7 +218,7 @@ TEST_CASE("a set of holders is like a set of places, in whatever order they came
         for (const std::uint32_t place : order) shuffled.add(place, places);
         CHECK(holders == shuffled);
         CHECK(shuffled == holders);
-        // With another place instead of one of them, and then with the same sum.
+        // Replace one place by another. Then compare sets with the same sum.
         Holders other;
         const auto free = static_cast<std::uint32_t>(std::find(in.begin(), in.end(), false) - in.begin());
         for (std::size_t i = 1; i < order.size(); ++i) other.add(order[i], places);
@@ -246,7 +247,7 @@ TEST_CASE("copies of a set of holders are independent of each other") {
     CHECK(holders.is_only(7));
 }
 
-TEST_CASE("what a buffer's holders take grows with the pieces in use, not with the devices") {
+TEST_CASE("the memory for a buffer's holders grows with the pieces in use, not with the devices") {
     constexpr std::uint32_t devices = 4096;
     constexpr std::size_t part = 64;
     constexpr std::size_t each = 256;  // bytes for a piece
@@ -257,7 +258,8 @@ TEST_CASE("what a buffer's holders take grows with the pieces in use, not with t
     for (MemoryId d = 0; d < devices; ++d) residency.write(topology, d, d * part, (d + 1) * part);
     CHECK(residency.holders().pieces() == devices);
     CHECK(heap_in_use() - before <= devices * each);
-    // Half of the devices read all of it, in turn: each piece has that many holders.
+    // Half of the devices read everything, one after another, so that each piece has that many
+    // holders.
     std::vector<Copy> copies;
     for (MemoryId d = 0; d < devices / 2; ++d) {
         copies.clear();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kib = 1024;
 
-// The device's end of a pipeline over a ring: moves bytes of a vector at once.
+// The device endpoint of a pipeline over a ring. It copies to or from a vector at once.
 class Bytes final : public DeviceEndpoint {
 public:
     Bytes(std::vector<std::byte> &bytes, Ring &ring, bool sends, std::size_t block)
@@ -44,7 +44,7 @@ std::shared_ptr<Record> some_record(Direction direction, std::size_t size) {
     return std::make_shared<Record>(direction, 1, 1, 0, size);
 }
 
-// One side of a message through a ring.
+// One end of a message through a ring.
 struct Side {
     Side(const std::shared_ptr<Ring> &ring, Direction direction, std::vector<std::byte> &bytes, const Plan &plan,
          const bool &peer_lives)
@@ -59,7 +59,7 @@ struct Side {
     BlockPipeline pipeline;
 };
 
-// A ring as its two processes have it.
+// One ring, opened by its two processes.
 struct Pair {
     Pair() : receivers(Ring::open(descriptor, senders->id())) {}
 
@@ -78,7 +78,7 @@ bool lives = true;
 
 }  // namespace
 
-TEST_CASE("messages pass through a ring whole, one after another, whatever their blocks") {
+TEST_CASE("messages of any block size pass through a ring in order and unchanged") {
     Pair pair;
     for (const std::size_t size : {1 * kib, 64 * kib, 100 * kib + 1, 1000 * kib}) {
         for (const Plan &plan :
@@ -105,7 +105,7 @@ TEST_CASE("messages pass through a ring whole, one after another, whatever their
     }
 }
 
-TEST_CASE("a ring is the sender's again as soon as it knows that the receiver has everything") {
+TEST_CASE("the sender may reuse a ring as soon as it knows that the receiver has everything") {
     Pair pair;
     REQUIRE(pair.senders->take());
     REQUIRE(pair.receivers->take());
@@ -120,10 +120,10 @@ TEST_CASE("a ring is the sender's again as soon as it knows that the receiver ha
     CHECK(sender->pipeline.poll() == Progress::done);
     sender.reset();
     CHECK(pair.senders->take());
-    CHECK(pair.receivers->take());  // the receiver's side still exists
+    CHECK(pair.receivers->take());  // the receiver's end still exists
 }
 
-TEST_CASE("a sender that fails tells the receiver from which block on, and the ring is used again") {
+TEST_CASE("a sender that fails reports the first failed block to the receiver, and the ring is reused") {
     Pair pair;
     REQUIRE(pair.senders->take());
     REQUIRE(pair.receivers->take());
@@ -148,7 +148,7 @@ TEST_CASE("a sender that fails tells the receiver from which block on, and the r
     CHECK(pair.receivers->take());
 }
 
-TEST_CASE("a receiver that fails takes the rest, and the sender's message ends well") {
+TEST_CASE("if the receiver fails, it takes the remaining blocks and the sender succeeds") {
     Pair pair;
     REQUIRE(pair.senders->take());
     REQUIRE(pair.receivers->take());
@@ -168,7 +168,7 @@ TEST_CASE("a receiver that fails takes the rest, and the sender's message ends w
     CHECK(receiver.pipeline.status().code == CL_OUT_OF_RESOURCES);
 }
 
-TEST_CASE("who is left alone in the middle of a message, sender or receiver, ends it with a failure") {
+TEST_CASE("if one end disappears in the middle of a message, the other end fails") {
     const auto ends = [](BlockPipeline &pipeline) {
         for (const auto since = std::chrono::steady_clock::now();
              std::chrono::steady_clock::now() - since < std::chrono::seconds(10);)
@@ -190,7 +190,7 @@ TEST_CASE("who is left alone in the middle of a message, sender or receiver, end
             CHECK(side.pipeline.status().code == CL_PEER_TRANSFER_FAILED);
         }
     }
-    SUBCASE("its peer has given the message up") {
+    SUBCASE("its peer has given up the message") {
         Pair pair;
         REQUIRE(pair.senders->take());
         REQUIRE(pair.receivers->take());
@@ -208,7 +208,7 @@ TEST_CASE("who is left alone in the middle of a message, sender or receiver, end
     }
 }
 
-TEST_CASE("a ring that nobody uses is let go of, by its maker first") {
+TEST_CASE("an idle ring is released, first by the process that created it") {
     Pair pair;
     Ring::release_idle(3600);
     CHECK_FALSE(pair.senders->closed());
@@ -225,7 +225,7 @@ TEST_CASE("a ring that nobody uses is let go of, by its maker first") {
     CHECK(pair.receivers->closed());
 }
 
-TEST_CASE("memory of another size than a ring's is not taken for one") {
+TEST_CASE("memory of the wrong size is not accepted as a ring") {
     const Descriptor none;
     CHECK_THROWS_AS(Ring::open(none, 1), Error);
 }

@@ -1,5 +1,5 @@
-/// What the schedules of all processes decide, executed on a model of a cluster. The environment variable
-/// CLDIST_TEST_SEQUENCES says how many random programs are tried, and that this is the long version.
+/// The decisions of all processes' schedules, executed on a model of a cluster. The environment
+/// variable CLDIST_TEST_SEQUENCES selects the long version and sets its number of random programs.
 
 #include "cluster/schedule/schedule.hpp"
 
@@ -21,7 +21,7 @@ constexpr std::size_t size = 4;  // of buffers
 
 bool in_long_version() { return std::getenv(sequences_variable) != nullptr; }
 
-/// Executes the program in every order; returns in how many states there was a choice.
+/// Executes the program in every order. Returns the number of states in which there was a choice.
 std::size_t check(const Program &program) {
     try {
         const Graph graph(program);
@@ -39,7 +39,7 @@ Access half(BufferId buffer, std::size_t number, AccessMode mode) {
     return {buffer, number * size / 2, (number + 1) * size / 2, mode};
 }
 
-/// What commands do in enumerated programs.
+/// The accesses of commands in enumerated programs.
 const std::vector<std::vector<Access>> forms = {
     {whole(0, AccessMode::read)},
     {whole(0, AccessMode::write)},
@@ -50,7 +50,8 @@ const std::vector<std::vector<Access>> forms = {
     {whole(1, AccessMode::read), half(0, 0, AccessMode::read), half(0, 1, AccessMode::write)},
 };
 
-/// Calls `use` with every program of `length` calls, each on any of three devices and of any form.
+/// Calls `use` with every program of `length` calls, each on any of three devices and with any of
+/// the forms.
 template <typename Use>
 void for_each_program(std::size_t length, Use &&use) {
     Program program;
@@ -87,7 +88,7 @@ void place(Program &program, bool all_apart) {
     program.process_of_device = all_apart ? std::vector<Process>{0, 1, 2} : std::vector<Process>{0, 0, 1};
 }
 
-/// The same with the first buffer attached to a device before.
+/// The same program with the first buffer attached to a device beforehand.
 Program with_home(Program program, MemoryId device) {
     Call attach;
     attach.device = device;
@@ -98,8 +99,8 @@ Program with_home(Program program, MemoryId device) {
     return program;
 }
 
-/// Executes one in `step` of all programs of `length` commands, places and orders, in every order; with a buffer attached to
-/// `home` if it is given.
+/// Executes every `step`-th of all programs of `length` commands, placements and queues, in every
+/// order. If `home` is given, the buffer is attached to it.
 void check_programs(std::size_t length, std::size_t step, std::optional<MemoryId> home = {}) {
     std::size_t number = 0;
     std::size_t programs = 0;
@@ -108,7 +109,8 @@ void check_programs(std::size_t length, std::size_t step, std::optional<MemoryId
         for (const Order order : {Order::unordered, Order::in_order, Order::wait_lists, Order::results, Order::failures,
                                   Order::failures_in_order}) {
             for_each_program(length, [&](Program &program) {
-                // Where all are apart the rest is like one of these, but for hosts.
+                // With one device per process, programs whose first call is on another device differ only
+                // in their hosts.
                 if (all_apart && !home && program.calls[0].device != 0) return;
                 if (number++ % step != 0) return;
                 place(program, all_apart);
@@ -122,7 +124,7 @@ void check_programs(std::size_t length, std::size_t step, std::optional<MemoryId
     CHECK(choices > programs);
 }
 
-/// A range of one of the buffers: all of it, one of some sub-buffers, or any.
+/// A range of one buffer: the whole buffer, one of some sub-buffers, or any range.
 Access random_access(const Program &program, std::mt19937_64 &random) {
     Access access{};
     access.buffer = static_cast<BufferId>(random() % program.buffers.size());
@@ -153,7 +155,7 @@ Program random_program(std::mt19937_64 &random) {
         program.buffers.push_back({1 + random() % 12, random() % 3 == 0 ? Contents::everywhere : Contents::undefined});
     }
     if (random() % 2 == 0) program.attach_after = static_cast<std::uint32_t>(1 + random() % 3);
-    // Commands of few devices, where buffers are to be attached by themselves.
+    // If buffers are attached automatically, use few devices in half of the programs.
     const std::size_t users =
         program.attach_after != 0 && random() % 2 == 0 ? std::min<std::size_t>(devices, 2) : devices;
     const std::size_t calls = 1 + random() % 16;
@@ -161,7 +163,7 @@ Program random_program(std::mt19937_64 &random) {
     for (std::size_t k = 0; k < calls; ++k) {
         Call call;
         call.device = static_cast<MemoryId>(random() % users);
-        // Two in-order queues on each device, and out-of-order ones.
+        // Two in-order queues on each device, and out-of-order queues.
         if (random() % 8 == 0 && !has_user_events) {
             const auto buffer = static_cast<BufferId>(random() % program.buffers.size());
             if (random() % 3 > 0)
@@ -203,7 +205,7 @@ Program random_program(std::mt19937_64 &random) {
     return program;
 }
 
-/// Schedules of all processes of a topology.
+/// The schedules of all processes of a topology.
 struct Processes {
     explicit Processes(const Topology &topology) {
         for (Process p = 0; p < topology.processes(); ++p) schedules.emplace_back(topology, p);
@@ -225,13 +227,13 @@ const Topology three_apart({0, 1, 2}, {0, 1, 2});
 
 }  // namespace
 
-TEST_CASE("every order that three commands leave open shows each reader what one device would have shown") {
+TEST_CASE("every order of three commands shows each reader what one device would have shown") {
     check_programs(3, in_long_version() ? 1 : 4);
 }
 
 TEST_CASE("every order of four commands is right") { check_programs(4, in_long_version() ? 1 : 47); }
 
-TEST_CASE("every order of three commands is right where they use a buffer that is attached to a device") {
+TEST_CASE("every order of three commands is right with an attached buffer") {
     for (MemoryId home = 0; home < 3; ++home) check_programs(3, in_long_version() ? 1 : 23, home);
 }
 
@@ -278,7 +280,7 @@ TEST_CASE("random sequences of commands are right on any cluster") {
     CHECK(with_user_events > sequences / 8);
 }
 
-TEST_CASE("only the two processes of a transfer have anything to do for a virtual command") {
+TEST_CASE("only the two processes of a transfer have work for a remote command") {
     Processes all(three_apart);
     const BufferId buffer = all.create(Contents::undefined);
     all.decide(0, {whole(buffer, AccessMode::write)});
@@ -297,7 +299,7 @@ TEST_CASE("only the two processes of a transfer have anything to do for a virtua
     CHECK(!decisions[2].actual);
 }
 
-TEST_CASE("a later writer on another device waits for no reader, one on the same device does") {
+TEST_CASE("a later writer waits for a reader on the same device, but not on another device") {
     Processes all(three_apart);
     const BufferId buffer = all.create(Contents::everywhere);
     all.decide(0, {whole(buffer, AccessMode::read)});
@@ -305,7 +307,7 @@ TEST_CASE("a later writer on another device waits for no reader, one on the same
     CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after == std::vector<Step>{{1, 0}});
 }
 
-TEST_CASE("an in-order queue's own order needs no waiting, another queue waits for the last of it") {
+TEST_CASE("an in-order queue needs no waits for its own order, another queue waits for its last command") {
     Processes all(three_apart);
     const BufferId buffer = all.create(Contents::everywhere);
     all.decide(0, {whole(buffer, AccessMode::write)}, 5);
@@ -314,7 +316,7 @@ TEST_CASE("an in-order queue's own order needs no waiting, another queue waits f
     CHECK(all.decide(0, {whole(buffer, AccessMode::write)}, 6)[0].after == std::vector<Step>{{3, 0}});
 }
 
-TEST_CASE("disjoint parts of a buffer are no conflict") {
+TEST_CASE("disjoint ranges of a buffer do not conflict") {
     Processes all(three_apart);
     const BufferId buffer = all.create(Contents::undefined);
     all.decide(0, {half(buffer, 0, AccessMode::write)});
@@ -322,7 +324,7 @@ TEST_CASE("disjoint parts of a buffer are no conflict") {
     CHECK(all.decide(0, {whole(buffer, AccessMode::read)})[0].after == std::vector<Step>{{1, 0}, {2, 0}});
 }
 
-TEST_CASE("nobody waits for commands that are known to be over") {
+TEST_CASE("no command waits for commands that are known to have ended") {
     Processes all(three_apart);
     const BufferId buffer = all.create(Contents::undefined);
     all.decide(0, {whole(buffer, AccessMode::write)});
@@ -334,7 +336,7 @@ TEST_CASE("nobody waits for commands that are known to be over") {
     CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after.empty());
 }
 
-TEST_CASE("a completion goes once to each process that waits, and to none that knows") {
+TEST_CASE("a completion is sent once to each waiting process, and never to a process that knows") {
     Processes all(three_apart);
     std::vector<ScheduledEvent> events(3);
     for (Process p = 0; p < 3; ++p) events[p] = all.schedules[p].decide({0, unordered, {}, {}, false}).event;
@@ -352,7 +354,8 @@ TEST_CASE("a completion goes once to each process that waits, and to none that k
     REQUIRE(decisions[2].completions_awaited.size() == 1);
     CHECK(decisions[2].completions_awaited[0].command == 1);
     CHECK(decisions[1].completions_awaited.empty());
-    for (const MemoryId device : {2U, 0U}) {  // told before; its own
+    // one process got the completion before, the other owns the command
+    for (const MemoryId device : {2U, 0U}) {
         for (const Decisions &d : wait_on(device)) CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
     }
     std::size_t told = 0;
@@ -362,7 +365,7 @@ TEST_CASE("a completion goes once to each process that waits, and to none that k
     for (const Decisions &d : wait_on(1)) CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
 }
 
-TEST_CASE("the number of a released buffer is given again, without its past") {
+TEST_CASE("the number of a released buffer is reused without its history") {
     Processes all(three_apart);
     const BufferId first = all.create(Contents::undefined);
     const BufferId second = all.create(Contents::undefined);
@@ -376,7 +379,7 @@ TEST_CASE("the number of a released buffer is given again, without its past") {
     CHECK(all.decide(0, {whole(first, AccessMode::write)})[0].after.empty());
 }
 
-TEST_CASE("what is remembered of conflicts stays small while commands end") {
+TEST_CASE("the record of conflicts stays small while commands end") {
     Hazards hazards(1 << 20);
     std::mt19937_64 random(5);
     std::vector<Step> after;
@@ -389,8 +392,7 @@ TEST_CASE("what is remembered of conflicts stays small while commands end") {
     }
 }
 
-TEST_CASE(
-    "a reader costs the same however many read before it and are not over, and so does a writer for each of them") {
+TEST_CASE("the cost of a reader, and of a writer per reader, does not grow with the number of open readers") {
     constexpr std::size_t size = 4096;
     constexpr CommandId readers = 100000;
     for (const bool in_order : {false, true}) {
@@ -399,7 +401,7 @@ TEST_CASE(
         std::mt19937_64 random(7);
         CommandId command = 1;
         for (; command <= readers; ++command) {
-            // All of it, or one of sixteen parts; of eight queues, if they are in-order.
+            // The whole buffer or one of sixteen ranges; one of eight queues if they are in-order.
             const std::size_t part = random() % 17 * (size / 16);
             const QueueId queue = in_order ? static_cast<QueueId>(random() % 8) : unordered;
             hazards.read(part == size ? 0 : part, part == size ? size : part + size / 16, {command, 0}, queue, 1,
@@ -414,7 +416,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("a reader waits for a writer only if no reader before it on its in-order queue does") {
+TEST_CASE("a reader waits for a writer only if no earlier reader of its in-order queue does") {
     Hazards hazards(200);
     std::vector<Step> after;
     hazards.write(0, 200, {1, 1}, unordered, 1, after);
@@ -428,7 +430,7 @@ TEST_CASE("a reader waits for a writer only if no reader before it on its in-ord
         hazards.read(0, 50, {4, 0}, other, 1, after);
         CHECK(after == std::vector<Step>{{1, 1}});
     }
-    // Ranges that move by one byte: each reader waits for the one writer that is new to its queue.
+    // The ranges move by one byte: each reader waits only for the writer that is new to its queue.
     for (CommandId command = 5; command < 100; ++command) {
         after.clear();
         hazards.write(command, command + 50, {command, 1}, unordered, 1, after);
@@ -440,7 +442,7 @@ TEST_CASE("a reader waits for a writer only if no reader before it on its in-ord
     }
 }
 
-TEST_CASE("readers that are over are forgotten, and their memory is given back, though others never end") {
+TEST_CASE("ended readers are forgotten and their memory is freed, even if other readers never end") {
     Hazards hazards(64);
     std::vector<Step> after;
     constexpr CommandId open = 1000;
@@ -453,7 +455,7 @@ TEST_CASE("readers that are over are forgotten, and their memory is given back, 
     CHECK(after.size() == 500);
 }
 
-TEST_CASE("an event that all processes wait for is told to each of them once, and that costs each the same") {
+TEST_CASE("an event that all processes wait for is sent to each once, at the same cost for each") {
     constexpr Process processes = 4096;
     std::vector<std::uint32_t> hosts(processes);
     std::vector<Process> devices(processes);

@@ -19,7 +19,7 @@ Numbers indices_of(const Indices &indices) {
     return all;
 }
 
-// The number in the dataset of each element, in the order of the selection.
+// The index in the dataset of each selected element, in the order of the selection.
 Numbers elements_of(const Numbers &extent, const std::vector<Indices> &dimensions) {
     Numbers all = {0};
     for (std::size_t d = 0; d < extent.size(); ++d) {
@@ -84,7 +84,7 @@ TEST_CASE("the parts of any hyperslab, one after the other, are the hyperslab") 
     });
 }
 
-TEST_CASE("a hyperslab is one run of elements exactly if they follow each other in the dataset") {
+TEST_CASE("a hyperslab is one run of elements exactly if its elements are consecutive in the dataset") {
     for_all_hyperslabs([](const Numbers &extent, const std::vector<Indices> &dimensions) {
         const Numbers elements = elements_of(extent, dimensions);
         const bool run = elements.back() - elements.front() == elements.size() - 1;
@@ -101,23 +101,23 @@ TEST_CASE("a hyperslab is cut along its slowest dimension with several blocks") 
     CHECK(Hyperslab({100, 20, 30}, {{0, 5, 20, 3}, {3, 1, 10, 1}, {5, 2, 10, 1}}).cut_elements() == 300);
 }
 
-TEST_CASE("cuts of a dataset in chunks are at their borders") {
+TEST_CASE("chunked datasets are cut at chunk borders") {
     const Numbers chunk = {8, 4, 16};
     const auto cuts = [&](const Indices &planes) {
         return Hyperslab({64, 20, 30}, {planes, {0, 1, 20, 1}, {0, 1, 30, 1}}).cuts(chunk);
     };
-    // Whole chunks of planes.
+    // Cuts between chunks of planes.
     CHECK(cuts({0, 1, 64, 1}) == Cuts{0, 8 * 600});
     CHECK(cuts({8, 1, 40, 1}) == Cuts{0, 8 * 600});
     CHECK(cuts({5, 1, 40, 1}) == Cuts{3 * 600, 8 * 600});
-    // Of rows, in one plane.
+    // Cuts between chunks of rows, within one plane.
     CHECK(cuts({5, 1, 1, 1}) == Cuts{0, 4 * 30});
-    // Every second plane: four of them in a chunk.
+    // Every second plane: four of the selected planes per chunk.
     CHECK(cuts({0, 2, 32, 1}) == Cuts{0, 4 * 600});
     CHECK(cuts({3, 2, 20, 1}) == Cuts{3 * 600, 4 * 600});
-    // Every third: never for long.
+    // Every third plane: the chunk borders are not equidistant.
     CHECK(cuts({0, 3, 20, 1}) == Cuts{0, 600});
-    // Further apart than chunks are wide.
+    // Planes further apart than a chunk is wide.
     CHECK(cuts({0, 16, 4, 1}) == Cuts{0, 600});
 }
 

@@ -1,4 +1,4 @@
-/// The text form of descriptions, and what models make of them.
+/// The text form of kernel descriptions, and the accesses that models compute from them.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ ArgumentAccess of(const KernelDescription &kernel, const Launch &launch, const S
 
 }  // namespace
 
-TEST_CASE("descriptions are the same after they were text") {
+TEST_CASE("descriptions survive the conversion to text and back") {
     KernelDescription f = kernel({{0,
                                    false,
                                    true,
@@ -72,7 +72,7 @@ TEST_CASE("descriptions are the same after they were text") {
     }
 }
 
-TEST_CASE("a condition on the id bounds what is written, which then is written surely") {
+TEST_CASE("a condition on the id bounds the written range, and the bytes in it are surely written") {
     const KernelDescription f =
         kernel({{1, true, true, 0, times(4, global_id(0)), constant(4), {node(Kind::slt, 64, {global_id(0), n()})}}});
     const Launch launch{1, {0, 0, 0}, {128, 1, 1}, {16, 1, 1}};
@@ -85,7 +85,7 @@ TEST_CASE("a condition on the id bounds what is written, which then is written s
     CHECK(of(f, launch, {{64, 0, 0}, {128, 1, 1}}, 5, 1).written.empty());
 }
 
-TEST_CASE("what need not be written is read, too") {
+TEST_CASE("bytes that may stay unwritten are also read") {
     const KernelDescription f = kernel({{1, true, false, 0, times(4, global_id(0)), constant(4), {}}});
     const ArgumentAccess access = of(f, {1, {0, 0, 0}, {8, 1, 1}, {1, 1, 1}}, {{0, 0, 0}, {8, 1, 1}}, 0, 1);
     CHECK(access.written == Intervals{{0, 32}});
@@ -101,8 +101,9 @@ TEST_CASE("columns of a matrix stay columns") {
     CHECK(access.written == Intervals(Box{16, 16, {{400, 5}}}));
 }
 
-TEST_CASE("accesses that together leave no gap are one range, however many there are") {
-    // out[3 * id + 1], out[3 * id] and out[3 * id + 2], of four million work-items; the same of in
+TEST_CASE("accesses without gaps between them are one range, however many there are") {
+    // Accesses out[3 * id + 1], out[3 * id] and out[3 * id + 2] of four million work-items, and the
+    // same of in.
     constexpr std::size_t count = std::size_t{1} << 22;
     const Launch launch{1, {0, 0, 0}, {count, 1, 1}, {64, 1, 1}};
     const SubRange part{{64, 0, 0}, {count, 1, 1}};
@@ -115,7 +116,7 @@ TEST_CASE("accesses that together leave no gap are one range, however many there
     }
     CHECK(of(kernel(reads), launch, part, 0, 0).read == Intervals{{12 * 64, 12 * count}});
     CHECK(of(kernel(writes), launch, part, 0, 1).written == Intervals{{12 * 64, 12 * count}});
-    // With a gap they are too many to be kept apart: what is read may be more, what is written may not.
+    // With a gap there are too many ranges. Reads may be extended, writes may not.
     reads.pop_back();
     writes.pop_back();
     CHECK(of(kernel(reads), launch, part, 0, 0).read == Intervals{{12 * 64, 12 * count - 4}});
@@ -123,8 +124,8 @@ TEST_CASE("accesses that together leave no gap are one range, however many there
         model_from_description(kernel(writes))->accesses(launch, part, std::vector<Immediate>{{}, {}, number(0)}));
 }
 
-TEST_CASE("an index of 32 bits that passes their range is not taken for one that does not") {
-    // in[(int)(id * n)]: n is so large that the product wraps around
+TEST_CASE("a 32-bit index that overflows is not treated as one without overflow") {
+    // in[(int)(id * n)], where n is so large that the product wraps around.
     const Operand wraps = node(
         Kind::sext, 64, {node(Kind::mul, 32, {node(Kind::trunc, 32, {global_id(0)}), leaf(Kind::immediate, 32, 2)})});
     const KernelDescription f = kernel({{0, false, true, 0, times(4, wraps), constant(4), {}}});
@@ -133,7 +134,7 @@ TEST_CASE("an index of 32 bits that passes their range is not taken for one that
     CHECK(of(f, launch, {{0, 0, 0}, {8, 1, 1}}, 1 << 30, 0).read == Intervals{{0, (std::size_t{1} << 33)}});
 }
 
-TEST_CASE("of a launch whose last groups are smaller, each has its own size") {
+TEST_CASE("in a launch whose last groups are smaller, each group has its own size") {
     // out[get_group_id(0) * 100 + get_local_size(0)]
     const Operand index = plus(times(100, leaf(Kind::group_id, 64, 0)), leaf(Kind::local_size, 64, 0));
     const KernelDescription f = kernel({{1, true, true, 0, index, constant(1), {}}});
@@ -141,7 +142,8 @@ TEST_CASE("of a launch whose last groups are smaller, each has its own size") {
     CHECK(of(f, launch, whole(launch), 0, 1).written == Intervals{{4, 5}, {104, 105}, {202, 203}});
 }
 
-TEST_CASE("a cached model asks once for each launch, part and arguments, and forgets what was not asked for longest") {
+TEST_CASE(
+    "a cached model asks once for each launch, sub-range and arguments, and forgets the least recently used entry") {
     class Counting final : public AccessModel {
     public:
         explicit Counting(int &asked) : asked_(asked) {}

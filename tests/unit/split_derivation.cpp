@@ -1,7 +1,8 @@
-/// Random kernels: what is derived of their source, compared with the bytes that their work-items really access.
+/// Random kernels: the accesses derived from their source, compared with the bytes that their
+/// work-items really access.
 ///
-/// The generator knows the program as a tree, prints it as OpenCL C, and runs it: with the widths and the wrapping around
-/// of its types.
+/// The generator keeps the program as a tree. It prints the tree as OpenCL C, and executes it with
+/// the widths and wrap-around of OpenCL C's types.
 
 #include <algorithm>
 #include <array>
@@ -41,7 +42,8 @@ struct Values {
     std::uint32_t u;
 };
 
-/// An expression of type int, uint or long: its value is kept as a long of that type's range.
+/// An expression of type int, uint or long. Its value is kept in an int64_t, within the range of
+/// the type.
 enum class Type { int_type, uint_type, long_type };
 
 struct Term {
@@ -74,15 +76,16 @@ const char *name(Type type) {
     return "";
 }
 
-/// One statement: an access, or others in a loop or below a condition.
+/// One statement: an access, or a loop or condition with inner statements.
 struct Statement {
     enum class What { read, write, loop, guard } what;
     Term term;           // the index; the loop's end; the condition's left side
-    Term other{};        // its right side
+    Term other{};        // the condition's right side
     std::string sign{};  // of the condition
     int step = 1;        // of the loop, which begins at `from`
     int from = 0;
-    int factor = 1;  // if it is more, the counter is multiplied by it in each round, or divided, down to 1
+    // if above 1, the counter is multiplied by it in each round, or divided down to 1 if is_down
+    int factor = 1;
     bool is_down = false;
     std::vector<Statement> inner{};
 };
@@ -181,7 +184,7 @@ private:
         const Term a = term(depth - 1);
         const unsigned operation = random_() % 16;
         if (operation >= 7 && operation <= 9) {
-            // By a constant above 0, of the same type.
+            // By a constant above 0 of the same type.
             const std::int64_t by = operation == 9 ? (std::int64_t{1} << (random_() % 5)) - 1 : 1 + random_() % 7;
             const char sign = operation == 7 ? '/' : operation == 8 ? '%' : '&';
             return {"(" + a.text + " " + sign + " (" + name(a.type) + ")" + std::to_string(by) + ")", a.type,
@@ -197,7 +200,7 @@ private:
                 return as(type, of(as(type, a.value(item, values)), as(type, b.value(item, values))));
             };
         };
-        // Signed sums may not wrap around: they are computed without a sign, as the kernel's writer would have to.
+        // Signed overflow is undefined, so sums are computed in the unsigned type.
         const std::string plain = type == Type::int_type ? "uint" : type == Type::long_type ? "ulong" : "uint";
         const auto text = [&](const char *sign) {
             return std::string("(") + name(type) + ")((" + plain + ")" + a.text + " " + sign + " (" + plain + ")" +
@@ -268,7 +271,7 @@ std::string text(const std::vector<Statement> &statements, unsigned counters = 0
                        text(statement.inner, counters) + "}\n";
                 break;
             case Statement::What::loop:
-                // The end is small: the kernel is run here, too.
+                // The loop's end is small, because the kernel is also executed here.
                 if (statement.factor > 1) {
                     const std::string factor = std::to_string(statement.factor);
                     const std::string end = "(int)min((long)" + statement.term.text + ", (long)9)";
@@ -289,7 +292,7 @@ std::string text(const std::vector<Statement> &statements, unsigned counters = 0
 }
 
 struct Trace {
-    std::set<std::int64_t> read, written;  // elements
+    std::set<std::int64_t> read, written;  // element indices
 };
 
 void run(const std::vector<Statement> &statements, Item &item, const Values &values, Trace &trace) {
@@ -361,9 +364,7 @@ std::size_t environment(const char *name, std::size_t otherwise) {
 
 }  // namespace
 
-TEST_CASE(
-    "what is derived of a random kernel has all bytes that its work-items access, and what it surely writes, they "
-    "write") {
+TEST_CASE("the accesses derived for a random kernel include all real accesses, and sure writes really happen") {
     try {
         derive("kernel void nothing(void) {}", "");
     } catch (const std::exception &error) {
@@ -375,7 +376,7 @@ TEST_CASE(
     std::size_t parts_seen = 0, reads_known = 0, writes_known = 0, sure = 0, kernels_split = 0, kernels_all = 0;
     for (std::size_t round = 0; round < rounds; ++round) {
         std::mt19937 random(static_cast<unsigned>(seed + round));
-        constexpr std::size_t kernels = 60;  // of one program, which clang then compiles at once
+        constexpr std::size_t kernels = 60;  // in one program, because clang compiles it in one go
         std::vector<std::vector<Statement>> bodies;
         std::vector<unsigned> dimensions;
         std::string source;
@@ -432,7 +433,8 @@ TEST_CASE(
                                    << launch.local[2] << " from " << part.begin[0] << " " << part.begin[1] << " "
                                    << part.begin[2] << " to " << part.end[0] << " " << part.end[1] << " " << part.end[2]
                                    << " n " << values.n << " m " << values.m << " u " << values.u);
-                    // As addresses are computed; nothing is before the buffer.
+                    // Byte addresses as they are computed. Elements before the buffer count as
+                    // contained.
                     const auto first_byte = [](std::int64_t element) { return times(element, 4); };
                     const auto contains = [&](const Intervals &set, std::int64_t element) {
                         if (first_byte(element) < 0) return true;
@@ -442,13 +444,14 @@ TEST_CASE(
                     reads_known += accesses->at(0).reads_whole ? 0 : 1;
                     for (const std::int64_t element : trace.read) {
                         const bool found = accesses->at(0).reads_whole || contains(accesses->at(0).read, element);
-                        if (!found) FAIL("element " << element << " is read");
+                        if (!found) FAIL("element " << element << " is read, but not derived");
                     }
                     ++writes_known;
                     for (const std::int64_t element : trace.written) {
-                        if (!contains(accesses->at(1).written, element)) FAIL("element " << element << " is written");
+                        if (!contains(accesses->at(1).written, element))
+                            FAIL("element " << element << " is written, but not derived");
                     }
-                    // What is written and not read as well, is written by someone.
+                    // Bytes that are derived as written and not as read must really be written.
                     Intervals surely = accesses->at(1).written;
                     surely.subtract(accesses->at(1).read);
                     sure += surely.empty() ? 0 : 1;
@@ -458,14 +461,15 @@ TEST_CASE(
                         const auto begin = static_cast<std::size_t>(first_byte(element));
                         really.push_back({begin, begin + 4});
                     }
-                    if (!Intervals(really).contains(surely)) FAIL("bytes count as surely written that are not");
+                    if (!Intervals(really).contains(surely))
+                        FAIL("bytes are derived as surely written, but not written");
                 }
             }
         }
     }
     std::printf(
-        "%zu of %zu kernels can be split; of %zu parts, %zu with known writes, %zu with known reads, %zu with writes "
-        "that are sure\n",
+        "%zu of %zu kernels can be split; of %zu parts, %zu with known writes, %zu with known reads, %zu with sure "
+        "writes\n",
         kernels_split, kernels_all, parts_seen, writes_known, reads_known, sure);
     CHECK(kernels_split * 2 > kernels_all);
     CHECK(sure > 0);

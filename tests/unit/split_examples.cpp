@@ -1,4 +1,5 @@
-// What is derived of the kernels of examples/splitting is what their meta-functions say, written by hand.
+// The accesses derived from the kernels of examples/splitting must equal the hand-written access
+// functions.
 #include <doctest/doctest.h>
 
 #include <CL/cl.h>
@@ -41,7 +42,7 @@ std::unique_ptr<AccessModel> by_hand(const std::string &kernel) {
     if (kernel == #name) return model_from_functions(is_buffer_range_read_##name, is_buffer_range_written_##name);
 #include "kernels.def"
 #undef KERNEL
-    FAIL("no meta-functions for " << kernel);
+    FAIL("no access functions for " << kernel);
     return {};
 }
 
@@ -61,7 +62,7 @@ struct Case {
     unsigned dimensions;
     Sizes global, local;
     std::vector<Immediate> arguments;
-    bool reads_are_exact = true;  ///< else what is derived may be more
+    bool reads_are_exact = true;  ///< otherwise the derived reads may exceed the hand-written ones
 };
 
 Intervals within(Intervals set, std::size_t size, bool whole = false) {
@@ -111,7 +112,7 @@ void compare_with_derived(const Case &launch) {
 
 }  // namespace
 
-TEST_CASE("what is derived of the examples' kernels is what their meta-functions say") {
+TEST_CASE("the accesses derived from the examples' kernels equal the hand-written access functions") {
     const auto i = [](int n) { return value(cl_int(n)); };
     const Immediate real = value(0.5F);
     const Immediate n1000 = buffer(1000 * 4);
@@ -184,7 +185,8 @@ TEST_CASE("what is derived of the examples' kernels is what their meta-functions
                               {16, 16, 1},
                               {buffer(70 * 90 * 4), buffer(70 * 90 * 4), buffer(70 * 90 * 4), i(70), i(90), i(steps),
                                real, real, real, real, local_memory},
-                              // A counter begins at the local id and has a limit: both together make no box.
+                              // A counter begins at the local id and has a limit. Together they do not form a
+                              // box, so the derived range is larger.
                               false});
     const Immediate matrix = buffer(128 * 128 * 4);
     const auto lu = [&](const char *kernel, unsigned dimensions, Sizes global, Sizes local) {

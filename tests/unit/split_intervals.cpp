@@ -69,7 +69,7 @@ Bits bits(const Box &box, std::size_t step = 0, std::size_t base = 0) {
 
 }  // namespace
 
-TEST_CASE("sets of intervals do what sets of bytes do") {
+TEST_CASE("sets of intervals behave like sets of bytes") {
     std::mt19937 random(3);
     for (int round = 0; round < 20000; ++round) {
         const Both a = random_set(random);
@@ -102,7 +102,7 @@ TEST_CASE("sets of intervals do what sets of bytes do") {
     }
 }
 
-TEST_CASE("a coarser set has all bytes of the finer one, no more ranges than asked for, and keeps the widest gaps") {
+TEST_CASE("a coarser set contains the finer set, has at most the given number of ranges, and keeps the widest gaps") {
     std::mt19937 random(4);
     for (int round = 0; round < 5000; ++round) {
         const Both a = random_set(random);
@@ -131,7 +131,7 @@ TEST_CASE("the intervals of a box are its bytes, whatever its strides are") {
     }
 }
 
-TEST_CASE("boxes have the bytes of their intervals, each once") {
+TEST_CASE("boxes contain the bytes of their intervals, each once") {
     std::mt19937 random(6);
     for (int round = 0; round < 5000; ++round) {
         Intervals set = random_set(random).set;
@@ -150,6 +150,6 @@ TEST_CASE("rows of a block are one box, and so are the rows of its planes") {
     const Box block{40, 16, {{100, 7}, {5000, 3}}};
     CHECK(boxes(Intervals(block)) == std::vector{block});
     CHECK(Intervals(block).size() == 21);
-    // Rows that touch are one range.
+    // Rows without gaps between them are one range.
     CHECK(Intervals(Box{8, 100, {{100, 7}}}) == Intervals{{8, 708}});
 }

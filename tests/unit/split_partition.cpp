@@ -1,4 +1,4 @@
-/// Cutting launches into parts, compared with what each work-item and each group sees.
+/// Partitions of launches, compared with what each work-item and each group sees.
 
 #include <cmath>
 #include <cstddef>
@@ -37,7 +37,7 @@ std::size_t groups(const Launch &launch) { return launch.groups(0) * launch.grou
 
 }  // namespace
 
-TEST_CASE("every work-item of a launch is in exactly one part, and each group in one") {
+TEST_CASE("every work-item and every group of a launch is in exactly one sub-range") {
     std::mt19937 random(1);
     for (int round = 0; round < 3000; ++round) {
         const Launch launch = random_launch(random);
@@ -46,7 +46,7 @@ TEST_CASE("every work-item of a launch is in exactly one part, and each group in
         const auto parts = partition(launch, shares);
         REQUIRE(parts.size() == shares.size());
 
-        std::map<std::array<std::size_t, 3>, std::size_t> owner;  // of a group
+        std::map<std::array<std::size_t, 3>, std::size_t> owner;  // the sub-range of each group
         std::size_t sum = 0;
         const bool none = std::accumulate(shares.begin(), shares.end(), 0.0) == 0;
         for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -72,7 +72,7 @@ TEST_CASE("every work-item of a launch is in exactly one part, and each group in
     }
 }
 
-TEST_CASE("equal parts of the highest dimension differ by one layer of groups at most") {
+TEST_CASE("equal sub-ranges of the highest dimension differ by one layer of groups at most") {
     for (std::size_t layers = 1; layers < 40; ++layers) {
         for (std::size_t count = 1; count <= layers; ++count) {
             const Launch launch{2, {0, 0, 0}, {64, layers * 8, 1}, {16, 8, 1}};
@@ -88,7 +88,7 @@ TEST_CASE("equal parts of the highest dimension differ by one layer of groups at
     }
 }
 
-TEST_CASE("a part of the highest dimension is within half a layer of its share at each end") {
+TEST_CASE("each border of a sub-range is within half a layer of its exact position") {
     std::mt19937 random(2);
     for (int round = 0; round < 1000; ++round) {
         std::vector<double> shares(1 + random() % 6);
@@ -103,7 +103,7 @@ TEST_CASE("a part of the highest dimension is within half a layer of its share a
     }
 }
 
-TEST_CASE("where the highest dimension has fewer groups than there are parts, lower ones are cut, and all parts work") {
+TEST_CASE("if the highest dimension has too few groups, lower dimensions are cut and no sub-range is empty") {
     const Launch launch{3, {0, 0, 0}, {32, 16, 2}, {4, 4, 1}};  // 8 x 4 x 2 groups
     for (std::size_t count = 3; count <= 64; ++count) {
         const auto parts = partition(launch, std::vector<double>(count, 1));
@@ -114,13 +114,13 @@ TEST_CASE("where the highest dimension has fewer groups than there are parts, lo
         CHECK(part.end[2] - part.begin[2] == 1);
         CHECK(part.end[0] - part.begin[0] == 32);
     }
-    // One part that does nearly all is not cut off after half.
+    // A sub-range with nearly all the work is not limited to half of the launch.
     const auto parts = partition(Launch{2, {0, 0, 0}, {100, 2, 1}, {1, 1, 1}}, std::vector<double>{0.9, 0.05, 0.05});
     CHECK(items(parts[0]) == 180);
     CHECK(items(parts[1]) == 10);
 }
 
-TEST_CASE("of fewer groups than parts, the largest shares get one each") {
+TEST_CASE("if there are fewer groups than sub-ranges, the largest shares get one group each") {
     const Launch launch{1, {0, 0, 0}, {20, 1, 1}, {8, 1, 1}};
     const auto parts = partition(launch, std::vector<double>{1, 5, 2, 4});
     CHECK(parts[0].empty());
@@ -129,12 +129,12 @@ TEST_CASE("of fewer groups than parts, the largest shares get one each") {
     CHECK(parts[3] == SubRange{{16, 0, 0}, {20, 1, 1}});
 }
 
-TEST_CASE("a part that is to get less than half of the least that can be cut off is empty") {
-    // Whole layers are cut: 8 of 64 work-items each.
+TEST_CASE("a sub-range is empty if its share is less than half of the smallest unit") {
+    // Whole layers are cut: 8 layers of 64 work-items each.
     const Launch layers{2, {0, 0, 0}, {64, 8, 1}, {1, 1, 1}};
     CHECK(items(partition(layers, std::vector<double>{100, 1})[0]) == 512);
     CHECK(items(partition(layers, std::vector<double>{100, 7})[1]) == 64);
-    // Many of them, which would get one now and then.
+    // Many small shares, which would sometimes get a layer if roundings added up.
     std::vector<double> shares(6, 0.3);
     shares[2] = 6.5;
     const auto parts = partition(layers, shares);
@@ -143,12 +143,12 @@ TEST_CASE("a part that is to get less than half of the least that can be cut off
     const Launch groups{2, {0, 0, 0}, {40, 1, 1}, {10, 1, 1}};
     CHECK(items(partition(groups, std::vector<double>{100, 1})[0]) == 40);
     CHECK(items(partition(groups, std::vector<double>{3, 1})[1]) == 10);
-    // With equal shares nobody is left out.
+    // With equal shares no sub-range is empty.
     for (const SubRange &part : partition(layers, std::vector<double>(8, 1))) CHECK(items(part) == 64);
     for (const SubRange &part : partition(layers, std::vector<double>(512, 1))) CHECK(items(part) == 1);
 }
 
-TEST_CASE("shares that are no numbers are none; without any share all parts are equal") {
+TEST_CASE("invalid shares count as zero; if all shares are zero the sub-ranges are equal") {
     const Launch launch{1, {0, 0, 0}, {12, 1, 1}, {1, 1, 1}};
     const double nan = std::numeric_limits<double>::quiet_NaN();
     const auto parts = partition(launch, std::vector<double>{nan, 1, -3, INFINITY});
@@ -157,7 +157,7 @@ TEST_CASE("shares that are no numbers are none; without any share all parts are 
     CHECK(partition(launch, {}).empty());
 }
 
-TEST_CASE("a launch of many parts is cut") {
+TEST_CASE("a launch of many sub-ranges is cut") {
     const Launch launch{2, {0, 0, 0}, {4096, 64, 1}, {16, 16, 1}};
     std::size_t sum = 0;
     for (const SubRange &part : partition(launch, std::vector<double>(1024, 1))) {

@@ -1,4 +1,4 @@
-/// From how long devices took for parts of launches to the shares that they get.
+/// Work shares of devices, computed from the times of their sub-ranges.
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ using numbers = std::vector<double>;
 
 double sum(const numbers &shares) { return std::accumulate(shares.begin(), shares.end(), 0.0); }
 
-/// How long a launch takes, by devices of such rates.
+/// The duration of a launch on devices with the given rates.
 double time_of(const numbers &shares, const numbers &rates) {
     double time = 0;
     for (std::size_t i = 0; i < shares.size(); ++i) time = std::max(time, shares[i] / sum(shares) / rates[i]);
@@ -29,13 +29,14 @@ double time_of(const numbers &shares, const numbers &rates) {
 
 }  // namespace
 
-TEST_CASE("shares are as rates are, and their sum is 1") {
+TEST_CASE("shares are proportional to rates, and their sum is 1") {
     std::mt19937 random(1);
     std::uniform_real_distribution<double> exponent(-3, 9);
     for (int round = 0; round < 1000; ++round) {
         numbers rates(2 + random() % 7);
         for (double &rate : rates) rate = std::pow(10, exponent(random));
-        rates[0] = 100 * *std::max_element(rates.begin(), rates.end());  // so that there is a gain
+        // makes a change worthwhile
+        rates[0] = 100 * *std::max_element(rates.begin(), rates.end());
         const numbers shares = shares_by_rates(numbers(rates.size(), 1), rates);
         CHECK(sum(shares) == doctest::Approx(1));
         for (std::size_t i = 0; i < rates.size(); ++i) {
@@ -49,7 +50,7 @@ TEST_CASE("shares are as rates are, and their sum is 1") {
     CHECK(shares[1] == doctest::Approx(1 / 101.0));
 }
 
-TEST_CASE("shares change where a launch takes a tenth less time, and else stay") {
+TEST_CASE("shares change only if a launch then takes at least a tenth less time") {
     const numbers before{0.5, 0.5};
     CHECK(shares_by_rates(before, numbers{1, 1}) == before);
     CHECK(shares_by_rates(before, numbers{1.2, 1}) == before);
@@ -71,20 +72,20 @@ TEST_CASE("shares change where a launch takes a tenth less time, and else stay")
     }
 }
 
-TEST_CASE("shares stay where a rate is none") {
+TEST_CASE("shares stay if a rate is unknown") {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     for (const double unknown : {0.0, -1.0, nan, HUGE_VAL})
         CHECK(shares_by_rates(numbers{2, 1, 1}, numbers{unknown, 30, 1}) == numbers{2, 1, 1});
     CHECK(shares_by_rates(numbers{}, numbers{}).empty());
 }
 
-TEST_CASE("a device that had no share gets one by its rate") {
+TEST_CASE("a device without share gets one by its rate") {
     const numbers shares = shares_by_rates(numbers{1, 0}, numbers{1, 1});
     CHECK(shares[0] == doctest::Approx(0.5));
     CHECK(shares[1] == doctest::Approx(0.5));
 }
 
-TEST_CASE("a rate is the median of the last parts; those that took no time say nothing") {
+TEST_CASE("a rate is the median of the last sub-ranges, without those of zero time") {
     MedianRate rate;
     CHECK(rate.median() == 0);
     rate.add(100, 0);
@@ -118,7 +119,7 @@ TEST_CASE("rates are compared after launches 4, 8, 16 and so on of a kind, then 
 
 namespace {
 
-/// Of one kind.
+/// Shares for a single kind of launch.
 struct launches : AdaptedShares {
     explicit launches(numbers first) : AdaptedShares(std::move(first)) { add_kind(); }
 
@@ -130,8 +131,7 @@ struct launches : AdaptedShares {
 
 }  // namespace
 
-TEST_CASE(
-    "shares are adapted to rates, of which what was known before counts half, and stay where nothing new is known") {
+TEST_CASE("shares adapt to new rates, old rates count half, and shares stay if no new rate is known") {
     launches shares({1, 1});
     CHECK_FALSE(shares.find({0, 0}));
     CHECK(shares.shares() == numbers{1, 1});
@@ -143,7 +143,7 @@ TEST_CASE(
     CHECK_FALSE(shares.find({3.1, 0}));
     CHECK(shares.version() == 1);
     CHECK(shares.shares()[0] == doctest::Approx(0.75));
-    // One that is as fast as the other now: not at once, but soon.
+    // The slow device is now as fast as the other: its share grows over several steps.
     CHECK(shares.find({1, 1}));
     CHECK(shares.shares()[0] > 0.6);
     CHECK(shares.shares()[0] < 0.7);
@@ -151,7 +151,7 @@ TEST_CASE(
     CHECK(time_of(shares.shares(), {1, 1}) <= 0.5 / 0.9 + 1e-3);
 }
 
-TEST_CASE("a device of which nothing is known counts as its share says") {
+TEST_CASE("a device without known rate counts by its share") {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     for (const double unknown : {0.0, -1.0, nan, HUGE_VAL}) {
         CAPTURE(unknown);
@@ -163,13 +163,13 @@ TEST_CASE("a device of which nothing is known counts as its share says") {
         launches two({2, 1});
         CHECK_FALSE(two.find({unknown, unknown}));
         CHECK_FALSE(two.find({unknown, 5}));
-        // That of the second one is known by now.
+        // Now the second device's rate is known.
         CHECK(two.find({5, unknown}));
         CHECK(two.shares()[0] == doctest::Approx(0.5));
     }
 }
 
-TEST_CASE("all kinds of launches have the same shares, those by which the program's launches together end first") {
+TEST_CASE("all kinds of launches have the same shares, which minimise the program's total time") {
     AdaptedShares shares({1, 1});
     const std::size_t heavy = shares.add_kind();
     const std::size_t light = shares.add_kind();
@@ -177,17 +177,17 @@ TEST_CASE("all kinds of launches have the same shares, those by which the progra
         std::ignore = shares.count_launch(heavy, heavy_items);
         std::ignore = shares.count_launch(light, light_items);
     };
-    // The first device takes 1 and 2 s for them, the second one 3 and 1.
+    // The launches take 1 and 2 s on the first device, 3 and 1 s on the second.
     launch(300, 200);
     CHECK(shares.adapt(numbers{300, 100, 100, 200}));
     CHECK(shares.shares()[0] == doctest::Approx(4 / 7.0));
-    // One that is launched no more counts for less each time.
+    // A kind that is not launched any more counts for less each time.
     for (int i = 0; i < 20; ++i) {
         launch(300, 0);
         shares.adapt(numbers{300, 100, 0, 0});
     }
     CHECK(time_of(shares.shares(), {300, 100}) <= 1 / 400.0 / 0.9 + 1e-3);
-    // A third one, of which one device has done nothing yet, changes nothing.
+    // A third kind, which one device has not run yet, changes nothing.
     const std::size_t third = shares.add_kind();
     std::ignore = shares.count_launch(third, 1e6);
     const numbers before = shares.shares();
@@ -195,7 +195,7 @@ TEST_CASE("all kinds of launches have the same shares, those by which the progra
     CHECK(shares.shares() == before);
 }
 
-TEST_CASE("a measurement that was a thousand times too much or too little is mended after a few more") {
+TEST_CASE("a measurement that is wrong by a factor of a thousand is corrected after a few more") {
     for (const double wrong : {1000.0, 0.001}) {
         CAPTURE(wrong);
         launches shares({1, 1});
@@ -205,7 +205,7 @@ TEST_CASE("a measurement that was a thousand times too much or too little is men
     }
 }
 
-TEST_CASE("shares do not wander where measurements vary by a tenth") {
+TEST_CASE("shares do not drift if measurements vary by a tenth") {
     std::mt19937 random(3);
     std::uniform_real_distribution<double> noise(0.9, 1.1);
     launches shares({1, 1, 1});

@@ -1,4 +1,5 @@
-/// The plan of the stress test: what it promises, or failures of the test would not be those of the library.
+/// Tests the guarantees of the stress test's plan. If one were broken, the stress test would fail
+/// without an error in cldist.
 
 #include "../stress/plan.hpp"
 
@@ -28,8 +29,8 @@ const message &message_at(const round_plan &r, int index) { return r.messages[st
 
 bool is_ordered(const command &c) { return c.queue == first || c.queue == second || c.queue == wild; }
 
-/// Runs a round with messages that wait for their receivers and queues that keep as much order as any platform's.
-/// Returns how many commands never end.
+/// Executes a round in which messages wait for their receivers, and queues keep at least as much
+/// order as any platform's queues. Returns the number of commands that never end.
 class simulation {
 public:
     simulation(const round_plan &plan, bool all_queues_in_order)
@@ -71,7 +72,8 @@ private:
                 return false;
             }
             const bool queue_waits = before.queue == c.queue && (all_in_order || is_ordered(c));
-            const bool list_waits = c.wait != waits_for::nothing && !before.with_wildcards;  // more than it does
+            // stricter than the real wait list
+            const bool list_waits = c.wait != waits_for::nothing && !before.with_wildcards;
             starts = starts && !queue_waits && !list_waits;
         }
         const bool moves = starts || !p.issued;
@@ -79,7 +81,8 @@ private:
         return moves;
     }
 
-    /// Messages with wildcards meet receives in the worst order: the last sent first. A sender's are in one in-order queue.
+    /// Messages with wildcards match receives in the worst order: the last sent first. One sender's
+    /// messages are in one in-order queue.
     bool match() {
         bool moved = false;
         for (std::size_t i = 0; i < state.size(); ++i) {
@@ -116,7 +119,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("a stress plan is the same for the same seed and another for another") {
+TEST_CASE("a stress plan is the same for the same seed, and differs for another seed") {
     const auto text = [](std::uint64_t seed, std::uint64_t number) {
         const round_plan r = make_round(with(seed, 4, 2), number);
         std::string all;
@@ -130,7 +133,7 @@ TEST_CASE("a stress plan is the same for the same seed and another for another")
     CHECK(text(1, 0) != text(2, 0));
 }
 
-TEST_CASE("a stress plan sends and receives each message once, where its communicator reaches") {
+TEST_CASE("a stress plan sends and receives each message once, within its communicator") {
     for (const int ranks : {1, 2, 3, 4, 5}) {
         const std::vector<communicator> comms = communicators(ranks);
         for (std::uint64_t number = 0; number < rounds; ++number) {
@@ -166,7 +169,7 @@ TEST_CASE("a stress plan sends and receives each message once, where its communi
     }
 }
 
-TEST_CASE("in a stress plan messages that must keep their order have one thread and one queue at each end") {
+TEST_CASE("in a stress plan, messages that must keep their order have one thread and one queue at each end") {
     for (std::uint64_t number = 0; number < rounds; ++number) {
         const round_plan r = make_round(with(9, 4, 3), number);
         std::map<std::tuple<int, int, int, int, bool>, std::set<std::tuple<int, int>>> places;
@@ -194,7 +197,7 @@ TEST_CASE("in a stress plan messages that must keep their order have one thread 
     }
 }
 
-TEST_CASE("a stress plan has no deadlock, even where every queue keeps its order and no message is buffered") {
+TEST_CASE("a stress plan has no deadlock, even if every queue keeps its order and no message is buffered") {
     for (const int ranks : {1, 2, 4, 5}) {
         for (const int threads : {1, 3}) {
             for (std::uint64_t number = 0; number < rounds; ++number) {
@@ -221,7 +224,7 @@ TEST_CASE("the payloads of a stress plan differ by sender, number and seed") {
     CHECK(payload(1, m).size() == 100);
 }
 
-TEST_CASE("in a stress plan receives that compete are posted in the order of the messages that are theirs") {
+TEST_CASE("in a stress plan, competing receives are posted in the order of their messages") {
     int wide = 0;
     for (std::uint64_t number = 0; number < rounds; ++number) {
         const round_plan r = make_round(with(13, 4, 3), number);

@@ -11,7 +11,7 @@ constexpr int recv = static_cast<int>(Direction::recv);
 
 }  // namespace
 
-TEST_CASE("unmatched commands are named with what the other side has instead") {
+TEST_CASE("unmatched commands are listed with what the other side has instead") {
     const auto lines = match_unmatched({{send, 0, 1, 5, 64}, {recv, 1, 0, 6, 128}, {recv, 2, MPI_ANY_SOURCE, 9, 1}});
     REQUIRE(lines.size() == 3);
     CHECK(lines[0] == "rank 0: send to rank 1, tag 5, 64 bytes; rank 1 has a pending recv with tag 6, 128 bytes");
@@ -19,7 +19,7 @@ TEST_CASE("unmatched commands are named with what the other side has instead") {
     CHECK(lines[2] == "rank 2: recv from any rank, tag 9, 1 bytes; any rank has no send pending for it");
 }
 
-TEST_CASE("an MPI request that has not ended is named, and answers to nothing") {
+TEST_CASE("an incomplete MPI request is listed, and matches nothing") {
     constexpr int request = static_cast<int>(Direction::request);
     constexpr int event = static_cast<int>(Direction::event);
     const auto lines = match_unmatched(
@@ -30,13 +30,13 @@ TEST_CASE("an MPI request that has not ended is named, and answers to nothing") 
     CHECK(lines[2] == "rank 1: MPI request of an event");
 }
 
-TEST_CASE("a flood of unmatched commands is cut") {
+TEST_CASE("a long list of unmatched commands is cut") {
     const auto lines = match_unmatched(std::vector<Unmatched>(1000, {send, 0, 1, 5, 64}));
     CHECK(lines.size() == 41);
     CHECK(lines.back() == "... and 960 more");
 }
 
-TEST_CASE("channels are not used twice at the same time") {
+TEST_CASE("a channel is not used twice at the same time") {
     Channels channels(3);
     CHECK(channels.acquire() == 0);
     CHECK(channels.acquire() == 1);

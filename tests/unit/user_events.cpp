@@ -19,7 +19,7 @@ std::vector<std::shared_ptr<UserEvent>> user_events(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("the same user events have one name in whatever order they came, others another one") {
+TEST_CASE("a set of user events has the same name in any order, another set has another name") {
     const auto events = user_events(3);
     OpenUserEvents a;
     CHECK(a.name() == 0);
@@ -40,7 +40,7 @@ TEST_CASE("the same user events have one name in whatever order they came, other
     CHECK(b.name() != a.name());
 }
 
-TEST_CASE("user events that are set count no more") {
+TEST_CASE("user events that are set do not count any more") {
     const auto events = user_events(2);
     OpenUserEvents both;
     both.add(events[0]);
@@ -55,7 +55,7 @@ TEST_CASE("user events that are set count no more") {
     CHECK(!both.any());
 }
 
-TEST_CASE("many user events keep their name until others come, and stay some") {
+TEST_CASE("many user events keep their name until other ones are added, and still count") {
     const auto events = user_events(40);
     OpenUserEvents all;
     std::vector<std::uint64_t> names;

@@ -16,7 +16,7 @@ std::vector<std::byte> message(const Envelope &envelope, std::size_t payload) {
 
 }  // namespace
 
-TEST_CASE("what was encoded is decoded") {
+TEST_CASE("a header is decoded as it was encoded") {
     for (const Envelope &envelope : {Envelope{}, Envelope{1, 0, 0, 0}, Envelope{5'000'000'000, 4096, 77, 0},
                                      Envelope{0, 0, 0, -14}, Envelope{1 << 20, 4096, 3, 0, 1}}) {
         const std::size_t payload = envelope.block == 0 && envelope.failure == 0 ? envelope.size : 0;
@@ -24,7 +24,7 @@ TEST_CASE("what was encoded is decoded") {
     }
 }
 
-TEST_CASE("a message with any byte of its magic, version or size changed is not taken for an envelope") {
+TEST_CASE("a message with a wrong byte in its magic, version or size is not accepted as a header") {
     const std::vector<std::byte> good = message({16, 0, 0, 0}, 16);
     for (std::size_t i = 0; i < 8; ++i) {
         std::vector<std::byte> bad = good;
@@ -33,7 +33,7 @@ TEST_CASE("a message with any byte of its magic, version or size changed is not 
     }
 }
 
-TEST_CASE("a message shorter or longer than its envelope says is not taken for one") {
+TEST_CASE("a message shorter or longer than its header states is not accepted") {
     const std::vector<std::byte> good = message({16, 0, 0, 0}, 16);
     for (std::size_t size = 0; size < good.size(); ++size) CHECK_FALSE(decode(std::span(good).first(size)));
     CHECK(decode(good));
