@@ -1,5 +1,5 @@
-/* A program that opens the library by name, gives it a command and closes it: the library's threads go on, so its code must
- * stay. */
+/* A program that opens the library with dlopen, enqueues a command and closes the library. The
+ * library's threads are still running, so its code must stay loaded. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/// What a command and its event promise, on one process that sends to itself.
+/// The guarantees of a command and its event, in one process that sends to itself.
 
 #include <atomic>
 #include <cstring>
@@ -10,7 +10,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// A message of a process to itself, done.
+/// A completed message of a process to itself.
 struct self_message {
     self_message(const mpi_view &mpi, std::size_t size, int tag)
         : sending(cl.in_order_queue()),
@@ -41,7 +41,7 @@ MPI_CASE("MPI_Init gives MPI_THREAD_MULTIPLE", 1) {
     CHECK(level == MPI_THREAD_MULTIPLE);
 }
 
-MPI_CASE("clDistInit after MPI_Init does nothing, also twice", 1) {
+MPI_CASE("clDistInit after MPI_Init does nothing, even if called twice", 1) {
     CHECK(clDistInit(MPI_COMM_WORLD) == CL_SUCCESS);
     CHECK(clDistInit(MPI_COMM_WORLD) == CL_SUCCESS);
     const self_message message(mpi, 100, 1);
@@ -152,7 +152,7 @@ MPI_CASE("sub-buffers send and receive within their own range", 1) {
     cl.expect(target, 6 * unit + 5, 2 * unit - 5, 2, 6 * unit + 5);
 }
 
-MPI_CASE("buffers with host access that suffices are sent and received", 1) {
+MPI_CASE("buffers with sufficient host access are sent and received", 1) {
     const opencl cl;
     const queue_handle sending = cl.in_order_queue();
     const queue_handle receiving = cl.in_order_queue();
@@ -174,7 +174,7 @@ MPI_CASE("buffers with host access that suffices are sent and received", 1) {
     cl.expect(readable, 0, 1000, 4);
 }
 
-MPI_CASE("the event of a command tells its queue and its context", 1) {
+MPI_CASE("the event of a command reports its queue and its context", 1) {
     const self_message message(mpi, 100, 1);
     for (const auto &[event, queue] : {std::pair<cl_event, cl_command_queue>{message.sent, message.sending},
                                        std::pair<cl_event, cl_command_queue>{message.received, message.receiving}}) {
@@ -187,7 +187,7 @@ MPI_CASE("the event of a command tells its queue and its context", 1) {
     }
 }
 
-MPI_CASE("the profile of a command's event is in order", 1) {
+MPI_CASE("the profiling times of a command's event are in order", 1) {
     const self_message message(mpi, 100000, 1);
     for (cl_event event : {message.sent.get(), message.received.get()}) {
         cl_ulong last = 0;
@@ -197,14 +197,14 @@ MPI_CASE("the profile of a command's event is in order", 1) {
             cl_ulong time = 0;
             const cl_int result = clGetEventProfilingInfo(event, name, sizeof(time), &time, nullptr);
             if (result == CL_PROFILING_INFO_NOT_AVAILABLE) {
-                skip_case("the platform has no profile of barriers");
+                skip_case("the platform has no profiling of barriers");
             }
             CHECK(result == CL_SUCCESS);
             CHECK(time >= last);
             last = time;
         }
         if (last == 0) {
-            skip_case("the platform's profile of barriers is all zeros");
+            skip_case("the platform's profiling times of barriers are all zero");
         }
     }
 }
@@ -237,7 +237,7 @@ MPI_CASE("a callback of a command's event is called once it is complete", 1) {
     expect_complete(sent);
 }
 
-MPI_CASE("a callback of a command's event may enqueue commands and ask about them", 1) {
+MPI_CASE("a callback of a command's event may enqueue commands and query their status", 1) {
     const opencl cl;
     struct chain {
         const opencl &cl;
@@ -290,7 +290,7 @@ MPI_CASE("a callback of a command's event may enqueue commands and ask about the
     }
 }
 
-MPI_CASE("the events of commands can be waited for by kernels and other queues", 1) {
+MPI_CASE("kernels and other queues can wait for the events of commands", 1) {
     const opencl cl;
     const queue_handle sending = cl.in_order_queue();
     const queue_handle receiving = cl.in_order_queue();
@@ -316,7 +316,7 @@ MPI_CASE("the events of commands can be waited for by kernels and other queues",
     expect_complete(sent);
 }
 
-MPI_CASE("clGetTransferInfo tells every value of a finished transfer", 1) {
+MPI_CASE("clGetTransferInfo returns every value of a finished transfer", 1) {
     const std::size_t size = 300000;
     const self_message message(mpi, size, 12);
     for (cl_event event : {message.sent.get(), message.received.get()}) {
@@ -340,7 +340,7 @@ MPI_CASE("clGetTransferInfo tells every value of a finished transfer", 1) {
     CHECK(transfer_info<int>(message.received, CL_TRANSFER_DESTINATION) == MPI_PROC_NULL);
 }
 
-MPI_CASE("clGetTransferInfo tells the stages in order, each with its start before its end", 1) {
+MPI_CASE("clGetTransferInfo returns the stages in order, each with its start before its end", 1) {
     const self_message message(mpi, 3UL << 20, 1);
     for (cl_event event : {message.sent.get(), message.received.get()}) {
         const std::vector<cl_transfer_stage> stages = transfer_stages(event);
@@ -361,7 +361,7 @@ MPI_CASE("clGetTransferInfo tells the stages in order, each with its start befor
             messages = messages || stages[i].stage == CL_STAGE_MESSAGE;
             match = match || stages[i].stage == CL_STAGE_MATCH;
         }
-        // Pinned, it is the command's queue that copies: before the transfer, or after.
+        // On the staged path the command's own queue copies before or after the transfer.
         const std::string path = transfer_text(event, CL_TRANSFER_PATH);
         CAPTURE(path);
         CHECK(device == (path == "pipelined"));
@@ -385,7 +385,7 @@ MPI_CASE("clGetTransferInfo works while a transfer waits", 1) {
     expect_received(received, 100, mpi.rank, 8);
 }
 
-MPI_CASE("clGetTransferInfo tells the size that a value needs, and refuses less", 1) {
+MPI_CASE("clGetTransferInfo returns the size of a value, and refuses a smaller one", 1) {
     const self_message message(mpi, 100, 1);
     const std::pair<cl_transfer_info, std::size_t> table[] = {
         {CL_TRANSFER_STATUS, sizeof(cl_int)}, {CL_TRANSFER_BYTES, sizeof(std::size_t)},
@@ -433,8 +433,8 @@ MPI_CASE("clGetTransferInfo refuses events of other commands", 1) {
     CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
 }
 
-MPI_CASE("an event made after a transfer's event was released is not taken for the transfer", 1) {
-    // Platforms reuse the memory of released events, so the new event often has the old address.
+MPI_CASE("a new event at the address of a released transfer's event is not mistaken for the transfer", 1) {
+    // Platforms reuse the memory of released events, so the new event often has the same address.
     for (int i = 0; i < 50; ++i) {
         { const self_message message(mpi, 1, 1); }
         const opencl cl;
@@ -448,7 +448,7 @@ MPI_CASE("an event made after a transfer's event was released is not taken for t
     }
 }
 
-MPI_CASE("clTraceEvent takes any event and refuses wrong arguments", 1) {
+MPI_CASE("clTraceEvent accepts any event and refuses wrong arguments", 1) {
     const self_message message(mpi, 100, 1);
     CHECK(clTraceEvent(message.sent, "a send") == CL_SUCCESS);
     event_handle marker;

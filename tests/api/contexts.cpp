@@ -1,5 +1,6 @@
-/// Programs that make contexts, use them and release them: what the library keeps on a context goes soon after the program
-/// has let go of it. A context that is gone says so itself. One process.
+/// Programs that create, use and release contexts, in one process. What the library keeps on a
+/// context is released soon after the program has released the context. A destructor callback
+/// counts the contexts.
 
 #include <atomic>
 #include <chrono>
@@ -20,8 +21,8 @@ bool slowly_released = false;  ///< NVIDIA's driver takes a second to release a 
 
 std::atomic<int> alive = 0;
 
-/// Without the library's part a context would be gone at once; with it, far sooner than the ten seconds after which what
-/// nobody uses goes. Where contexts are slowly released the limit is that of the next one.
+/// Idle resources of the library end after ten seconds anyway. Released contexts must end well
+/// before that. If the driver releases contexts slowly, the limit applies to each of them.
 void expect_none_alive(const char *what, std::atomic<int> &counted = alive) {
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
     for (int last = counted; counted != 0 && std::chrono::steady_clock::now() < deadline;) {
@@ -91,7 +92,8 @@ void event_released_last(const objects &o) {
     clReleaseEvent(event);
 }
 
-/// Returns once the library has looked for what is to go: it has let go of a context that the program releases here.
+/// Returns after the library has checked for idle resources: by then it has released a context that
+/// the program releases here.
 void wait_for_a_look(cl_device_id device) {
     static std::atomic<int> later = 0;
     blocking_message(objects(device, later));
@@ -158,7 +160,7 @@ void file(const objects &o) {
     std::fclose(stream);
 }
 
-/// The device goes before what is left of it in the library.
+/// The program releases the device before the library has released its resources on it.
 void sub_devices(cl_device_id device) {
     const cl_device_partition_property by_one[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     cl_device_id parts[64] = {};
@@ -189,7 +191,8 @@ void sub_devices(cl_device_id device) {
     clReleaseMemObject(last.buffer);
     clReleaseCommandQueue(last.queue);
     for (cl_uint i = 0; i < number; ++i) clReleaseDevice(parts[i]);
-    // The context stays: the library's queues on it go while the program has released the device.
+    // The context stays. The library's queues on it are released after the program has released the
+    // device.
     wait_for_a_look(device);
     const objects whole(device);
     message_with_event(whole);

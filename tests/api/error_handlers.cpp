@@ -1,5 +1,6 @@
-/// The program's error handlers are the program's, whatever the library does meanwhile. This program's
-/// PMPI_Comm_set_errhandler stands before MPI's: it sees which handlers the library changes.
+/// The library never changes the program's error handlers. This program defines its own
+/// PMPI_Comm_set_errhandler, which the library calls instead of MPI's. So the test sees which
+/// handlers the library changes.
 
 #include <dlfcn.h>
 
@@ -18,13 +19,13 @@ using namespace cldist_test;
 namespace {
 
 std::mutex mutex;
-std::set<MPI_Comm> programs_own;  ///< besides MPI_COMM_WORLD and MPI_COMM_SELF
+std::set<MPI_Comm> programs_own;  ///< in addition to MPI_COMM_WORLD and MPI_COMM_SELF
 std::atomic<int> handlers_changed = 0;
 std::atomic<int> handled = 0;
 
 void count_error(MPI_Comm * /*comm*/, int * /*code*/, ...) { ++handled; }
 
-/// The handler of MPI_COMM_WORLD, for the time being.
+/// Installs a handler of MPI_COMM_WORLD during its life.
 class world_handler {
 public:
     world_handler() {
@@ -89,7 +90,7 @@ extern "C" int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler) {
     return real(comm, handler);
 }
 
-MPI_CASE("threads that use communicators for the first time leave the error handler of MPI_COMM_WORLD alone", 1) {
+MPI_CASE("threads that use communicators for the first time do not change the error handler of MPI_COMM_WORLD", 1) {
     constexpr std::size_t threads = 8;
     constexpr std::size_t each = 100;
     const opencl cl;
@@ -148,7 +149,7 @@ MPI_CASE("errors of one thread reach the program's handler while another uses co
     CHECK(handlers_changed.load() == 0);
 }
 
-MPI_CASE("a communicator that was freed is CL_INVALID_COMMUNICATOR, and no handler is called", 1) {
+MPI_CASE("a freed communicator is CL_INVALID_COMMUNICATOR, and no handler is called", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.buffer(64);

@@ -1,4 +1,4 @@
-/// Argument errors of the commands: their codes, their order, and that nothing is sent.
+/// Argument errors of the commands: their codes and their order. A refused command sends nothing.
 
 #include <functional>
 #include <limits>
@@ -9,12 +9,12 @@ using namespace cldist_test;
 
 namespace {
 
-/// Which command, and which part of it, gets the arguments under test.
+/// The command, and the half of it, that gets the arguments under test.
 enum class part { send, receive, sendrecv_send, sendrecv_receive, send_rect, receive_rect };
 
 constexpr std::size_t buffer_size = 4096;
 
-/// The arguments of a call. All of them are good at first.
+/// The arguments of a call. Initially all are valid.
 struct call {
     cl_command_queue queue;
     cl_mem buffer;
@@ -28,7 +28,7 @@ struct call {
     const cl_event *events = nullptr;
 };
 
-/// A message that nobody receives is told by MPI_Iprobe.
+/// MPI_Iprobe would find a message that nobody receives.
 bool nothing_was_sent(MPI_Comm comm) {
     for (int i = 0; i < 20; ++i) {
         int found = 0;
@@ -80,7 +80,7 @@ struct error_bench {
         return CL_SUCCESS;
     }
 
-    /// The call fails with `code`, sends nothing and leaves *event alone.
+    /// The call fails with `code`, sends nothing and does not change *event.
     void expect(part which, const call &c, cl_int code) const {
         static int mark = 0;
         const auto untouched = reinterpret_cast<cl_event>(&mark);
@@ -109,7 +109,7 @@ struct error_bench {
 
 bool sends(part which) { return which == part::send || which == part::sendrecv_send || which == part::send_rect; }
 
-// One check each; `which` is every command in turn.
+// One check per function; `which` is each command in turn.
 
 void no_queue(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
@@ -287,7 +287,7 @@ void bad_tag(const mpi_view &mpi, part which) {
     }
 }
 
-/// A sub-buffer whose origin is not aligned for the device. Platforms may refuse to make one.
+/// A sub-buffer whose origin is not aligned for the device. Some platforms refuse to create it.
 buffer_handle misaligned(const opencl &cl, cl_mem parent) {
     const cl_buffer_region region{1, 256};
     cl_int error = CL_SUCCESS;
@@ -299,14 +299,14 @@ void misaligned_sub_buffer(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
     const buffer_handle odd = misaligned(bench.cl, bench.buffer);
     if (odd.get() == nullptr) {
-        skip_case("the platform makes no sub-buffer that is not aligned");
+        skip_case("the platform creates no unaligned sub-buffer");
     }
     call c = bench.good();
     c.buffer = odd;
     bench.expect(which, c, CL_MISALIGNED_SUB_BUFFER_OFFSET);
 }
 
-/// Two wrong arguments at once give the code of the check that comes first, for every pair.
+/// For each pair of wrong arguments, the code is that of the first check.
 void order_of_checks(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
     const opencl other(opencl::of::its_own);
@@ -320,7 +320,7 @@ void order_of_checks(const mpi_view &mpi, part which) {
     enum class argument { queue, buffer, range, events, comm, peer, tag };
     struct defect {
         cl_int code;
-        argument where;  ///< two defects of one argument can't be had at once
+        argument where;  ///< an argument has at most one defect at a time
         std::function<void(call &)> apply;
     };
     std::vector<defect> defects{
@@ -374,14 +374,14 @@ void order_of_checks(const mpi_view &mpi, part which) {
 COMMAND_CASES("without a queue is CL_INVALID_COMMAND_QUEUE", no_queue)
 COMMAND_CASES("without a buffer is CL_INVALID_MEM_OBJECT", no_buffer)
 COMMAND_CASES("of an image is CL_INVALID_MEM_OBJECT", image_as_buffer)
-COMMAND_CASES("of another context's buffer is CL_INVALID_CONTEXT", buffer_of_another_context)
-COMMAND_CASES("on another context's queue is CL_INVALID_CONTEXT", queue_of_another_context)
-COMMAND_CASES("that waits for another context's event is CL_INVALID_CONTEXT", event_of_another_context)
+COMMAND_CASES("of a buffer of another context is CL_INVALID_CONTEXT", buffer_of_another_context)
+COMMAND_CASES("on a queue of another context is CL_INVALID_CONTEXT", queue_of_another_context)
+COMMAND_CASES("that waits for an event of another context is CL_INVALID_CONTEXT", event_of_another_context)
 COMMAND_CASES("past the end of its buffer is CL_INVALID_VALUE, also where offset + size overflows", past_the_end)
 COMMAND_CASES("with a wrong wait list is CL_INVALID_EVENT_WAIT_LIST", bad_wait_list)
 COMMAND_CASES("of a sub-buffer that is not aligned is CL_MISALIGNED_SUB_BUFFER_OFFSET", misaligned_sub_buffer)
 COMMAND_CASES("against the buffer's host access flags is CL_INVALID_OPERATION", host_access_refused)
-COMMAND_CASES("on no communicator, or on a freed one, is CL_INVALID_COMMUNICATOR", bad_communicator)
+COMMAND_CASES("without communicator, or on a freed one, is CL_INVALID_COMMUNICATOR", bad_communicator)
 COMMAND_CASES("with a rank outside of the communicator is CL_INVALID_RANK", bad_rank)
 COMMAND_CASES("with a tag out of range is CL_INVALID_TAG", bad_tag)
 COMMAND_CASES("with two wrong arguments gets the code of the first check", order_of_checks)
@@ -420,7 +420,7 @@ MPI_CASE("a send-receive whose ranges overlap is CL_INVALID_VALUE", 1) {
     }
 }
 
-MPI_CASE("a send-receive may use two ranges of one buffer that touch", 1) {
+MPI_CASE("a send-receive may use two adjacent ranges of one buffer", 1) {
     const error_bench bench(mpi);
     bench.cl.fill(bench.buffer, 0, 64, 5);
     event_handle event;

@@ -1,4 +1,5 @@
-/// Argument errors of the MPI calls with MPI_CL_MEM: one case for each, of every call that can make it.
+/// Argument errors of the MPI calls with MPI_CL_MEM: one case per error, with every call in which
+/// it can occur.
 
 #include <array>
 #include <optional>
@@ -23,7 +24,7 @@ constexpr std::array calls{call::send, call::ssend, call::isend,         call::i
 
 bool sends(call which) { return which <= call::issend || which == call::sendrecv_send; }
 
-/// All of them are good at first.
+/// Initially all arguments are valid.
 struct arguments {
     void *data;
     int count = 8;
@@ -52,7 +53,7 @@ int issue(call which, const arguments &a) {
     return MPI_SUCCESS;
 }
 
-/// Every call that `concerns` fails with `error_class`, and sends nothing.
+/// Checks that every call selected by `concerns` fails with `error_class` and sends nothing.
 template <typename Change, typename Concerns>
 void expect_error(const mpi_view &mpi, int error_class, Change &&change, Concerns &&concerns) {
     MPI_Errhandler before = MPI_ERRHANDLER_NULL;
@@ -85,7 +86,7 @@ MPI_CASE("with MPI_CL_MEM, a negative count is an MPI_ERR_COUNT", 1) {
     expect_error(
         mpi, MPI_ERR_COUNT, [](arguments &a) { a.count = -1; }, any);
 }
-MPI_CASE("with MPI_CL_MEM, no buffer for bytes is an MPI_ERR_BUFFER", 1) {
+MPI_CASE("with MPI_CL_MEM, a null buffer is an MPI_ERR_BUFFER", 1) {
     expect_error(
         mpi, MPI_ERR_BUFFER, [](arguments &a) { a.data = nullptr; }, any);
 }
@@ -110,7 +111,8 @@ MPI_CASE("with MPI_CL_MEM, MPI_COMM_NULL is an MPI_ERR_COMM", 1) {
 
 namespace {
 
-/// Refused by the call, and reported to the program's handler of what the call is about.
+/// The call is refused, and the error is reported to the handler of its communicator, file or
+/// window.
 #define REFUSED(call)                                      \
     do {                                                   \
         reported = 0;                                      \
@@ -125,7 +127,7 @@ void note_comm_error(MPI_Comm * /*comm*/, int * /*code*/, ...) { ++reported; }
 void note_window_error(MPI_Win * /*window*/, int * /*code*/, ...) { ++reported; }
 void note_file_error(MPI_File * /*file*/, int * /*code*/, ...) { ++reported; }
 
-/// Errors of a communicator and of MPI_COMM_WORLD are counted while it lives.
+/// Counts the errors of a communicator and of MPI_COMM_WORLD during its life.
 class errors_counted {
 public:
     explicit errors_counted(MPI_Comm comm_in) : comm(comm_in) {
@@ -149,7 +151,7 @@ private:
     MPI_Errhandler before = MPI_ERRHANDLER_NULL;
 };
 
-/// What collective calls with MPI_CL_MEM are given besides.
+/// Further arguments of collective calls with MPI_CL_MEM.
 struct collective_arguments {
     unsigned char in[8] = {};
     unsigned char out[8] = {};
@@ -195,15 +197,16 @@ MPI_CASE("partitioned messages refuse MPI_CL_MEM", 1) {
     REFUSED(MPI_Psend_init(a.in, 2, 4, MPI_CL_MEM, mpi.rank, 1, mpi.comm, MPI_INFO_NULL, &a.request));
     REFUSED(MPI_Precv_init(a.out, 2, 4, MPI_CL_MEM, mpi.rank, 1, mpi.comm, MPI_INFO_NULL, &a.request));
 #else
-    skip_case("this MPI library has none");
+    skip_case("this MPI library has no partitioned messages");
 #endif
 }
 
-MPI_CASE("collective calls refuse MPI_CL_MEM, blocking, non-blocking and persistent ones", 1) {
+MPI_CASE("blocking, non-blocking and persistent collective calls refuse MPI_CL_MEM", 1) {
     const errors_counted counted(mpi.comm);
     collective_arguments a;
     MPI_Comm comm = mpi.comm;
-    MPI_Op op = MPI_OP_NULL;  // MPI's own ones are not for it, a program's may be
+    // predefined operators are not valid for MPI_CL_MEM, but user-defined ones may be
+    MPI_Op op = MPI_OP_NULL;
     MPI_OK(MPI_Op_create(&keep_first, 1, &op));
     std::vector<int> counts(static_cast<std::size_t>(mpi.size), 1);
     std::vector<int> places(counts.size(), 0);
@@ -277,9 +280,9 @@ MPI_CASE("one-sided calls refuse MPI_CL_MEM", 1) {
     collective_arguments a;
     void *memory = nullptr;
     MPI_Win window = MPI_WIN_NULL;
-    // Open MPI 4.1 has windows of any memory only below MPI_THREAD_MULTIPLE.
+    // With MPI_THREAD_MULTIPLE, Open MPI 4.1 cannot create windows of arbitrary memory.
     if (MPI_Win_allocate(64, 1, MPI_INFO_NULL, mpi.comm, &memory, &window) != MPI_SUCCESS) {
-        skip_case("this MPI library makes no window");
+        skip_case("this MPI library cannot create a window");
     }
     MPI_Errhandler counting = MPI_ERRHANDLER_NULL;
     MPI_OK(MPI_Win_create_errhandler(&note_window_error, &counting));
@@ -346,7 +349,7 @@ MPI_CASE("calls on files refuse MPI_CL_MEM", 1) {
     MPI_OK(MPI_File_close(&file));
 }
 
-MPI_CASE("MPI_CL_MEM can be neither packed nor a part of another datatype, nor committed or freed", 1) {
+MPI_CASE("MPI_CL_MEM can't be packed, used in other datatypes, committed or freed", 1) {
     const errors_counted counted(mpi.comm);
     collective_arguments a;
     int position = 0;
@@ -380,13 +383,13 @@ MPI_CASE("MPI_CL_MEM can be neither packed nor a part of another datatype, nor c
     REFUSED(MPI_Type_commit(&copy));
     REFUSED(MPI_Type_free(&copy));
     CHECK(made == MPI_DATATYPE_NULL);
-    // It is what it was.
+    // The datatype is unchanged.
     CHECK(copy == MPI_CL_MEM);
     MPI_OK(MPI_Type_size(MPI_CL_MEM, &position));
     CHECK(position == 1);
 }
 
-MPI_CASE("MPI_DATATYPE_NULL where a datatype does not matter is not taken for MPI_CL_MEM", 1) {
+MPI_CASE("MPI_DATATYPE_NULL is not mistaken for MPI_CL_MEM where a datatype is ignored", 1) {
     int sum = mpi.rank;
     std::vector<int> all(static_cast<std::size_t>(mpi.size), 1);
     all[static_cast<std::size_t>(mpi.rank)] = 2;

@@ -1,5 +1,5 @@
-/// Calls before MPI_Init and after MPI_Finalize, and commands if MPI was initialised behind the library's back.
-/// Each needs a process of its own: the first argument says which.
+/// Calls before MPI_Init and after MPI_Finalize, and commands if the library did not see MPI's
+/// initialisation. Each case needs its own process: the first argument is its name.
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -17,7 +17,8 @@ using namespace cldist_test;
 
 namespace {
 
-/// Calls with MPI_CL_MEM, which is no datatype where the library is not ready, are refused without any harm.
+/// While the library is not ready, MPI_CL_MEM is no datatype. Calls with it are refused without
+/// side effects.
 void expect_host_memory_refused() {
     int initialized = 0;
     int finalized = 0;
@@ -32,7 +33,7 @@ void expect_host_memory_refused() {
     expect("MPI_Recv", MPI_Recv(data, 8, MPI_CL_MEM, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_TYPE);
 }
 
-/// All three commands are refused with `code`; an earlier check still comes first.
+/// All three commands are refused with `code`. An earlier check still takes precedence.
 void expect_commands_refused(const bare_device &d, cl_int code) {
     expect_host_memory_refused();
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
@@ -66,7 +67,7 @@ void expect_local_device(cl_int code) {
     cl_device_id found = nullptr;
     expect("clDistLocalDevice", clDistLocalDevice(MPI_COMM_SELF, nullptr, CL_DEVICE_TYPE_ALL, &found), code);
     if ((found != nullptr) != (code == CL_SUCCESS)) {
-        std::fprintf(stderr, "clDistLocalDevice: a device is to be given with CL_SUCCESS, and only then\n");
+        std::fprintf(stderr, "clDistLocalDevice: it must return a device exactly with CL_SUCCESS\n");
         ++failures;
     }
     expect("clDistLocalDevice with nothing valid", clDistLocalDevice(MPI_COMM_NULL, nullptr, 0, nullptr),
@@ -122,7 +123,7 @@ void after_finalize(const bare_device &d) {
     expect_local_device(CL_MPI_NOT_INITIALIZED);
 }
 
-/// The MPI library's own function: this library does not see the call.
+/// Calls the MPI library's own function, which cldist does not intercept.
 void init_behind_the_back(int level, int *provided) {
     using Init = int(int *, char ***, int, int *);
     auto *const init = reinterpret_cast<Init *>(dlsym(RTLD_DEFAULT, "PMPI_Init_thread"));
@@ -140,7 +141,7 @@ void below_multiple(const bare_device &d, int level) {
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
 }
 
-/// The first command makes the library ready, as clDistInit does. MPI calls do not.
+/// The first command initialises the library, as clDistInit does. MPI calls do not.
 void hidden_multiple(const bare_device &d, bool with_init) {
     int provided = MPI_THREAD_SINGLE;
     init_behind_the_back(MPI_THREAD_MULTIPLE, &provided);
@@ -150,7 +151,7 @@ void hidden_multiple(const bare_device &d, bool with_init) {
         expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
         expect_commands_work(d);
     } else {
-        // Two threads may be the first at once.
+        // Two threads may call it first at the same time.
         std::thread other([&] {
             expect("a send of another thread",
                    clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, MPI_PROC_NULL, 1, MPI_COMM_WORLD, 0, nullptr,
@@ -171,7 +172,8 @@ void hidden_multiple(const bare_device &d, bool with_init) {
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
 }
 
-/// Rank 1 enqueues its first command once rank 0's has said that it waits for the others.
+/// Rank 1 enqueues its first command only after rank 0 has reported that it waits for the other
+/// ranks.
 void hidden_late(const bare_device &d) {
     int provided = MPI_THREAD_SINGLE;
     int rank = 0;
@@ -198,7 +200,7 @@ void hidden_late(const bare_device &d) {
     MPI_Finalize();
 }
 
-/// MPI_Init_thread as programs call it. The level is raised, and `provided` tells it.
+/// Calls MPI_Init_thread as programs do. The library raises the level and returns it in `provided`.
 void init_thread(const bare_device &d, int level) {
     int provided = MPI_THREAD_SINGLE;
     MPI_Init_thread(nullptr, nullptr, level, &provided);
@@ -231,7 +233,7 @@ int main(int argc, char **argv) {
     } else if (what == "init-thread-multiple") {
         init_thread(d, MPI_THREAD_MULTIPLE);
     } else {
-        std::fprintf(stderr, "no case of that name: %s\n", what.c_str());
+        std::fprintf(stderr, "unknown case: %s\n", what.c_str());
         return 2;
     }
     d.release();

@@ -1,4 +1,4 @@
-/// clDistLocalDevice in one process: what it picks, its errors and their order.
+/// clDistLocalDevice in one process: its choice, its errors and their order.
 
 #include <functional>
 
@@ -22,7 +22,8 @@ cl_device_id first_device(cl_platform_id platform, cl_device_type type) {
     return clGetDeviceIDs(platform, type, 1, &device, nullptr) == CL_SUCCESS ? device : nullptr;
 }
 
-/// A type that no device of the platform, or of any for nullptr, has. Skips the case where there is none.
+/// A type that the platform (or, if nullptr, any platform) has no device of. Skips the case if
+/// there is no such type.
 cl_device_type type_without_device(cl_platform_id platform) {
     for (const cl_device_type type :
          std::initializer_list<cl_device_type>{CL_DEVICE_TYPE_CUSTOM, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU}) {
@@ -44,7 +45,7 @@ struct call {
     bool device = true;
 };
 
-/// The call fails with `code` and leaves the device alone.
+/// The call fails with `code` and does not change the device.
 void expect(const call &c, cl_int code) {
     static int mark = 0;
     const auto untouched = reinterpret_cast<cl_device_id>(&mark);
@@ -68,7 +69,7 @@ cl_platform_id no_platform() {
 
 }  // namespace
 
-MPI_CASE("the local device of a process alone is the first of its platform and type", 1) {
+MPI_CASE("the local device of a single process is the first of its platform and type", 1) {
     for (const cl_platform_id platform : all_platforms()) {
         for (const cl_device_type type :
              std::initializer_list<cl_device_type>{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_DEFAULT, CL_DEVICE_TYPE_CPU,
@@ -83,7 +84,7 @@ MPI_CASE("the local device of a process alone is the first of its platform and t
     }
 }
 
-MPI_CASE("the local device without a platform is of the first platform that has one of the type", 1) {
+MPI_CASE("without a platform, the local device belongs to the first platform that has such a device", 1) {
     for (const cl_device_type type :
          std::initializer_list<cl_device_type>{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU}) {
         CAPTURE(type);
@@ -98,16 +99,16 @@ MPI_CASE("the local device without a platform is of the first platform that has 
     }
 }
 
-MPI_CASE("a local device on no communicator, or on a freed one, is CL_INVALID_COMMUNICATOR", 1) {
+MPI_CASE("a local device without communicator, or on a freed one, is CL_INVALID_COMMUNICATOR", 1) {
     expect({MPI_COMM_NULL}, CL_INVALID_COMMUNICATOR);
     expect({freed(mpi.comm)}, CL_INVALID_COMMUNICATOR);
 }
 
-MPI_CASE("a local device of a platform that is none is CL_INVALID_PLATFORM", 1) {
+MPI_CASE("a local device of an invalid platform is CL_INVALID_PLATFORM", 1) {
     expect({MPI_COMM_SELF, no_platform()}, CL_INVALID_PLATFORM);
 }
 
-MPI_CASE("a local device of a type that is none is CL_INVALID_DEVICE_TYPE", 1) {
+MPI_CASE("a local device of an invalid type is CL_INVALID_DEVICE_TYPE", 1) {
     for (const cl_device_type type : {cl_device_type{0}, cl_device_type{1} << 5, cl_device_type{1} << 40,
                                       CL_DEVICE_TYPE_CPU | cl_device_type{1} << 31, ~cl_device_type{0}}) {
         CAPTURE(type);
@@ -115,11 +116,11 @@ MPI_CASE("a local device of a type that is none is CL_INVALID_DEVICE_TYPE", 1) {
     }
 }
 
-MPI_CASE("a local device that is not to be written is CL_INVALID_VALUE", 1) {
+MPI_CASE("a local device without a pointer for the result is CL_INVALID_VALUE", 1) {
     expect({MPI_COMM_SELF, nullptr, CL_DEVICE_TYPE_ALL, false}, CL_INVALID_VALUE);
 }
 
-MPI_CASE("a local device of a type that the platform has not is CL_DEVICE_NOT_FOUND", 1) {
+MPI_CASE("a local device of a type that the platform does not have is CL_DEVICE_NOT_FOUND", 1) {
     for (const cl_platform_id platform : all_platforms()) {
         expect({MPI_COMM_SELF, platform, type_without_device(platform)}, CL_DEVICE_NOT_FOUND);
     }

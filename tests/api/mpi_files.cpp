@@ -1,4 +1,5 @@
-/// Argument errors of the commands for MPI files. Those without MPI are in initialisation.cpp.
+/// Argument errors of the commands for MPI files. Errors before MPI_Init are tested in
+/// initialisation.cpp.
 
 #include <functional>
 
@@ -15,7 +16,7 @@ constexpr command all[] = {command::write, command::read, command::write_all, co
 
 bool writes(command which) { return which == command::write || which == command::write_all; }
 
-/// The arguments of a call. All of them are good at first.
+/// The arguments of a call. Initially all are valid.
 struct call {
     cl_command_queue queue;
     cl_mem buffer;
@@ -35,7 +36,8 @@ cl_int issue(command which, const call &c, cl_event *event) {
     return function(c.queue, c.buffer, CL_FALSE, c.offset, c.size, c.file, c.at, c.number, c.events, event);
 }
 
-/// A file of 4096 bytes, a queue and a buffer. Errors are found with each command, and leave the file as it was.
+/// A file of 4096 bytes, a queue and a buffer. Each check runs with every command, and the file
+/// must not change.
 struct file_bench {
     explicit file_bench(const mpi_view &mpi, int mode = MPI_MODE_CREATE | MPI_MODE_RDWR)
         : folder(mpi), queue(cl.in_order_queue()), buffer(cl.filled(buffer_size, 1)) {
@@ -78,7 +80,7 @@ struct file_bench {
 
 }  // namespace
 
-MPI_CASE("file commands on no valid queue, buffer or wait list have OpenCL's errors", 1) {
+MPI_CASE("file commands with an invalid queue, buffer or wait list return OpenCL's errors", 1) {
     const file_bench bench(mpi);
     bench.expect_all(CL_INVALID_COMMAND_QUEUE, [](call &c) { c.queue = nullptr; });
     bench.expect_all(CL_INVALID_MEM_OBJECT, [](call &c) { c.buffer = nullptr; });
@@ -111,12 +113,12 @@ MPI_CASE("file commands on MPI_FILE_NULL are CL_INVALID_VALUE", 1) {
     bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.file = MPI_FILE_NULL; });
 }
 
-MPI_CASE("a negative offset in a MPI file is CL_INVALID_VALUE", 1) {
+MPI_CASE("a negative offset in an MPI file is CL_INVALID_VALUE", 1) {
     const file_bench bench(mpi);
     bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.at = -1; });
 }
 
-MPI_CASE("a size that is no multiple of the etype's is CL_INVALID_VALUE", 1) {
+MPI_CASE("a size that is not a multiple of the etype's is CL_INVALID_VALUE", 1) {
     const file_bench bench(mpi);
     REQUIRE(MPI_File_set_view(*bench.file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL) == MPI_SUCCESS);
     bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.size = 63; });
@@ -127,16 +129,16 @@ MPI_CASE("a size that is no multiple of the etype's is CL_INVALID_VALUE", 1) {
     }
 }
 
-MPI_CASE("a view with other than native data is CL_INVALID_OPERATION", 1) {
+MPI_CASE("a view with a data representation other than native is CL_INVALID_OPERATION", 1) {
     const file_bench bench(mpi);
-    // Not every MPI library has another.
+    // Some MPI libraries support no other representation.
     if (MPI_File_set_view(*bench.file, 0, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL) != MPI_SUCCESS) {
-        skip_case("this MPI library knows no data representation but native");
+        skip_case("this MPI library supports only the native data representation");
     }
     bench.expect_all(CL_INVALID_OPERATION, [](call &) {});
 }
 
-MPI_CASE("a MPI file opened for the other direction is CL_INVALID_OPERATION", 1) {
+MPI_CASE("an MPI file opened for the other direction is CL_INVALID_OPERATION", 1) {
     for (const int mode : {MPI_MODE_RDONLY, MPI_MODE_WRONLY}) {
         CAPTURE(mode);
         const file_bench bench(mpi, mode);
@@ -152,7 +154,7 @@ MPI_CASE("a MPI file opened for the other direction is CL_INVALID_OPERATION", 1)
     }
 }
 
-MPI_CASE("a MPI file opened with MPI_MODE_SEQUENTIAL is CL_INVALID_OPERATION", 1) {
+MPI_CASE("an MPI file opened with MPI_MODE_SEQUENTIAL is CL_INVALID_OPERATION", 1) {
     const file_bench bench(mpi, MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL);
     bench.expect_all(CL_INVALID_OPERATION, [](call &) {});
 }

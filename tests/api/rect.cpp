@@ -1,4 +1,5 @@
-/// What is particular to rectangular commands in one process: errors of their regions, and a process's own faces.
+/// Rectangular commands in one process: errors of their regions, and messages of a process to
+/// itself.
 
 #include <limits>
 
@@ -8,7 +9,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Both commands refuse the region and leave the event alone.
+/// Both commands refuse the region and do not change the event.
 void refuse(const mpi_view &mpi, const box &where, std::size_t buffer_size) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
@@ -47,7 +48,7 @@ MPI_CASE("a slice pitch that is no multiple of the row pitch is CL_INVALID_VALUE
     refuse(mpi, {{0, 0, 0}, {4, 3, 2}, 8, 25}, 4096);
 }
 
-MPI_CASE("a region that passes the end of its buffer is CL_INVALID_VALUE, also where its numbers overflow", 1) {
+MPI_CASE("a region that passes the end of its buffer is CL_INVALID_VALUE, even if its size overflows", 1) {
     const box last{{96, 3, 3}, {4, 7, 7}, 100, 1000};
     const std::size_t end = last.places().back() + 1;
     refuse(mpi, last, end - 1);
@@ -88,7 +89,7 @@ MPI_CASE("a region that ends with its buffer is sent", 1) {
     CHECK((cl.read(to, 0, end) == expected));
 }
 
-MPI_CASE("a region sent to nobody is not touched", 1) {
+MPI_CASE("a region sent to MPI_PROC_NULL is not accessed", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(4096, 1);

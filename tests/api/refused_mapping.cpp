@@ -1,5 +1,6 @@
-// A platform that refuses to map: this program's clEnqueueMapBuffer stands before the platform's. With CLDIST_PATH=mapped
-// the calls fail with the reason; the automatic choice copies, and says so once.
+// A platform that refuses to map. This program defines its own clEnqueueMapBuffer, which the
+// library calls instead of the platform's. With CLDIST_PATH=mapped the calls fail with the reason.
+// The automatic choice copies, and logs that once.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -11,7 +12,7 @@ using namespace cldist_test;
 
 namespace {
 
-int refusals_in = -1;  ///< calls until one is refused; below 0: none
+int refusals_in = -1;  ///< number of calls before a refused one; negative: no call is refused
 
 }  // namespace
 
@@ -27,7 +28,7 @@ extern "C" void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bo
     return real(queue, buffer, blocking, flags, offset, size, events, wait_list, event, code);
 }
 
-MPI_CASE("a forced path that can't be taken fails at the call, and the automatic choice takes another", 1) {
+MPI_CASE("an unavailable forced path fails the call, and the automatic choice uses another path", 1) {
     const opencl cl;
     const char *path = std::getenv("CLDIST_PATH");
     const bool forced = path != nullptr && std::string_view(path) == "mapped";
@@ -37,7 +38,7 @@ MPI_CASE("a forced path that can't be taken fails at the call, and the automatic
         CAPTURE(before);
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             CAPTURE(blocking);
-            // New ones: where the others lie may be known.
+            // New buffers, because the library may remember the addresses of mapped ones.
             const buffer_handle out = cl.filled(size, 1);
             const buffer_handle in = cl.filled(size, 2);
             refusals_in = before;
@@ -57,7 +58,8 @@ MPI_CASE("a forced path that can't be taken fails at the call, and the automatic
             CL_OK(clFinish(queue));
         }
     }
-    // Nothing was sent or is left behind: the next ones meet each other.
+    // The failed calls have sent nothing and left nothing behind: the next messages match each
+    // other.
     const buffer_handle out = cl.filled(size, 1);
     const buffer_handle in = cl.filled(size, 2);
     expect_received(

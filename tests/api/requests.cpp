@@ -1,4 +1,5 @@
-/// One case per error code of the calls between MPI requests and events. Those without MPI are in initialisation.cpp.
+/// One case per error code of the calls between MPI requests and events. Errors before MPI_Init are
+/// tested in initialisation.cpp.
 
 #include "transfers.hpp"
 
@@ -6,7 +7,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// A request that can be told from others. It is ended when it goes.
+/// A request with a unique handle. Its destructor waits for it.
 struct some_request {
     some_request() { MPI_Irecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, &handle); }
     ~some_request() { MPI_Wait(&handle, MPI_STATUS_IGNORE); }
@@ -18,7 +19,7 @@ struct some_request {
 
 }  // namespace
 
-MPI_CASE("an event of a request without a context is CL_INVALID_CONTEXT and leaves the request alone", 1) {
+MPI_CASE("an event of a request without a context is CL_INVALID_CONTEXT and does not change the request", 1) {
     some_request request;
     const MPI_Request before = request.handle;
     cl_int code = CL_SUCCESS;
@@ -28,14 +29,14 @@ MPI_CASE("an event of a request without a context is CL_INVALID_CONTEXT and leav
     CHECK(clCreateEventFromMPIRequest(nullptr, &request.handle, nullptr) == nullptr);
 }
 
-MPI_CASE("an event of no request is CL_INVALID_VALUE", 1) {
+MPI_CASE("an event without a request is CL_INVALID_VALUE", 1) {
     const opencl cl;
     cl_int code = CL_SUCCESS;
     CHECK(clCreateEventFromMPIRequest(cl.context, nullptr, &code) == nullptr);
     CHECK(code == CL_INVALID_VALUE);
 }
 
-MPI_CASE("an event of a request is made without asking for the error code", 1) {
+MPI_CASE("an event of a request may be created without a pointer for the error code", 1) {
     const opencl cl;
     some_request request;
     const event_handle event(clCreateEventFromMPIRequest(cl.context, &request.handle, nullptr));
@@ -43,7 +44,7 @@ MPI_CASE("an event of a request is made without asking for the error code", 1) {
     expect_complete(event);
 }
 
-MPI_CASE("the event of a request tells its context and that it is a user event", 1) {
+MPI_CASE("the event of a request reports its context and that it is a user event", 1) {
     const opencl cl;
     some_request request;
     const event_handle event(clCreateEventFromMPIRequest(cl.context, &request.handle, nullptr));
@@ -56,14 +57,14 @@ MPI_CASE("the event of a request tells its context and that it is a user event",
     expect_complete(event);
 }
 
-MPI_CASE("a request of no event is CL_INVALID_EVENT and leaves the request alone", 1) {
+MPI_CASE("a request without an event is CL_INVALID_EVENT and does not change the request", 1) {
     some_request request;
     const MPI_Request before = request.handle;
     CHECK(clCreateMPIRequestFromEvent(nullptr, &request.handle) == CL_INVALID_EVENT);
     CHECK(request.handle == before);
 }
 
-MPI_CASE("a request of an event that is to be written nowhere is CL_INVALID_VALUE", 1) {
+MPI_CASE("a request of an event without a pointer for the result is CL_INVALID_VALUE", 1) {
     const opencl cl;
     const event_handle event = cl.user_event();
     CHECK(clCreateMPIRequestFromEvent(event, nullptr) == CL_INVALID_VALUE);

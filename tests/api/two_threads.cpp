@@ -1,6 +1,7 @@
-/// Two threads enqueue on one in-order queue: commands of the library, then one the library's and the other OpenCL's own. A
-/// command of the library has two parts there; this program's clEnqueueBarrierWithWaitList, which makes the second, stands
-/// before the platform's and lets the other thread go first. What gets stuck ends by a signal.
+/// Two threads enqueue on one in-order queue: both use library commands, or one uses OpenCL
+/// commands. There, a library command consists of two native commands. This program defines its own
+/// clEnqueueBarrierWithWaitList, which enqueues the second one. It lets the other thread run first.
+/// A signal ends the program if it hangs.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@ void let_the_other_go_first() {
     for (int i = 0; yields && i < 3; ++i) ::sched_yield();
 }
 
-/// What another thread does between the parts of the next command.
+/// The other thread calls this between the two halves of the next command.
 std::function<void()> between;
 
 }  // namespace
@@ -51,7 +52,7 @@ namespace {
 
 constexpr std::size_t size = 4096;
 
-/// What stands in both halves of the buffer once all that is in the queue is done.
+/// Checks the contents of both halves of the buffer after all commands in the queue.
 void expect_halves(const bare_device &d, unsigned char first, unsigned char second) {
     std::vector<unsigned char> found(2 * size);
     expect("the last read",
@@ -61,7 +62,8 @@ void expect_halves(const bare_device &d, unsigned char first, unsigned char seco
     expect("the bytes of the plain command", std::count(found.begin() + size, found.end(), second), size);
 }
 
-/// A command of the library reads zeros into the first half; between its parts another thread does `plain`, which fills the second.
+/// A library command writes zeros to the first half. Between its two native commands another thread
+/// calls `plain`, which fills the second half.
 template <typename Plain>
 void plain_call_between(const bare_device &d, int zero, unsigned char byte, Plain &&plain) {
     const std::vector<unsigned char> ones(2 * size, 1);
@@ -72,7 +74,7 @@ void plain_call_between(const bare_device &d, int zero, unsigned char byte, Plai
     cl_event gate = clCreateUserEvent(d.context, &code);
     cl_event read = nullptr;
     between = plain;
-    // It does not hold up the other thread's call, which may wait for all that is in the queue.
+    // The gate is open, because the other thread's call may wait for everything in the queue.
     clSetUserEventStatus(gate, CL_COMPLETE);
     expect("the command", clEnqueueWriteBufferFromFile(d.queue, d.buffer, CL_FALSE, 0, size, zero, 0, 1, &gate, &read),
            CL_SUCCESS);
@@ -106,7 +108,7 @@ void plain_calls_between(const bare_device &d, int zero) {
 int main() {
     ::alarm(30);
     const bare_device d(2 * size);
-    // What a command costs NVIDIA's driver grows with those before it in the queue.
+    // NVIDIA's driver needs more time per command the more commands are in the queue.
     const int commands = d.is_processor() ? 2000 : 200;
     const int zero = ::open("/dev/zero", O_RDONLY);
     const auto read = [&](cl_bool blocking) {
@@ -123,7 +125,7 @@ int main() {
     }
     yields = false;
     expect("clFinish", clFinish(d.queue), CL_SUCCESS);
-    // Elsewhere the second part may be a copy.
+    // On other devices the second native command may be a copy.
     if (d.is_processor()) plain_calls_between(d, zero);
     ::close(zero);
     d.release();

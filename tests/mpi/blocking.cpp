@@ -1,4 +1,5 @@
-/// Blocking calls without events and with nothing else in flight, which may go a way of their own.
+/// Blocking calls without events and without other commands in flight, for which cldist has a fast
+/// path.
 
 #include "transfers.hpp"
 
@@ -26,7 +27,8 @@ MPI_CASE("blocking messages of all small sizes go back and forth on in-order and
         for (const std::size_t size : {1UL, 8UL, 64UL, 1000UL, 16 * KiB - 1, 16 * KiB, 16 * KiB + 1, 64 * KiB}) {
             CAPTURE(size);
             const buffer_handle buffer = cl.filled(size + 200, 3 + static_cast<std::uint64_t>(mpi.rank));
-            // There and back, to other places, around which nothing changes.
+            // The message goes back and forth, to different offsets. The bytes around it do not
+            // change.
             if (mpi.rank == 0) {
                 CL_OK(send_now(queues[0], buffer, 100, size, mpi));
                 CL_OK(receive_now(queues[0], buffer, 150, size + 50, mpi));
@@ -44,7 +46,7 @@ MPI_CASE("blocking messages of all small sizes go back and forth on in-order and
     }
 }
 
-MPI_CASE("buffers that come and go, and parts of them, are sent and received where they are", 2) {
+MPI_CASE("short-lived buffers and sub-buffers are sent and received in place", 2) {
     const opencl cl;
     if (mpi.rank > 1) {
         return;
@@ -56,12 +58,12 @@ MPI_CASE("buffers that come and go, and parts of them, are sent and received whe
         constexpr std::array<std::size_t, 4> sizes{8, 4 * KiB, 64 * KiB, 1 * MiB};
         const std::size_t size = sizes.at(turn % sizes.size());
         const std::size_t origin = turn % 3 * unit;
-        // Handles and places of those of earlier turns come again.
+        // The driver may reuse handles and addresses of earlier turns.
         const buffer_handle whole = cl.filled(origin + size, 2 * turn + (mpi.rank == 0 ? 0 : 1));
         const buffer_handle part = cl.sub_buffer(whole, origin, size);
         const cl_mem used = turn % 2 == 0 ? cl_mem(part) : cl_mem(whole);
         const std::size_t offset = turn % 2 == 0 ? 0 : origin;
-        const bool waits = turn % 5 == 0;  // else nothing but the call
+        const bool waits = turn % 5 == 0;  // otherwise the call itself blocks
         event_handle event;
         cl_event *const wanted = waits ? event.out() : nullptr;
         const cl_bool blocking = waits ? CL_FALSE : CL_TRUE;
@@ -105,7 +107,7 @@ MPI_CASE("one large message after another arrives, whether it is staged or goes 
     }
 }
 
-MPI_CASE("a small blocking call comes after the kernels before it and before those behind it", 2) {
+MPI_CASE("a small blocking call comes after earlier kernels and before later ones", 2) {
     const opencl cl;
     if (mpi.rank > 1) {
         return;
@@ -130,7 +132,7 @@ MPI_CASE("a small blocking call comes after the kernels before it and before tho
     }
 }
 
-MPI_CASE("what a small blocking receive can't take is told by its code, and the next message arrives", 2) {
+MPI_CASE("a small blocking receive returns an error for a wrong message, and the next message arrives", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(MiB, static_cast<std::uint64_t>(mpi.rank));

@@ -1,4 +1,4 @@
-/* MPI_CL_MEM in plain C: its size, and a message with it. */
+/* MPI_CL_MEM in plain C: its size, and a message of that type. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/// Collective commands against a sequential reference.
+/// Collective commands, compared with a sequential reference.
 
 #include <atomic>
 #include <cstdlib>
@@ -24,7 +24,7 @@ bytes bytes_of(const std::vector<T> &values) {
     return data;
 }
 
-/// What a rank has of a type: small numbers, so that sums are exact in any order.
+/// A rank's input of a type: small numbers, so that sums are exact in any order.
 template <typename T>
 std::vector<T> values(int rank, std::size_t count) {
     std::vector<T> data(count);
@@ -34,7 +34,8 @@ std::vector<T> values(int rank, std::size_t count) {
     return data;
 }
 
-/// Issues commands in turn non-blocking, blocking, and blocking with an event, and waits for them.
+/// Issues commands alternately non-blocking, blocking, and blocking with an event, and waits for
+/// them.
 class issuer {
 public:
     explicit issuer(const mpi_view &mpi_in) : mpi(mpi_in), queue(cl.in_order_queue()) {}
@@ -51,15 +52,15 @@ public:
         }
     }
 
-    /// A buffer with `data` at `offset`, and something else around it.
+    /// A buffer with `data` at `offset`, and a pattern around it.
     buffer_handle holding(std::size_t offset, const bytes &data) const {
         buffer_handle buffer = cl.filled(offset + data.size() + margin, 77);
         cl.write(buffer, offset, data);
         return buffer;
     }
-    /// A buffer with something in it.
+    /// A buffer filled with a pattern.
     buffer_handle room(std::size_t offset, std::size_t size) const { return cl.filled(offset + size + margin, 78); }
-    /// It has `data` at `offset`, and what it had around that.
+    /// Checks that the buffer contains `data` at `offset` and the unchanged pattern around it.
     void expect(cl_mem buffer, std::size_t offset, const bytes &data, std::uint64_t seed = 78) const {
         bytes all = pattern(seed, offset + data.size() + margin);
         std::copy(data.begin(), data.end(), all.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -80,7 +81,7 @@ struct operator_of {
     MPI_Op op;
 };
 
-/// What MPI allows for integers and for floating-point numbers.
+/// The operators that MPI allows for integers and for floating-point numbers.
 template <typename T>
 std::vector<operator_of> operators() {
     std::vector<operator_of> all{{"max", MPI_MAX}, {"min", MPI_MIN}, {"sum", MPI_SUM}, {"prod", MPI_PROD}};
@@ -189,7 +190,7 @@ void reduce_everywhere(issuer &issue, MPI_Datatype type, MPI_Op op, std::size_t 
             issue.cl.expect(out, 0, to + mine.size(), 78);
         }
     }
-    // Each rank gets a part of another size, the second none.
+    // Each rank gets a range of a different size; the second rank's range is empty.
     std::vector<std::size_t> counts(static_cast<std::size_t>(mpi.size));
     std::size_t left = count;
     for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -230,13 +231,13 @@ void reduce_type(issuer &issue, const std::string &name, MPI_Datatype type) {
         }
         reduce_everywhere<T>(issue, type, each.op, 17, 3, 13);
     }
-    // On both sides of where one all-gather does it.
+    // Sizes below and above the limit up to which one all-gather is used.
     for (const std::size_t bytes_each : {8000, 30000, 200000}) {
         reduce_everywhere<T>(issue, type, MPI_SUM, bytes_each / sizeof(T), sizeof(T), 2 * sizeof(T));
     }
 }
 
-/// What rank `from` has for rank `to`.
+/// The message of rank `from` for rank `to`.
 bytes part_for(int from, int to, std::size_t size) {
     return pattern(static_cast<std::uint64_t>(from) * 100 + static_cast<std::uint64_t>(to), size);
 }
@@ -250,7 +251,7 @@ bytes joined(int ranks, const std::function<bytes(int)> &part) {
     return all;
 }
 
-/// All that move bytes of equal sizes, apart and in place.
+/// All collectives that move equal sizes, in place and not in place.
 void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::size_t count, std::size_t from,
                  std::size_t to) {
     const mpi_view &mpi = issue.mpi;
@@ -343,12 +344,13 @@ void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::siz
     }
 }
 
-/// Elements that rank `from` has for rank `to`; some have none.
+/// Number of elements that rank `from` sends to rank `to`. Some ranks send none.
 std::size_t count_for(int from, int to, std::size_t scale) {
     return static_cast<std::size_t>((from * 3 + to * 5) % 4) * scale;
 }
 
-/// Counts, and places in another order than the ranks', with gaps between them.
+/// Counts and displacements. The displacements are in reverse order of ranks, with gaps between
+/// them.
 struct layout {
     layout(int ranks, const std::function<std::size_t(int)> &count) {
         places.resize(static_cast<std::size_t>(ranks));
@@ -362,7 +364,7 @@ struct layout {
         }
         end = at;
     }
-    /// `data` with the parts put into their places.
+    /// `data` with each rank's part at its displacement.
     bytes with(bytes data, std::size_t element, const std::function<bytes(int)> &part) const {
         for (std::size_t i = 0; i < counts.size(); ++i) {
             const bytes more = part(static_cast<int>(i));
@@ -459,7 +461,7 @@ void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::s
         issue.expect(in, from, given, 77);
     }
     {
-        // In place what is given and got have the same sizes.
+        // In place, both directions have the same sizes.
         const auto both = [&](int a, int b) { return count_for(std::min(a, b), std::max(a, b), scale); };
         const layout places(mpi.size, [&](int rank) { return both(me, rank); });
         const auto filled = [&](bool got) {
@@ -479,13 +481,13 @@ void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::s
 
 struct collective {
     std::string name;
-    /// Of a few elements in `in` and `out`.
+    /// Issues the collective for a few elements in `in` and `out`.
     std::function<cl_int(cl_command_queue queue, cl_bool blocking, cl_uint number, const cl_event *events,
                          cl_event *event)>
         issue;
 };
 
-/// One of each kind, that end with `code` in a bad case.
+/// One collective of each kind. `sizes` are the counts of all ranks.
 std::vector<collective> all_kinds(const mpi_view &mpi, cl_mem in, cl_mem out, std::vector<std::size_t> &sizes) {
     sizes.assign(static_cast<std::size_t>(mpi.size), 8);
     static std::vector<std::size_t> places;
@@ -576,7 +578,7 @@ event_handle allreduce(cl_command_queue queue, cl_mem in, cl_mem out, std::size_
 
 }  // namespace
 
-MPI_CASE("reductions of all datatypes and operators give what a sequential one gives", 1) {
+MPI_CASE("reductions of all datatypes and operators equal a sequential reduction", 1) {
     issuer issue(mpi);
     reduce_type<std::int8_t>(issue, "int8", MPI_INT8_T);
     reduce_type<std::uint8_t>(issue, "uint8", MPI_UINT8_T);
@@ -590,7 +592,7 @@ MPI_CASE("reductions of all datatypes and operators give what a sequential one g
     reduce_type<double>(issue, "double", MPI_DOUBLE);
 }
 
-MPI_CASE("a reduction tells where the largest number is", 1) {
+MPI_CASE("a reduction finds the rank of the largest number", 1) {
     struct located {
         double value;
         int index;
@@ -615,7 +617,7 @@ MPI_CASE("a reduction tells where the largest number is", 1) {
     }
 }
 
-MPI_CASE("collectives of equal parts bring the bytes to their places, at offsets that are not aligned", 1) {
+MPI_CASE("collectives of equal sizes deliver the bytes, at offsets that are not aligned", 1) {
     issuer issue(mpi);
     MPI_Datatype three = MPI_DATATYPE_NULL;
     MPI_OK(MPI_Type_contiguous(3, MPI_BYTE, &three));
@@ -628,7 +630,7 @@ MPI_CASE("collectives of equal parts bring the bytes to their places, at offsets
     MPI_OK(MPI_Type_free(&three));
 }
 
-MPI_CASE("collectives with a size for each process bring the bytes to their places, and leave the gaps alone", 1) {
+MPI_CASE("collectives with a size for each process deliver the bytes, and leave the gaps unchanged", 1) {
     issuer issue(mpi);
     for (const std::size_t scale : {0, 1, 7, 4096}) {
         move_unevenly(issue, MPI_BYTE, 1, scale, 1, 2);
@@ -637,7 +639,7 @@ MPI_CASE("collectives with a size for each process bring the bytes to their plac
     move_unevenly(issue, MPI_INT, 4, 300007, 4, 7);
 }
 
-MPI_CASE("large broadcasts and reductions, of many blocks, give what a sequential one gives", 1) {
+MPI_CASE("large broadcasts and reductions of many blocks equal a sequential reference", 1) {
     issuer issue(mpi);
     const std::size_t count = 6 * MiB + 13;
     const bytes mine = bytes_of(values<std::int32_t>(mpi.rank, count));
@@ -660,7 +662,7 @@ MPI_CASE("large broadcasts and reductions, of many blocks, give what a sequentia
     }
 }
 
-MPI_CASE("a command fails in all processes if its wait list fails in one, and the next one succeeds", 2) {
+MPI_CASE("if a wait list fails in one process, the command fails in all, and the next command succeeds", 2) {
     const opencl cl;
     const buffer_handle in = cl.filled(12 * MiB, 1);
     const buffer_handle out = cl.filled(12 * MiB, 2);
@@ -687,7 +689,7 @@ MPI_CASE("a command fails in all processes if its wait list fails in one, and th
     cl.expect(in, size, 12 * MiB - size, 1, size);
 }
 
-MPI_CASE("a blocking command whose wait list has failed takes part, and fails everywhere", 2) {
+MPI_CASE("a blocking command whose wait list has failed takes part, and fails in all processes", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle in = cl.filled(12 * MiB, 1);
@@ -762,7 +764,7 @@ MPI_CASE("commands on different communicators don't wait for each other", 2) {
     MPI_OK(MPI_Comm_free(&other));
 }
 
-MPI_CASE("enqueueing waits for no other process, the first command on a communicator included", 2) {
+MPI_CASE("enqueueing waits for no other process, even for the first command on a communicator", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle in = cl.filled(64, 1);
@@ -783,7 +785,7 @@ MPI_CASE("enqueueing waits for no other process, the first command on a communic
     MPI_OK(MPI_Comm_free(&fresh));
 }
 
-MPI_CASE("collectives and kernels follow each other by queues and events", 2) {
+MPI_CASE("queues and events order collectives and kernels", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const queue_handle other = cl.in_order_queue();
@@ -796,7 +798,7 @@ MPI_CASE("collectives and kernels follow each other by queues and events", 2) {
     constexpr std::size_t items = 64;
     event_handle reduced;
     for (int i = 0; i < 20; ++i) {
-        // in = max of all ranks' in + 1
+        // Computes: in = maximum of all ranks' `in`, plus 1.
         event_handle added;
         const cl_event before[] = {reduced};
         CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &items, nullptr, reduced.get() != nullptr ? 1 : 0,
@@ -809,7 +811,7 @@ MPI_CASE("collectives and kernels follow each other by queues and events", 2) {
     CHECK((cl.read(in, 0, 64) == bytes(64, static_cast<unsigned char>(mpi.size - 1 + 20))));
 }
 
-MPI_CASE("threads use a communicator each, among the program's own collectives on them", 2) {
+MPI_CASE("each thread uses its own communicator while the program runs its own collectives on them", 2) {
     const opencl cl;
     constexpr std::size_t threads = 3;
     std::vector<MPI_Comm> comms(threads);
@@ -818,7 +820,7 @@ MPI_CASE("threads use a communicator each, among the program's own collectives o
     }
     std::vector<queue_handle> queues;
     std::vector<buffer_handle> buffers;
-    constexpr std::size_t most = 1536 * 1024;  // ints, which are two blocks
+    constexpr std::size_t most = 1536 * 1024;  // integers, which fill two blocks
     for (std::size_t i = 0; i < threads; ++i) {
         queues.push_back(cl.in_order_queue());
         buffers.push_back(cl.buffer(most * 4));
@@ -856,7 +858,7 @@ MPI_CASE("threads use a communicator each, among the program's own collectives o
     }
 }
 
-MPI_CASE("queues and buffers may go as soon as a collective is enqueued, a communicator once it has ended", 1) {
+MPI_CASE("queues and buffers may be released while a collective is in flight, a communicator once it has ended", 1) {
     const opencl cl;
     for (const std::size_t count : {8, 9000, 2000000}) {
         for (const bool alone : {false, true}) {
@@ -881,7 +883,7 @@ MPI_CASE("queues and buffers may go as soon as a collective is enqueued, a commu
     }
 }
 
-MPI_CASE("each process works in place or not, aligned or not, as it likes", 2) {
+MPI_CASE("each process may work in place or not, at aligned offsets or not", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     for (const std::size_t each : {16, 3000, 200000}) {
@@ -890,7 +892,8 @@ MPI_CASE("each process works in place or not, aligned or not, as it likes", 2) {
         const std::size_t count = each * ranks;
         const bytes sum = bytes_of(reduced<std::int32_t>(MPI_SUM, mpi.size, count));
         const bytes mine = bytes_of(values<std::int32_t>(mpi.rank, count));
-        // Rank 0 alone works in place, all but rank 1 do, or all do, rank 1 at an offset that is not aligned.
+        // Turn 0: only rank 0 works in place. Turn 1: all ranks except rank 1. Turn 2: all ranks,
+        // rank 1 at an unaligned offset.
         for (const int turn : {0, 1, 2}) {
             CAPTURE(each);
             CAPTURE(turn);
@@ -924,7 +927,7 @@ MPI_CASE("each process works in place or not, aligned or not, as it likes", 2) {
     }
 }
 
-MPI_CASE("parts may lie in the gaps between others, but not overlap them", 1) {
+MPI_CASE("ranges may be in the gaps between other ranges, but must not overlap them", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const auto ranks = static_cast<std::size_t>(mpi.size);
@@ -949,13 +952,13 @@ MPI_CASE("parts may lie in the gaps between others, but not overlap them", 1) {
     CHECK((cl.read(buffer, 0, all.size() * 4) == bytes_of(wanted)));
     odd.back() = even.back();
     std::swap(odd.front(), odd.back());
-    // With one process this is in place.
+    // With one process this call is in place.
     if (mpi.size > 1) {
         CHECK(exchange(odd) == CL_INVALID_VALUE);
     }
 }
 
-MPI_CASE("the first command on a communicator does not meet the program's own calls", 2) {
+MPI_CASE("the first command on a communicator does not match the program's own calls", 2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     const auto barrier = [&](MPI_Comm comm) {
@@ -969,7 +972,7 @@ MPI_CASE("the first command on a communicator does not meet the program's own ca
         MPI_OK(MPI_Comm_dup(mpi.comm, &older));
         MPI_OK(MPI_Comm_dup(mpi.comm, &newer));
         {
-            // Rank 1 waits for the first before it enqueues the second.
+            // Rank 1 waits for the first command before it enqueues the second.
             const event_handle first = barrier(newer);
             if (mpi.rank == 1) {
                 expect_complete(first);
@@ -980,7 +983,8 @@ MPI_CASE("the first command on a communicator does not meet the program's own ca
         }
         MPI_Comm made[3] = {};
         {
-            // In another order than a constructor on another communicator.
+            // Rank 1 calls a constructor of another communicator before the command, the other
+            // ranks after it.
             MPI_Comm fresh = MPI_COMM_NULL;
             MPI_OK(MPI_Comm_dup(mpi.comm, &fresh));
             if (mpi.rank == 1) {
@@ -990,7 +994,8 @@ MPI_CASE("the first command on a communicator does not meet the program's own ca
             if (mpi.rank != 1) {
                 MPI_OK(MPI_Comm_dup(older, &made[0]));
             }
-            // Before the program's own collective, and before constructors, on the same one.
+            // The command precedes the program's own collective and constructors on the same
+            // communicator.
             const event_handle next = barrier(made[0]);
             int sum = 0;
             MPI_Request request = MPI_REQUEST_NULL;
@@ -1011,7 +1016,7 @@ MPI_CASE("the first command on a communicator does not meet the program's own ca
     }
 }
 
-MPI_CASE("commands run none of the program's callbacks that copy attributes", 1) {
+MPI_CASE("commands never call the program's attribute copy functions", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     static int copies = 0;
@@ -1060,7 +1065,7 @@ MPI_CASE("communicators come and go", 1) {
     }
 }
 
-MPI_CASE("wrong arguments of collectives are told by their codes, and nothing is waited for", 1) {
+MPI_CASE("wrong arguments of collectives return their error codes without waiting", 1) {
     const opencl cl;
     const opencl another(opencl::of::its_own);
     const queue_handle queue = cl.in_order_queue();
@@ -1189,7 +1194,7 @@ MPI_CASE("wrong arguments of collectives are told by their codes, and nothing is
     CHECK(gatherv(counts, places) == CL_SUCCESS);
     CHECK(clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, out, 0, nullptr, MPI_INT, MPI_SUM, comm, 0, nullptr,
                                           nullptr) == CL_INVALID_VALUE);
-    // MPI has no bits of floating-point numbers: that is found when the command runs.
+    // MPI has no bitwise operators for floating-point numbers. The command finds that when it runs.
     event_handle event;
     CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 4, MPI_FLOAT, MPI_BAND, comm, 0, nullptr,
                                       event.out()));

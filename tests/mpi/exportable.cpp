@@ -1,4 +1,5 @@
-/// Buffers that other processes of the host can read (clCreateBufferExportable), and messages that pass on this host.
+/// Buffers that other processes of the host can read (clCreateBufferExportable), and their messages
+/// on one host.
 
 #include <cstdlib>
 #include <string>
@@ -16,7 +17,7 @@ buffer_handle exportable(const opencl &cl, std::size_t size, cl_mem_flags flags 
     return buffer;
 }
 
-/// A buffer refused for `code`.
+/// Checks that creating the buffer fails with `code`.
 void refused(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size, cl_int code) {
     cl_int told = CL_SUCCESS;
     CHECK(clCreateBufferExportable(context, device, flags, size, &told) == nullptr);
@@ -31,7 +32,7 @@ bool forced(const char *path) {
 
 }  // namespace
 
-MPI_CASE("messages from and to exportable buffers arrive, again and again, whole and in part", 2) {
+MPI_CASE("messages from and to exportable buffers arrive, repeatedly, for the whole buffer and for ranges", 2) {
     const opencl cl;
     if (mpi.rank > 1) {
         return;
@@ -39,7 +40,7 @@ MPI_CASE("messages from and to exportable buffers arrive, again and again, whole
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 5 * MiB;
     const buffer_handle mine = exportable(cl, size + 100);
-    // Each side may have settings of its own.
+    // Each process may have different settings.
     const int here = forced("direct") ? 1 : 0;
     int there = 0;
     MPI_Sendrecv(&here, 1, MPI_INT, 1 - mpi.rank, 0, &there, 1, MPI_INT, 1 - mpi.rank, 0, mpi.comm, MPI_STATUS_IGNORE);
@@ -86,7 +87,7 @@ MPI_CASE("a blocking send of an exportable buffer comes after the commands befor
     }
 }
 
-MPI_CASE("exportable buffers come and go", 2) {
+MPI_CASE("exportable buffers may be created and released repeatedly", 2) {
     const opencl cl;
     if (mpi.rank > 1) {
         return;
@@ -104,7 +105,7 @@ MPI_CASE("exportable buffers come and go", 2) {
     }
 }
 
-MPI_CASE("an exportable buffer is refused as any buffer would be, and with a host pointer", 1) {
+MPI_CASE("an exportable buffer is refused for the same errors as any buffer, and with a host pointer", 1) {
     const opencl cl;
     refused(nullptr, cl.device, CL_MEM_READ_WRITE, 64, CL_INVALID_CONTEXT);
     refused(cl.context, nullptr, CL_MEM_READ_WRITE, 64, CL_INVALID_DEVICE);
@@ -114,7 +115,7 @@ MPI_CASE("an exportable buffer is refused as any buffer would be, and with a hos
     }
 }
 
-MPI_CASE("more messages at once than a host's processes share memory for arrive all the same", 2) {
+MPI_CASE("more messages at once than processes of a host share memory for still arrive", 2) {
     const opencl cl;
     if (mpi.rank > 1) {
         return;
@@ -128,7 +129,7 @@ MPI_CASE("more messages at once than a host's processes share memory for arrive 
         queues.push_back(cl.in_order_queue());
         buffers.push_back(mpi.rank == 0 ? cl.filled(size, i) : cl.buffer(size));
     }
-    // Received the other way round than they were sent.
+    // The messages are received in the reverse order.
     for (std::size_t n = 0; n < count; ++n) {
         const std::size_t i = mpi.rank == 0 ? n : count - 1 - n;
         events.push_back(mpi.rank == 0 ? send(queues[i], buffers[i], 0, size, 1, static_cast<int>(i), mpi.comm)

@@ -1,4 +1,5 @@
-/// Devices that fail while collective commands read them. This program's clEnqueueReadBuffer stands before the platform's.
+/// Devices that fail while collective commands read them. This program defines its own
+/// clEnqueueReadBuffer, which the library calls instead of the platform's.
 
 #include <dlfcn.h>
 
@@ -10,7 +11,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Reads that still succeed; then one fails.
+/// Reads that still succeed before one fails.
 std::atomic<int> good_reads = -1;
 
 }  // namespace
@@ -24,7 +25,7 @@ extern "C" cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_
     return real(queue, buffer, blocking, offset, size, data, count, events, event);
 }
 
-MPI_CASE("a collective fails in all processes if the device fails in one, at its first block or in the middle", 2) {
+MPI_CASE("if one device fails, at its first block or later, the collective fails in all processes", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const std::size_t count = 9 * MiB;

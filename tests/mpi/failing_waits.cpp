@@ -1,5 +1,6 @@
-/// Wait lists that fail while a blocking call waits for them. This program's clWaitForEvents stands before the platform's: it
-/// knows when the call waits.
+/// Wait lists that fail while a blocking call waits for them. This program defines its own
+/// clWaitForEvents, which the library calls instead of the platform's. So the test knows when the
+/// call waits.
 
 #include <dlfcn.h>
 
@@ -12,10 +13,10 @@ using namespace cldist_test;
 
 namespace {
 
-/// Set by the next call of clWaitForEvents of this thread.
+/// The next call of clWaitForEvents in this thread sets this promise.
 thread_local std::promise<void> *waits = nullptr;
 
-/// Fails an event once the thread that made it waits for something.
+/// Fails an event once the thread that created this object waits for an event.
 class fails_during_wait {
 public:
     explicit fails_during_wait(cl_event event)
@@ -26,7 +27,7 @@ public:
         waits = &now;
     }
     ~fails_during_wait() {
-        // A call that did not wait is found by its outcome.
+        // If the call did not wait, its outcome shows that.
         if (std::exchange(waits, nullptr) != nullptr) {
             now.set_value();
         }
@@ -49,7 +50,7 @@ extern "C" cl_int clWaitForEvents(cl_uint count, const cl_event *events) {
     return real(count, events);
 }
 
-MPI_CASE("a blocking send whose wait list fails while it waits returns the error, and its receiver fails, too", 2) {
+MPI_CASE("a blocking send whose wait list fails while it waits returns the error, and its receiver fails", 2) {
     const opencl cl;
     for (const bool wants_event : {true, false}) {
         CAPTURE(wants_event);
@@ -111,7 +112,7 @@ MPI_CASE("a blocking receive whose wait list fails while it waits returns the er
     }
 }
 
-MPI_CASE("a blocking send whose wait list had failed before the call tells its receiver, too", 2) {
+MPI_CASE("a blocking send whose wait list failed before the call also fails its receiver", 2) {
     const opencl cl;
     for (const bool wants_event : {true, false}) {
         CAPTURE(wants_event);
@@ -142,7 +143,7 @@ MPI_CASE("a blocking send whose wait list had failed before the call tells its r
     }
 }
 
-MPI_CASE("a blocking receive whose wait list had failed before the call drops its message, too", 2) {
+MPI_CASE("a blocking receive whose wait list failed before the call also drops its message", 2) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(1)) {
         CAPTURE(queues.kind);
@@ -164,7 +165,7 @@ MPI_CASE("a blocking receive whose wait list had failed before the call drops it
     }
 }
 
-MPI_CASE("a blocking send-receive whose wait list had failed before the call does both, too", 2) {
+MPI_CASE("a blocking send-receive whose wait list failed before the call fails its receiver and drops its message", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle outgoing = cl.filled(5000, static_cast<std::uint64_t>(mpi.rank));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr calls both[] = {calls::independent, calls::collective};
 
-/// The whole file, read past MPI.
+/// The contents of the file, read without MPI.
 bytes content(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
     REQUIRE(in.good());
@@ -24,7 +24,8 @@ MPI_Offset at(std::size_t position) { return static_cast<MPI_Offset>(position); 
 
 std::size_t of(int number) { return static_cast<std::size_t>(number); }
 
-/// Lets each of `size` ranks see records of 100 bytes in turn, as integers of 4 bytes.
+/// Sets a view in which each of `size` ranks sees alternate records of 100 bytes, as integers of 4
+/// bytes.
 class records_in_turn {
 public:
     records_in_turn(const mpi_view &mpi, MPI_File file) {
@@ -48,7 +49,7 @@ void fail_gate(cl_event gate) { CL_OK(clSetUserEventStatus(gate, -77)); }
 
 }  // namespace
 
-MPI_CASE("what ranks write to a MPI file can be read by others", 2) {
+MPI_CASE("data that ranks write to an MPI file can be read by other ranks", 2) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle queue = cl.in_order_queue();
@@ -79,7 +80,7 @@ MPI_CASE("what ranks write to a MPI file can be read by others", 2) {
     }
 }
 
-MPI_CASE("bytes go through the view of a MPI file, and offsets count its etypes", 2) {
+MPI_CASE("bytes go through the view of an MPI file, and offsets count its etypes", 2) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle queue = cl.in_order_queue();
@@ -90,7 +91,7 @@ MPI_CASE("bytes go through the view of a MPI file, and offsets count its etypes"
         const mpi_file file(mpi.comm, path);
         const records_in_turn view(mpi, file);
         const buffer_handle buffer = cl.filled(size, of(mpi.rank));
-        // The first record of each rank stays free.
+        // The first record of each rank stays empty.
         expect_moved(write_file(how, queue, buffer, 0, size, file, 25), size);
         file.share(mpi);
         if (mpi.rank == 0) {
@@ -114,7 +115,7 @@ MPI_CASE("bytes go through the view of a MPI file, and offsets count its etypes"
     }
 }
 
-MPI_CASE("ranks of a collective file command have ranges of different sizes, empty ones too", 2) {
+MPI_CASE("ranks of a collective file command may have ranges of different sizes, even empty ones", 2) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle queue = cl.in_order_queue();
@@ -135,7 +136,7 @@ MPI_CASE("ranks of a collective file command have ranges of different sizes, emp
         expect_moved(read_file(calls::collective, queue, buffer, 1, size, file, at(start)), size);
         cl.expect(buffer, 0, 1, 77);
         cl.expect(buffer, 1, size, of(mpi.rank), 1);
-        // Nobody has anything.
+        // All ranks have empty ranges.
         expect_moved(write_file(calls::collective, queue, buffer, 0, 0, file, 0), 0);
         expect_moved(read_file(calls::collective, queue, buffer, 0, 0, file, 0), 0);
         CHECK(std::filesystem::file_size(path) == 700003 * of(mpi.size) * of(mpi.size - 1) / 2);
@@ -143,7 +144,7 @@ MPI_CASE("ranks of a collective file command have ranges of different sizes, emp
     }
 }
 
-MPI_CASE("an independent command of no bytes leaves the file alone", 1) {
+MPI_CASE("an independent command of no bytes does not change the file", 1) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle queue = cl.in_order_queue();
@@ -225,7 +226,7 @@ MPI_CASE("many commands on two files are in flight together with messages", 2) {
     mpi.barrier();
 }
 
-MPI_CASE("calls and messages go on while a collective file command waits for another process", 2) {
+MPI_CASE("calls and messages continue while a collective file command waits for another process", 2) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle files = cl.in_order_queue();
@@ -293,8 +294,9 @@ MPI_CASE("a collective file command whose wait list failed in one process ends i
                     fail_gate(gate);
                 }
                 if (fails && blocking == CL_TRUE) {
-                    // OpenCL does not tell when the call waits, so a pause has to do: PoCL 3.1 may hang or abort if the
-                    // event fails while the call enqueues what waits for it.
+                    // OpenCL does not report when the call waits, so the test sleeps. PoCL 3.1 may
+                    // hang or abort if the event fails while the call enqueues commands that wait
+                    // for it.
                     std::thread failing([&] {
                         if (!before) {
                             std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -317,7 +319,7 @@ MPI_CASE("a collective file command whose wait list failed in one process ends i
                     expect_moved(write_file(calls::collective, queue, buffer, 0, size, file, 0, {}, blocking), size);
                 }
                 file.share(mpi);
-                // The victim's part is as it was, and later commands meet each other.
+                // The failed process's range is unchanged, and later commands match each other.
                 expect_moved(read_file(calls::collective, next_queue, buffer, 0, size, file, 0), size);
                 cl.expect(buffer, 0, size, fails ? 50 : 60 + of(mpi.rank));
                 expect_moved(write_file(calls::collective, next_queue, zeros, 0, size, file, 0), size);
@@ -327,7 +329,7 @@ MPI_CASE("a collective file command whose wait list failed in one process ends i
     }
 }
 
-MPI_CASE("commands behind a failed one in its in-order queue still meet those of other processes", 2) {
+MPI_CASE("commands after a failed one in an in-order queue still match those of other processes", 2) {
     const opencl cl;
     const shared_folder folder(mpi);
     constexpr std::size_t size = 200000;
@@ -351,7 +353,7 @@ MPI_CASE("commands behind a failed one in its in-order queue still meet those of
         if (mpi.rank == 0 && i == 1) {
             expect_failure(events[i], CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         } else if (mpi.rank == 0) {
-            // Whether a queue goes on behind a failed command differs between platforms.
+            // After a failed command, some platforms continue the queue and others do not.
             static_cast<void>(wait_for(events[i]));
         } else {
             expect_moved(events[i], size);
@@ -366,7 +368,7 @@ MPI_CASE("commands behind a failed one in its in-order queue still meet those of
     mpi.barrier();
 }
 
-MPI_CASE("a read of a MPI file ends with its end", 2) {
+MPI_CASE("a read from an MPI file stops at the end of the file", 2) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle queue = cl.in_order_queue();
@@ -383,7 +385,7 @@ MPI_CASE("a read of a MPI file ends with its end", 2) {
             CAPTURE(missing);
             const queue_handle failing = cl.in_order_queue();
             const buffer_handle back = cl.filled(size, 6);
-            // One rank finds all, the others an early end.
+            // One rank can read all bytes, the other ranks reach the end of the file.
             const std::size_t start = mpi.rank == 0 ? 0 : missing;
             const event_handle read = read_file(how, failing, back, 0, size, file, at(start));
             if (mpi.rank == 0) {
@@ -400,7 +402,7 @@ MPI_CASE("a read of a MPI file ends with its end", 2) {
     }
 }
 
-MPI_CASE("through a view, too, a read ends with the last etype in the file", 2) {
+MPI_CASE("through a view, too, a read stops after the last etype of the file", 2) {
     const opencl cl;
     const shared_folder folder(mpi);
     constexpr std::size_t size = 100 * 5000;
@@ -412,7 +414,7 @@ MPI_CASE("through a view, too, a read ends with the last etype in the file", 2) 
         expect_moved(write_file(calls::collective, queue, buffer, 0, size, file, 0), size);
     }
     file.share(mpi);
-    // 2 bytes of the last rank's last integer are gone.
+    // Truncates the last rank's last integer by 2 bytes.
     REQUIRE(MPI_File_set_size(file, at(of(mpi.size) * size - 2)) == MPI_SUCCESS);
     file.share(mpi);
     for (const calls how : both) {
@@ -422,14 +424,14 @@ MPI_CASE("through a view, too, a read ends with the last etype in the file", 2) 
         const std::size_t there = size / 2 - (mpi.rank == mpi.size - 1 ? 4 : 0);
         expect_end_of_file(read_file(how, queue, back, 0, size - 4, file, at(size / 8)), there);
         cl.expect(back, 0, there, of(mpi.rank), size / 2);
-        // A collective read may change the range behind the end.
+        // A collective read may change the range behind the end of the file.
         const std::size_t unchanged = how == calls::collective ? size - 4 : there;
         cl.expect(back, unchanged, size - unchanged, 77, unchanged);
         mpi.barrier();
     }
 }
 
-MPI_CASE("the processes of a file's own communicator alone take part", 3) {
+MPI_CASE("only the processes of the file's communicator take part", 3) {
     const opencl cl;
     const shared_folder folder(mpi);
     MPI_Comm part = MPI_COMM_NULL;
@@ -450,7 +452,7 @@ MPI_CASE("the processes of a file's own communicator alone take part", 3) {
     mpi.barrier();
 }
 
-MPI_CASE("the view in force when a command is enqueued is that of the file opened last at the same place", 1) {
+MPI_CASE("a command uses the view of the file that was opened last, even if its handle was reused", 1) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle queue = cl.in_order_queue();

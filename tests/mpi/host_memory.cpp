@@ -1,4 +1,5 @@
-/// MPI calls with MPI_CL_MEM: host memory at one end, a command's buffer or host memory at the other.
+/// MPI calls with MPI_CL_MEM: one end is host memory, the other end is host memory or a command's
+/// buffer.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +18,7 @@ constexpr std::array<std::size_t, 6> sizes{0, 1, 64, 16 << 10, 100 << 10, 5 << 2
 
 int count_of(std::size_t size) { return static_cast<int>(size); }
 
-/// Waits for a request, as MPI_Wait does, but ends when another rank has left the case.
+/// Waits for a request like MPI_Wait, but stops if another rank has left the case.
 MPI_Status wait_request(MPI_Request &request) {
     MPI_Status status{};
     poll_until("a request", [&] {
@@ -58,7 +59,8 @@ void expect_status(const MPI_Status &status, int source, int tag, std::size_t si
     CHECK(cancelled == 0);
 }
 
-/// Errors of a communicator, and of MPI_COMM_WORLD, to which those of requests go, are returned while it lives.
+/// During its life, errors of a communicator and of MPI_COMM_WORLD are returned. MPI reports errors
+/// of requests to MPI_COMM_WORLD.
 class errors_return {
 public:
     explicit errors_return(MPI_Comm comm_in) : comm(comm_in) {
@@ -85,7 +87,7 @@ int class_of(int code) {
     return error_class;
 }
 
-/// How one end of a message is moved.
+/// The call at one end of a message.
 enum class way { blocking, synchronous, request, synchronous_request, command, blocking_command };
 constexpr std::array send_ways{way::blocking, way::synchronous,     way::request, way::synchronous_request,
                                way::command,  way::blocking_command};
@@ -97,7 +99,7 @@ std::string name_of(way w) {
     return names.at(static_cast<std::size_t>(w));
 }
 
-/// Moves messages of pattern(seed, size) in any way.
+/// Sends and receives messages of pattern(seed, size) with any call.
 struct mover {
     explicit mover(const mpi_view &mpi_in) : mpi(mpi_in), queue(cl.in_order_queue()) {}
 
@@ -158,7 +160,7 @@ struct mover {
     queue_handle queue;
 };
 
-/// Every way to send meets every way to receive, of which one end at least is host memory.
+/// Combines every way to send with every way to receive. At least one end is host memory.
 void all_ways(const mpi_view &mpi, std::size_t size) {
     const mover m(mpi);
     std::uint64_t seed = 1;
@@ -190,17 +192,17 @@ MPI_CASE("MPI_CL_MEM is a type of one byte with a name", 1) {
     CHECK(std::string(name) == "MPI_CL_MEM");
 }
 
-MPI_CASE("messages of host memory and of buffers meet in every way, small ones", 2) {
+MPI_CASE("messages between host memory and buffers arrive in every way, small ones", 2) {
     for (const std::size_t size : {sizes[0], sizes[1], sizes[2]}) {
         all_ways(mpi, size);
     }
 }
-MPI_CASE("messages of host memory and of buffers meet in every way, 16 KiB and 100 KiB", 2) {
+MPI_CASE("messages between host memory and buffers arrive in every way, 16 KiB and 100 KiB", 2) {
     for (const std::size_t size : {sizes[3], sizes[4]}) {
         all_ways(mpi, size);
     }
 }
-MPI_CASE("messages of host memory and of buffers meet in every way, 5 MiB", 2) { all_ways(mpi, sizes[5]); }
+MPI_CASE("messages between host memory and buffers arrive in every way, 5 MiB", 2) { all_ways(mpi, sizes[5]); }
 
 MPI_CASE("a message may be shorter than its receive, and the status may be ignored", 2) {
     for (const std::size_t size : sizes) {
@@ -220,7 +222,7 @@ MPI_CASE("a message may be shorter than its receive, and the status may be ignor
 
 namespace {
 
-/// Requests of three kinds in one array: with MPI_CL_MEM, plain ones, and null ones.
+/// Requests of three kinds in one array: MPI_CL_MEM, plain and null.
 struct request_mix {
     static constexpr std::size_t pairs = 8;
 
@@ -244,7 +246,7 @@ struct request_mix {
     MPI_Request *next() { return &requests.emplace_back(MPI_REQUEST_NULL); }
     [[nodiscard]] int count() const { return static_cast<int>(requests.size()); }
 
-    /// What was received in the request `at`, if it was a receive.
+    /// Checks the data that request number `at` received, if it was a receive.
     void expect(const mpi_view &mpi, int at, const MPI_Status &status) const {
         CAPTURE(at);
         const auto i = static_cast<std::size_t>(at) / 3;
@@ -273,7 +275,7 @@ void expect_all_null(const request_mix &mix) {
 
 }  // namespace
 
-MPI_CASE("MPI_Waitall takes requests with MPI_CL_MEM, plain and null ones in one array", 2) {
+MPI_CASE("MPI_Waitall accepts requests with MPI_CL_MEM, plain and null requests in one array", 2) {
     if (mpi.rank > 1) {
         return;
     }
@@ -344,7 +346,7 @@ MPI_CASE("MPI_Waitsome and MPI_Testsome find requests with MPI_CL_MEM among plai
     }
 }
 
-MPI_CASE("MPI_Testall says done only when the last of the requests is", 2) {
+MPI_CASE("MPI_Testall reports completion only when the last request is complete", 2) {
     if (mpi.rank == 0) {
         await(mpi, 1);
         const bytes data = pattern(1, 1000);
@@ -372,7 +374,7 @@ MPI_CASE("MPI_Testall says done only when the last of the requests is", 2) {
     }
 }
 
-MPI_CASE("a receive that has not met its message can be cancelled, and the message is the next one's", 2) {
+MPI_CASE("a receive without a message can be cancelled, and the next receive gets the message", 2) {
     if (mpi.rank == 0) {
         await(mpi, 1);
         const bytes data = pattern(9, 300);
@@ -397,7 +399,7 @@ MPI_CASE("a receive that has not met its message can be cancelled, and the messa
     }
 }
 
-MPI_CASE("MPI_Cancel leaves a send, and a receive that is complete, as they are", 2) {
+MPI_CASE("MPI_Cancel does not affect a send or a completed receive", 2) {
     const bytes data = pattern(4, 70000);
     MPI_Request request = MPI_REQUEST_NULL;
     if (mpi.rank == 0) {
@@ -419,7 +421,7 @@ MPI_CASE("MPI_Cancel leaves a send, and a receive that is complete, as they are"
 
 namespace {
 
-/// Reads what another thread may be writing: of a request that was freed MPI tells nothing more.
+/// Reads memory that another thread may be writing. MPI reports no completion of a freed request.
 [[gnu::no_sanitize("thread")]] bool has_become(const volatile unsigned char *found, const bytes &wanted) {
     for (const unsigned char byte : wanted) {
         if (*found++ != byte) {
@@ -431,7 +433,7 @@ namespace {
 
 }  // namespace
 
-MPI_CASE("the operation of a request that was freed goes on", 2) {
+MPI_CASE("the operation of a freed request continues", 2) {
     for (const std::size_t size : {std::size_t{100}, std::size_t{1} << 20}) {
         const bytes data = pattern(4, size);
         bytes found(size);
@@ -461,7 +463,7 @@ MPI_CASE("a communicator may be freed while requests with MPI_CL_MEM are pending
         if (mpi.rank == 1) {
             requests.resize(2);
             MPI_OK(MPI_Irecv(found.data(), count_of(size), MPI_CL_MEM, 0, MPI_ANY_TAG, comm, &requests[0]));
-            // Nothing matches it: it is cancelled when the communicator has gone.
+            // No message matches this receive. It is cancelled after the communicator was freed.
             MPI_OK(MPI_Irecv(found.data(), 1, MPI_CL_MEM, 0, 3, comm, &requests[1]));
             tell(mpi, 0);
         } else if (mpi.rank == 0) {
@@ -471,7 +473,8 @@ MPI_CASE("a communicator may be freed while requests with MPI_CL_MEM are pending
         }
         MPI_OK(MPI_Comm_free(&comm));
         CHECK(comm == MPI_COMM_NULL);
-        MPI_Comm another = MPI_COMM_NULL;  // which must not be taken for the freed one
+        // MPI may reuse the freed handle; the library must distinguish the two
+        MPI_Comm another = MPI_COMM_NULL;
         MPI_OK(MPI_Comm_dup(mpi.comm, &another));
         if (mpi.rank < 2) {
             MPI_OK(MPI_Wait(requests.data(), MPI_STATUS_IGNORE));
@@ -485,14 +488,14 @@ MPI_CASE("a communicator may be freed while requests with MPI_CL_MEM are pending
     }
 }
 
-MPI_CASE("MPI_Ssend and MPI_Issend of a small message end only when it is being received", 2) {
+MPI_CASE("MPI_Ssend and MPI_Issend of a small message end only when its receive has started", 2) {
     const bytes data = pattern(4, 10);
     if (mpi.rank == 0) {
         MPI_Request request = MPI_REQUEST_NULL;
         MPI_OK(MPI_Issend(data.data(), 10, MPI_CL_MEM, 1, 2, mpi.comm, &request));
         MPI_Request ordinary = MPI_REQUEST_NULL;
         MPI_OK(MPI_Isend(data.data(), 10, MPI_CL_MEM, 1, 3, mpi.comm, &ordinary));
-        wait_request(ordinary);  // sent after it, by the same engine
+        wait_request(ordinary);  // was sent later, by the same progress thread
         CHECK_FALSE(is_complete(request));
         tell(mpi, 1);
         wait_request(request);
@@ -534,7 +537,8 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
         const auto at = static_cast<std::size_t>(i);
         const std::size_t size = data[at].size();
         if (mpi.rank == 0) {
-            // A blocking send would wait for the receives of the requests before it: only requests before big ones.
+            // Before large messages use requests only. A blocking send would wait until the earlier
+            // requests are received.
             if (i % 3 == 1) {
                 MPI_OK(MPI_Send(data[at].data(), count_of(size), MPI_CL_MEM, 1, 5, mpi.comm));
             } else {
@@ -546,7 +550,7 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
             if (i % 4 == 1) {
                 MPI_OK(MPI_Recv(found[at].data(), count_of(size), MPI_CL_MEM, 0, 5, mpi.comm, MPI_STATUS_IGNORE));
             } else if (i % 4 == 3) {
-                // Blocking, so that it has started before the next call.
+                // This receive blocks, so it starts before the next call.
                 buffers[at] = m.cl.buffer(size + 1);
                 CL_OK(clEnqueueRecvBuffer(m.queue, buffers[at], CL_TRUE, 0, size, 0, 5, mpi.comm, 0, nullptr, nullptr));
             } else {
@@ -568,7 +572,7 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
     }
 }
 
-MPI_CASE("receives of any source and any tag take messages with MPI_CL_MEM, and tell whose they were", 2) {
+MPI_CASE("receives of any source and any tag accept messages with MPI_CL_MEM and report source and tag", 2) {
     const std::size_t senders = static_cast<std::size_t>(mpi.size) - 1;
     if (mpi.rank != 0) {
         const bytes data = pattern(static_cast<std::uint64_t>(mpi.rank), static_cast<std::size_t>(mpi.rank) * 1000);
@@ -633,7 +637,7 @@ MPI_CASE("MPI_Sendrecv passes messages around a ring", 2) {
     }
 }
 
-MPI_CASE("MPI_Sendrecv meets clEnqueueSendrecvBuffer", 2) {
+MPI_CASE("MPI_Sendrecv exchanges messages with clEnqueueSendrecvBuffer", 2) {
     const mover m(mpi);
     for (const std::size_t size : sizes) {
         CAPTURE(size);
@@ -660,7 +664,7 @@ MPI_CASE("MPI_Sendrecv may have MPI_CL_MEM on one side only", 2) {
     const bytes data = pattern(5, size);
     bytes found(size);
     MPI_Status status{};
-    // Rank 0 sends with MPI_CL_MEM and receives bytes, rank 1 the other way round.
+    // Rank 0 sends with MPI_CL_MEM and receives MPI_BYTE; rank 1 does the reverse.
     if (mpi.rank < 2) {
         const int peer = 1 - mpi.rank;
         const MPI_Datatype out = mpi.rank == 0 ? MPI_CL_MEM : MPI_BYTE;
@@ -673,7 +677,7 @@ MPI_CASE("MPI_Sendrecv may have MPI_CL_MEM on one side only", 2) {
     }
 }
 
-MPI_CASE("nothing is exchanged with MPI_PROC_NULL", 1) {
+MPI_CASE("calls with MPI_PROC_NULL transfer nothing", 1) {
     bytes data(10, 0xEE);
     MPI_Status status{};
     MPI_OK(MPI_Send(data.data(), 10, MPI_CL_MEM, MPI_PROC_NULL, 1, mpi.comm));
@@ -777,13 +781,13 @@ probed probe(probing how, int source, int tag, MPI_Comm comm) {
         case probing::probe: MPI_OK(MPI_Probe(source, tag, comm, &found.status)); break;
         case probing::mprobe: MPI_OK(MPI_Mprobe(source, tag, comm, &found.message, &found.status)); break;
         case probing::iprobe:
-            poll_until("a message to be there", [&] {
+            poll_until("a message to arrive", [&] {
                 MPI_OK(MPI_Iprobe(source, tag, comm, &flag, &found.status));
                 return flag != 0;
             });
             break;
         case probing::improbe:
-            poll_until("a message to be there", [&] {
+            poll_until("a message to arrive", [&] {
                 MPI_OK(MPI_Improbe(source, tag, comm, &flag, &found.message, &found.status));
                 return flag != 0;
             });
@@ -800,9 +804,9 @@ bool is_there(int tag, MPI_Comm comm) {
 
 }  // namespace
 
-MPI_CASE("MPI_Probe and MPI_Iprobe tell the payload of what will be received", 2) {
+MPI_CASE("MPI_Probe and MPI_Iprobe report the payload's size", 2) {
     const mover m(mpi);
-    int tag = 0;  // another one for each message, so that none can be taken for the next
+    int tag = 0;  // a different tag for each message prevents confusion with the next message
     for (const probing how : {probing::probe, probing::iprobe}) {
         for (const way sending : {way::blocking, way::command}) {
             for (const std::size_t size : sizes) {
@@ -817,7 +821,8 @@ MPI_CASE("MPI_Probe and MPI_Iprobe tell the payload of what will be received", 2
                         CHECK(found.status.MPI_SOURCE == 0);
                         CHECK(found.status.MPI_TAG == tag);
                         CHECK(payload_of(found.status) == count_of(size));
-                        CHECK(payload_of(found.status) == count_of(size));  // and again
+                        // a second query gives the same size
+                        CHECK(payload_of(found.status) == count_of(size));
                     }
                     m.receive_one(size % 3 == 0 ? way::command : way::blocking, size, size, 0, tag);
                     CHECK_FALSE(is_there(tag, mpi.comm));
@@ -829,7 +834,7 @@ MPI_CASE("MPI_Probe and MPI_Iprobe tell the payload of what will be received", 2
 
 MPI_CASE("MPI_Mprobe and MPI_Improbe take a message that MPI_Mrecv and MPI_Imrecv receive", 2) {
     const mover m(mpi);
-    int tag = 0;  // another one for each message, so that none can be taken for the next
+    int tag = 0;  // a different tag for each message prevents confusion with the next message
     for (const probing how : {probing::mprobe, probing::improbe}) {
         for (const bool request_too : {false, true}) {
             for (const std::size_t size : sizes) {
@@ -860,7 +865,7 @@ MPI_CASE("MPI_Mprobe and MPI_Improbe take a message that MPI_Mrecv and MPI_Imrec
     }
 }
 
-MPI_CASE("plain messages are probed and received as ever, those as long as an envelope too", 2) {
+MPI_CASE("plain messages are probed and received as usual, even with the length of a header", 2) {
     for (const std::size_t size : {std::size_t{0}, std::size_t{63}, std::size_t{64}, std::size_t{65}}) {
         CAPTURE(size);
         const int count = count_of(size);
@@ -905,7 +910,7 @@ MPI_CASE("plain messages are probed and received as ever, those as long as an en
     }
 }
 
-MPI_CASE("a probe does not see the message that a pending receive is to get", 2) {
+MPI_CASE("a probe does not see the message that a pending receive will get", 2) {
     if (mpi.rank == 0) {
         const bytes data = pattern(1, 100);
         for (int i = 0; i < 50; ++i) {
@@ -930,7 +935,7 @@ MPI_CASE("a probe does not see the message that a pending receive is to get", 2)
     }
 }
 
-MPI_CASE("messages whose sizes were asked for keep their order with those behind them", 2) {
+MPI_CASE("probed messages keep their order with later ones", 2) {
     constexpr std::array<std::size_t, 6> lengths{300000, 0, 400000, 10, 500000, 0};
     if (mpi.rank == 0) {
         std::vector<bytes> data;
@@ -963,7 +968,7 @@ MPI_CASE("messages whose sizes were asked for keep their order with those behind
 
 // ---- Failures ----------------------------------------------------------------------------------------------------------
 
-MPI_CASE("a message longer than its receive is an MPI_ERR_TRUNCATE, and the next one is whole", 2) {
+MPI_CASE("a message longer than its receive is an MPI_ERR_TRUNCATE, and the next message is complete", 2) {
     const errors_return handler(mpi.comm);
     for (const std::size_t size : {std::size_t{100}, std::size_t{3} << 20}) {
         CAPTURE(size);
@@ -994,7 +999,7 @@ MPI_CASE("a message longer than its receive is an MPI_ERR_TRUNCATE, and the next
     mpi.barrier();
 }
 
-MPI_CASE("MPI_Waitall tells which of its requests failed", 2) {
+MPI_CASE("MPI_Waitall reports which of its requests failed", 2) {
     const errors_return handler(mpi.comm);
     const bytes data = pattern(8, 100);
     if (mpi.rank == 0) {
@@ -1010,10 +1015,10 @@ MPI_CASE("MPI_Waitall tells which of its requests failed", 2) {
         MPI_OK(MPI_Irecv(found[2].data(), 100, MPI_BYTE, 0, 3, mpi.comm, &requests[2]));
         CHECK(MPI_Waitall(3, requests.data(), statuses.data()) == MPI_ERR_IN_STATUS);
         CHECK(statuses[0].MPI_ERROR == MPI_SUCCESS);
-        // Where there are many, MPICH has one class for all errors of generalised requests.
+        // With several requests, MPICH uses one error class for all errors of generalised requests.
         const int failed = class_of(statuses[1].MPI_ERROR);
         CHECK((failed == MPI_ERR_TRUNCATE || failed == MPI_ERR_OTHER));
-        // MPI may leave those behind it to be waited for again; MPICH does.
+        // MPI may leave later requests incomplete. MPICH does.
         if (statuses[2].MPI_ERROR != MPI_SUCCESS) {
             CHECK(class_of(statuses[2].MPI_ERROR) == MPI_ERR_PENDING);
             wait_request(requests[2]);
@@ -1024,7 +1029,7 @@ MPI_CASE("MPI_Waitall tells which of its requests failed", 2) {
     mpi.barrier();
 }
 
-MPI_CASE("a plain message that meets a receive with MPI_CL_MEM is an MPI_ERR_TYPE", 2) {
+MPI_CASE("a plain message that matches a receive with MPI_CL_MEM is an MPI_ERR_TYPE", 2) {
     const errors_return handler(mpi.comm);
     for (const std::size_t size : {std::size_t{0}, std::size_t{64}, std::size_t{100000}}) {
         CAPTURE(size);
@@ -1044,7 +1049,7 @@ MPI_CASE("a plain message that meets a receive with MPI_CL_MEM is an MPI_ERR_TYP
     mpi.barrier();
 }
 
-MPI_CASE("a sender whose wait list failed is an error of a class of its own, in words", 2) {
+MPI_CASE("if a sender's wait list failed, the receiver's error has its own class and a text", 2) {
     const errors_return handler(mpi.comm);
     const mover m(mpi);
     if (mpi.rank == 0) {
@@ -1094,7 +1099,7 @@ MPI_CASE("errors of blocking calls go to the communicator's own error handler", 
 
 // ---- Large counts ------------------------------------------------------------------------------------------------------
 
-MPI_CASE("the calls with large counts speak the same", 2) {
+MPI_CASE("the large-count calls exchange the same messages", 2) {
 #ifdef CLDIST_MPI_LARGE_COUNTS
     for (const std::size_t size : sizes) {
         CAPTURE(size);
@@ -1136,6 +1141,6 @@ MPI_CASE("the calls with large counts speak the same", 2) {
         }
     }
 #else
-    skip_case("this MPI library has none");
+    skip_case("this MPI library has no large-count calls");
 #endif
 }

@@ -1,4 +1,4 @@
-/// Many commands, both directions at once, and none at all.
+/// Many commands at once, both directions at once, and no commands at all.
 
 #include <filesystem>
 #include <fstream>
@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::size_t slot = 16;
 
-/// How many commands to have in flight: 10,000, but where enqueueing costs more the more commands are pending on user
-/// events (NVIDIA's driver: 1 to 26 ms each at 1,000, whatever the command), fewer.
+/// Number of commands in flight: 10,000. On GPUs fewer, because NVIDIA's driver takes 1 to 26 ms to
+/// enqueue a command behind 1,000 pending user events.
 int how_many(const opencl &cl) { return cl.is_processor() ? 10000 : 300; }
 
-/// Many commands in flight: the receives are enqueued before the first send.
+/// Many commands are in flight: all receives are enqueued before the first send.
 void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue, bool distinct_tags) {
     const int many = how_many(cl);
     const buffer_handle buffer = cl.filled(slot * static_cast<std::size_t>(many), static_cast<std::uint64_t>(mpi.rank));
@@ -32,7 +32,7 @@ void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue
     } else if (mpi.rank == 0) {
         await(mpi, 1);
         for (int i = 0; i < many; ++i) {
-            // With distinct tags, the receives are met in the reverse order.
+            // With distinct tags, the messages arrive in the reverse order of the receives.
             const int n = distinct_tags ? many - 1 - i : i;
             events.push_back(
                 send(queue, buffer, slot * static_cast<std::size_t>(n), slot, 1, distinct_tags ? n : 1, mpi.comm));
@@ -48,7 +48,7 @@ void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue
     }
 }
 
-/// How often threads of the library have been given a processor.
+/// How often this process's threads have been scheduled.
 long times_run() {
     long times = 0;
     for (const auto &thread : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -68,7 +68,7 @@ long times_run() {
 
 }  // namespace
 
-MPI_CASE("10,000 commands with tags of their own are in flight on an out-of-order queue", 2) {
+MPI_CASE("10,000 commands with distinct tags are in flight on an out-of-order queue", 2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     many_commands(mpi, cl, queue, true);
@@ -86,7 +86,7 @@ MPI_CASE("10,000 commands with one tag are in flight on an in-order queue", 2) {
     many_commands(mpi, cl, queue, false);
 }
 
-MPI_CASE("5,000 messages too large to be sent before they are received are in flight, and received last first", 2) {
+MPI_CASE("5,000 messages too large to be sent eagerly are in flight, and received in reverse order", 2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     constexpr std::size_t size = 12 * 1024;
@@ -118,7 +118,7 @@ MPI_CASE("5,000 messages too large to be sent before they are received are in fl
     cl.expect(buffer, 0, size, 0);
 }
 
-MPI_CASE("10,000 commands wait for an event that fails, and all fail", 1) {
+MPI_CASE("10,000 commands wait for an event that fails, and all of them fail", 1) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     const int many = how_many(cl) / 2;
@@ -206,7 +206,7 @@ MPI_CASE("two processes exchange large messages with one send-receive each, bloc
     }
 }
 
-MPI_CASE("a ring of send-receives passes a message round all processes", 2) {
+MPI_CASE("a ring of send-receives passes a message to all processes in a circle", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 2 * MiB + 5;
@@ -214,7 +214,8 @@ MPI_CASE("a ring of send-receives passes a message round all processes", 2) {
     const int previous = (mpi.rank + mpi.size - 1) % mpi.size;
     const buffer_handle buffers[2] = {cl.filled(size, static_cast<std::uint64_t>(mpi.rank)), cl.buffer(size)};
     std::vector<event_handle> events(static_cast<std::size_t>(mpi.size));
-    for (std::size_t i = 0; i < events.size(); ++i) {  // all enqueued at once: the queue keeps them in order
+    // enqueued without waiting: the queue keeps the order
+    for (std::size_t i = 0; i < events.size(); ++i) {
         CL_OK(clEnqueueSendrecvBuffer(queue, buffers[i % 2], CL_FALSE, 0, size, next, 1, buffers[(i + 1) % 2], 0, size,
                                       previous, 1, mpi.comm, 0, nullptr, events[i].out()));
     }
@@ -242,7 +243,7 @@ MPI_CASE("a send-receive may send to one rank and receive from another, or from 
     cl.expect(incoming, 0, size, previous == MPI_PROC_NULL ? 99 : static_cast<std::uint64_t>(previous));
 }
 
-MPI_CASE("the library's threads come to rest when there is nothing to do", 2) {
+MPI_CASE("the library's threads sleep when there is nothing to do", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(MiB, static_cast<std::uint64_t>(mpi.rank));
@@ -254,9 +255,9 @@ MPI_CASE("the library's threads come to rest when there is nothing to do", 2) {
     if (times_run() == 0) {
         skip_case("the system does not count how often threads run");
     }
-    poll_until("the library's threads to rest for half a second", [] {
+    poll_until("the library's threads to sleep for half a second", [] {
         const long before = times_run();
-        std::this_thread::sleep_for(std::chrono::milliseconds(500));  // what is looked at is this time itself
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the measured interval
         return times_run() == before;
     });
 }

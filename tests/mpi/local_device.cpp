@@ -1,4 +1,4 @@
-/// clDistLocalDevice on several processes: devices are taken round robin, and those that must be shared are told.
+/// clDistLocalDevice on several processes: it assigns devices round robin and reports shared ones.
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,8 @@ struct devices {
     std::vector<cl_device_id> all;
 };
 
-/// Devices of a type, which all processes of a host see alike, of the first platform that has some.
+/// The devices of a type on the first platform that has such devices. All processes of a host see
+/// the same list.
 devices devices_of(cl_device_type type) {
     std::array<cl_platform_id, 16> platforms{};
     cl_uint count = 0;
@@ -33,7 +34,7 @@ devices devices_of(cl_device_type type) {
     return {};
 }
 
-/// Skips the case where there are none.
+/// Skips the case if there is no CPU device.
 devices cpu_devices() {
     devices found = devices_of(CL_DEVICE_TYPE_CPU);
     if (found.all.empty()) {
@@ -42,7 +43,7 @@ devices cpu_devices() {
     return found;
 }
 
-/// What goes to standard error while it lives.
+/// Captures standard error during its life.
 class captured_errors {
 public:
     captured_errors() : file(std::tmpfile()), before(::dup(STDERR_FILENO)) {
@@ -80,7 +81,7 @@ private:
     int before;
 };
 
-/// The ranks in `comm` of its processes on this host, in their order.
+/// The ranks in `comm` of the processes on this host, in order.
 std::vector<int> ranks_on_host(MPI_Comm comm) {
     MPI_Comm host = MPI_COMM_NULL;
     MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
@@ -94,7 +95,8 @@ std::vector<int> ranks_on_host(MPI_Comm comm) {
     return ranks;
 }
 
-/// The device and the warning are those of round robin over the processes of `comm` on this host. Nobody warns of a CPU.
+/// Checks that the device and the warning match a round robin over the processes of `comm` on this
+/// host. CPU devices cause no warning.
 void expect_round_robin(MPI_Comm comm, cl_platform_id platform, const devices &all, cl_device_type type) {
     int rank = 0;
     MPI_Comm_rank(comm, &rank);
@@ -131,7 +133,7 @@ void expect_round_robin(MPI_Comm comm, cl_platform_id platform, const devices &a
 
 }  // namespace
 
-MPI_CASE("local devices are taken round robin, and the lowest rank names those that share one", 1) {
+MPI_CASE("local devices are assigned round robin, and the lowest rank reports shared devices", 1) {
     const devices cpus = cpu_devices();
     expect_round_robin(mpi.comm, cpus.platform, cpus, CL_DEVICE_TYPE_CPU);
     expect_round_robin(mpi.comm, nullptr, cpus, CL_DEVICE_TYPE_CPU);
@@ -140,7 +142,7 @@ MPI_CASE("local devices are taken round robin, and the lowest rank names those t
     }
 }
 
-MPI_CASE("local devices follow the order of ranks in the communicator given", 2) {
+MPI_CASE("local devices follow the order of ranks in the given communicator", 2) {
     const devices cpus = cpu_devices();
     MPI_Comm reversed = MPI_COMM_NULL;
     MPI_Comm_split(mpi.comm, 0, mpi.size - mpi.rank, &reversed);
@@ -148,7 +150,7 @@ MPI_CASE("local devices follow the order of ranks in the communicator given", 2)
     MPI_Comm_free(&reversed);
 }
 
-MPI_CASE("a process that asks wrongly for a local device does not hold up the others and takes none", 2) {
+MPI_CASE("a process with a wrong argument for its local device takes none and does not block the others", 2) {
     const devices cpus = cpu_devices();
     static int mark = 0;
     struct wrong {

@@ -74,7 +74,7 @@ MPI_CASE("messages are matched by their tags, whatever the order of the receives
     }
 }
 
-MPI_CASE("a receive from any source takes messages of all ranks and tells who sent", 2) {
+MPI_CASE("a receive from any source accepts messages of all ranks and reports the sender", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 100000;
@@ -96,7 +96,7 @@ MPI_CASE("a receive from any source takes messages of all ranks and tells who se
     }
 }
 
-MPI_CASE("a receive of any tag takes messages in their order and tells the tag", 2) {
+MPI_CASE("a receive of any tag accepts messages in their order and reports the tag", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.buffer(100000);
@@ -112,13 +112,13 @@ MPI_CASE("a receive of any tag takes messages in their order and tells the tag",
     }
 }
 
-MPI_CASE("a receive from any source of any tag takes every message once", 2) {
+MPI_CASE("a receive from any source and of any tag gets every message once", 2) {
     const opencl cl;
     constexpr int each = 5;
     const int count = mpi.rank == 0 ? each * (mpi.size - 1) : each;
     for (const queue_set &queues : cl.independent_queues(static_cast<std::size_t>(count))) {
         CAPTURE(queues.kind);
-        mpi.barrier();  // a receive from any source is not to take a message of the next round
+        mpi.barrier();  // a receive from any source must not get a message of the next round
         if (mpi.rank != 0) {
             std::vector<buffer_handle> buffers;
             std::vector<event_handle> events;
@@ -192,11 +192,12 @@ MPI_CASE("equal tags on two communicators do not mix", 2) {
     MPI_Comm_free(&second);
 }
 
-MPI_CASE("ranks are those of the communicator given: halves, and the reverse order", 2) {
+MPI_CASE("ranks are those of the given communicator: halves, and the reverse order", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 100000;
-    // Colors: all in reverse; then even and odd ranks apart, in reverse as well.
+    // Colour 0: all ranks in reverse order. Colour rank % 2: even and odd ranks separately, also
+    // reversed.
     for (const int color : {0, mpi.rank % 2}) {
         MPI_Comm comm = MPI_COMM_NULL;
         MPI_Comm_split(mpi.comm, color, -mpi.rank, &comm);
@@ -224,7 +225,8 @@ MPI_CASE("a split communicator receives from any source", 3) {
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(100000, static_cast<std::uint64_t>(mpi.rank));
     MPI_Comm comm = MPI_COMM_NULL;
-    MPI_Comm_split(mpi.comm, mpi.rank == 0 ? MPI_UNDEFINED : 0, -mpi.rank, &comm);  // without rank 0, in reverse
+    // all ranks except rank 0, in reverse order
+    MPI_Comm_split(mpi.comm, mpi.rank == 0 ? MPI_UNDEFINED : 0, -mpi.rank, &comm);
     if (comm == MPI_COMM_NULL) {
         return;
     }
@@ -250,7 +252,8 @@ MPI_CASE("ranks of an inter-communicator are those of the remote group", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 200000;
-    const int side = mpi.rank == 0 ? 0 : 1;  // rank 0 alone against all others
+    // rank 0 alone in one group, all other ranks in the other
+    const int side = mpi.rank == 0 ? 0 : 1;
     MPI_Comm local = MPI_COMM_NULL;
     MPI_Comm inter = MPI_COMM_NULL;
     MPI_Comm_split(mpi.comm, side, mpi.rank, &local);
@@ -307,7 +310,7 @@ MPI_CASE("MPI_COMM_WORLD itself carries messages", 2) {
     }
 }
 
-MPI_CASE("messages between ranks other than 0 take the same way", 4) {
+MPI_CASE("messages between ranks other than 0 arrive as well", 4) {
     const opencl cl;
     constexpr std::size_t size = 150000;
     const auto ranks = static_cast<std::size_t>(mpi.size);
@@ -316,7 +319,8 @@ MPI_CASE("messages between ranks other than 0 take the same way", 4) {
         std::vector<buffer_handle> buffers;
         std::vector<event_handle> sent;
         std::vector<event_handle> received;
-        for (int peer = 0; peer < mpi.size; ++peer) {  // everyone to everyone, itself as well
+        // all pairs of ranks, including a rank with itself
+        for (int peer = 0; peer < mpi.size; ++peer) {
             buffers.push_back(cl.buffer(size));
             received.push_back(receive(queues[received.size()], buffers.back(), 0, size, peer, 1, mpi.comm));
         }
@@ -413,7 +417,7 @@ MPI_CASE("4 threads make blocking calls at once", 2) {
         for (int t = 0; t < threads; ++t) {
             workers.emplace_back([&, t] {
                 const auto at = static_cast<std::size_t>(t);
-                for (int i = 0; i < 20 && errors[at] == CL_SUCCESS; ++i) {  // there and back
+                for (int i = 0; i < 20 && errors[at] == CL_SUCCESS; ++i) {  // back and forth
                     const bool sends = (i + mpi.rank) % 2 == 0;
                     errors[at] = sends ? clEnqueueSendBuffer(queues[at], buffers[at], CL_TRUE, 0, size, peer, t,
                                                              mpi.comm, 0, nullptr, nullptr)
@@ -430,7 +434,7 @@ MPI_CASE("4 threads make blocking calls at once", 2) {
     }
 }
 
-MPI_CASE("several contexts of one process send and receive, also to each other", 2) {
+MPI_CASE("several contexts of one process send and receive, also among each other", 2) {
     const opencl one;
     const opencl two;
     constexpr std::size_t size = 3UL << 20;

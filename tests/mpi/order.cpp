@@ -11,7 +11,7 @@ std::size_t varied_size(int i) {
     return sizes[static_cast<std::size_t>(i) % 10] + static_cast<std::size_t>(i) % 7;
 }
 
-/// `count` messages with one tag, sent on `sending` and received on `receiving`, arrive in order.
+/// Sends `count` messages with one tag on `queue` and checks that they arrive in order.
 void messages_keep_order(const mpi_view &mpi, const opencl &cl, cl_command_queue queue, int count) {
     std::vector<buffer_handle> buffers;
     std::vector<event_handle> events;
@@ -39,7 +39,7 @@ void messages_keep_order(const mpi_view &mpi, const opencl &cl, cl_command_queue
 
 }  // namespace
 
-MPI_CASE("an in-order queue keeps fills, sends, receives and copies in order with no event given", 2) {
+MPI_CASE("an in-order queue keeps fills, sends, receives and copies in order without events", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 20000;
@@ -67,7 +67,7 @@ MPI_CASE("an in-order queue keeps fills, sends, receives and copies in order wit
     mpi.barrier();
 }
 
-MPI_CASE("kernels of one in-order queue read what came and change what is sent next", 2) {
+MPI_CASE("kernels of an in-order queue read received data and change the data that is sent next", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const kernel_handle kernel = cl.kernel("add_one");
@@ -88,7 +88,8 @@ MPI_CASE("kernels of one in-order queue read what came and change what is sent n
             }
         }
         finish(queue);
-        // Each message was made by one more kernel: 2 * rounds - 1 of them, the last one sent by rank 0.
+        // Each message has passed one more kernel. Rank 0 sends the last one after 2 * rounds - 1
+        // kernels.
         bytes wanted = pattern(1, size);
         for (unsigned char &byte : wanted) {
             byte = static_cast<unsigned char>(byte + 2 * rounds - 1);
@@ -98,7 +99,7 @@ MPI_CASE("kernels of one in-order queue read what came and change what is sent n
     mpi.barrier();
 }
 
-MPI_CASE("an out-of-order queue goes on past a pending receive", 2) {
+MPI_CASE("an out-of-order queue continues past a pending receive", 2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     const buffer_handle buffer = cl.filled(1000, 1);
@@ -124,7 +125,7 @@ MPI_CASE("an out-of-order queue goes on past a pending receive", 2) {
     }
 }
 
-MPI_CASE("other queues go on past a pending receive on an in-order queue", 2) {
+MPI_CASE("other queues continue past a pending receive on an in-order queue", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const queue_handle other = cl.in_order_queue();
@@ -190,7 +191,7 @@ MPI_CASE("messages that start later arrive later, whatever the order of enqueuei
     }
 }
 
-MPI_CASE("a blocking send and a blocking receive return when they are done", 2) {
+MPI_CASE("a blocking send and a blocking receive return when they are complete", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     for (const std::size_t size : {0UL, 8UL, 5000UL, 200000UL, 9UL << 20}) {
@@ -200,7 +201,7 @@ MPI_CASE("a blocking send and a blocking receive return when they are done", 2) 
             event_handle event;
             CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, size, 1, 1, mpi.comm, 0, nullptr, event.out()));
             CHECK(status_of(event) == CL_COMPLETE);
-            cl.fill(buffer, 0, size, 77);  // the buffer is free again
+            cl.fill(buffer, 0, size, 77);  // the buffer may be reused
         } else if (mpi.rank == 1) {
             const buffer_handle buffer = cl.buffer(size + 1);
             event_handle event;
@@ -225,7 +226,7 @@ MPI_CASE("a blocking call comes after the commands before it on its in-order que
     } else if (mpi.rank == 1) {
         const buffer_handle second = cl.buffer(size);
         for (unsigned char value = 1; value < 5; value += 2) {
-            // The first receive is not blocking; the second one waits for it on the queue.
+            // The first receive does not block; the second receive waits for it on the queue.
             const event_handle event = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
             CL_OK(clEnqueueRecvBuffer(queue, second, CL_TRUE, 0, size, 0, 1, mpi.comm, 0, nullptr, nullptr));
             CHECK(status_of(event) == CL_COMPLETE);
@@ -235,14 +236,14 @@ MPI_CASE("a blocking call comes after the commands before it on its in-order que
     }
 }
 
-MPI_CASE("blocking calls in an out-of-order queue do not wait for a message that another command waits for", 2) {
+MPI_CASE("blocking calls in an out-of-order queue do not wait for another command's message", 2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     constexpr std::size_t size = 200;
     const buffer_handle buffer = cl.filled(2 * size, static_cast<std::uint64_t>(mpi.rank));
     if (mpi.rank == 1) {
         const event_handle pending = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
-        // Without an event, the calling thread uses the queue itself for its copies.
+        // Without an event, the calling thread copies through the queue itself.
         CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, size, size, 0, 2, mpi.comm, 0, nullptr, nullptr));
         CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, size, size, 0, 3, mpi.comm, 0, nullptr, nullptr));
         CHECK(status_of(pending) != CL_COMPLETE);

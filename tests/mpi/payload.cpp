@@ -1,4 +1,5 @@
-/// What arrives: sizes, offsets, messages that are shorter, longer or of another kind than expected.
+/// The received data: sizes, offsets, and messages that are shorter, longer or of another kind than
+/// expected.
 
 #include <cstdlib>
 #include <numeric>
@@ -10,7 +11,8 @@ using namespace cldist_test;
 
 namespace {
 
-/// One message from rank 0 to rank 1 that arrives intact at its offsets, with nothing written around it.
+/// Sends one message from rank 0 to rank 1 and checks that it arrives intact at its offset, and
+/// that no byte around it changes.
 void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size, std::size_t send_offset,
                      std::size_t receive_offset) {
     CAPTURE(size);
@@ -34,7 +36,7 @@ void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size, st
     }
 }
 
-/// A message of `sent` bytes meets a receive of `room` bytes, which is less.
+/// A message of `sent` bytes arrives at a receive of only `room` bytes.
 void message_is_truncated(const mpi_view &mpi, const opencl &cl, std::size_t sent, std::size_t room) {
     CAPTURE(sent);
     CAPTURE(room);
@@ -151,14 +153,14 @@ MPI_CASE("a shorter message leaves the rest of the buffer unchanged", 2) {
     }
 }
 
-MPI_CASE("a small message that is longer than its receive ends it, and all others arrive", 2) {
+MPI_CASE("a small message longer than its receive fails it, and all other messages arrive", 2) {
     const opencl cl;
     message_is_truncated(mpi, cl, 100, 10);
     message_is_truncated(mpi, cl, 1, 0);
     message_is_truncated(mpi, cl, 65, 64);
 }
 
-MPI_CASE("a large message that is longer than its receive ends it, and all others arrive", 2) {
+MPI_CASE("a large message longer than its receive fails it, and all other messages arrive", 2) {
     const opencl cl;
     message_is_truncated(mpi, cl, 5 * MiB, 5 * MiB - 1);
     message_is_truncated(mpi, cl, 5 * MiB, 1000);
@@ -166,9 +168,9 @@ MPI_CASE("a large message that is longer than its receive ends it, and all other
     message_is_truncated(mpi, cl, 100 * KiB, 100);
 }
 
-MPI_CASE("a message that is too long fails the receive part of a send-receive, and its send part arrives", 2) {
+MPI_CASE("a message that is too long fails the receive of a send-receive, and its send arrives", 2) {
     const opencl cl;
-    // Many times: the second of its mappings may not be made yet when the first part has failed.
+    // Repeats the case, because the first half may fail before the second half's buffer is mapped.
     for (int round = 0; round < 10; ++round) {
         const std::vector<queue_set> sets = cl.independent_queues(1);
         const queue_set &queues = sets[static_cast<std::size_t>(round) % sets.size()];
@@ -212,7 +214,7 @@ MPI_CASE("a blocking receive of a message that is too long returns CL_MESSAGE_TR
     }
 }
 
-MPI_CASE("what is enqueued once a command before it in its in-order queue has failed ends well", 2) {
+MPI_CASE("commands enqueued after a failed command in an in-order queue succeed", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(100, static_cast<std::uint64_t>(mpi.rank));
@@ -230,7 +232,7 @@ MPI_CASE("what is enqueued once a command before it in its in-order queue has fa
     }
 }
 
-MPI_CASE("a plain MPI message ends the receive that it meets, and a proper one arrives after it", 2) {
+MPI_CASE("a plain MPI message fails the receive that it matches, and the next correct message arrives", 2) {
     const opencl cl;
     for (const std::size_t size : {0UL, 3UL, 100UL, 4096UL, MiB}) {
         CAPTURE(size);
@@ -242,7 +244,7 @@ MPI_CASE("a plain MPI message ends the receive that it meets, and a proper one a
                 MPI_Request request = MPI_REQUEST_NULL;
                 MPI_Isend(plain.data(), static_cast<int>(size), MPI_BYTE, 1, 1, mpi.comm, &request);
                 const event_handle sent = send(queues[0], buffer, 0, 3 * MiB, 1, 1, mpi.comm);
-                poll_until("the plain message to be taken", [&] {
+                poll_until("the plain message to be received", [&] {
                     int done = 0;
                     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
                     return done != 0;
@@ -260,7 +262,7 @@ MPI_CASE("a plain MPI message ends the receive that it meets, and a proper one a
     }
 }
 
-MPI_CASE("plain MPI messages on other tags are left alone", 2) {
+MPI_CASE("plain MPI messages on other tags are ignored", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(MiB, static_cast<std::uint64_t>(mpi.rank));
@@ -304,7 +306,7 @@ MPI_CASE("sub-buffers are sent and received between processes", 2) {
     }
 }
 
-MPI_CASE("buffers that use memory of the host are sent and received", 2) {
+MPI_CASE("buffers that use host memory are sent and received", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     for (const std::size_t size : {1000UL, 3 * MiB}) {
@@ -339,7 +341,7 @@ MPI_CASE("a message beyond 4 GiB arrives intact, to an offset beyond 4 GiB", 2) 
     need_memory(cl, mpi.rank == 1 ? offset + size : size);
     const queue_handle queue = cl.in_order_queue();
     const std::chrono::seconds limit(55);
-    // Each step of 64 MiB has a pattern of its own, so that the host never holds all of it.
+    // Each step of 64 MiB has its own pattern, so that the host never holds everything.
     if (mpi.rank == 0) {
         const buffer_handle buffer = cl.buffer(size);
         for (std::size_t at = 0; at < size; at += step) {

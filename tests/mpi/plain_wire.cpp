@@ -1,4 +1,4 @@
-/// A communicator with cldist_wire=plain: commands on one side, any other MPI call on the other.
+/// A communicator with cldist_wire=plain: commands at one end, any other MPI call at the other.
 
 #include <dlfcn.h>
 
@@ -15,7 +15,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Hints with the key, or with none if `wire` is empty.
+/// An info object with the key, or without any key if `wire` is empty.
 class hints {
 public:
     explicit hints(const std::string &wire) {
@@ -40,7 +40,7 @@ MPI_Comm plain_duplicate(MPI_Comm comm) {
     return copy;
 }
 
-/// Waits for a request of plain MPI.
+/// Waits for a request of a plain MPI call.
 MPI_Status complete(MPI_Request &request, const std::string &what = "a plain message") {
     MPI_Status status;
     poll_until(what, [&] {
@@ -57,7 +57,8 @@ int count_of(const MPI_Status &status, MPI_Datatype type = MPI_BYTE) {
     return count;
 }
 
-/// Whether an empty message that a command of rank 0 sends is one for an MPI_Recv of rank 1. All ranks get the answer.
+/// Whether an MPI_Recv of rank 1 receives an empty message that a command of rank 0 sends. All
+/// ranks get the result.
 bool is_plain(const mpi_view &mpi, const opencl &cl, MPI_Comm comm) {
     int plain = 0;
     if (mpi.rank == 0) {
@@ -75,7 +76,7 @@ bool is_plain(const mpi_view &mpi, const opencl &cl, MPI_Comm comm) {
     return plain != 0;
 }
 
-/// A derived datatype in host memory, and where its bytes lie there.
+/// A derived datatype in host memory, and the positions of its bytes.
 struct scattered {
     MPI_Datatype type = MPI_DATATYPE_NULL;
     std::size_t payload = 0;
@@ -101,7 +102,8 @@ void make_vector(scattered &s, int groups) {
 }
 
 void make_struct(scattered &s, int doubles) {
-    // MPICH 4.0 can't receive large messages into a struct whose parts are not aligned in the message.
+    // The fields are aligned, because MPICH 4.0 can't receive large messages into a struct whose
+    // fields are not.
     const std::array<int, 3> lengths{4, 1, doubles};
     const std::array<MPI_Aint, 3> offsets{1, 8, 32};
     const std::array<MPI_Datatype, 3> types{MPI_CHAR, MPI_INT, MPI_DOUBLE};
@@ -117,7 +119,8 @@ void make_struct(scattered &s, int doubles) {
     s.host = pattern(77, 32 + 8 * static_cast<std::size_t>(doubles));
 }
 
-/// A message from the device of rank 0 arrives in host memory of rank 1 as `s` says, and one from there on the device.
+/// Sends a message from the device of rank 0 to host memory of rank 1 with the datatype of `s`, and
+/// one back.
 void derived_type_arrives(const mpi_view &mpi, const opencl &cl, MPI_Comm comm, scattered &s) {
     CAPTURE(s.payload);
     if (mpi.rank == 0) {
@@ -154,7 +157,7 @@ void need_huge() {
 
 }  // namespace
 
-MPI_CASE("plain: a device's message of any size is received by MPI, and one of MPI on the device", 2) {
+MPI_CASE("plain: MPI receives a device's message of any size, and a device receives one of MPI", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     MPI_Comm comm = plain_duplicate(mpi.comm);
@@ -222,7 +225,7 @@ MPI_CASE("plain: blocking commands work with blocking MPI calls, with and withou
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: the other side may use derived datatypes of equal size", 2) {
+MPI_CASE("plain: the other end may use derived datatypes of equal size", 2) {
     const opencl cl;
     MPI_Comm comm = plain_duplicate(mpi.comm);
     for (const int count : {3, 5000, 300000}) {
@@ -257,7 +260,7 @@ MPI_CASE("plain: an MPI_Irecv posted before the command starts gets its message"
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: a probe of the other side tells the bytes of a device's message", 2) {
+MPI_CASE("plain: a probe at the other end reports the bytes of a device's message", 2) {
     const opencl cl;
     MPI_Comm comm = plain_duplicate(mpi.comm);
     for (const std::size_t size : {0UL, 1000UL, 3 * MiB}) {
@@ -279,12 +282,12 @@ MPI_CASE("plain: a probe of the other side tells the bytes of a device's message
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: a message that is longer than its receive ends it, and the next one arrives", 2) {
+MPI_CASE("plain: a message longer than its receive fails it, and the next message arrives", 2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     MPI_Comm comm = plain_duplicate(mpi.comm);
     for (const auto &[longer, fits] : {std::pair{100UL, 10UL}, {1UL, 0UL}, {5 * MiB, 5 * MiB - 1}, {5 * MiB, 20UL}}) {
-        const std::size_t sent = longer;  // a binding can't be captured
+        const std::size_t sent = longer;  // clang can't capture structured bindings
         const std::size_t room = fits;
         CAPTURE(sent);
         CAPTURE(room);
@@ -378,7 +381,7 @@ MPI_CASE("plain: many messages of differing sizes keep their order, either way",
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: a send-receive meets an MPI_Sendrecv", 2) {
+MPI_CASE("plain: a send-receive exchanges messages with an MPI_Sendrecv", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     MPI_Comm comm = plain_duplicate(mpi.comm);
@@ -426,7 +429,7 @@ MPI_CASE("plain: commands at both ends exchange messages of any size", 2) {
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: a transfer tells its path, one block and what took how long", 2) {
+MPI_CASE("plain: a transfer reports its path, one block, and the times of its stages", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     MPI_Comm comm = plain_duplicate(mpi.comm);
@@ -447,7 +450,8 @@ MPI_CASE("plain: a transfer tells its path, one block and what took how long", 2
         };
         CHECK(has(CL_STAGE_MESSAGE));
         CHECK(has(CL_STAGE_MATCH) == (mpi.rank == 1));
-        // Unless asked for pieces, the command's queue copies, before and after.
+        // The command's own queue copies before or after the transfer. Only forced block paths have
+        // a device stage.
         const char *const forced = std::getenv("CLDIST_PATH");
         const std::string path_wanted = forced != nullptr ? forced : "";
         CHECK(has(CL_STAGE_DEVICE) ==
@@ -477,7 +481,7 @@ MPI_CASE("plain: a send whose wait list fails sends nothing, and the next one ar
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: a receive whose wait list fails takes its message and drops it", 2) {
+MPI_CASE("plain: a receive whose wait list fails drops its message", 2) {
     const opencl cl;
     MPI_Comm comm = plain_duplicate(mpi.comm);
     for (const std::size_t size : {500UL, 2 * MiB}) {
@@ -507,7 +511,7 @@ MPI_CASE("plain: a receive whose wait list fails takes its message and drops it"
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: an inter-communicator takes the key", 2) {
+MPI_CASE("plain: an inter-communicator accepts the key", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const int side = mpi.rank == 0 ? 0 : 1;
@@ -536,7 +540,7 @@ MPI_CASE("plain: an inter-communicator takes the key", 2) {
     MPI_Comm_free(&local);
 }
 
-MPI_CASE("a communicator is plain only where the key says so, and the key may change at any time", 2) {
+MPI_CASE("a communicator is plain only if its key says so, and the key may change at any time", 2) {
     const opencl cl;
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Comm_dup(mpi.comm, &comm);
@@ -545,9 +549,9 @@ MPI_CASE("a communicator is plain only where the key says so, and the key may ch
     CHECK_FALSE(is_plain(mpi, cl, comm));
     MPI_Comm_set_info(comm, hints("plain"));
     CHECK(is_plain(mpi, cl, comm));
-    MPI_Comm_set_info(comm, hints(""));  // other hints leave it
+    MPI_Comm_set_info(comm, hints(""));  // an info object without the key changes nothing
     CHECK(is_plain(mpi, cl, comm));
-    MPI_Comm_set_info(comm, hints("planar"));  // and so does what means nothing
+    MPI_Comm_set_info(comm, hints("planar"));  // a value without meaning changes nothing
     CHECK(is_plain(mpi, cl, comm));
     CHECK_FALSE(is_plain(mpi, cl, mpi.comm));
     MPI_Comm_set_info(comm, hints("cldist"));
@@ -555,7 +559,7 @@ MPI_CASE("a communicator is plain only where the key says so, and the key may ch
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("a receive enqueued before the key changed keeps the form of messages of its time", 2) {
+MPI_CASE("a receive enqueued before the key changed keeps the message format of that time", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     MPI_Comm comm = plain_duplicate(mpi.comm);
@@ -577,7 +581,7 @@ MPI_CASE("a receive enqueued before the key changed keeps the form of messages o
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("duplicates are plain as their original is, or as their own hints say", 2) {
+MPI_CASE("duplicates inherit plain mode from the original, or take it from their own hints", 2) {
     const opencl cl;
     MPI_Comm plain = plain_duplicate(mpi.comm);
     MPI_Comm copy = MPI_COMM_NULL;
@@ -621,10 +625,11 @@ MPI_CASE("duplicates are plain as their original is, or as their own hints say",
     MPI_Comm_free(&plain);
 }
 
-MPI_CASE("a key that MPI itself keeps counts where the library could not see the call", 2) {
+MPI_CASE("if cldist could not see the call, a key that MPI itself stores is used", 2) {
     const opencl cl;
     MPI_Comm comm = MPI_COMM_NULL;
-    // The library sees calls of PMPI functions, too, but not those through an address that the program looks up.
+    // The library also intercepts PMPI functions, but not calls through an address that the program
+    // looks up.
     const auto duplicate =
         reinterpret_cast<decltype(&PMPI_Comm_dup_with_info)>(dlsym(RTLD_DEFAULT, "PMPI_Comm_dup_with_info"));
     REQUIRE((duplicate != nullptr));
@@ -639,7 +644,7 @@ MPI_CASE("a key that MPI itself keeps counts where the library could not see the
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: a message that MPI_Mprobe took is bytes for MPI_CL_MEM, whoever sent it", 2) {
+MPI_CASE("plain: for MPI_CL_MEM, a message that MPI_Mprobe found is plain bytes, whoever sent it", 2) {
     const opencl cl;
     MPI_Comm comm = plain_duplicate(mpi.comm);
     const queue_handle queue = cl.in_order_queue();
@@ -649,7 +654,8 @@ MPI_CASE("plain: a message that MPI_Mprobe took is bytes for MPI_CL_MEM, whoever
         const buffer_handle buffer = cl.buffer(size);
         cl.fill(buffer, 0, size, size);
         for (const bool by_command : {false, true}) {
-            // How it is received: MPI_Mrecv, MPI_Imrecv, and as what it was without MPI_CL_MEM.
+            // Receive it with MPI_Mrecv, with MPI_Imrecv, and with a plain type instead of
+            // MPI_CL_MEM.
             for (const int how : {0, 1, 2}) {
                 CAPTURE(size);
                 CAPTURE(by_command);
@@ -698,10 +704,10 @@ MPI_CASE("plain: a message that MPI_Mprobe took is bytes for MPI_CL_MEM, whoever
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: a message of more bytes than an int holds is one MPI message, either way", 2) {
+MPI_CASE("plain: a message of more bytes than an int can count is one MPI message, in both directions", 2) {
     need_huge();
     const opencl cl;
-    constexpr std::size_t size = std::size_t{2} << 30;  // the largest buffer that many devices allow
+    constexpr std::size_t size = std::size_t{2} << 30;  // many devices allow no larger buffer
     constexpr std::size_t step = 64 * MiB;
     need_memory(cl, size);
     const std::chrono::seconds limit(50);

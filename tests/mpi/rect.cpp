@@ -1,4 +1,4 @@
-/// Rectangular regions: to regions of other shapes, to and from contiguous ranges, on every path.
+/// Rectangular regions: from and to regions of other shapes and contiguous ranges, on every path.
 
 #include <algorithm>
 #include <numeric>
@@ -9,7 +9,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// One side of a message: a region, or a contiguous range of a plain command.
+/// One end of a message: a region, or a contiguous range of a plain command.
 struct side {
     box where;
     bool plain = false;
@@ -20,7 +20,7 @@ side contiguous(std::size_t offset, std::size_t size) { return {{{offset, 0, 0},
 constexpr std::size_t margin = 32;
 std::size_t buffer_size(const box &where) { return where.places().back() + 1 + margin; }
 
-/// The bytes that a region of pattern(seed, …) has.
+/// The bytes of a region in a buffer filled with pattern(seed, …).
 bytes message_of(const box &where, std::uint64_t seed) {
     const bytes memory = pattern(seed, buffer_size(where));
     bytes message;
@@ -30,7 +30,8 @@ bytes message_of(const box &where, std::uint64_t seed) {
     return message;
 }
 
-/// Checks that the buffer holds pattern(seed, …) with `message` in the region's first bytes.
+/// Checks that the buffer contains pattern(seed, …), with `message` in the first bytes of the
+/// region.
 void expect_region(const opencl &cl, cl_mem buffer, const box &where, std::uint64_t seed, const bytes &message) {
     bytes expected = pattern(seed, buffer_size(where));
     const std::vector<std::size_t> places = where.places();
@@ -65,7 +66,8 @@ event_handle receive_side(cl_command_queue queue, cl_mem buffer, const side &to,
     return event;
 }
 
-/// A message from rank 0's side to rank 1's, which has at least as many bytes: they arrive, and nothing else changes.
+/// Sends a message from rank 0's region to rank 1's, which is at least as large. Checks that the
+/// bytes arrive and no other byte changes.
 void message_arrives(const mpi_view &mpi, const opencl &cl, cl_command_queue queue, const side &from, const side &to,
                      cl_bool blocking = CL_FALSE) {
     CAPTURE(from.where.size());
@@ -83,22 +85,23 @@ void message_arrives(const mpi_view &mpi, const opencl &cl, cl_command_queue que
     }
 }
 
-/// Regions of one size each row of the table: small ones travel with their envelope, large ones in blocks.
+/// Each row of the table lists regions of one size. Small ones are sent eagerly, large ones in
+/// blocks.
 std::vector<std::vector<box>> shapes_of_equal_size() {
     return {
-        // 12 bytes
+        // 12 bytes.
         {{{0, 0, 0}, {12, 1, 1}},
          {{3, 1, 2}, {1, 3, 4}, 5, 20},
          {{1, 1, 0}, {4, 3, 1}, 7},
          {{2, 0, 1}, {2, 2, 3}, 3, 9}},
-        // 7200 bytes: two and three dimensions, elements of 1, 3, 4, 8 and 16 bytes
+        // 7200 bytes: two and three dimensions, elements of 1, 3, 4, 8 and 16 bytes.
         {{{5, 0, 0}, {7200, 1, 1}},
          {{0, 0, 0}, {1, 90, 80}, 2, 200},
          {{7, 1, 2}, {3, 60, 40}, 17, 17 * 61},
          {{4, 1, 1}, {4, 30, 60}, 44, 44 * 33},
          {{8, 2, 0}, {8, 900, 1}, 64},
          {{16, 0, 3}, {16, 1, 450}, 32, 96}},
-        // 540,000 bytes: faces of arrays, rows of odd pitch, all of a slice
+        // 540,000 bytes: faces of arrays, rows of odd pitch, complete slices.
         {{{1, 0, 0}, {540000, 1, 1}},
          {{4, 0, 0}, {4, 300, 450}, 24, 24 * 300},
          {{0, 7, 0}, {1200, 1, 450}, 1200, 9600},
@@ -111,7 +114,7 @@ std::vector<std::vector<box>> shapes_of_equal_size() {
 
 }  // namespace
 
-MPI_CASE("a message from any region arrives in any region of its size, and nothing around it changes", 2) {
+MPI_CASE("a message from any region arrives in any region of its size, and no byte around it changes", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     for (const std::vector<box> &shapes : shapes_of_equal_size()) {
@@ -122,7 +125,7 @@ MPI_CASE("a message from any region arrives in any region of its size, and nothi
     }
 }
 
-MPI_CASE("a message from any region arrives in a contiguous range, and the other way round", 2) {
+MPI_CASE("a message from any region arrives in a contiguous range, and vice versa", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     for (const std::vector<box> &shapes : shapes_of_equal_size()) {
@@ -146,7 +149,7 @@ MPI_CASE("blocking commands send and receive messages of regions, with both kind
     }
 }
 
-MPI_CASE("a blocking call without event sends a region as the commands before it left it", 2) {
+MPI_CASE("a blocking call without event sends a region after the commands before it", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     for (const box &where : {box{{3, 1, 0}, {4, 20, 3}, 10, 300}, box{{4, 0, 1}, {4, 300, 300}, 12, 3600}}) {
@@ -199,8 +202,9 @@ MPI_CASE("an empty message leaves its region unchanged", 2) {
     }
 }
 
-MPI_CASE("a message longer than its region ends with CL_MESSAGE_TRUNCATED, touches nothing, and the next one arrives",
-         2) {
+MPI_CASE(
+    "a message longer than its region fails with CL_MESSAGE_TRUNCATED and writes nothing, and the next one arrives",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     for (const box &where : {box{{3, 1, 2}, {5, 4, 3}, 9, 54}, box{{4, 0, 1}, {4, 300, 450}, 24, 24 * 300}}) {
@@ -222,7 +226,7 @@ MPI_CASE("a message longer than its region ends with CL_MESSAGE_TRUNCATED, touch
 
 MPI_CASE("two processes exchange the faces of a box of floats in all three directions, each with its halo", 2) {
     const opencl cl;
-    constexpr std::size_t n = 48;  // with a halo of one on each side
+    constexpr std::size_t n = 48;  // with a halo of 1 on each side
     constexpr std::size_t row = 4 * n;
     constexpr std::size_t slice = row * n;
     const queue_handle out = cl.out_of_order_queue();
@@ -242,7 +246,8 @@ MPI_CASE("two processes exchange the faces of a box of floats in all three direc
         const bytes theirs = pattern(static_cast<std::uint64_t>(peer), n * slice);
         for (int direction = 0; direction < 3; ++direction) {
             CAPTURE(direction);
-            // Both neighbours are the same process: the low face goes to its high halo, the high face to its low one.
+            // Both neighbours are the same process: its low face goes to the high halo, and its
+            // high face to the low halo.
             const event_handle low = receive_rect(in, buffer, face(direction, 0), peer, 10, mpi.comm);
             const event_handle high = receive_rect(in, buffer, face(direction, n - 1), peer, 11, mpi.comm);
             const event_handle sent_low = send_rect(out, buffer, face(direction, 1), peer, 11, mpi.comm);
@@ -252,7 +257,7 @@ MPI_CASE("two processes exchange the faces of a box of floats in all three direc
             expect_complete(sent_low);
             expect_complete(sent_high);
         }
-        // The same by hand, direction after direction, for both processes at once.
+        // Computes the expected result: all directions, one after another, for both processes.
         bytes other = theirs;
         for (int direction = 0; direction < 3; ++direction) {
             const bytes my_old = expected;
@@ -272,7 +277,7 @@ MPI_CASE("two processes exchange the faces of a box of floats in all three direc
     }
 }
 
-MPI_CASE("messages of one process's own faces arrive in its halo", 1) {
+MPI_CASE("a process can send its own faces to its halo", 1) {
     const opencl cl;
     const queue_handle out = cl.out_of_order_queue();
     const queue_handle in = cl.out_of_order_queue();
@@ -331,7 +336,7 @@ MPI_CASE("messages of regions in buffers that kernels may not read or write arri
     }
 }
 
-MPI_CASE("bytes between the rows of a region that receives a message may be written at the same time", 2) {
+MPI_CASE("bytes between the rows of a receiving region may be written at the same time", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const queue_handle other = cl.in_order_queue();
@@ -362,7 +367,7 @@ MPI_CASE("bytes between the rows of a region that receives a message may be writ
     }
 }
 
-MPI_CASE("a send of a region whose wait list failed tells its receiver, whose region is unchanged", 2) {
+MPI_CASE("if the wait list of a region's send failed, its receiver fails and its region is unchanged", 2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     const box where{{4, 0, 1}, {4, 300, 450}, 24, 24 * 300};

@@ -14,7 +14,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Gives errors of MPI_COMM_WORLD and of a communicator to the caller, while it lives.
+/// During its life, errors of MPI_COMM_WORLD and of a communicator are returned to the caller.
 class returned_errors {
 public:
     explicit returned_errors(MPI_Comm comm) {
@@ -87,7 +87,7 @@ void expect_wait(MPI_Request &request) {
 
 }  // namespace
 
-MPI_CASE("the event of a receive's request ends with it, and both tell source, tag and count", 2) {
+MPI_CASE("the event of a receive's request ends with it, and both report source, tag and count", 2) {
     const opencl cl;
     std::vector<int> data(100, -1);
     if (mpi.rank == 0) {
@@ -118,7 +118,7 @@ MPI_CASE("the event of a receive's request ends with it, and both tell source, t
     }
 }
 
-MPI_CASE("a device command that waits for a receive's request writes what was received", 2) {
+MPI_CASE("a device command that waits for a receive's request writes the received data", 2) {
     const opencl cl;
     for (const std::size_t size : {1000UL, 8UL << 20}) {
         CAPTURE(size);
@@ -167,7 +167,7 @@ MPI_CASE("non-blocking collectives have events", 2) {
     CHECK(MPI_Waitall(3, requests.data(), MPI_STATUSES_IGNORE) == MPI_SUCCESS);
 }
 
-MPI_CASE("MPI file operations have events that tell the bytes", 1) {
+MPI_CASE("MPI file operations have events that report the bytes", 1) {
     const opencl cl;
     if (mpi.rank != 0) {
         return;
@@ -185,7 +185,7 @@ MPI_CASE("MPI file operations have events that tell the bytes", 1) {
     expect_complete(written);
     CHECK(transfer_info<std::size_t>(written, CL_TRANSFER_BYTES) == size);
     expect_wait(request);
-    // Not past the file's end: Open MPI 4.1 never completes that, whoever waits.
+    // Does not read past the end of the file: Open MPI 4.1 never completes such a read.
     MPI_File_iread_at(file, 0, back.data(), static_cast<int>(back.size()), MPI_BYTE, &request);
     const event_handle read = event_of(cl, request);
     expect_complete(read);
@@ -197,7 +197,7 @@ MPI_CASE("MPI file operations have events that tell the bytes", 1) {
     MPI_File_close(&file);
 }
 
-MPI_CASE("a persistent request has an event for each start, and its handle starts it again", 2) {
+MPI_CASE("a persistent request has an event for each start, and its handle remains usable", 2) {
     const opencl cl;
     int value = -1;
     MPI_Request persistent = MPI_REQUEST_NULL;
@@ -226,7 +226,7 @@ MPI_CASE("a persistent request has an event for each start, and its handle start
         }
         CHECK(value == round);
     }
-    // Inactive, it has nothing to wait for.
+    // An inactive persistent request has nothing to wait for.
     MPI_Request copy = persistent;
     expect_complete(event_of(cl, copy));
     MPI_Status status;
@@ -236,7 +236,7 @@ MPI_CASE("a persistent request has an event for each start, and its handle start
     CHECK(MPI_Request_free(&persistent) == MPI_SUCCESS);
 }
 
-MPI_CASE("MPI_REQUEST_NULL has an event that is complete at once", 1) {
+MPI_CASE("MPI_REQUEST_NULL has an event that is already complete", 1) {
     const opencl cl;
     MPI_Request request = MPI_REQUEST_NULL;
     const event_handle event = event_of(cl, request);
@@ -266,9 +266,10 @@ MPI_CASE("a request that fails gives its event a negative status and MPI_Wait it
         CHECK(error_class(transfer_info<int>(truncated, CL_TRANSFER_MPI_ERROR)) == MPI_ERR_TRUNCATE);
         CHECK(transfer_text(truncated, CL_TRANSFER_ERROR_MESSAGE).find("truncated") != std::string::npos);
         expect_received(good, 100, 0, 2);
-        // Alone: of many, MPICH gives the failed one another class, and leaves the others pending.
+        // Waits for this request alone. With several requests, MPICH changes the class of the error
+        // and leaves the others pending.
         CHECK(error_class(MPI_Wait(&requests[0], MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
-        // The third is one that the library has not seen.
+        // The library has not seen the third request.
         std::array<MPI_Status, 2> statuses{};
         CHECK(MPI_Waitall(2, &requests[1], statuses.data()) == MPI_SUCCESS);
         CHECK(count_of(statuses[0], MPI_BYTE) == 100);
@@ -279,7 +280,7 @@ MPI_CASE("a request that fails gives its event a negative status and MPI_Wait it
     }
 }
 
-MPI_CASE("MPI_Cancel cancels the operation, and the event says so", 1) {
+MPI_CASE("MPI_Cancel cancels the operation, and the event reports that", 1) {
     const opencl cl;
     char byte = 0;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -293,7 +294,7 @@ MPI_CASE("MPI_Cancel cancels the operation, and the event says so", 1) {
     expect_failure(event, CL_TRANSFER_CANCELLED);
 }
 
-MPI_CASE("MPI_Request_free leaves the event as it is", 2) {
+MPI_CASE("MPI_Request_free does not affect the event", 2) {
     const opencl cl;
     int value = 0;
     if (mpi.rank == 0) {
@@ -326,7 +327,7 @@ MPI_CASE("the request of an event ends when the event does", 1) {
     CHECK(request == MPI_REQUEST_NULL);
     CHECK(count_of(status, MPI_BYTE) == 0);
     CHECK(!cancelled(status));
-    // Of an event that has ended, too.
+    // The same for an event that has ended.
     request = request_of(event);
     expect_wait(request);
 }
@@ -341,7 +342,7 @@ MPI_CASE("the request of an event may be freed before the event ends", 1) {
     CL_OK(clSetUserEventStatus(event, CL_COMPLETE));
 }
 
-MPI_CASE("the request of an event that fails fails, with the event's status in its text", 1) {
+MPI_CASE("the request of a failed event fails, and its error text contains the event's status", 1) {
     const opencl cl;
     const returned_errors guard(mpi.comm);
     const queue_handle queue = cl.in_order_queue();
@@ -363,7 +364,7 @@ MPI_CASE("the request of an event that fails fails, with the event's status in i
     expect_failed(marker);
 }
 
-MPI_CASE("an event of the request of an event is that event, as it were", 1) {
+MPI_CASE("an event of the request of an event behaves like that event", 1) {
     const opencl cl;
     const returned_errors guard(mpi.comm);
     for (const cl_int outcome : {CL_COMPLETE, -5}) {
@@ -427,7 +428,7 @@ MPI_CASE("one MPI_Waitall waits for a kernel, a transfer and messages", 2) {
     CHECK(result == bytes(size, static_cast<unsigned char>(mpi.rank + 1)));
 }
 
-MPI_CASE("a thousand requests have events at once, in whichever order they end", 2) {
+MPI_CASE("a thousand requests have events at once, in any order of completion", 2) {
     constexpr int number = 1000;
     const opencl cl;
     std::vector<int> values(number, -1);
@@ -467,7 +468,7 @@ MPI_CASE("a thousand requests have events at once, in whichever order they end",
     }
 }
 
-MPI_CASE("several threads make events of requests and requests of events, and wait for both", 2) {
+MPI_CASE("several threads create events of requests and requests of events, and wait for both", 2) {
     constexpr int threads = 4;
     constexpr int rounds = 50;
     if (mpi.rank > 1) {

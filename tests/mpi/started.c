@@ -1,7 +1,8 @@
-/* Commands and MPI_CL_MEM in programs whose MPI_Init need not bind to the library's: libmpi is linked first, a PMPI tool is
- * loaded, or the main program is written in Fortran (fortran_start.F90, which calls what is extern here).
+/* Commands and MPI_CL_MEM in programs whose MPI_Init need not bind to cldist: libmpi is linked
+ * first, a PMPI tool is loaded, or the main program is written in Fortran (fortran_start.F90 calls
+ * the extern function here).
  *
- *     test_started [LEVEL]     with MPI_Init, or with MPI_Init_thread and the level "funneled" or "multiple" */
+ * test_started [LEVEL]: uses MPI_Init, or MPI_Init_thread if LEVEL is "funneled" or "multiple". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@ static void expect(const char *what, long got, long wanted) {
     ++failures;
 }
 
-/* Each process sends to the next one: a command to a command, an MPI call to a command and a command to an MPI call. */
+/* Each process sends to the next one: command to command, MPI call to command, and command to MPI
+ * call. */
 static void exchange_ints(MPI_Comm comm, cl_context context, cl_command_queue queue, int count) {
     int rank, size;
     cl_int error;

@@ -1,5 +1,5 @@
-/// Statuses of receives with MPI_CL_MEM and of probes, asked in every order about messages that look alike: same source,
-/// same tag, same number of bytes.
+/// Statuses of receives with MPI_CL_MEM and of probes, queried in every order. The messages look
+/// alike: same source, same tag, same number of bytes.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr int envelope = 64;  // bytes; a large message has no more on the wire
+constexpr int envelope = 64;  // bytes; the header of a large message has this size on the wire
 constexpr int large = 300000;
 
 int count_by_get_count(const MPI_Status &status, MPI_Datatype datatype) {
@@ -39,7 +39,7 @@ void expect_payload(const MPI_Status &status, int payload) {
 #endif
 }
 
-/// What calls that know nothing of the library's messages tell.
+/// The counts that calls return which know nothing of the library's messages.
 void expect_bytes(const MPI_Status &status, int bytes) {
     CHECK(count_by_get_count(status, MPI_BYTE) == bytes);
     CHECK(count_by_get_count(status, MPI_INT) == (bytes % 4 == 0 ? bytes / 4 : MPI_UNDEFINED));
@@ -55,7 +55,7 @@ void expect_bytes(const MPI_Status &status, int bytes) {
     MPI_OK(MPI_Get_elements_c(&status, MPI_BYTE, &many));
     CHECK(many == bytes);
 #endif
-    // Fortran's own calls go past the library.
+    // Fortran's own calls bypass the library.
     std::array<MPI_Fint, sizeof(MPI_Status) / sizeof(MPI_Fint) + 1> in_fortran{};
     MPI_OK(MPI_Status_c2f(&status, in_fortran.data()));
     MPI_Status back{};
@@ -85,7 +85,7 @@ MPI_Status probe(int i, int source, int tag, MPI_Comm comm) {
     if (i % 2 == 0) {
         MPI_OK(MPI_Probe(source, tag, comm, &status));
     } else {
-        poll_until("a message to be there", [&] {
+        poll_until("a message to arrive", [&] {
             int flag = 0;
             MPI_OK(MPI_Iprobe(source, tag, comm, &flag, &status));
             return flag != 0;
@@ -108,11 +108,11 @@ MPI_Status end(int i, MPI_Request &request) {
     return status;
 }
 
-/// What a receiver does with the messages 0, 1 and 2.
+/// The steps of a receiver for messages 0, 1 and 2.
 enum step { start_0, end_0, ask_0, probe_1, ask_probe_1, start_1, end_1, ask_1, probe_2, ask_probe_2, steps };
 using order = std::vector<step>;
 
-/// All orders in which each step comes behind the one that it needs.
+/// All orders in which each step follows the step that it needs.
 std::vector<order> all_orders() {
     constexpr std::array<int, steps> needs{-1,      start_0, end_0, start_0, probe_1,
                                            probe_1, start_1, end_1, start_1, probe_2};
@@ -205,21 +205,20 @@ void all_orders_with(const mpi_view &mpi, const std::array<int, 3> &lengths) {
 
 }  // namespace
 
-MPI_CASE("a received status tells its payload, and a probed one its own, in every order: 64 bytes before large ones",
-         2) {
+MPI_CASE("statuses of receives and probes report their own payload in every order: 64 bytes before large messages", 2) {
     all_orders_with(mpi, {envelope, large, large + 1});
 }
-MPI_CASE("a received status tells its payload, and a probed one its own, in every order: only large ones", 2) {
+MPI_CASE("statuses of receives and probes report their own payload in every order: only large messages", 2) {
     all_orders_with(mpi, {large, large + 1, large + 2});
 }
-MPI_CASE("a received status tells its payload, and a probed one its own, in every order: small ones", 2) {
+MPI_CASE("statuses of receives and probes report their own payload in every order: small messages", 2) {
     all_orders_with(mpi, {2 * envelope, envelope, 0});
 }
-MPI_CASE("a received status tells its payload, and a probed one its own, in every order: an empty one first", 2) {
+MPI_CASE("statuses of receives and probes report their own payload in every order: an empty message first", 2) {
     all_orders_with(mpi, {0, large, envelope});
 }
 
-MPI_CASE("a status of a probe tells the message of its own communicator", 2) {
+MPI_CASE("a status of a probe reports the message of the probed communicator", 2) {
     std::array<MPI_Comm, 3> comms{};
     for (MPI_Comm &comm : comms) MPI_OK(MPI_Comm_dup(mpi.comm, &comm));
     MPI_Info info = MPI_INFO_NULL;
@@ -260,7 +259,7 @@ MPI_CASE("a status of a probe tells the message of its own communicator", 2) {
     for (MPI_Comm &comm : comms) MPI_OK(MPI_Comm_free(&comm));
 }
 
-MPI_CASE("the payload of a probed message is told after its communicator was freed", 2) {
+MPI_CASE("a status of a probe reports the payload even after its communicator was freed", 2) {
     for (const int length : {100, large}) {
         MPI_Comm comm = MPI_COMM_NULL;
         MPI_OK(MPI_Comm_dup(mpi.comm, &comm));
@@ -277,7 +276,7 @@ MPI_CASE("the payload of a probed message is told after its communicator was fre
     }
 }
 
-MPI_CASE("the sizes of the last 64 messages that probes found are known, of earlier ones that they are not", 2) {
+MPI_CASE("the sizes of the last 64 probed messages are known, older sizes are undefined", 2) {
     constexpr int messages = 100;
     constexpr int length = 10;
     const bytes data(length);
@@ -287,7 +286,7 @@ MPI_CASE("the sizes of the last 64 messages that probes found are known, of earl
         if (mpi.rank == 0) {
             MPI_OK(MPI_Isend(data.data(), length, MPI_CL_MEM, 1, tag, mpi.comm, &requests.at(tag)));
         } else if (mpi.rank == 1) {
-            // However often it was asked for.
+            // Repeated probes of one message count once.
             for (int i = 0; i < 3; ++i) probed.at(tag) = probe(i, 0, tag, mpi.comm);
         }
     }
@@ -303,7 +302,7 @@ MPI_CASE("the sizes of the last 64 messages that probes found are known, of earl
     }
 }
 
-MPI_CASE("counts that a program sets in a probed status are its own", 2) {
+MPI_CASE("counts that a program sets in a probed status are kept", 2) {
     const bytes data(100);
     if (mpi.rank == 0) {
         MPI_OK(MPI_Send(data.data(), 100, MPI_CL_MEM, 1, 6, mpi.comm));

@@ -1,4 +1,4 @@
-/// Wait lists gate transfers, and fail them.
+/// Transfers wait for their wait lists and fail with them.
 
 #include "transfers.hpp"
 
@@ -6,7 +6,8 @@ using namespace cldist_test;
 
 namespace {
 
-/// A message on another tag goes there and back: whatever could have arrived before, has.
+/// Sends a message on another tag and waits for the reply. Any earlier message would have arrived
+/// by then.
 void round_trip(const mpi_view &mpi) {
     if (mpi.rank == 0) {
         tell(mpi, 1);
@@ -64,7 +65,7 @@ MPI_CASE("a receive starts when its wait list is complete, not before", 2) {
         const event_handle gate = cl.user_event();
         const event_handle gated = receive(queue, late, 0, 1000, 0, 1, mpi.comm, {gate});
         await(mpi, 0);
-        // The first message is there; a receive that starts earlier gets it.
+        // The first message has arrived. A receive that starts earlier gets it.
         expect_received(receive(other, buffer, 0, 1000, 0, 1, mpi.comm), 1000, 0, 1);
         cl.expect(buffer, 0, 1000, 1);
         CHECK(status_of(gated) > CL_COMPLETE);
@@ -76,7 +77,8 @@ MPI_CASE("a receive starts when its wait list is complete, not before", 2) {
 }
 
 MPI_CASE("a transfer waits for commands of other queues and for other transfers", 3) {
-    // 0 fills and sends to 1; 1 passes on what it gets to 2; all of it enqueued at once.
+    // Rank 0 fills and sends to rank 1, which forwards the data to rank 2. All commands are
+    // enqueued at once.
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const queue_handle other = cl.in_order_queue();
@@ -97,7 +99,7 @@ MPI_CASE("a transfer waits for commands of other queues and for other transfers"
     }
 }
 
-MPI_CASE("a send whose wait list fails ends with that, and its receiver with CL_PEER_TRANSFER_FAILED", 2) {
+MPI_CASE("a send whose wait list fails ends with that error, and its receiver with CL_PEER_TRANSFER_FAILED", 2) {
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
         CAPTURE(size);
@@ -121,7 +123,7 @@ MPI_CASE("a send whose wait list fails ends with that, and its receiver with CL_
     }
 }
 
-MPI_CASE("a send whose wait list failed before the call fails, its receiver too, and its queue goes on", 2) {
+MPI_CASE("a send whose wait list failed before the call fails, its receiver fails, and its queue continues", 2) {
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
         CAPTURE(size);
@@ -145,7 +147,7 @@ MPI_CASE("a send whose wait list failed before the call fails, its receiver too,
     }
 }
 
-MPI_CASE("a receive whose wait list fails drops its message, and the next one gets the next", 2) {
+MPI_CASE("a receive whose wait list fails drops its message, and the next receive gets the next message", 2) {
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
         CAPTURE(size);
@@ -176,7 +178,7 @@ MPI_CASE("a receive whose wait list fails drops its message, and the next one ge
     }
 }
 
-MPI_CASE("a receive whose wait list fails while a command before it is pending leaves what that writes", 2) {
+MPI_CASE("a receive whose wait list fails does not overwrite the output of a pending earlier command", 2) {
     const opencl cl;
     const kernel_handle add_one = cl.kernel("add_one");
     for (const std::size_t size : {100UL, 2UL << 20}) {
@@ -206,7 +208,8 @@ MPI_CASE("a receive whose wait list fails while a command before it is pending l
             CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &size, nullptr, 1, &wait, written.out()));
             const event_handle failed = receive(queue, buffer, 0, size, 0, 1, mpi.comm, {gate});
             CL_OK(clSetUserEventStatus(gate, -77));
-            // Meanwhile the engine may see the failure, where a driver tells of it before the kernel has ended.
+            // Meanwhile the progress thread may see the failure. Some drivers report it before the
+            // kernel has ended.
             for (int i = 0; i < 100; ++i) {
                 expect_complete(receive(other, small, 0, 16, 0, 2, mpi.comm));
             }
@@ -218,7 +221,7 @@ MPI_CASE("a receive whose wait list fails while a command before it is pending l
     }
 }
 
-MPI_CASE("a receive that fails before any message comes still drops the message that is its own", 2) {
+MPI_CASE("a receive that fails before its message arrives still drops that message", 2) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(2)) {
         CAPTURE(queues.kind);
@@ -248,7 +251,7 @@ MPI_CASE("a receive that fails before any message comes still drops the message 
     }
 }
 
-MPI_CASE("a send-receive whose wait list fails tells its receiver and drops its message", 2) {
+MPI_CASE("a send-receive whose wait list fails also fails its receiver, and drops its message", 2) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(2)) {
         CAPTURE(queues.kind);
@@ -280,7 +283,7 @@ MPI_CASE("a send-receive whose wait list fails tells its receiver and drops its 
     }
 }
 
-MPI_CASE("what waits for a failed transfer does not run", 2) {
+MPI_CASE("commands that wait for a failed transfer do not run", 2) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(2)) {
         CAPTURE(queues.kind);

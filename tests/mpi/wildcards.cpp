@@ -1,5 +1,5 @@
-/// MPI's order of messages where receives with and without wildcards compete for them (MPI standard, section 3.5): the
-/// receiver looks for messages while these arrive, so that each round meets them between other looks.
+/// MPI's order of messages when receives with and without wildcards compete (MPI standard, section
+/// 3.5). The receiver polls while the messages arrive, so each round tests another interleaving.
 
 #include <array>
 #include <barrier>
@@ -14,10 +14,10 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr int rounds = 400;  // the wrong order showed within 20
+constexpr int rounds = 400;  // an error in the order showed up within 20 rounds
 constexpr std::size_t size = 8;
 
-/// A communicator whose messages have no envelopes.
+/// A communicator in plain mode, whose messages have no header.
 class plain_communicator {
 public:
     explicit plain_communicator(MPI_Comm original) {
@@ -36,7 +36,7 @@ private:
     MPI_Comm comm = MPI_COMM_NULL;
 };
 
-/// Another moment in each round.
+/// Varies the moment of sending between rounds.
 void spin(int round) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(round % 200);
     while (std::chrono::steady_clock::now() < until) continue;
@@ -48,8 +48,8 @@ void send_both(MPI_Comm comm, MPI_Datatype datatype, int dest) {
     MPI_OK(MPI_Send(data.data(), size, datatype, dest, 1, comm));
 }
 
-/// `receive_both` announces that it is ready by calling what it is given, and checks that the broader receive, which comes
-/// first, got tag 0.
+/// `receive_both` calls its argument when it is ready. It checks that the broader receive, which is
+/// posted first, got tag 0.
 void compete(const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
              const std::function<void(int round, const std::function<void()> &ready)> &receive_both) {
     for (int round = 0; round < rounds; ++round) {
@@ -61,7 +61,8 @@ void compete(const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
             spin(round);
             int inter = 0;
             MPI_OK(MPI_Comm_test_inter(comm, &inter));
-            send_both(comm, datatype, inter != 0 ? 0 : 1);  // the first of its group
+            // in an inter-communicator, the first rank of the remote group
+            send_both(comm, datatype, inter != 0 ? 0 : 1);
         }
     }
 }
@@ -105,12 +106,12 @@ void commands_compete(const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
 
 }  // namespace
 
-MPI_CASE("a receive of any tag that was posted first gets the first message, not that of a narrower one", 2) {
+MPI_CASE("a receive of any tag that was posted first gets the first message", 2) {
     requests_compete(mpi, mpi.comm, 0);
     requests_compete(mpi, mpi.comm, MPI_ANY_SOURCE);
 }
 
-MPI_CASE("on an inter-communicator a receive of any tag that was posted first gets the first message", 2) {
+MPI_CASE("on an inter-communicator, a receive of any tag that was posted first gets the first message", 2) {
     MPI_Comm group = MPI_COMM_NULL;
     MPI_Comm inter = MPI_COMM_NULL;
     MPI_OK(MPI_Comm_split(mpi.comm, mpi.rank == 0 ? 0 : 1, mpi.rank, &group));
@@ -126,7 +127,7 @@ MPI_CASE("a command that receives any tag and started first gets the first messa
     commands_compete(mpi, mpi.comm, MPI_CL_MEM, false);
 }
 
-MPI_CASE("a blocking command does not take the message of a broader one that started before", 2) {
+MPI_CASE("a blocking command does not get the message of a broader command that started earlier", 2) {
     commands_compete(mpi, mpi.comm, MPI_CL_MEM, true);
 }
 
@@ -136,7 +137,7 @@ MPI_CASE("plain: a command that receives any tag and started first gets the firs
     commands_compete(mpi, plain, MPI_BYTE, true);
 }
 
-MPI_CASE("a blocking MPI_Recv does not take the message of a broader receive that was posted before", 2) {
+MPI_CASE("a blocking MPI_Recv does not get the message of a broader receive that was posted earlier", 2) {
     compete(mpi, mpi.comm, MPI_CL_MEM, [&](int /*round*/, const auto &ready) {
         std::array<char, size> data{};
         MPI_Request request = MPI_REQUEST_NULL;
@@ -149,7 +150,7 @@ MPI_CASE("a blocking MPI_Recv does not take the message of a broader receive tha
     });
 }
 
-MPI_CASE("probes find what a broader receive that was posted before leaves", 2) {
+MPI_CASE("a probe does not find a message that belongs to a broader receive posted earlier", 2) {
     compete(mpi, mpi.comm, MPI_CL_MEM, [&](int round, const auto &ready) {
         std::array<char, size> data{};
         MPI_Request request = MPI_REQUEST_NULL;
@@ -170,7 +171,7 @@ MPI_CASE("probes find what a broader receive that was posted before leaves", 2) 
     });
 }
 
-MPI_CASE("receives that several threads post as the first use of a communicator come before one posted later", 1) {
+MPI_CASE("receives that several threads post as the first use of a communicator precede a later one", 1) {
     constexpr int threads = 4;
     for (int round = 0; round < 100; ++round) {
         CAPTURE(round);

@@ -1,4 +1,5 @@
-/// For tests that are programs of their own: a check that goes on, and a device that needs no MPI.
+/// For tests with their own main(): a check that continues after a failure, and a device
+/// without MPI.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace cldist_test {
 
-/// Checks that failed in this process.
+/// Number of failed checks in this process.
 inline int failures = 0;
 
 inline void expect(const char *what, long found, long wanted) {
@@ -20,8 +21,9 @@ inline void expect(const char *what, long found, long wanted) {
     }
 }
 
-/// The first device of the type in CLDIST_TEST_DEVICE ("cpu" or "gpu"; a GPU, else the CPU, where it is not set), with
-/// two in-order queues and a buffer. Nothing is released unless release() is called: commands may be in flight for ever.
+/// The first device of the type in CLDIST_TEST_DEVICE ("cpu" or "gpu"). If it is not set, a GPU, or
+/// else the CPU. It has two in-order queues and a buffer. Only release() releases them, because
+/// commands may never end.
 struct bare_device {
     explicit bare_device(std::size_t buffer_size) {
         cl_uint number = 0;
@@ -64,7 +66,7 @@ struct bare_device {
     cl_mem buffer = nullptr;
 };
 
-/// What the library says of a command's event.
+/// The status of a command's event by clGetTransferInfo.
 inline cl_int status_told(cl_event event) {
     cl_int status = CL_QUEUED;
     expect("clGetTransferInfo", clGetTransferInfo(event, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr),

@@ -1,5 +1,5 @@
-/* In builds with AddressSanitizer nothing is unloaded, so that leaks of MPI's and OpenCL's plug-ins keep the name of
- * their library, which lsan.supp goes by. */
+/* In builds with AddressSanitizer, dlclose unloads nothing. So leak reports of MPI's and OpenCL's
+ * plug-ins contain the library's name, which lsan.supp needs. */
 #include <stddef.h>
 
 int dlclose(void *handle);

@@ -23,14 +23,14 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// How a rank left a case.
+/// The result of a case on one rank.
 enum class outcome : int { passed, failed, skipped, disturbed };
 
 struct case_skipped {
     std::string reason;
 };
 
-/// What CLDIST_TEST_MPI asks for.
+/// The use of MPI that CLDIST_TEST_MPI selects.
 enum class mpi_use { running, never, finalized };
 
 mpi_use wanted_mpi() {
@@ -48,7 +48,7 @@ struct session {
     int rank = 0;
     int size = 1;
     int rank_on_host = 0;
-    MPI_Comm control = MPI_COMM_NULL;  ///< notices and agreements of the harness itself
+    MPI_Comm control = MPI_COMM_NULL;  ///< for messages of the harness itself
     int case_number = 0;
     std::atomic<int> failures{0};
     int skipped = 0;
@@ -62,7 +62,7 @@ session &the_session() {
 
 int tag_of_case() { return the_session().case_number % 30000; }
 
-// ---- what threads wait for -------------------------------------------------------------------------------------------
+// ---- pending waits of threads ----------------------------------------------------------------------------------------
 
 std::mutex waits_mutex;
 std::map<std::thread::id, std::string> waits;
@@ -76,7 +76,7 @@ std::string pending_waits() {
     return text.empty() ? "\n    no wait of the harness is pending: it hangs in a call" : text;
 }
 
-// ---- where the main thread is ----------------------------------------------------------------------------------------
+// ---- stack of the main thread ----------------------------------------------------------------------------------------
 
 std::binary_semaphore stack_printed{0};
 
@@ -86,7 +86,7 @@ void print_stack(int) {
     stack_printed.release();
 }
 
-/// To be made by the main thread.
+/// The main thread creates this object.
 class stack_printer {
 public:
     stack_printer() : main_thread(pthread_self()) { std::signal(SIGUSR2, print_stack); }
@@ -102,7 +102,7 @@ private:
 
 // ---- watchdog --------------------------------------------------------------------------------------------------------
 
-/// Aborts the job when a case takes too long.
+/// Aborts the job if a case takes too long.
 class watchdog {
 public:
     watchdog() : thread([this](const std::stop_token &stop) { watch(stop); }) {}
@@ -147,7 +147,7 @@ private:
                      static_cast<long long>(limit().count()), case_name.c_str(), pending_waits().c_str());
         std::fflush(nullptr);
         main_stack.print();
-        ::alarm(5);  // in case that MPI_Abort hangs, too
+        ::alarm(5);  // in case MPI_Abort hangs
         if (the_session().mpi_runs) {
             MPI_Abort(MPI_COMM_WORLD, 3);
         }
@@ -159,14 +159,14 @@ private:
     std::string case_name;
     std::optional<clock::time_point> deadline;
     stack_printer main_stack;
-    std::jthread thread;  // last: it uses the others
+    std::jthread thread;  // the thread uses the other members, so it is the last one
 };
 
 watchdog *the_watchdog = nullptr;
 
 // ---- reporter --------------------------------------------------------------------------------------------------------
 
-/// Prints failures of every rank, with its number, and on rank 0 one line per case and doctest's summary.
+/// Prints the failures of every rank. Rank 0 also prints one line per case and doctest's summary.
 class mpi_reporter : public doctest::IReporter {
 public:
     explicit mpi_reporter(const doctest::ContextOptions &options_in) : options(options_in) {}
@@ -254,18 +254,19 @@ REGISTER_REPORTER("mpi", 1, mpi_reporter);
 
 // ---- agreement -------------------------------------------------------------------------------------------------------
 
-/// Tells the other ranks that this one has left the case.
+/// Notifies the other ranks that this one has left the case.
 void tell_peers() {
     const session &s = the_session();
     for (int peer = 0; peer < s.size; ++peer) {
         if (peer != s.rank) {
             const char nothing = 0;
-            MPI_Send(&nothing, 1, MPI_CHAR, peer, tag_of_case(), s.control);  // small: does not wait for the receiver
+            // a small message does not wait for its receiver
+            MPI_Send(&nothing, 1, MPI_CHAR, peer, tag_of_case(), s.control);
         }
     }
 }
 
-/// Collects how all ranks left the case, and takes the notices of those that left early.
+/// Collects the results of all ranks, and receives the messages of ranks that left early.
 std::vector<outcome> agree(outcome mine) {
     const session &s = the_session();
     if (!s.mpi_runs) {
@@ -279,7 +280,7 @@ std::vector<outcome> agree(outcome mine) {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Iallgather(&value, 1, MPI_INT, values.data(), 1, MPI_INT, s.control, &request);
     const waiting_for wait("the other ranks at the end of the case");
-    // The case may go on elsewhere, with fewer cores than ranks.
+    // Sleeps between tests, because other ranks may still run the case and need the cores.
     for (int done = 0; done == 0; std::this_thread::sleep_for(std::chrono::microseconds(200))) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     }
@@ -438,7 +439,7 @@ void end_mpi() {
 }  // namespace
 
 int main(int argc, char **argv) {
-    ::setenv("CLDIST_ON_ERROR", "event", 0);  // failed commands are part of the tests
+    ::setenv("CLDIST_ON_ERROR", "event", 0);  // the tests include failing commands
     const mpi_use use = wanted_mpi();
     session &s = the_session();
     if (use != mpi_use::never) {

@@ -1,8 +1,9 @@
-/// doctest with MPI: every rank walks the same table of test cases.
+/// doctest with MPI: every rank runs the same list of test cases.
 ///
-/// A case is written `MPI_CASE("a sentence", ranks) { ... }`. Its body gets `mpi`, a view of a communicator made for this
-/// case alone. A check that fails on one rank fails the case on all of them: ranks agree at the end of each case, and a
-/// rank that left early tells the others, whose waits then end. What still hangs is ended by a watchdog.
+/// A case is written `MPI_CASE("a sentence", ranks) { ... }`. Its body gets `mpi`, a view of a
+/// communicator that is created for this case. If a check fails on one rank, the case fails on all
+/// ranks. At the end of each case the ranks exchange their results. A rank that leaves early
+/// notifies the other ranks, whose waits then end. A watchdog aborts cases that still hang.
 ///
 /// Environment:
 ///   CLDIST_TEST_FILTER   run only cases whose name contains this text
@@ -24,36 +25,37 @@ namespace cldist_test {
 
 /// The ranks that a case runs on.
 struct mpi_view {
-    MPI_Comm comm;  ///< made for this case alone, over all processes; MPI_COMM_NULL where MPI does not run
+    /// over all processes, created for this case; MPI_COMM_NULL if MPI does not run
+    MPI_Comm comm;
     int rank;
     int size;
 
-    /// MPI_Barrier that ends with peer_left when another rank has left the case.
+    /// An MPI_Barrier that throws peer_left if another rank has left the case.
     void barrier() const;
 };
 
-/// The rank of this process among those of its host.
+/// The rank of this process among the processes of its host.
 int rank_on_host();
 
-/// Thrown in a rank that waits when another rank has left the case early.
+/// Thrown in a waiting rank if another rank has left the case early.
 struct peer_left : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Leaves the case and counts it as skipped, with a line that names it and `reason`.
+/// Leaves the case, counts it as skipped, and prints its name and `reason`.
 [[noreturn]] void skip_case(std::string reason);
 
-/// Skips the case where MPI does not run.
+/// Skips the case if MPI does not run.
 inline void skip_without_mpi(const mpi_view &mpi) {
     if (mpi.comm == MPI_COMM_NULL) {
         skip_case("needs MPI");
     }
 }
 
-/// Ends the case with an exception if another rank has left it.
+/// Throws if another rank has left the case.
 void throw_if_peer_left();
 
-/// Says what this thread waits for, while it lives. The watchdog prints it.
+/// Registers what this thread waits for during its life. The watchdog prints it.
 class waiting_for {
 public:
     explicit waiting_for(std::string what);
@@ -62,7 +64,8 @@ public:
     waiting_for &operator=(const waiting_for &) = delete;
 };
 
-/// Polls `done`, yielding the core in between, for things that MPI gives no event for. Fails the case after `limit`.
+/// Polls `done` and yields the core between polls, for conditions without an MPI event. Fails
+/// the case after `limit`.
 void poll_until(const std::string &what, const std::function<bool()> &done,
                 std::chrono::milliseconds limit = std::chrono::seconds(30));
 

@@ -1,4 +1,4 @@
-/// MPI files of a test, and short forms of the commands for them.
+/// MPI files of a test, and short forms of their commands.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace cldist_test {
 
-/// A folder that the ranks of a case share; gone with the last of it.
+/// A folder that all ranks of a case share. The last rank deletes it.
 class shared_folder {
 public:
     explicit shared_folder(const mpi_view &mpi_in) : mpi(mpi_in), path(4096, '\0') {
@@ -36,7 +36,7 @@ private:
     std::string path;
 };
 
-/// A file that the processes of a communicator have open together.
+/// A file that the processes of a communicator have opened together.
 class mpi_file {
 public:
     mpi_file(MPI_Comm comm, const std::string &path, int mode = MPI_MODE_CREATE | MPI_MODE_RDWR) {
@@ -48,7 +48,7 @@ public:
 
     operator MPI_File() const { return handle; }  // NOLINT: handles are passed to C calls
 
-    /// What each rank wrote before can be read by all.
+    /// Afterwards all ranks can read what each rank wrote before.
     void share(const mpi_view &mpi) const {
         MPI_File_sync(handle);
         mpi.barrier();
@@ -79,13 +79,13 @@ inline event_handle read_file(calls how, cl_command_queue queue, cl_mem buffer, 
     return event;
 }
 
-/// Waits for a command that is to move `size` bytes.
+/// Waits for a command that must transfer `size` bytes.
 inline void expect_moved(cl_event event, std::size_t size) {
     expect_complete(event);
     CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == size);
 }
 
-/// Waits for a command that is to find the file's end after `size` bytes.
+/// Waits for a command that must reach the end of the file after `size` bytes.
 inline void expect_end_of_file(cl_event event, std::size_t size) {
     expect_failure(event, CL_END_OF_FILE);
     CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == size);

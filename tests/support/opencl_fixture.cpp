@@ -60,7 +60,8 @@ context_handle make_context(cl_device_id device) {
 }
 
 context_handle context_of_all_cases(cl_device_id device) {
-    static const auto &context = *new context_handle(make_context(device));  // the driver may be gone at exit
+    // never released, because the driver may be unloaded first at exit
+    static const auto &context = *new context_handle(make_context(device));
     CL_OK(clRetainContext(context));
     return context_handle(context.get());
 }
@@ -101,7 +102,7 @@ kernel void add_one(global uchar *data) { data[get_global_id(0)] += 1; }
 }  // namespace
 
 opencl::opencl(of wanted) : device(the_device()) {
-    if (device == nullptr) skip_case("there is no OpenCL device of the type that CLDIST_TEST_DEVICE asks for");
+    if (device == nullptr) skip_case("there is no OpenCL device of the type that CLDIST_TEST_DEVICE selects");
     context = wanted == of::its_own || is_processor() ? make_context(device) : context_of_all_cases(device);
     host_queue = in_order_queue(0);
 }
@@ -148,7 +149,8 @@ std::vector<queue_set> opencl::independent_queues(std::size_t count) const {
 }
 
 std::string opencl::out_of_order_fault() const {
-    // The device is the same in all cases, and trying it takes half a second where it fails.
+    // The result is cached, because the device is the same in all cases and a failing attempt takes
+    // half a second.
     static const std::string fault = [&]() -> std::string {
         cl_command_queue_properties supported = 0;
         CL_OK(clGetDeviceInfo(device, CL_DEVICE_QUEUE_PROPERTIES, sizeof(supported), &supported, nullptr));
@@ -276,7 +278,7 @@ cl_int wait_for(cl_event event, std::chrono::milliseconds limit) {
     if (const cl_int status = status_of(event); status <= CL_COMPLETE) {
         return status;
     }
-    // The callback may come after this function has given up, so it owns its part of the state.
+    // The callback may run after this function has given up, so it owns a part of the state.
     const auto state = std::make_shared<completion>();
     CL_OK(clSetEventCallback(event, CL_COMPLETE, on_complete, new std::shared_ptr<completion>(state)));
     const auto deadline = clock::now() + limit;
@@ -287,7 +289,8 @@ cl_int wait_for(cl_event event, std::chrono::milliseconds limit) {
             std::unique_lock lock(state->mutex);
             state->changed.wait_for(lock, slice, [&] { return state->done; });
         }
-        // Not every platform calls back for a failed command, and another rank may have left: look at both now and then.
+        // Some platforms do not call back for a failed command, and another rank may have left. So
+        // both are polled as well.
         if (const cl_int status = status_of(event); status <= CL_COMPLETE) {
             return status;
         }

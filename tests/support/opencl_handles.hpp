@@ -1,4 +1,4 @@
-/// What tests of OpenCL need whether there is MPI or not: owned objects, known bytes.
+/// Used by all tests of OpenCL, with or without MPI: owned objects and known bytes.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ public:
 
     operator Handle() const { return handle; }  // NOLINT: handles are passed to C calls
     Handle get() const { return handle; }
-    /// For calls that write the handle. What was owned before is released.
+    /// For calls that write the handle. Releases the old object.
     Handle *out() {
         *this = owned();
         return &handle;
@@ -71,7 +71,7 @@ inline bytes pattern(std::uint64_t seed, std::size_t size) {
     return data;
 }
 
-/// Whether all of them are processors.
+/// Whether all devices are CPU devices.
 inline bool are_processors(const std::vector<cl_device_id> &devices) {
     return std::all_of(devices.begin(), devices.end(), [](cl_device_id device) {
         cl_device_type type = 0;

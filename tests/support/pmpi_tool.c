@@ -1,5 +1,6 @@
-/* A PMPI tool, as mpiP and Score-P are: counts calls of MPI_Init, MPI_Init_thread, MPI_Isend and MPI_Irecv, and prints the
- * counts in MPI_Finalize. With LOOK_UP it finds PMPI_Init by its name, as Darshan does. */
+/* A PMPI tool like mpiP or Score-P. It counts calls of MPI_Init, MPI_Init_thread, MPI_Isend and
+ * MPI_Irecv, and prints the counts in MPI_Finalize. With LOOK_UP it finds PMPI_Init with dlsym, as
+ * Darshan does. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>

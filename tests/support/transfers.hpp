@@ -33,7 +33,7 @@ inline event_handle receive(cl_command_queue queue, cl_mem buffer, std::size_t o
     return event;
 }
 
-/// A region as clEnqueueReadBufferRect has it.
+/// A region in the form of clEnqueueReadBufferRect.
 struct box {
     std::array<std::size_t, 3> origin;
     std::array<std::size_t, 3> region;
@@ -41,7 +41,7 @@ struct box {
     std::size_t slice_pitch = 0;
 
     [[nodiscard]] std::size_t size() const { return region[0] * region[1] * region[2]; }
-    /// Where each byte of the message lies in the buffer, byte by byte.
+    /// The offset in the buffer of each byte of the message.
     [[nodiscard]] std::vector<std::size_t> places() const;
 };
 
@@ -85,7 +85,7 @@ inline std::string transfer_text(cl_event event, cl_transfer_info name) {
 }
 
 inline std::vector<cl_transfer_stage> transfer_stages(cl_event event) {
-    // Room for all there are: while the transfer runs, they grow in number.
+    // Memory for all possible stages, because their number grows while the transfer runs.
     std::vector<cl_transfer_stage> stages(CL_STAGE_FILE + 1);
     std::size_t size = 0;
     CL_OK(
@@ -97,12 +97,13 @@ inline std::vector<cl_transfer_stage> transfer_stages(cl_event event) {
 
 inline cl_int transfer_status(cl_event event) { return transfer_info<cl_int>(event, CL_TRANSFER_STATUS); }
 
-/// Waits until the transfer has started. Messages that start after it come after it, whatever their queues.
+/// Waits until the transfer has started. Later messages are ordered after it, whatever their
+/// queues.
 inline void await_start(cl_event event) {
     poll_until("a transfer to start", [&] { return transfer_status(event) <= CL_RUNNING; });
 }
 
-/// Waits until a collective command, which may have failed before, has taken part.
+/// Waits until a collective command, which may have failed, has taken part.
 inline void await_part(cl_event event) {
     poll_until("a command to take part", [&] {
         const std::vector<cl_transfer_stage> stages = transfer_stages(event);
@@ -110,35 +111,35 @@ inline void await_part(cl_event event) {
     });
 }
 
-// Waits stand outside of CHECK, which would catch the exceptions that end them.
+// Call these waits outside CHECK, which would catch their exceptions.
 
-/// Waits for any command that is to end with `status`.
+/// Waits for any command that must end with `status`.
 inline void expect_ended(cl_event event, cl_int status, std::chrono::milliseconds limit = default_wait) {
     const cl_int found = wait_for(event, limit);
     CHECK(found == status);
 }
 
-/// Waits for any command that is to fail; with which code differs between platforms.
+/// Waits for any command that must fail. The error code depends on the platform.
 inline void expect_failed(cl_event event) {
     const cl_int found = wait_for(event);
     CHECK(found < 0);
 }
 
-/// Waits for a transfer that is to succeed.
+/// Waits for a transfer that must succeed.
 inline void expect_complete(cl_event event, std::chrono::milliseconds limit = default_wait) {
     expect_ended(event, CL_COMPLETE, limit);
     CHECK(transfer_status(event) == CL_COMPLETE);
     CHECK(transfer_text(event, CL_TRANSFER_ERROR_MESSAGE) == "");
 }
 
-/// Waits for a transfer that is to fail with `code`.
+/// Waits for a transfer that must fail with `code`.
 inline void expect_failure(cl_event event, cl_int code) {
     expect_failed(event);
     CHECK(transfer_status(event) == code);
     CHECK(transfer_text(event, CL_TRANSFER_ERROR_MESSAGE) != "");
 }
 
-/// A received message: how long it was and who sent it.
+/// Checks a received message: its size and its sender.
 inline void expect_received(cl_event event, std::size_t size, int source, int tag) {
     expect_complete(event);
     CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == size);
@@ -146,12 +147,12 @@ inline void expect_received(cl_event event, std::size_t size, int source, int ta
     CHECK(transfer_info<int>(event, CL_TRANSFER_TAG) == tag);
 }
 
-/// A word from one rank to another, apart from the library: tells it to go on.
+/// Sends a signal from one rank to another, without the library.
 inline void tell(const mpi_view &mpi, int rank) {
     const char word = 0;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Isend(&word, 1, MPI_CHAR, rank, 32000, mpi.comm, &request);
-    poll_until("a word to be taken", [&] {
+    poll_until("a signal to be received", [&] {
         int done = 0;
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         return done != 0;
@@ -162,7 +163,7 @@ inline void await(const mpi_view &mpi, int rank) {
     char word = 0;
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Irecv(&word, 1, MPI_CHAR, rank, 32000, mpi.comm, &request);
-    poll_until("a word from rank " + std::to_string(rank), [&] {
+    poll_until("a signal from rank " + std::to_string(rank), [&] {
         int done = 0;
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         return done != 0;
