@@ -1,6 +1,5 @@
-/// Programs that create, use and release contexts, in one process. What the library keeps on a
-/// context is released soon after the program has released the context. A destructor callback
-/// counts the contexts.
+/// Programs that create, use and release contexts, in one process. Soon after the program has released
+/// a context, the library releases its resources on it. A destructor callback counts the contexts.
 
 #include <atomic>
 #include <chrono>
@@ -21,8 +20,8 @@ bool slowly_released = false;  ///< NVIDIA's driver takes a second to release a 
 
 std::atomic<int> alive = 0;
 
-/// Idle resources of the library end after ten seconds anyway. Released contexts must end well
-/// before that. If the driver releases contexts slowly, the limit applies to each of them.
+/// Idle resources of the library end after ten seconds anyway. Released contexts must end
+/// much earlier. If the driver releases contexts slowly, the limit applies to each of them.
 void expect_none_alive(const char *what, std::atomic<int> &counted = alive) {
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
     for (int last = counted; counted != 0 && std::chrono::steady_clock::now() < deadline;) {

@@ -17,7 +17,7 @@ cl_mem make_part(cl_mem buffer, cl_mem_flags flags, std::size_t origin, std::siz
     return clCreateSubBuffer(buffer, flags, CL_BUFFER_CREATE_TYPE_REGION, &region, error);
 }
 
-/// Bytes that sub-buffers of all devices are aligned to.
+/// The largest alignment that any device requires of sub-buffers, in bytes.
 std::size_t alignment() {
     std::size_t largest = 1;
     for (const cl_device_id device : devices())
@@ -26,7 +26,7 @@ std::size_t alignment() {
     return largest;
 }
 
-/// What callbacks tell: the first that was set comes last.
+/// The destructor callbacks in the order of their calls.
 struct Destroyed {
     std::vector<std::pair<cl_mem, int>> list;
     std::promise<void> all;
@@ -40,7 +40,7 @@ void CL_CALLBACK note_destroyed(cl_mem memory, void *to) {
 
 }  // namespace
 
-TEST_CASE("a buffer answers with what it was made of") {
+TEST_CASE("a buffer's information matches its arguments") {
     const setup cl;
     alignas(128) static std::array<unsigned char, 1000> host{};
     for (const cl_mem_flags flags :
@@ -69,7 +69,7 @@ TEST_CASE("a buffer answers with what it was made of") {
     }
 }
 
-TEST_CASE("a sub-buffer answers with its part, its flags and its buffer") {
+TEST_CASE("a sub-buffer's information contains its range, its flags and its buffer") {
     const setup cl;
     const std::size_t align = alignment();
     const buffer_handle buffer = cl.buffer(8 * align, CL_MEM_READ_WRITE | CL_MEM_HOST_READ_ONLY);
@@ -88,7 +88,7 @@ TEST_CASE("a sub-buffer answers with its part, its flags and its buffer") {
     CHECK(info<void *>(clGetMemObjectInfo, CL_MEM_HOST_PTR, hosted_part.get()) == host.data() + align);
 }
 
-TEST_CASE("clCreateBuffer refuses what makes no sense") {
+TEST_CASE("clCreateBuffer refuses invalid arguments") {
     const setup cl;
     int host = 0;
     CL_FAILS_TO_MAKE(CL_INVALID_CONTEXT, make_buffer(nullptr, 0, 4, nullptr, &error));
@@ -113,7 +113,7 @@ TEST_CASE("clCreateBuffer refuses what makes no sense") {
     CL_FAILS(CL_INVALID_MEM_OBJECT, clSetMemObjectDestructorCallback(nullptr, note_destroyed<0>, nullptr));
 }
 
-TEST_CASE("clCreateSubBuffer refuses what makes no sense") {
+TEST_CASE("clCreateSubBuffer refuses invalid arguments") {
     const setup cl;
     const std::size_t align = alignment();
     const buffer_handle buffer = cl.buffer(8 * align);
@@ -131,7 +131,7 @@ TEST_CASE("clCreateSubBuffer refuses what makes no sense") {
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_part(read_only, CL_MEM_READ_WRITE, 0, align, &error));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_part(read_only, CL_MEM_WRITE_ONLY, 0, align, &error));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_part(read_only, CL_MEM_HOST_WRITE_ONLY, 0, align, &error));
-    // NVIDIA's driver takes any origin, and so does the platform with its devices.
+    // NVIDIA's driver accepts any origin, and so does the platform with its devices.
     const bool takes_any = std::any_of(devices().begin(), devices().end(), [](cl_device_id device) {
         return info<cl_uint>(clGetDeviceInfo, CL_DEVICE_VENDOR_ID, device) == 0x10de;
     });
@@ -144,14 +144,14 @@ TEST_CASE("clCreateSubBuffer refuses what makes no sense") {
     }
 }
 
-TEST_CASE("sub-buffers and their buffer are the same bytes, on all devices") {
+TEST_CASE("sub-buffers and their buffer share their bytes on all devices") {
     const setup cl;
     const std::size_t align = alignment();
     const std::size_t size = 16 * align;
     const buffer_handle buffer = cl.buffer(size);
     bytes model = pattern(1, size);
     write(cl.queues[0], buffer, 0, model);
-    // They overlap.
+    // The sub-buffers overlap.
     const std::array<std::size_t, 3> origins = {2 * align, 4 * align, 9 * align};
     const std::size_t length = 5 * align + 3;
     std::vector<buffer_handle> parts;
@@ -176,7 +176,7 @@ TEST_CASE("sub-buffers and their buffer are the same bytes, on all devices") {
                              model.begin() + static_cast<std::ptrdiff_t>(origins[q] + length)));
         }
     }
-    // The buffer stays as long as its parts.
+    // The buffer lives as long as its sub-buffers.
     parts.resize(1);
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a sub-buffer keeps its buffer") {
     expect(cl, part, bytes(data.begin() + 1024, data.begin() + 3072));
 }
 
-TEST_CASE("callbacks at a buffer's end are called in reverse order, once the last reference is gone") {
+TEST_CASE("destructor callbacks of a buffer are called in reverse order after the last release") {
     const setup cl;
     Destroyed destroyed;
     cl_int error = CL_SUCCESS;
@@ -207,11 +207,11 @@ TEST_CASE("callbacks at a buffer's end are called in reverse order, once the las
     CL_OK(clReleaseMemObject(buffer));
     CHECK(destroyed.list.empty());
     CL_OK(clReleaseMemObject(buffer));
-    destroyed.all.get_future().wait();  // a device may still be at what a blocking write has taken
+    destroyed.all.get_future().wait();  // a device may still use the memory of a blocking write
     CHECK(destroyed.list == std::vector<std::pair<cl_mem, int>>{{buffer, 3}, {buffer, 2}, {buffer, 1}});
 }
 
-TEST_CASE("a buffer's end comes after the commands that use it: then the program may have its memory back") {
+TEST_CASE("a buffer is destroyed after the commands that use it, so the program may then reuse its memory") {
     const setup cl;
     for (const queue_handle &queue : cl.queues) {
         bytes memory = pattern(1, 4096);
@@ -241,7 +241,7 @@ TEST_CASE("a buffer's end comes after the commands that use it: then the program
     }
 }
 
-TEST_CASE("a buffer is made with a list of properties that is empty") {
+TEST_CASE("a buffer can be created with an empty list of properties") {
     const setup cl;
     const cl_mem_properties none = 0;
     const cl_mem_properties unknown = 0x7777;
@@ -259,7 +259,7 @@ TEST_CASE("a buffer is made with a list of properties that is empty") {
                      clCreateBufferWithProperties(cl.context, &unknown, CL_MEM_READ_WRITE, 100, nullptr, &error));
 }
 
-TEST_CASE("buffers come and go by thousands") {
+TEST_CASE("thousands of buffers may be created and released") {
     const setup cl;
     for (unsigned round = 0; round < 2000; ++round) {
         const buffer_handle buffer = cl.buffer(64);

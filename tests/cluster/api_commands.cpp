@@ -28,7 +28,7 @@ void copy_box(bytes &to, const box &to_box, const bytes &from, const box &from_b
             for (std::size_t x = 0; x < region[0]; ++x) to[to_box.at(x, y, z)] = from[from_box.at(x, y, z)];
 }
 
-// With gaps in both, in one, in none; rows; a single row.
+// With gaps in both memories, in one, in none; several rows; a single row.
 struct rect_case {
     box device;
     box host;
@@ -46,12 +46,12 @@ constexpr std::size_t rect_bytes = 4000;
 
 }  // namespace
 
-TEST_CASE("what one device writes all others read") {
+TEST_CASE("all devices read what one device wrote") {
     const setup cl;
     for (const std::size_t size : sizes) {
         CAPTURE(size);
         const buffer_handle buffer = cl.buffer(size);
-        // Many devices, large buffers: one writer.
+        // With many devices and a large buffer, only one device writes.
         const std::size_t writers = size <= 100001 ? cl.count() : 1;
         for (std::size_t i = 0; i < writers; ++i) {
             const bytes data = pattern(size + i, size);
@@ -61,7 +61,7 @@ TEST_CASE("what one device writes all others read") {
     }
 }
 
-TEST_CASE("commands that don't block, ordered by events, carry bytes from device to device") {
+TEST_CASE("non-blocking commands, ordered by events, move bytes from device to device") {
     const setup cl;
     for (const std::size_t size : {std::size_t{1}, std::size_t{5000}, 3 * MiB}) {
         CAPTURE(size);
@@ -85,7 +85,7 @@ TEST_CASE("commands that don't block, ordered by events, carry bytes from device
     }
 }
 
-TEST_CASE("parts that several devices wrote are read as one") {
+TEST_CASE("ranges that several devices wrote are read as one") {
     const setup cl;
     constexpr std::size_t part = 12345;
     const buffer_handle buffer = cl.buffer(cl.count() * part);
@@ -102,7 +102,7 @@ TEST_CASE("parts that several devices wrote are read as one") {
     expect(cl, buffer, all);
 }
 
-TEST_CASE("patterns of all sizes fill what they shall and nothing else") {
+TEST_CASE("patterns of all sizes fill exactly their range") {
     const setup cl;
     for (std::size_t size = 1; size <= 128; size *= 2) {
         CAPTURE(size);
@@ -119,7 +119,7 @@ TEST_CASE("patterns of all sizes fill what they shall and nothing else") {
     }
 }
 
-TEST_CASE("a device copies what another wrote, and a third reads it") {
+TEST_CASE("a device copies what another device wrote, and a third device reads it") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (std::size_t j = 0; j < cl.count(); ++j) {
@@ -135,11 +135,11 @@ TEST_CASE("a device copies what another wrote, and a third reads it") {
             CL_OK(clFinish(cl.queues[j]));
             std::copy_n(data.begin() + 1000, 7000, model.begin() + 33);
             expect(cl, target, model);
-            // Within one buffer.
+            // A copy within one buffer.
             CL_OK(clEnqueueCopyBuffer(cl.queues[j], target, target, 0, 5000, 4500, 0, nullptr, nullptr));
             CL_OK(clFinish(cl.queues[j]));
             std::copy_n(model.begin(), 4500, model.begin() + 5000);
-            if (is_cluster()) {  // PoCL 3.1 refuses a copy of nothing
+            if (is_cluster()) {  // PoCL 3.1 refuses an empty copy
                 event_handle nothing;
                 CL_OK(clEnqueueCopyBuffer(cl.queues[j], source, target, 9000, 1, 0, 0, nullptr, nothing.out()));
                 complete(nothing);
@@ -149,7 +149,7 @@ TEST_CASE("a device copies what another wrote, and a third reads it") {
     }
 }
 
-TEST_CASE("boxes are written and read with their pitches, and nothing beside them") {
+TEST_CASE("boxes are written and read with their pitches, and no other byte changes") {
     const setup cl;
     for (const rect_case &each : rect_cases) {
         for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -182,7 +182,7 @@ TEST_CASE("boxes are written and read with their pitches, and nothing beside the
     }
 }
 
-TEST_CASE("boxes are copied with their pitches, and nothing beside them") {
+TEST_CASE("boxes are copied with their pitches, and no other byte changes") {
     const setup cl;
     for (const rect_case &each : rect_cases) {
         for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -203,7 +203,7 @@ TEST_CASE("boxes are copied with their pitches, and nothing beside them") {
     }
 }
 
-TEST_CASE("a mapping shows what any device wrote, and unmapping it by any device's queue shows all what was written") {
+TEST_CASE("a mapping shows what any device wrote, and after the unmap on any queue all devices see the changes") {
     const setup cl;
     constexpr std::size_t size = 20000;
     for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -233,8 +233,7 @@ TEST_CASE("a mapping shows what any device wrote, and unmapping it by any device
     }
 }
 
-TEST_CASE(
-    "one range may be mapped more than once, also after a mapping of it failed, and its mappings end in any order") {
+TEST_CASE("a range may be mapped several times, even after a failed mapping, and unmapped in any order") {
     setup cl;
     for (const queue_handle &queue : cl.queues) {
         const buffer_handle buffer = cl.buffer(4096);
@@ -267,9 +266,10 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("a mapping may be undone by a command behind it, before its bytes have come") {
+TEST_CASE("a mapping may be undone by a later command before its bytes have arrived") {
     const setup cl;
-    const std::size_t size = 34 * MiB;  // of memory that is given back to the system at once
+    // the C library returns memory of this size to the system immediately
+    const std::size_t size = 34 * MiB;
     const buffer_handle buffer = cl.buffer(size);
     for (const std::size_t i : {std::size_t{0}, cl.count() - 1}) {
         const bytes data = pattern(i, 1000);
@@ -288,7 +288,7 @@ TEST_CASE("a mapping may be undone by a command behind it, before its bytes have
     }
 }
 
-TEST_CASE("a mapping for writing alone replaces its range and leaves the rest") {
+TEST_CASE("a write-only mapping replaces its range and leaves other bytes unchanged") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (std::size_t j = 0; j < cl.count(); ++j) {
@@ -334,7 +334,7 @@ TEST_CASE("several mappings of a buffer are counted and undone in any order") {
     expect(cl, buffer, model);
 }
 
-TEST_CASE("the host's memory is a buffer's first contents, with every flag") {
+TEST_CASE("host memory provides a buffer's first contents, with every flag") {
     const setup cl;
     for (const std::size_t size : {std::size_t{1}, std::size_t{4096}, 9 * MiB}) {
         for (const cl_mem_flags flags : {cl_mem_flags{CL_MEM_USE_HOST_PTR}, cl_mem_flags{CL_MEM_COPY_HOST_PTR},
@@ -355,7 +355,7 @@ TEST_CASE("the host's memory is a buffer's first contents, with every flag") {
     }
 }
 
-TEST_CASE("a mapping of a buffer in the host's memory is that memory") {
+TEST_CASE("a mapping of a buffer in host memory returns that memory") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         alignas(128) static std::array<unsigned char, 4096> host{};
@@ -379,7 +379,7 @@ TEST_CASE("a mapping of a buffer in the host's memory is that memory") {
     }
 }
 
-TEST_CASE("migrated buffers have their bytes") {
+TEST_CASE("migrated buffers keep their bytes") {
     const setup cl;
     const buffer_handle first = cl.buffer(5000);
     const buffer_handle second = cl.buffer(6000);
@@ -400,14 +400,14 @@ TEST_CASE("migrated buffers have their bytes") {
     }
     expect(cl, first, first_data);
     expect(cl, second, second_data);
-    // What is there then is anything, and may be written.
+    // The contents are then undefined and may be overwritten.
     CL_OK(clEnqueueMigrateMemObjects(cl.queues[0], 1, both.data(), CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, nullptr,
                                      nullptr));
     write(cl.queues[0], first, 0, second_data.size() > 5000 ? first_data : second_data);
     expect(cl, first, first_data);
 }
 
-TEST_CASE("commands refuse what makes no sense") {
+TEST_CASE("commands refuse invalid arguments") {
     const setup cl;
     const setup other(setup::of::its_own);
     const cl_command_queue queue = cl.queues.back();
@@ -428,7 +428,7 @@ TEST_CASE("commands refuse what makes no sense") {
     const cl_event foreign_event = event;
     CL_OK(clSetUserEventStatus(event, CL_COMPLETE));
 
-    // What reads, writes and maps have in common; `begin` and `bytes` are a range of the buffer.
+    // Checks common to reads, writes and maps; `begin` and `bytes` are a range of the buffer.
     const auto common = [&](auto &&enqueue) {
         CL_FAILS(CL_INVALID_COMMAND_QUEUE, enqueue(nullptr, buffer.get(), 0, 10, ptr, 0, nullptr));
         CL_FAILS(CL_INVALID_MEM_OBJECT, enqueue(queue, nullptr, 0, 10, ptr, 0, nullptr));
@@ -464,7 +464,7 @@ TEST_CASE("commands refuse what makes no sense") {
         CL_FAILS(CL_INVALID_OPERATION, map(queue, no_read, 0, 10, ptr, 0, nullptr));
         CL_FAILS_TO_MAKE(CL_INVALID_OPERATION, clEnqueueMapBuffer(queue, no_write, CL_FALSE, CL_MAP_WRITE, 0, 10, 0,
                                                                   nullptr, nullptr, &error));
-        if (is_cluster())  // PoCL 3.1 maps
+        if (is_cluster())  // PoCL 3.1 maps the buffer
             CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
                              clEnqueueMapBuffer(queue, buffer, CL_FALSE, 0x700, 0, 10, 0, nullptr, nullptr, &error));
         CL_FAILS(CL_INVALID_VALUE, clEnqueueUnmapMemObject(queue, buffer, ptr, 0, nullptr, nullptr));
@@ -485,7 +485,7 @@ TEST_CASE("commands refuse what makes no sense") {
                                            nullptr, nullptr);
         };
         const auto boxes = [&](auto &&enqueue) {
-            // PoCL 3.1 dies of copies of nothing.
+            // PoCL 3.1 crashes in empty copies.
             if (is_cluster()) CL_FAILS(CL_INVALID_MEM_OBJECT, enqueue(nullptr, region.data(), 0, 0, ptr));
             CL_FAILS(CL_INVALID_VALUE, enqueue(buffer.get(), empty.data(), 0, 0, ptr));
             CL_FAILS(CL_INVALID_VALUE, enqueue(buffer.get(), large.data(), 0, 0, ptr));

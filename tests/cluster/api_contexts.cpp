@@ -23,7 +23,7 @@ void CL_CALLBACK note_destroyed(cl_context context, void *) {
 
 }  // namespace
 
-TEST_CASE("a context knows its devices, properties and references") {
+TEST_CASE("a context reports its devices, properties and references") {
     const std::array<cl_context_properties, 3> properties = {CL_CONTEXT_PLATFORM,
                                                              reinterpret_cast<cl_context_properties>(platform()), 0};
     for (std::size_t count = 1; count <= devices().size(); ++count) {
@@ -46,12 +46,12 @@ TEST_CASE("a context knows its devices, properties and references") {
     cl_int error = CL_SUCCESS;
     const context_handle plain(make_context(nullptr, 1, devices().data(), &error));
     CL_OK(error);
-    // PoCL 3.1 dies of it.
+    // PoCL 3.1 crashes here.
     if (is_cluster())
         CHECK(info_list<cl_context_properties>(clGetContextInfo, CL_CONTEXT_PROPERTIES, plain.get()).size() <= 1);
 }
 
-TEST_CASE("a device that is named twice is there once") {
+TEST_CASE("a device that is listed twice is in the context once") {
     const std::array<cl_device_id, 3> twice = {devices().back(), devices().front(), devices().back()};
     cl_int error = CL_SUCCESS;
     const context_handle context(make_context(nullptr, 3, twice.data(), &error));
@@ -59,7 +59,7 @@ TEST_CASE("a device that is named twice is there once") {
     CHECK(info<cl_uint>(clGetContextInfo, CL_CONTEXT_NUM_DEVICES, context.get()) == (devices().size() > 1 ? 2 : 1));
 }
 
-TEST_CASE("clCreateContext refuses what makes no sense") {
+TEST_CASE("clCreateContext refuses invalid arguments") {
     const auto *list = devices().data();
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_context(nullptr, 0, list, &error));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_context(nullptr, 1, nullptr, &error));
@@ -70,7 +70,7 @@ TEST_CASE("clCreateContext refuses what makes no sense") {
     const auto self = reinterpret_cast<cl_context_properties>(platform());
     const std::array<cl_context_properties, 5> twice = {CL_CONTEXT_PLATFORM, self, CL_CONTEXT_PLATFORM, self, 0};
     const std::array<cl_context_properties, 3> no_boolean = {CL_CONTEXT_INTEROP_USER_SYNC, 2, 0};
-    if (is_cluster()) {  // PoCL 3.1 takes them
+    if (is_cluster()) {  // PoCL 3.1 accepts them
         CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, make_context(twice.data(), 1, list, &error));
         CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, make_context(no_boolean.data(), 1, list, &error));
     }
@@ -80,7 +80,7 @@ TEST_CASE("clCreateContext refuses what makes no sense") {
     CL_FAILS(CL_INVALID_CONTEXT, clGetContextInfo(nullptr, CL_CONTEXT_DEVICES, 0, nullptr, nullptr));
 }
 
-TEST_CASE("a context is made from a type of devices") {
+TEST_CASE("a context is created from a type of devices") {
     const std::array<cl_context_properties, 3> properties = {CL_CONTEXT_PLATFORM,
                                                              reinterpret_cast<cl_context_properties>(platform()), 0};
     cl_int error = CL_INVALID_VALUE;
@@ -91,13 +91,13 @@ TEST_CASE("a context is made from a type of devices") {
         clCreateContextFromType(properties.data(), CL_DEVICE_TYPE_DEFAULT, nullptr, nullptr, &error));
     CL_OK(error);
     CHECK(info<cl_uint>(clGetContextInfo, CL_CONTEXT_NUM_DEVICES, usual.get()) >= 1);
-    if (!is_cluster()) return;  // PoCL 3.1 makes one all the same
+    if (!is_cluster()) return;  // PoCL 3.1 creates one anyway
     CL_FAILS_TO_MAKE(CL_INVALID_DEVICE_TYPE, clCreateContextFromType(properties.data(), 0, nullptr, nullptr, &error));
     CL_FAILS_TO_MAKE(CL_DEVICE_NOT_FOUND,
                      clCreateContextFromType(properties.data(), CL_DEVICE_TYPE_CUSTOM, nullptr, nullptr, &error));
 }
 
-TEST_CASE("callbacks at a context's end are called in reverse order, when all objects in it are gone") {
+TEST_CASE("destructor callbacks of a context are called in reverse order after the release of all its objects") {
     destroyed().clear();
     cl_int error = CL_SUCCESS;
     const cl_context context = make_context(nullptr, 1, devices().data(), &error);
@@ -113,7 +113,7 @@ TEST_CASE("callbacks at a context's end are called in reverse order, when all ob
     CHECK(destroyed() == std::vector<std::pair<cl_context, int>>{{context, 2}, {context, 1}});
 }
 
-TEST_CASE("samplers answer with what they were made of") {
+TEST_CASE("a sampler's information matches its arguments") {
     const setup cl;
     cl_int error = CL_SUCCESS;
     const sampler_handle sampler(clCreateSampler(cl.context, CL_FALSE, CL_ADDRESS_CLAMP, CL_FILTER_LINEAR, &error));
@@ -130,7 +130,7 @@ TEST_CASE("samplers answer with what they were made of") {
     CL_FAILS(CL_INVALID_SAMPLER, clGetSamplerInfo(nullptr, CL_SAMPLER_FILTER_MODE, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_SAMPLER, clRetainSampler(nullptr));
     CL_FAILS(CL_INVALID_SAMPLER, clReleaseSampler(nullptr));
-    if (!is_cluster()) return;  // PoCL 3.1 makes them
+    if (!is_cluster()) return;  // PoCL 3.1 creates them
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateSampler(cl.context, CL_TRUE, 1, CL_FILTER_LINEAR, &error));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateSampler(cl.context, CL_TRUE, CL_ADDRESS_CLAMP, 1, &error));
 }

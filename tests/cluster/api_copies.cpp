@@ -1,5 +1,5 @@
-// Copies between devices and the program's memory: when they return, in which order they touch that memory, what their ends
-// promise.
+// Copies between devices and the program's memory: when they return, in which order they access
+// that memory, and what their ends guarantee.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -10,7 +10,7 @@ using namespace cluster_test;
 
 namespace {
 
-// In the call, by another thread, in blocks.
+// Sizes copied in the call, by another thread, and in blocks.
 constexpr std::array<std::size_t, 5> sizes = {1, 4096, 100001, MiB + 3, 9 * MiB};
 
 void enqueue_write(cl_command_queue queue, cl_mem buffer, const bytes &from, const std::vector<cl_event> &after = {},
@@ -26,7 +26,7 @@ void enqueue_read(cl_command_queue queue, cl_mem buffer, bytes &to, const std::v
 
 }  // namespace
 
-TEST_CASE("copies that don't block return before they can begin") {
+TEST_CASE("non-blocking copies return before they can begin") {
     const setup cl;
     for (const std::size_t size : sizes) {
         CAPTURE(size);
@@ -49,7 +49,7 @@ TEST_CASE("copies that don't block return before they can begin") {
     }
 }
 
-TEST_CASE("copies touch the program's memory in the order of their queue") {
+TEST_CASE("copies access the program's memory in the order of their queue") {
     const setup cl;
     for (const std::size_t size : sizes) {
         CAPTURE(size);
@@ -76,7 +76,7 @@ TEST_CASE("copies touch the program's memory in the order of their queue") {
     }
 }
 
-TEST_CASE("copies of boxes and of ranges touch the same memory in the order of their queue") {
+TEST_CASE("copies of boxes and of ranges access the same memory in the order of their queue") {
     const setup cl;
     constexpr std::size_t size = 100000;
     constexpr std::array<std::size_t, 3> origin{};
@@ -107,7 +107,7 @@ TEST_CASE("copies of boxes and of ranges touch the same memory in the order of t
     }
 }
 
-TEST_CASE("reads into memory with gaps and other copies touch that memory in the order of their queue") {
+TEST_CASE("reads into memory with gaps and other copies access that memory in the order of their queue") {
     const setup cl;
     constexpr std::size_t width = 1024;
     constexpr std::size_t rows = 4096;
@@ -146,7 +146,7 @@ TEST_CASE("reads into memory with gaps and other copies touch that memory in the
     }
 }
 
-TEST_CASE("copies ordered by events touch the program's memory in that order, on a queue of any order") {
+TEST_CASE("copies ordered by events access the program's memory in that order, on any kind of queue") {
     const setup cl;
     for (const std::size_t size : sizes) {
         CAPTURE(size);
@@ -170,7 +170,7 @@ TEST_CASE("copies ordered by events touch the program's memory in that order, on
     }
 }
 
-TEST_CASE("the end of any command behind a copy promises its bytes, and its memory may be freed") {
+TEST_CASE("the end of a later command guarantees a copy's bytes, and its memory may be freed") {
     const setup cl;
     for (const std::size_t size : sizes) {
         CAPTURE(size);
@@ -193,7 +193,7 @@ TEST_CASE("the end of any command behind a copy promises its bytes, and its memo
     }
 }
 
-TEST_CASE("what is mapped is memory for copies of other buffers") {
+TEST_CASE("mapped memory may be used by copies of other buffers") {
     const setup cl;
     constexpr std::size_t size = 50000;
     const cl_command_queue queue = cl.queues.back();
@@ -216,9 +216,10 @@ TEST_CASE("what is mapped is memory for copies of other buffers") {
     check_equal(read(queue, buffer, 0, size), changed);
 }
 
-TEST_CASE("what is mapped is there until the mapping and other buffers' copies have ended, whatever device unmaps it") {
+TEST_CASE("mapped memory stays valid until the mapping and other buffers' copies have ended, on any device") {
     const setup cl;
-    constexpr std::size_t size = 34 * MiB;  // of memory that is given back to the system at once
+    // the C library returns memory of this size to the system immediately
+    constexpr std::size_t size = 34 * MiB;
     const std::size_t count = cl.count();
     enum class use { reads, writes, none };
     for (const use kind : {use::reads, use::writes, use::none}) {
@@ -268,7 +269,7 @@ TEST_CASE("what is mapped is there until the mapping and other buffers' copies h
     }
 }
 
-TEST_CASE("the times of a copy of any size are in order") {
+TEST_CASE("the profiling times of a copy of any size are in order") {
     const setup cl;
     for (const std::size_t size : sizes) {
         CAPTURE(size);
@@ -291,7 +292,7 @@ TEST_CASE("the times of a copy of any size are in order") {
     }
 }
 
-TEST_CASE("a read behind what failed leaves the program's memory alone") {
+TEST_CASE("a read after a failed command does not change the program's memory") {
     const setup cl;
     for (const std::size_t size : sizes) {
         CAPTURE(size);

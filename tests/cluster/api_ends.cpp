@@ -1,5 +1,5 @@
-// What the end of a command promises the program: bytes in its memory in every process, memory that it may use otherwise, the
-// same codes everywhere, whatever failed meanwhile.
+// The guarantees of a command's end: bytes in the program's memory in every process, memory that
+// may be reused, and the same codes in all processes, even after failures.
 #include <array>
 #include <atomic>
 #include <future>
@@ -35,7 +35,7 @@ void CL_CALLBACK note_end(cl_event, cl_int status, void *data) {
     static_cast<std::promise<cl_int> *>(data)->set_value(status);
 }
 
-/// Ways to learn that what is before them in a queue has ended.
+/// Ways to learn that earlier commands of a queue have ended.
 struct way {
     const char *name;
     void (*wait)(setup &cl, cl_command_queue queue, cl_mem other);
@@ -109,7 +109,7 @@ kernel void slow(global uchar *data, int rounds) {
 }
 )";
 
-/// Sets `size` bytes to 1, after a while.
+/// Sets `size` bytes to 1 with a slow kernel.
 event_handle run_slowly(cl_kernel kernel, cl_command_queue queue, cl_mem buffer, std::size_t size) {
     const cl_int rounds = 60'000'000;
     CL_OK(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
@@ -125,7 +125,7 @@ void CL_CALLBACK count_memory(cl_mem, void *data) { ++*static_cast<std::atomic<u
 
 }  // namespace
 
-TEST_CASE("a read is in the program's memory once it was waited for what is behind it, in whatever way") {
+TEST_CASE("a read's bytes are in the program's memory after any kind of wait for a later command") {
     setup cl(0);
     const cl_command_queue queue = cl.queues.back();
     const buffer_handle buffer = cl.buffer(large);
@@ -139,13 +139,13 @@ TEST_CASE("a read is in the program's memory once it was waited for what is behi
             CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, large, found->data(), 0, nullptr, nullptr));
             each.wait(cl, queue, other);
             check_equal(*found, filled(large, round));
-            found.reset();  // nothing may be on its way to it
+            found.reset();  // no command may still write to this memory
         }
     }
     for (const queue_handle &each : cl.queues) CL_OK(clFinish(each));
 }
 
-TEST_CASE("an event of an out-of-order queue promises what its wait list does") {
+TEST_CASE("an event of an out-of-order queue guarantees what its wait list guarantees") {
     setup cl(0);
     const queue_handle queue = cl.out_of_order(cl.count() - 1);
     const buffer_handle buffer = cl.buffer(large);
@@ -159,7 +159,7 @@ TEST_CASE("an event of an out-of-order queue promises what its wait list does") 
     check_equal(found, filled(large, 5));
 }
 
-TEST_CASE("a map's bytes are there once a map behind it is") {
+TEST_CASE("a map's bytes have arrived when a later map has ended") {
     setup cl(0);
     const cl_command_queue queue = cl.queues.back();
     const buffer_handle a = cl.buffer(large);
@@ -180,7 +180,7 @@ TEST_CASE("a map's bytes are there once a map behind it is") {
     CL_OK(clFinish(queue));
 }
 
-TEST_CASE("memory may be unmapped and released before anybody waited for its map") {
+TEST_CASE("memory may be unmapped and released before any thread has waited for its map") {
     setup cl(0);
     for (std::size_t device = 0; device < cl.count(); ++device) {
         const cl_command_queue queue = cl.queues[device];
@@ -199,7 +199,7 @@ TEST_CASE("memory may be unmapped and released before anybody waited for its map
     }
 }
 
-TEST_CASE("of two reads into the same memory the later one's bytes stay") {
+TEST_CASE("after two reads into the same memory, the later one's bytes remain") {
     setup cl(0);
     const cl_command_queue queue = cl.queues.back();
     const buffer_handle a = cl.buffer(4 * large);
@@ -217,7 +217,8 @@ TEST_CASE("of two reads into the same memory the later one's bytes stay") {
     }
 }
 
-TEST_CASE("a write gets what a read brought to its memory, though it waits for something behind the read alone") {
+TEST_CASE(
+    "a write sees the bytes that an earlier read put into its memory, even if it waits only for a later command") {
     setup cl(0);
     const cl_command_queue last = cl.queues.back();
     const buffer_handle source = cl.buffer(large);
@@ -234,7 +235,7 @@ TEST_CASE("a write gets what a read brought to its memory, though it waits for s
     }
 }
 
-TEST_CASE("what a failed command would have read does not come over what was written since") {
+TEST_CASE("a failed read does not overwrite what the program has written since") {
     setup cl(0);
     const program_handle program = cl.program(slow_program);
     const kernel_handle slow = cl.kernel(program, "slow");
@@ -254,7 +255,7 @@ TEST_CASE("what a failed command would have read does not come over what was wri
             const cl_int code = migrates
                                     ? clEnqueueMigrateMemObjects(queue, 1, &memory, 0, 2, waits.data(), failed.out())
                                     : clEnqueueCopyBuffer(queue, a, b, 0, 0, large, 2, waits.data(), failed.out());
-            // A platform may refuse what it knows to fail.
+            // The platform may refuse a command if it already knows that it will fail.
             if (!is_cluster() && code != CL_SUCCESS) continue;
             CL_OK(code);
             CL_OK(clFlush(queue));
@@ -272,7 +273,7 @@ TEST_CASE("what a failed command would have read does not come over what was wri
     }
 }
 
-TEST_CASE("a command behind a failed one in its queue waits for whom that one waited for") {
+TEST_CASE("a command after a failed one in its queue waits for what the failed one waited for") {
     if (!is_cluster()) return;
     setup cl(0);
     const program_handle program = cl.program(slow_program);
@@ -291,7 +292,8 @@ TEST_CASE("a command behind a failed one in its queue waits for whom that one wa
     check_equal(read(queue, a, 0, large), filled(large, 2));
 }
 
-// PoCL 3.1's markers wait for more than their wait lists, and fail with the first of it; seldom it still aborts (decision 5).
+// PoCL 3.1's markers wait for more than their wait lists, and fail with the list's first failure.
+// Rarely PoCL still aborts (decision 5).
 TEST_CASE("a marker that failed may be released before others of its wait list have ended" * doctest::skip()) {
     if (!has_several_processes()) return;
     setup cl;
@@ -323,11 +325,11 @@ TEST_CASE("a marker that failed may be released before others of its wait list h
 
 namespace {
 
-/// How a command comes to be behind a user event that an earlier one waits for.
+/// How a command depends on a user event that an earlier command waits for.
 enum class Behind { wait_list, in_order, barrier };
 
-/// Reads what was written before that, while the event is not set. If `alone`, other processes don't follow what the writer's device does
-/// with the buffer, which it alone has used so far.
+/// Reads bytes that were written before these commands, while the event is not set. If `alone`,
+/// only the writer's device has used the buffer, so that other processes do not track its commands.
 void read_beside_what_is_late(const setup &cl, Behind behind, bool alone) {
     const queue_handle writer =
         behind == Behind::in_order ? cl.queue(cl.queues.size() - 1, 0) : cl.out_of_order(cl.queues.size() - 1);
@@ -357,7 +359,7 @@ void read_beside_what_is_late(const setup &cl, Behind behind, bool alone) {
     event_handle all;
     CL_OK(clEnqueueReadBuffer(cl.queues.front(), buffer, CL_FALSE, 0, whole.size(), whole.data(), 1, &last, all.out()));
     CL_OK(clFlush(cl.queues.front()));
-    // They must not wait for the user event.
+    // These reads must not wait for the user event.
     CHECK(read(cl.queues.front(), buffer, 0, small) == filled(small, 1));
     for (const queue_handle &queue : cl.queues) CHECK(read(queue, buffer, 3 * small, small) == filled(small, 1));
     CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
@@ -369,10 +371,10 @@ void read_beside_what_is_late(const setup &cl, Behind behind, bool alone) {
 
 }  // namespace
 
-TEST_CASE("what a command reads may be read by others although the rest of it is to be written later") {
-    if (!is_cluster()) return;  // PoCL 3.1 waits for whoever last wrote any part of a buffer
+TEST_CASE("other commands may read the input of a command whose remaining input is written later") {
+    if (!is_cluster()) return;  // PoCL 3.1 waits for the last writer of any part of a buffer
     if (!are_processors(devices())) {
-        MESSAGE("SKIP: NVIDIA's driver (580) runs an out-of-order queue in order, also what has to wait");
+        MESSAGE("SKIP: NVIDIA's driver (580) executes an out-of-order queue in order");
         return;
     }
     const setup cl(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
@@ -385,7 +387,7 @@ TEST_CASE("what a command reads may be read by others although the rest of it is
     }
 }
 
-TEST_CASE("a command behind a user event that another thread has set is behind it for all processes, or for none") {
+TEST_CASE("if another thread sets a user event, all processes or none wait for it in a later command") {
     const setup cl(0);
     const cl_command_queue writer = cl.queues.back();
     const buffer_handle buffer = cl.buffer(2 * small);
@@ -401,17 +403,18 @@ TEST_CASE("a command behind a user event that another thread has set is behind i
     for (const queue_handle &queue : cl.queues) CHECK(read(queue, buffer, 0, 2 * small) == wanted);
 }
 
-TEST_CASE("a command that uses the same memory as one that fails later, but does not wait for it, does not fail") {
+TEST_CASE("a command does not fail because an independent user of the same memory fails later") {
     if (!is_cluster()) return;
     if (!are_processors(devices())) {
-        MESSAGE("SKIP: NVIDIA's driver (580) runs an out-of-order queue in order, and what is behind a failure fails");
+        MESSAGE(
+            "SKIP: NVIDIA's driver (580) executes an out-of-order queue in order, and commands after a failure fail");
         return;
     }
     setup cl(0);
     const queue_handle queue = cl.out_of_order(0);
     const buffer_handle buffer = cl.buffer(2 * small);
     write(queue, buffer, 0, filled(2 * small, 1));
-    // Each uses a part of it, but for all that is known they may use more.
+    // Each kernel uses a part of the buffer, but the platform must assume that it uses more.
     const kernel_handle add = cl.kernel("add");
     const cl_mem memory = buffer;
     const unsigned char value = 1;
@@ -437,7 +440,7 @@ TEST_CASE("a command that uses the same memory as one that fails later, but does
 
 namespace {
 
-/// A command that gives all bytes of a buffer the value 9, which `data` and `from` have.
+/// A command that sets all bytes of a buffer to the value 9, which `data` and `from` contain.
 struct overwriting {
     const char *name;
     cl_int (*enqueue)(cl_command_queue queue, cl_mem to, cl_mem from, const bytes &data,
@@ -477,7 +480,7 @@ const std::vector<overwriting> overwriting_commands = {
 
 }  // namespace
 
-TEST_CASE("bytes that a command was to write stay if it fails for its wait list, on whichever device they are") {
+TEST_CASE("if a command's wait list fails, its output bytes keep their values on all devices") {
     setup cl(0);
     const buffer_handle source = cl.buffer(large);
     fill(cl.queues.front(), source, large, 9);
@@ -514,7 +517,7 @@ TEST_CASE("bytes that a command was to write stay if it fails for its wait list,
             }
 }
 
-TEST_CASE("bytes that a command was to write stay if it fails for what its queue puts before it") {
+TEST_CASE("if a command fails because of an earlier command in its queue, its output bytes keep their values") {
     setup cl(0);
     const buffer_handle source = cl.buffer(small);
     fill(cl.queues.front(), source, small, 9);
@@ -548,13 +551,13 @@ TEST_CASE("bytes that a command was to write stay if it fails for what its queue
             CL_OK(clFlush(queue));
             CL_OK(clSetUserEventStatus(user, -17));
             const cl_event event = failing;
-            // Whether it fails then is the platform's choice.
+            // The platform may choose whether the command fails.
             const cl_int code = clWaitForEvents(1, &event);
             expect(cl, buffer, filled(small, code == CL_SUCCESS ? 9 : 2));
         }
 }
 
-TEST_CASE("clFinish of an out-of-order queue returns when all its commands have ended, also if some have failed") {
+TEST_CASE("clFinish of an out-of-order queue returns when all its commands have ended, even if some have failed") {
     setup cl(0);
     const queue_handle last = cl.out_of_order(cl.count() - 1);
     const bytes ones = filled(small, 1);
@@ -565,7 +568,8 @@ TEST_CASE("clFinish of an out-of-order queue returns when all its commands have 
         const event_handle user = cl.user_event();
         std::array<event_handle, 3> failing;
         failing[0] = marker(last, {user});
-        // What the fill leaves comes from the other device, and lets it, and so the write, fail later.
+        // The bytes that the fill leaves come from the other device. So the fill, and the write after
+        // it, fail later.
         write(cl.queues.front(), buffers[0], 0, ones);
         const unsigned char two = 2;
         std::array<cl_event, 2> waits = {failing[0], user};
@@ -584,8 +588,8 @@ TEST_CASE("clFinish of an out-of-order queue returns when all its commands have 
     }
 }
 
-TEST_CASE("an event that has a callback says that it failed once clFinish has returned") {
-    if (!is_cluster()) return;  // PoCL 3.1 does not call back for what failed
+TEST_CASE("after clFinish, an event with a callback reports its failure") {
+    if (!is_cluster()) return;  // PoCL 3.1 does not call back for failed commands
     setup cl(0);
     const queue_handle last = cl.out_of_order(cl.count() - 1);
     for (int round = 0; round < 40; ++round) {
@@ -601,7 +605,9 @@ TEST_CASE("an event that has a callback says that it failed once clFinish has re
     }
 }
 
-TEST_CASE("a blocking command whose wait list failed returns the same code in all processes, and a map no memory") {
+TEST_CASE(
+    "after a failed wait list, a blocking command returns the same code in all processes, and a map returns no "
+    "memory") {
     if (!is_cluster()) return;
     setup cl(0);
     for (const queue_handle &queue : cl.queues) {
@@ -630,7 +636,7 @@ TEST_CASE("a blocking command whose wait list failed returns the same code in al
     }
 }
 
-TEST_CASE("commands of two queues that conflict with several without events run a thousand times") {
+TEST_CASE("conflicting commands of two queues without events run a thousand times") {
     setup cl(0);
     const queue_handle first = cl.queue(0, 0);
     const queue_handle second = cl.queue(0, 0);
@@ -649,7 +655,7 @@ TEST_CASE("commands of two queues that conflict with several without events run 
     check_equal(read(first, b, 0, small), filled(small, 1));
 }
 
-TEST_CASE("a blocking map that writes waits for its wait list, whatever memory it gives the program") {
+TEST_CASE("a blocking map for writing waits for its wait list, wherever its memory is") {
     setup cl(0);
     for (const cl_mem_flags flags : {cl_mem_flags{CL_MEM_USE_HOST_PTR}, cl_mem_flags{CL_MEM_COPY_HOST_PTR}}) {
         for (int round = 0; round < 10; ++round) {
@@ -673,7 +679,7 @@ TEST_CASE("a blocking map that writes waits for its wait list, whatever memory i
     }
 }
 
-TEST_CASE("a memory object tells the flags that it was made with") {
+TEST_CASE("a memory object reports the flags of its creation") {
     const setup cl;
     for (const cl_mem_flags flags :
          {cl_mem_flags{CL_MEM_ALLOC_HOST_PTR}, cl_mem_flags{CL_MEM_READ_ONLY}, cl_mem_flags{CL_MEM_HOST_READ_ONLY}}) {
@@ -690,7 +696,7 @@ TEST_CASE("objects may be released before the callbacks of their events are call
     const queue_handle busy = cl.out_of_order(0);
     constexpr unsigned rounds = 1000;
     const unsigned rounds_of_a_context =
-        are_processors(devices()) ? 16 : 250;  // making one takes NVIDIA's driver up to seconds
+        are_processors(devices()) ? 16 : 250;  // NVIDIA's driver may need seconds to create one
     std::atomic<unsigned> contexts = 0;
     std::vector<std::promise<cl_int>> called(rounds);
     for (unsigned round = 0; round < rounds; ++round) {
@@ -714,13 +720,13 @@ TEST_CASE("objects may be released before the callbacks of their events are call
     }
     CL_OK(clFinish(busy));
     for (auto &each : called) CHECK(each.get_future().get() == CL_COMPLETE);
-    // Each ends behind its callback.
+    // A context ends after the last callback of its round.
     if (is_cluster())
         while (contexts != (rounds + rounds_of_a_context - 1) / rounds_of_a_context) {
         }
 }
 
-TEST_CASE("a kernel's argument that was released while a command used it is gone for the next one") {
+TEST_CASE("an argument that was released during a command cannot be used by the next command") {
     if (!is_cluster()) return;
     setup cl(0);
     std::atomic<unsigned> gone = 0;
@@ -785,7 +791,7 @@ TEST_CASE("a program that is built for a device runs on its sub-devices") {
     for (cl_uint i = 0; i < count; ++i) CL_OK(clReleaseDevice(all[i]));
 }
 
-TEST_CASE("no device of several processes says that it works in the host's memory") {
+TEST_CASE("no device of several processes reports unified host memory") {
     if (!has_several_processes()) return;
     for (const cl_device_id device : devices())
         CHECK(info<cl_bool>(clGetDeviceInfo, CL_DEVICE_HOST_UNIFIED_MEMORY, device) == CL_FALSE);

@@ -1,4 +1,4 @@
-// Events: what is waited for, told and measured, across queues, devices and processes.
+// Events: waiting, status, callbacks and profiling, across queues, devices and processes.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -28,7 +28,7 @@ cl_ulong time_of(cl_event event, cl_profiling_info param) {
     return info<cl_ulong>(clGetEventProfilingInfo, param, event);
 }
 
-/// Adds `value` to each of the first `size` bytes behind `waits`.
+/// Adds `value` to each of the first `size` bytes after `waits`.
 event_handle add(setup &cl, cl_command_queue queue, cl_mem buffer, std::size_t size, unsigned char value,
                  const std::vector<cl_event> &waits = {}) {
     const kernel_handle kernel = cl.kernel("add");
@@ -42,7 +42,7 @@ event_handle add(setup &cl, cl_command_queue queue, cl_mem buffer, std::size_t s
 
 }  // namespace
 
-TEST_CASE("an event tells its queue, context, command and references") {
+TEST_CASE("an event reports its queue, context, command and references") {
     setup cl;
     const buffer_handle buffer = cl.buffer(64);
     write(cl.queues[0], buffer, 0, pattern(1, 64));
@@ -59,7 +59,7 @@ TEST_CASE("an event tells its queue, context, command and references") {
     }
 }
 
-TEST_CASE("the status of a command becomes CL_COMPLETE for who asks again and again") {
+TEST_CASE("repeated status queries of a command finally return CL_COMPLETE") {
     setup cl;
     const buffer_handle buffer = cl.buffer(4096);
     write(cl.queues[0], buffer, 0, pattern(1, 4096));
@@ -75,7 +75,7 @@ TEST_CASE("the status of a command becomes CL_COMPLETE for who asks again and ag
     }
 }
 
-TEST_CASE("who has just asked for a status sees the end as soon as another call tells of it, on all devices") {
+TEST_CASE("a status query sees the end of a command as soon as another call has reported it, on all devices") {
     setup cl(0);
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const buffer_handle buffer = cl.buffer(64);
@@ -100,7 +100,7 @@ TEST_CASE("who has just asked for a status sees the end as soon as another call 
     }
 }
 
-TEST_CASE("every command has the type that it was enqueued as") {
+TEST_CASE("the event of every command reports the command's type") {
     setup cl;
     const buffer_handle a = cl.buffer(4096);
     const buffer_handle b = cl.buffer(4096);
@@ -166,7 +166,8 @@ TEST_CASE("wait lists order commands of all devices, in queues of both kinds") {
         std::vector<event_handle> events;
         const std::size_t steps = 5 * cl.count() + 3;
         for (std::size_t n = 0; n < steps; ++n) {
-            // The last two, which makes lists with events of several devices.
+            // Each command waits for the last two, so that wait lists contain events of several
+            // devices.
             std::vector<cl_event> waits;
             for (std::size_t back = 1; back <= std::min<std::size_t>(n, 2); ++back) waits.push_back(events[n - back]);
             events.push_back(add(cl, queues[n % cl.count()], buffer, 1000, static_cast<unsigned char>(n + 1), waits));
@@ -178,7 +179,7 @@ TEST_CASE("wait lists order commands of all devices, in queues of both kinds") {
     }
 }
 
-TEST_CASE("commands behind a user event wait for it, on all devices") {
+TEST_CASE("commands that depend on a user event wait for it, on all devices") {
     setup cl;
     for (const bool in_order : {true, false}) {
         const event_handle gate = cl.user_event();
@@ -207,7 +208,7 @@ TEST_CASE("commands behind a user event wait for it, on all devices") {
     }
 }
 
-TEST_CASE("a thread waits while another one sets the user event that it waits for, on all devices") {
+TEST_CASE("a thread waits while another thread sets the user event that it waits for, on all devices") {
     const setup cl;
     const buffer_handle buffer = cl.buffer(4096);
     const bytes data(4096, 1);
@@ -225,7 +226,8 @@ TEST_CASE("a thread waits while another one sets the user event that it waits fo
         for (const queue_handle &queue : cl.queues) CL_OK(clFlush(queue));
         cl_int set = CL_INVALID_EVENT;
         std::thread other([&] {
-            // Nothing tells that a thread is in a call, and all processes must make the calls in one order.
+            // No function reports that a thread is in a call. A sleep orders the calls, which all
+            // processes must make in the same order.
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
             set = clSetUserEventStatus(wait, CL_COMPLETE);
         });
@@ -239,7 +241,7 @@ TEST_CASE("a thread waits while another one sets the user event that it waits fo
     }
 }
 
-TEST_CASE("while processes wait for an answer a thread can set the user event that it depends on") {
+TEST_CASE("while processes wait for an answer, a thread can set the user event that the answer depends on") {
     const setup cl;
     const char *const source = "kernel void k(global uchar *data) { data[0] = 1; }";
     const program_handle program = cl.program(source);
@@ -252,7 +254,7 @@ TEST_CASE("while processes wait for an answer a thread can set the user event th
         {"the times",
          [&](cl_event event) {
              clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(cl_ulong), answer.data(), nullptr);
-             return CL_SUCCESS;  // natively, too, they may not be there yet
+             return CL_SUCCESS;  // native platforms may not know the kernels yet
          }},
         {"a kernel",
          [&](cl_event) { return cl.kernel(program, "k").get() != nullptr ? CL_SUCCESS : CL_INVALID_KERNEL; }},
@@ -286,11 +288,13 @@ TEST_CASE("while processes wait for an answer a thread can set the user event th
         for (const queue_handle &queue : cl.queues) CL_OK(clFlush(queue));
         cl_int set = CL_INVALID_EVENT;
         std::thread setter([&] {
-            // Nothing tells that a thread is in a call, and all processes must make the calls in one order.
+            // No function reports that a thread is in a call. A sleep orders the calls, which all
+            // processes must make in the same order.
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
             set = clSetUserEventStatus(gate, CL_COMPLETE);
         });
-        // The process that has the last device waits here, those that have not may go on to the question.
+        // The process with the last device waits here. Processes without it may continue to the
+        // query.
         CL_OK(clEnqueueWriteBuffer(cl.queues.back(), other, CL_TRUE, 0, 64, data.data(), 0, nullptr, nullptr));
         CL_OK(ask(copied));
         setter.join();
@@ -299,7 +303,7 @@ TEST_CASE("while processes wait for an answer a thread can set the user event th
     }
 }
 
-TEST_CASE("the status of a user event that another thread sets ends for who asks again and again") {
+TEST_CASE("repeated status queries see the end of a user event that another thread sets") {
     const setup cl;
     for (const cl_int status : {CL_COMPLETE, -5}) {
         for (int round = 0; round < 5; ++round) {
@@ -317,11 +321,11 @@ TEST_CASE("the status of a user event that another thread sets ends for who asks
     }
 }
 
-TEST_CASE("a user event may be released by who waited for it while the thread that set it is in that call") {
+TEST_CASE("a thread that waited for a user event may release it while the setting thread is still in its call") {
     const setup cl;
     const buffer_handle buffer = cl.buffer(64);
     std::atomic<bool> over = false;
-    // Others have the lock often.
+    // This thread often holds the platform's lock.
     std::thread asker([&] {
         std::size_t size = 0;
         while (!over) {
@@ -347,7 +351,7 @@ TEST_CASE("a user event may be released by who waited for it while the thread th
     CL_OK(first_error);
 }
 
-TEST_CASE("a wait lasts, however many others begin and end meanwhile") {
+TEST_CASE("a wait lasts, however many other waits begin and end meanwhile") {
     const setup cl;
     const queue_handle other = cl.out_of_order(cl.count() - 1);
     const event_handle go = cl.user_event();
@@ -359,21 +363,23 @@ TEST_CASE("a wait lasts, however many others begin and end meanwhile") {
         clFinish(cl.queues.back());
         early = !set;
     });
-    // Nothing tells that a thread is in a call, and all processes must make the calls in one order.
+    // No function reports that a thread is in a call. A sleep orders the calls, which all processes
+    // must make in the same order.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    constexpr int tags = 32768;  // of messages that some MPI libraries can tell apart
+    constexpr int tags = 32768;  // the number of message tags that some MPI libraries distinguish
     for (int i = 0; i <= tags; ++i) {
         CL_OK(clEnqueueMarkerWithWaitList(other, 0, nullptr, nullptr));
         CL_OK(clFinish(other));
     }
     set = true;
-    const program_handle together = cl.program("kernel void k() {}");  // all processes wait for each other
+    // all processes wait for each other
+    const program_handle together = cl.program("kernel void k() {}");
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     waiting.join();
     CHECK_FALSE(early);
 }
 
-TEST_CASE("several threads wait for one event, and in clFinish for one queue") {
+TEST_CASE("several threads wait for one event and call clFinish for one queue") {
     const setup cl;
     const buffer_handle buffer = cl.buffer(MiB);
     const bytes data(MiB, 1);
@@ -399,7 +405,7 @@ TEST_CASE("several threads wait for one event, and in clFinish for one queue") {
     }
 }
 
-TEST_CASE("a user event that fails ends what waits for it, on all devices") {
+TEST_CASE("a user event that fails ends its dependent commands, on all devices") {
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const event_handle gate = cl.user_event();
@@ -415,7 +421,7 @@ TEST_CASE("a user event that fails ends what waits for it, on all devices") {
     }
 }
 
-TEST_CASE("what waits for a read that has failed fails, on all devices") {
+TEST_CASE("commands that wait for a failed read fail, on all devices") {
     if (!has_several_processes()) return;  // PoCL 3.1 alone may abort where commands fail (decision 5)
     setup cl;
     for (std::size_t first = 0; first < cl.count(); ++first) {
@@ -446,7 +452,7 @@ TEST_CASE("what waits for a read that has failed fails, on all devices") {
     }
 }
 
-TEST_CASE("callbacks tell of the end of commands of all devices, and of user events") {
+TEST_CASE("callbacks report the end of commands of all devices, and of user events") {
     setup cl;
     const buffer_handle buffer = cl.buffer(300);
     write(cl.queues[0], buffer, 0, pattern(1, 300));
@@ -459,13 +465,13 @@ TEST_CASE("callbacks tell of the end of commands of all devices, and of user eve
         CHECK(first.event == event);
         CHECK(first.status == CL_COMPLETE);
         complete(event);
-        // Of one that has ended.
+        // A callback for an event that has already ended.
         std::promise<call> again;
         CL_OK(clSetEventCallback(event, CL_COMPLETE, note_call, &again));
         CHECK(again.get_future().get().status == CL_COMPLETE);
     }
     for (const cl_int status : {CL_COMPLETE, -5}) {
-        if (status < 0 && !is_cluster()) continue;  // PoCL 3.1 doesn't tell
+        if (status < 0 && !is_cluster()) continue;  // PoCL 3.1 doesn't call back
         const event_handle gate = cl.user_event();
         std::promise<call> called;
         CL_OK(clSetEventCallback(gate, CL_COMPLETE, note_call, &called));
@@ -476,7 +482,7 @@ TEST_CASE("callbacks tell of the end of commands of all devices, and of user eve
     }
 }
 
-TEST_CASE("a callback asks for its command's status and times, and sets a user event") {
+TEST_CASE("a callback queries its command's status and times, and sets a user event") {
     setup cl;
     struct answers {
         cl_event next;
@@ -500,13 +506,15 @@ TEST_CASE("a callback asks for its command's status and times, and sets a user e
                 event, CL_COMPLETE,
                 [](cl_event done, cl_int, void *data) {
                     answers &into = *static_cast<answers *>(data);
-                    // At another moment in each process, as callbacks come.
+                    // Each process sleeps for a different time, as callbacks arrive at different
+                    // times.
                     std::this_thread::sleep_for(std::chrono::milliseconds(getpid() % 16));
                     into.status = status_of(done);
                     for (cl_uint i = 0; i < into.times.size(); ++i)
                         into.code |= clGetEventProfilingInfo(done, CL_PROFILING_COMMAND_QUEUED + i, sizeof(cl_ulong),
                                                              &into.times[i], nullptr);
-                    clSetUserEventStatus(into.next, CL_COMPLETE);  // from here on `into` is the other thread's
+                    // afterwards `into` belongs to the other thread
+                    clSetUserEventStatus(into.next, CL_COMPLETE);
                 },
                 &got));
             CL_OK(clFlush(queue));
@@ -523,7 +531,7 @@ TEST_CASE("a callback asks for its command's status and times, and sets a user e
     }
 }
 
-TEST_CASE("a callback may use the functions of OpenCL that don't block") {
+TEST_CASE("a callback may use the non-blocking functions of OpenCL") {
     setup cl;
     static std::promise<cl_int> answer;
     answer = {};
@@ -541,7 +549,7 @@ TEST_CASE("a callback may use the functions of OpenCL that don't block") {
     CHECK(answer.get_future().get() == CL_SUCCESS);
 }
 
-TEST_CASE("markers and barriers end behind what they wait for") {
+TEST_CASE("markers and barriers end after the commands that they wait for") {
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (const bool in_order : {true, false}) {
@@ -560,7 +568,7 @@ TEST_CASE("markers and barriers end behind what they wait for") {
             CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, all_mine.out()));
             CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, behind_theirs.out()));
             CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, barrier.out()));
-            // No wait list is needed behind a barrier.
+            // After a barrier no wait list is necessary.
             add(cl, queue, mine, 5000, 5);
             CL_OK(clEnqueueBarrierWithWaitList(queue, 0, nullptr, nullptr));
             add(cl, queue, mine, 5000, 7);
@@ -575,8 +583,8 @@ TEST_CASE("markers and barriers end behind what they wait for") {
     }
 }
 
-TEST_CASE("in a queue that is out of order, what waits for events waits for nothing else") {
-    // PoCL 3.1's markers do, and such queues of NVIDIA's driver (580).
+TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
+    // Markers of PoCL 3.1 wait for more, and so do out-of-order queues of NVIDIA's driver (580).
     if (!is_cluster() || !are_processors(devices())) return;
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -618,7 +626,7 @@ TEST_CASE("in a queue that is out of order, what waits for events waits for noth
         CHECK(status_of(elsewhere) == CL_COMPLETE);
         event_handle behind_ended;
         CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, behind_ended.out()));
-        ends("a marker behind what has ended", behind_ended);
+        ends("a marker for ended commands", behind_ended);
         cl_int error = CL_SUCCESS;
         void *const memory =
             clEnqueueMapBuffer(queue, mapped, CL_TRUE, CL_MAP_READ, 0, 5000, 0, nullptr, nullptr, &error);
@@ -629,12 +637,12 @@ TEST_CASE("in a queue that is out of order, what waits for events waits for noth
         ends("an unmapping", unmapped);
         event_handle barrier;
         CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, barrier.out()));
-        ends("a barrier behind what has ended", barrier);
+        ends("a barrier for ended commands", barrier);
         event_handle migrated;
         const cl_mem buffers[] = {mapped};
         CL_OK(clEnqueueMigrateMemObjects(queue, 1, buffers, 0, 0, nullptr, migrated.out()));
         ends("a migration", migrated);
-        // Of a part of the buffer of which the other has a command that waits.
+        // Migrates a sub-buffer; a waiting command uses another sub-buffer.
         event_handle part_migrated;
         const cl_mem parts[] = {second};
         CL_OK(clEnqueueMigrateMemObjects(cl.queues[i], 1, parts, 0, 0, nullptr, part_migrated.out()));
@@ -661,7 +669,7 @@ TEST_CASE("in a queue that is out of order, what waits for events waits for noth
     }
 }
 
-TEST_CASE("what a marker has waited for is over when the marker is") {
+TEST_CASE("when a marker has ended, the commands that it waited for have ended") {
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const queue_handle queue = cl.out_of_order(i);
@@ -694,7 +702,7 @@ TEST_CASE("the functions of OpenCL 1 order commands") {
         const cl_event wait = first;
         if (is_cluster())
             CL_OK(clEnqueueWaitForEvents(queue, 1, &wait));
-        else  // PoCL 3.1 has not that function
+        else  // PoCL 3.1 lacks this function
             CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, nullptr));
         add(cl, queue, buffer, 900, 2);
         CL_OK(clEnqueueBarrier(queue));
@@ -706,7 +714,7 @@ TEST_CASE("the functions of OpenCL 1 order commands") {
     }
 }
 
-TEST_CASE("times of commands are in order, of one's own devices and of others'") {
+TEST_CASE("profiling times of commands are in order, on local and remote devices") {
     setup cl;
     const buffer_handle buffer = cl.buffer(100000);
     write(cl.queues[0], buffer, 0, bytes(100000));
@@ -742,7 +750,7 @@ TEST_CASE("times of commands are in order, of one's own devices and of others'")
     CL_FAILS(CL_INVALID_EVENT, clGetEventProfilingInfo(nullptr, CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr));
 }
 
-TEST_CASE("functions of events refuse what makes no sense") {
+TEST_CASE("functions of events refuse invalid arguments") {
     setup cl;
     CL_FAILS_TO_MAKE(CL_INVALID_CONTEXT, clCreateUserEvent(nullptr, &error));
     const event_handle gate = cl.user_event();

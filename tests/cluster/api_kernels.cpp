@@ -84,7 +84,8 @@ TEST_CASE("values of all sizes reach the kernel on each device") {
         cl_float b;
         cl_char c[5];
     } pack = {-7, 2.5F, {1, 2, 3, 4, 99}};
-    const auto unused = static_cast<cl_float>(getpid());  // by the kernel: it may differ between processes
+    // the kernel does not use it, so it may differ between processes
+    const auto unused = static_cast<cl_float>(getpid());
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const buffer_handle out = cl.buffer(10 * sizeof(float));
         CL_OK(set(kernel, 0, out));
@@ -130,7 +131,7 @@ TEST_CASE("global, constant and local pointers reach the kernel on each device")
     }
 }
 
-TEST_CASE("kernels use sub-buffers that overlap while bytes of the rest of the buffer come from another device") {
+TEST_CASE("kernels use overlapping sub-buffers while other bytes of the buffer arrive from another device") {
     const kernels cl;
     const kernel_handle set_all = cl["set"];
     const kernel_handle copy = cl["copy"];
@@ -170,7 +171,7 @@ TEST_CASE("kernels use sub-buffers that overlap while bytes of the rest of the b
     }
 }
 
-TEST_CASE("a buffer argument may be NULL, in both ways") {
+TEST_CASE("a buffer argument may be NULL, as a pointer or as a handle") {
     const kernels cl;
     const kernel_handle kernel = cl["maybe"];
     const buffer_handle out = cl.buffer(sizeof(int));
@@ -190,7 +191,7 @@ TEST_CASE("a buffer argument may be NULL, in both ways") {
     }
 }
 
-TEST_CASE("an argument has the value that it had when the command was enqueued") {
+TEST_CASE("an argument has the value that it had at the enqueue") {
     const kernels cl;
     const kernel_handle kernel = cl["set"];
     std::vector<buffer_handle> buffers;
@@ -212,7 +213,7 @@ TEST_CASE("an argument has the value that it had when the command was enqueued")
     }
 }
 
-TEST_CASE("a kernel works on sub-buffers, and on parts that other devices wrote") {
+TEST_CASE("a kernel works on sub-buffers, and on ranges that other devices wrote") {
     const kernels cl;
     const kernel_handle kernel = cl["set"];
     const std::size_t part = 4096;
@@ -257,7 +258,7 @@ TEST_CASE("ranges of one to three dimensions with offsets reach each device") {
     }
 }
 
-TEST_CASE("a kernel tells its name, arguments and work-group sizes") {
+TEST_CASE("a kernel reports its name, arguments and work-group sizes") {
     const kernels cl;
     const kernel_handle kernel = cl["pointers"];
     CHECK(info_text(clGetKernelInfo, CL_KERNEL_FUNCTION_NAME, kernel.get()) == "pointers");
@@ -290,7 +291,7 @@ TEST_CASE("a kernel tells its name, arguments and work-group sizes") {
         CHECK(info_text(clGetKernelArgInfo, CL_KERNEL_ARG_TYPE_NAME, kernel.get(), n) == wanted.type);
         CHECK(info<cl_kernel_arg_address_qualifier>(clGetKernelArgInfo, CL_KERNEL_ARG_ADDRESS_QUALIFIER, kernel.get(),
                                                     n) == wanted.address);
-        // PoCL 3.1 doesn't say that what is constant is const.
+        // PoCL 3.1 does not report constant arguments as const.
         if (wanted.address != CL_KERNEL_ARG_ADDRESS_CONSTANT)
             CHECK(info<cl_kernel_arg_type_qualifier>(clGetKernelArgInfo, CL_KERNEL_ARG_TYPE_QUALIFIER, kernel.get(),
                                                      n) == wanted.qualifier);
@@ -318,7 +319,8 @@ TEST_CASE("a kernel tells its name, arguments and work-group sizes") {
               triple{4, 2, 1});
         info<cl_ulong>(clGetKernelWorkGroupInfo, CL_KERNEL_PRIVATE_MEM_SIZE, kernel.get(), device);
         const auto local = info<cl_ulong>(clGetKernelWorkGroupInfo, CL_KERNEL_LOCAL_MEM_SIZE, with_local.get(), device);
-        if (is_cluster() || local != 0) CHECK(local >= 1024);  // PoCL 5 itself does not count arguments
+        // PoCL 5 ignores the memory of local arguments
+        if (is_cluster() || local != 0) CHECK(local >= 1024);
         CL_FAILS(CL_INVALID_VALUE, clGetKernelWorkGroupInfo(kernel, device, 0x7777, 0, nullptr, nullptr));
         CL_FAILS(CL_INVALID_VALUE, clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_GLOBAL_WORK_SIZE, sizeof(triple),
                                                             nullptr, nullptr));
@@ -330,7 +332,7 @@ TEST_CASE("a kernel tells its name, arguments and work-group sizes") {
                  clGetKernelWorkGroupInfo(kernel, nullptr, CL_KERNEL_WORK_GROUP_SIZE, 0, nullptr, nullptr));
 }
 
-TEST_CASE("a kernel with a required work-group size runs with it alone") {
+TEST_CASE("a kernel with a required work-group size runs only with that size") {
     const kernels cl;
     const kernel_handle kernel = cl["required"];
     const buffer_handle out = cl.buffer(32 * sizeof(int));
@@ -347,7 +349,7 @@ TEST_CASE("a kernel with a required work-group size runs with it alone") {
     }
 }
 
-TEST_CASE("a range without sizes, or with one that is 0, does nothing after what it waits for") {
+TEST_CASE("a range without sizes, or with a size of 0, only waits for its wait list") {
     const kernels cl;
     const kernel_handle kernel = cl["set"];
     for (const queue_handle &queue : cl.queues) {
@@ -365,7 +367,7 @@ TEST_CASE("a range without sizes, or with one that is 0, does nothing after what
     }
 }
 
-TEST_CASE("a kernel holds no argument, and runs again once a new one is set") {
+TEST_CASE("after an argument was released a kernel refuses to run, and runs again with a new argument") {
     const kernels cl;
     const kernel_handle kernel = cl["set"];
     CL_OK(set(kernel, 1, cl_int{5}));
@@ -378,7 +380,7 @@ TEST_CASE("a kernel holds no argument, and runs again once a new one is set") {
         for (const queue_handle &queue : cl.queues) CL_OK(run(queue, kernel, {1}));
     }
     gone.get_future().wait();
-    // Elsewhere that is left open.
+    // Native platforms may accept it.
     if (is_cluster()) CL_FAILS(CL_INVALID_KERNEL_ARGS, run(cl.queues.back(), kernel, {1}));
     const buffer_handle out = cl.buffer(sizeof(int));
     CL_OK(set(kernel, 0, out));
@@ -386,7 +388,7 @@ TEST_CASE("a kernel holds no argument, and runs again once a new one is set") {
     CHECK(values<int>(cl.queues.back(), out, 1) == std::vector<int>{5});
 }
 
-TEST_CASE("a kernel may require a work-group as large as a device has them") {
+TEST_CASE("a kernel may require the largest work-group of its device") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const auto items =
@@ -406,7 +408,7 @@ TEST_CASE("a kernel may require a work-group as large as a device has them") {
     }
 }
 
-TEST_CASE("all kernels of a program are made at once") {
+TEST_CASE("all kernels of a program are created at once") {
     const kernels cl;
     cl_uint count = 0;
     CL_OK(clCreateKernelsInProgram(cl.all, 0, nullptr, &count));
@@ -426,7 +428,7 @@ TEST_CASE("all kernels of a program are made at once") {
     CL_FAILS(CL_INVALID_PROGRAM, clCreateKernelsInProgram(nullptr, 0, nullptr, &count));
 }
 
-TEST_CASE("a clone has its kernel's arguments, and then its own") {
+TEST_CASE("a clone copies its kernel's arguments, and changes only its own") {
     const kernels cl;
     const kernel_handle kernel = cl["set"];
     const buffer_handle out = cl.buffer(sizeof(int));
@@ -460,7 +462,7 @@ TEST_CASE("a task is one work-item") {
     }
 }
 
-TEST_CASE("functions of kernels refuse what makes no sense") {
+TEST_CASE("functions of kernels refuse invalid arguments") {
     const kernels cl;
     const kernel_handle kernel = cl["set"];
     const kernel_handle local = cl["uses_local"];
@@ -477,7 +479,8 @@ TEST_CASE("functions of kernels refuse what makes no sense") {
     const cl_mem memory = out;
     CL_FAILS(CL_INVALID_KERNEL, clSetKernelArg(nullptr, 0, 4, &value));
     CL_FAILS(CL_INVALID_ARG_INDEX, clSetKernelArg(kernel, 2, 4, &value));
-    if (is_cluster()) CL_FAILS(CL_INVALID_ARG_SIZE, clSetKernelArg(kernel, 1, 3, &value));  // PoCL 3.1 takes it
+    // PoCL 3.1 accepts it
+    if (is_cluster()) CL_FAILS(CL_INVALID_ARG_SIZE, clSetKernelArg(kernel, 1, 3, &value));
     CL_FAILS(CL_INVALID_ARG_SIZE, clSetKernelArg(kernel, 0, 4, &memory));
     CL_FAILS(CL_INVALID_ARG_VALUE, clSetKernelArg(kernel, 1, 4, nullptr));
     CL_FAILS(CL_INVALID_ARG_VALUE, clSetKernelArg(local, 1, 4, &value));
@@ -493,7 +496,7 @@ TEST_CASE("functions of kernels refuse what makes no sense") {
              clEnqueueNDRangeKernel(queue, kernel, ~0U, nullptr, &one, &one, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_WORK_DIMENSION,
              clEnqueueNDRangeKernel(queue, kernel, 0, nullptr, &one, nullptr, 0, nullptr, nullptr));
-    if (!is_cluster()) return;  // PoCL 3.1 dies of some of these
+    if (!is_cluster()) return;  // PoCL 3.1 crashes in some of these calls
     CL_FAILS(CL_INVALID_WORK_ITEM_SIZE, run(queue, kernel, {std::size_t{1} << 24U}, {std::size_t{1} << 24U}));
     CL_FAILS(CL_INVALID_EVENT_WAIT_LIST,
              clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, nullptr, 1, nullptr, nullptr));

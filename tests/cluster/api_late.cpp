@@ -1,4 +1,4 @@
-// When commands read the program's memory: not before they may begin, and not at all if they fail before.
+// When commands read the program's memory: not before they may begin, and never if they fail first.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ constexpr std::array<std::size_t, 3> origin{};
 constexpr std::array<std::size_t, 3> region{side, side, 1};
 constexpr std::array<std::size_t, 3> box{4 * side, side, 1};
 
-/// Where a command is to wait.
+/// The queue and the wait list of a command.
 struct place {
     cl_command_queue queue;
     std::vector<cl_event> waits;
@@ -29,7 +29,7 @@ struct place {
     [[nodiscard]] const cl_event *list() const { return waits.empty() ? nullptr : waits.data(); }
 };
 
-/// A write, what it is to write, and how that is read back.
+/// A kind of write, and the size of its data.
 struct kind {
     const char *name;
     std::size_t size;
@@ -44,7 +44,7 @@ std::vector<kind> kinds() {
                            return clEnqueueWriteBuffer(at.queue, buffer, CL_FALSE, 0, size, memory, at.count(),
                                                        at.list(), event);
                        }});
-    // What is written otherwise depends on the driver where the device's memory is not the host's.
+    // On other devices it depends on the driver when boxes and images are read.
     if (!are_processors(devices())) return all;
     all.push_back({"a box", 4 * side * side, [](const place &at, cl_mem buffer, void *memory, cl_event *event) {
                        return clEnqueueWriteBufferRect(at.queue, buffer, CL_FALSE, origin.data(), origin.data(),
@@ -71,7 +71,7 @@ buffer_handle make_object(const setup &cl, const kind &each) {
     return image;
 }
 
-/// Of several processes, one.
+/// Whether this is the first process.
 bool is_first() {
     const char *const rank = std::getenv("OMPI_COMM_WORLD_RANK");
     return rank != nullptr && *rank == '0';
@@ -87,7 +87,7 @@ bytes contents(cl_command_queue queue, cl_mem object, const kind &each) {
 
 }  // namespace
 
-TEST_CASE("a command behind a user event reads the program's memory once that is set, on all devices") {
+TEST_CASE("a command that waits for a user event reads the program's memory once the event is set, on all devices") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (const kind &each : kinds()) {
@@ -107,7 +107,7 @@ TEST_CASE("a command behind a user event reads the program's memory once that is
                 if (way == "the user event") {
                     at.waits.push_back(wait);
                 } else if (way == "a marker behind it") {
-                    // Of another device.
+                    // A marker of another device.
                     const queue_handle &other = cl.queues[(i + 1) % cl.count()];
                     CL_OK(clEnqueueMarkerWithWaitList(other, 1, &wait, marker.out()));
                     at.waits.push_back(marker);
@@ -130,7 +130,7 @@ TEST_CASE("a command behind a user event reads the program's memory once that is
     }
 }
 
-TEST_CASE("a command behind a user event writes the program's memory once that is set, on all devices") {
+TEST_CASE("a command that waits for a user event writes the program's memory once the event is set, on all devices") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (const bool by_marker : {false, true}) {
@@ -147,7 +147,7 @@ TEST_CASE("a command behind a user event writes the program's memory once that i
             event_handle end;
             CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_FALSE, 0, 4096, memory.data(), 1, &behind, end.out()));
             CL_OK(clFlush(cl.queues[i]));
-            // Other processes set theirs meanwhile.
+            // The other processes set their event without this delay.
             if (is_first()) usleep(10'000);
             check_equal(memory, bytes(4096, 1));
             CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
@@ -157,7 +157,7 @@ TEST_CASE("a command behind a user event writes the program's memory once that i
     }
 }
 
-TEST_CASE("what a command behind a user event copies at the call is that of the call, on all devices") {
+TEST_CASE("memory that a waiting command copies during the call has the contents of that moment, on all devices") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const event_handle user = cl.user_event();
@@ -173,7 +173,7 @@ TEST_CASE("what a command behind a user event copies at the call is that of the 
     }
 }
 
-TEST_CASE("what is written into a mapping reaches all devices, whatever the end of the mapping waits for") {
+TEST_CASE("data written into a mapping reaches all devices, whatever the unmap waits for") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const event_handle user = cl.user_event();
@@ -192,7 +192,7 @@ TEST_CASE("what is written into a mapping reaches all devices, whatever the end 
     }
 }
 
-TEST_CASE("a command that fails by a user event does not read the program's memory, on all devices") {
+TEST_CASE("a command whose user event fails does not read the program's memory, on all devices") {
     if (!has_several_processes()) return;  // PoCL 3.1 alone may abort where commands fail (decision 5)
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -207,7 +207,8 @@ TEST_CASE("a command that fails by a user event does not read the program's memo
                 REQUIRE(memory != MAP_FAILED);
                 const event_handle user = cl.user_event();
                 const queue_handle queue = cl.out_of_order(i);
-                // The user event has failed before, or fails behind.
+                // The user event fails before the call in the first round, after the call in later
+                // rounds.
                 if (round == 0) CL_OK(clSetUserEventStatus(user, -77));
                 event_handle written;
                 CL_OK(each.write({queue, {user}}, object, memory, written.out()));

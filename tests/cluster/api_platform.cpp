@@ -9,13 +9,13 @@ using namespace cluster_test;
 
 namespace {
 
-/// A device parameter whose answer has a fixed size.
+/// A device query whose answer has a fixed size.
 struct sized_param {
     cl_device_info param;
     std::size_t size;
 };
 
-// All of OpenCL 3.0's.
+// All such queries of OpenCL 3.0.
 const std::vector<sized_param> sized_params = {
     {CL_DEVICE_TYPE, sizeof(cl_device_type)},
     {CL_DEVICE_VENDOR_ID, 4},
@@ -135,7 +135,7 @@ constexpr std::array list_params = {
 
 }  // namespace
 
-TEST_CASE("clGetPlatformIDs counts and lists, and refuses what makes no sense") {
+TEST_CASE("clGetPlatformIDs counts and lists platforms, and refuses invalid arguments") {
     cl_uint count = 0;
     CL_OK(clGetPlatformIDs(0, nullptr, &count));
     CHECK(count >= 1);
@@ -150,7 +150,7 @@ TEST_CASE("clGetPlatformIDs counts and lists, and refuses what makes no sense") 
     CL_FAILS(CL_INVALID_VALUE, clGetPlatformIDs(1, nullptr, nullptr));
 }
 
-TEST_CASE("the platform answers all questions") {
+TEST_CASE("the platform answers all queries") {
     for (const cl_platform_info param : {CL_PLATFORM_PROFILE, CL_PLATFORM_VERSION, CL_PLATFORM_NAME, CL_PLATFORM_VENDOR,
                                          CL_PLATFORM_EXTENSIONS, CL_PLATFORM_ICD_SUFFIX_KHR}) {
         CAPTURE(param);
@@ -187,15 +187,15 @@ TEST_CASE("devices are found by their types") {
     CHECK(of_types == devices().size());
     CL_FAILS(CL_INVALID_VALUE, clGetDeviceIDs(platform(), CL_DEVICE_TYPE_ALL, 0, &first, nullptr));
     CL_FAILS(CL_INVALID_VALUE, clGetDeviceIDs(platform(), CL_DEVICE_TYPE_ALL, 0, nullptr, nullptr));
-    if (!is_cluster()) return;  // PoCL 3.1 finds none
+    if (!is_cluster()) return;  // PoCL 3.1 returns CL_DEVICE_NOT_FOUND
     CL_FAILS(CL_INVALID_DEVICE_TYPE, clGetDeviceIDs(platform(), 0, 0, nullptr, &count));
     CL_FAILS(CL_INVALID_DEVICE_TYPE, clGetDeviceIDs(platform(), cl_device_type{1} << 20U, 0, nullptr, &count));
 }
 
-TEST_CASE("each device answers all questions of OpenCL 3.0") {
+TEST_CASE("each device answers all queries of OpenCL 3.0") {
     for (const cl_device_id device : devices()) {
         for (const sized_param &each : sized_params) {
-            // PoCL 3.1 has 4 bytes.
+            // PoCL 3.1 returns 4 bytes.
             if (each.param == CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES && !is_cluster()) continue;
             CAPTURE(each.param);
             std::size_t size = 0;
@@ -223,7 +223,7 @@ TEST_CASE("each device answers all questions of OpenCL 3.0") {
     CL_FAILS(CL_INVALID_DEVICE, clGetDeviceInfo(nullptr, CL_DEVICE_NAME, 0, nullptr, nullptr));
 }
 
-TEST_CASE("root devices are not counted") {
+TEST_CASE("root devices have no reference count") {
     for (const cl_device_id device : devices()) {
         CL_OK(clRetainDevice(device));
         CHECK(info<cl_uint>(clGetDeviceInfo, CL_DEVICE_REFERENCE_COUNT, device) == 1);
@@ -235,7 +235,7 @@ TEST_CASE("root devices are not counted") {
     CL_FAILS(CL_INVALID_DEVICE, clReleaseDevice(nullptr));
 }
 
-TEST_CASE("a device's sub-devices are counted, know their parent and run commands") {
+TEST_CASE("a device's sub-devices have reference counts, report their parent and run commands") {
     for (const cl_device_id device : devices()) {
         const std::array<cl_device_partition_property, 3> equally = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
         const cl_uint units = info<cl_uint>(clGetDeviceInfo, CL_DEVICE_MAX_COMPUTE_UNITS, device);
@@ -274,7 +274,7 @@ TEST_CASE("a device's sub-devices are counted, know their parent and run command
         // PoCL 3.1 still uses them.
         for (const cl_device_id part : parts)
             if (is_cluster()) CL_OK(clReleaseDevice(part));
-        // Nothing that is left of its commands is used later.
+        // Resources of their commands must not be used later.
         const setup cl;
         const buffer_handle buffer = cl.buffer(100);
         for (int n = 0; n < 70; ++n)
@@ -282,7 +282,7 @@ TEST_CASE("a device's sub-devices are counted, know their parent and run command
     }
 }
 
-TEST_CASE("clCreateSubDevices refuses what makes no sense") {
+TEST_CASE("clCreateSubDevices refuses invalid arguments") {
     const std::array<cl_device_partition_property, 3> equally = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     const std::array<cl_device_partition_property, 3> unknown = {0x7777, 1, 0};
     cl_uint count = 0;
@@ -301,7 +301,7 @@ TEST_CASE("unloading the compiler is allowed") {
     CL_OK(clUnloadCompiler());
 }
 
-TEST_CASE("functions of features that are absent say so, once their objects are checked") {
+TEST_CASE("functions of unsupported features return their error, after the checks of their objects") {
     if (!is_cluster()) return;
     const setup cl;
     const cl_device_id device = devices().back();
@@ -317,6 +317,6 @@ TEST_CASE("functions of features that are absent say so, once their objects are 
     CL_FAILS(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(cl.context, no_device, nullptr));
 }
 
-TEST_CASE("there are no functions of extensions that the platform has not") {
+TEST_CASE("there are no functions of unsupported extensions") {
     CHECK(clGetExtensionFunctionAddressForPlatform(platform(), "clNoSuchFunctionKHR") == nullptr);
 }

@@ -27,8 +27,8 @@ program_handle source_program(const setup &cl, const char *text) {
     return program;
 }
 
-/// Whether a native platform has several devices. PoCL 3.1 builds once for all that are alike: it has one log, and takes
-/// those that it did not build for as built.
+/// Whether a native platform has several devices. PoCL 3.1 builds once for all equal devices. It
+/// has one build log, and reports devices that it did not build for as built.
 bool share_a_platform() { return std::getenv("POCL_DEVICES") != nullptr; }
 
 cl_build_status build_status(cl_program program, cl_device_id device) {
@@ -38,7 +38,7 @@ cl_program_binary_type binary_type(cl_program program, cl_device_id device) {
     return info<cl_program_binary_type>(clGetProgramBuildInfo, CL_PROGRAM_BINARY_TYPE, program, device);
 }
 
-/// Runs `first` on each device in turn; each shall add `step`.
+/// Runs `first` on each device in turn; each run must add `step`.
 void check_first(const setup &cl, cl_program program, int step) {
     const kernel_handle kernel = cl.kernel(program, "first");
     std::vector<int> data(100, 5);
@@ -54,7 +54,7 @@ void check_first(const setup &cl, cl_program program, int step) {
     }
 }
 
-/// Bytes of the program for each of its devices.
+/// The binaries of the program, one for each device.
 std::vector<bytes> binaries_of(cl_program program) {
     const auto sizes = info_list<std::size_t>(clGetProgramInfo, CL_PROGRAM_BINARY_SIZES, program);
     std::vector<bytes> binaries;
@@ -91,7 +91,7 @@ void CL_CALLBACK note_built(cl_program program, void *data) {
 
 }  // namespace
 
-TEST_CASE("a program knows its source, context, devices and references") {
+TEST_CASE("a program reports its source, context, devices and references") {
     const setup cl;
     const std::array<const char *, 3> parts = {"kernel void k(global int *d)", " { d[0] = 1; }XXXX", "\n"};
     const std::array<std::size_t, 3> lengths = {0, 14, 1};
@@ -119,7 +119,7 @@ TEST_CASE("a program knows its source, context, devices and references") {
     }
 }
 
-TEST_CASE("a built program tells its kernels, status and options, and runs on all devices") {
+TEST_CASE("a built program reports its kernels, status and options, and runs on all devices") {
     const setup cl;
     const program_handle program = source_program(cl, two_kernels);
     CL_OK(clBuildProgram(program, 0, nullptr, "-D STEP=7", nullptr, nullptr));
@@ -137,7 +137,7 @@ TEST_CASE("a built program tells its kernels, status and options, and runs on al
     check_first(cl, program, 7);
 }
 
-TEST_CASE("a program is built again with other options once its kernels are gone") {
+TEST_CASE("a program may be rebuilt with other options once its kernels are released") {
     const setup cl;
     const program_handle program = source_program(cl, two_kernels);
     CL_OK(clBuildProgram(program, 0, nullptr, nullptr, nullptr, nullptr));
@@ -150,7 +150,7 @@ TEST_CASE("a program is built again with other options once its kernels are gone
     check_first(cl, program, 3);
 }
 
-TEST_CASE("a program that can't be built says why, on all devices") {
+TEST_CASE("a program with a compilation error has a build log, on all devices") {
     const setup cl;
     const program_handle program = source_program(cl, "kernel void broken(global int *d) { d[0] = no_such_thing; }");
     CL_FAILS(CL_BUILD_PROGRAM_FAILURE, clBuildProgram(program, 0, nullptr, nullptr, nullptr, nullptr));
@@ -162,7 +162,7 @@ TEST_CASE("a program that can't be built says why, on all devices") {
     CL_FAILS_TO_MAKE(CL_INVALID_PROGRAM_EXECUTABLE, clCreateKernel(program, "broken", &error));
 }
 
-TEST_CASE("the callback of a build is called when it is done, well or not") {
+TEST_CASE("the callback of a build is called after success and after an error") {
     const setup cl;
     for (const char *const text : {two_kernels, "kernel void broken("}) {
         const program_handle program = source_program(cl, text);
@@ -175,7 +175,7 @@ TEST_CASE("the callback of a build is called when it is done, well or not") {
     }
 }
 
-TEST_CASE("a program built for some devices has kernels for those") {
+TEST_CASE("a program built for some devices has kernels for those devices") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         CAPTURE(i);
@@ -195,13 +195,13 @@ TEST_CASE("a program built for some devices has kernels for those") {
         CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_TRUE, 0, sizeof value, &value, 0, nullptr, nullptr));
         CHECK(value == 7);
         const cl_command_queue other = cl.queues[(i + 1) % cl.count()];
-        if (cl.count() > 1 && (is_cluster() || !share_a_platform()))  // PoCL 3.1 dies of it
+        if (cl.count() > 1 && (is_cluster() || !share_a_platform()))  // PoCL 3.1 crashes
             CL_FAILS(CL_INVALID_PROGRAM_EXECUTABLE,
                      clEnqueueNDRangeKernel(other, kernel, 1, nullptr, &one, nullptr, 0, nullptr, nullptr));
     }
 }
 
-TEST_CASE("binaries of all devices make the same program") {
+TEST_CASE("the binaries of all devices create the same program") {
     const setup cl;
     const program_handle program = source_program(cl, two_kernels);
     CL_OK(clBuildProgram(program, 0, nullptr, "-DSTEP=9", nullptr, nullptr));
@@ -211,13 +211,13 @@ TEST_CASE("binaries of all devices make the same program") {
     check_first(cl, again, 9);
 }
 
-TEST_CASE("a program has binaries of the devices only that it was built for") {
+TEST_CASE("a program has binaries only of the devices that it was built for") {
     const setup cl;
     const auto sizes_of = [](const program_handle &program) {
         return info_list<std::size_t>(clGetProgramInfo, CL_PROGRAM_BINARY_SIZES, program.get());
     };
     const program_handle program = source_program(cl, two_kernels);
-    if (!is_cluster()) return;  // PoCL 3.1 answers with errors, or with fewer sizes than devices
+    if (!is_cluster()) return;  // PoCL 3.1 returns errors, or fewer sizes than devices
     CHECK(sizes_of(program) == std::vector<std::size_t>(cl.count()));
     std::vector<unsigned char> byte(1);
     std::vector<unsigned char *> pointers(cl.count(), byte.data());
@@ -231,7 +231,7 @@ TEST_CASE("a program has binaries of the devices only that it was built for") {
     for (std::size_t i = 0; i < sizes.size(); ++i) CHECK((sizes[i] != 0) == (i + 1 == sizes.size()));
 }
 
-TEST_CASE("what is no binary is refused") {
+TEST_CASE("an invalid binary is refused") {
     const setup cl;
     const bytes nonsense = pattern(1, 100);
     std::vector<const unsigned char *> pointers(cl.count(), nonsense.data());
@@ -242,7 +242,7 @@ TEST_CASE("what is no binary is refused") {
     cl_int code = CL_SUCCESS;
     const program_handle refused(
         clCreateProgramWithBinary(cl.context, count, list, sizes.data(), pointers.data(), statuses.data(), &code));
-    // NVIDIA's driver looks at it when it builds.
+    // NVIDIA's driver checks binaries when it builds.
     if (refused)
         CHECK(clBuildProgram(refused, 0, nullptr, nullptr, nullptr, nullptr) != CL_SUCCESS);
     else
@@ -274,7 +274,7 @@ TEST_CASE("a program is compiled with headers and linked from parts") {
         CHECK(build_status(main, device) == CL_BUILD_SUCCESS);
         CHECK(binary_type(main, device) == CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT);
     }
-    if (is_cluster())  // PoCL 3.1 says CL_INVALID_KERNEL_NAME
+    if (is_cluster())  // PoCL 3.1 returns CL_INVALID_KERNEL_NAME
         CL_FAILS_TO_MAKE(CL_INVALID_PROGRAM_EXECUTABLE, clCreateKernel(main, "first", &error));
     const std::array<cl_program, 2> parts = {main, library};
     std::promise<cl_program> linked;
@@ -308,7 +308,7 @@ TEST_CASE("a program may have kernels without arguments, built or linked") {
     }
 }
 
-TEST_CASE("what can't be compiled or linked says so") {
+TEST_CASE("compilation and link errors are reported") {
     const setup cl;
     const program_handle broken = source_program(cl, "#include \"missing.h\"\nkernel void k() {}");
     CL_FAILS(CL_COMPILE_PROGRAM_FAILURE,
@@ -320,7 +320,7 @@ TEST_CASE("what can't be compiled or linked says so") {
     }
     const program_handle empty = source_program(cl, "");
     CL_OK(clCompileProgram(empty, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
-    if (!is_cluster()) return;  // PoCL 3.1 dies of what follows
+    if (!is_cluster()) return;  // PoCL 3.1 crashes in the following calls
     const program_handle calls =
         source_program(cl, "int missing(int x); kernel void k(global int *d) { *d = missing(1); }");
     CL_OK(clCompileProgram(calls, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
@@ -359,7 +359,7 @@ TEST_CASE("what can't be compiled or linked says so") {
                      clLinkProgram(cl.context, 0, nullptr, nullptr, 1, &input, nullptr, nullptr, &error));
 }
 
-TEST_CASE("functions of programs refuse what makes no sense") {
+TEST_CASE("functions of programs refuse invalid arguments") {
     const setup cl;
     const char *text = two_kernels;
     CL_FAILS_TO_MAKE(CL_INVALID_CONTEXT, clCreateProgramWithSource(nullptr, 1, &text, nullptr, &error));
@@ -376,13 +376,14 @@ TEST_CASE("functions of programs refuse what makes no sense") {
     CL_FAILS(CL_INVALID_PROGRAM, clReleaseProgram(nullptr));
     CL_FAILS(CL_INVALID_PROGRAM, clGetProgramInfo(nullptr, CL_PROGRAM_SOURCE, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_PROGRAM, clGetProgramBuildInfo(nullptr, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, nullptr));
-    if (!is_cluster()) return;  // PoCL 3.1 dies of some of these
+    if (!is_cluster()) return;  // PoCL 3.1 crashes in some of these calls
     const char *no_text = nullptr;
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithSource(cl.context, 1, nullptr, nullptr, &error));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithSource(cl.context, 1, &no_text, nullptr, &error));
     CL_FAILS(CL_INVALID_DEVICE, clBuildProgram(program, 1, &no_device, nullptr, nullptr, nullptr));
     const cl_int code = clBuildProgram(program, 0, nullptr, "-no-such-option", nullptr, nullptr);
-    CHECK((code == CL_INVALID_BUILD_OPTIONS || code == CL_BUILD_PROGRAM_FAILURE));  // NVIDIA's compiler
+    // NVIDIA's compiler returns the second
+    CHECK((code == CL_INVALID_BUILD_OPTIONS || code == CL_BUILD_PROGRAM_FAILURE));
     CL_FAILS(CL_INVALID_DEVICE, clGetProgramBuildInfo(program, nullptr, CL_PROGRAM_BUILD_LOG, 0, nullptr, nullptr));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateProgramWithBuiltInKernels(cl.context, 1, &device, nullptr, &error));
     if (devices().size() > 1) {

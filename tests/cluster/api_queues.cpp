@@ -5,7 +5,7 @@
 
 using namespace cluster_test;
 
-TEST_CASE("a queue knows its context, device, properties and references") {
+TEST_CASE("a queue reports its context, device, properties and references") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (const cl_command_queue_properties properties :
@@ -25,7 +25,7 @@ TEST_CASE("a queue knows its context, device, properties and references") {
     }
 }
 
-TEST_CASE("a queue made with a list of properties tells it") {
+TEST_CASE("a queue created with a list of properties reports it") {
     const setup cl;
     const std::array<cl_queue_properties, 3> list = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0};
     cl_int error = CL_INVALID_VALUE;
@@ -43,7 +43,7 @@ TEST_CASE("a queue made with a list of properties tells it") {
     }
 }
 
-TEST_CASE("functions of queues refuse what makes no sense") {
+TEST_CASE("functions of queues refuse invalid arguments") {
     const setup cl;
     const cl_device_id device = devices().back();
     CL_FAILS_TO_MAKE(CL_INVALID_CONTEXT, clCreateCommandQueue(nullptr, device, 0, &error));
@@ -67,7 +67,7 @@ TEST_CASE("functions of queues refuse what makes no sense") {
     }
 }
 
-TEST_CASE("clFinish waits for all commands of its queue, and a queue that is let go for its own") {
+TEST_CASE("clFinish waits for all commands of its queue, and a released queue completes its commands") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const buffer_handle buffer = cl.buffer(MiB);

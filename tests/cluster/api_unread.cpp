@@ -1,5 +1,6 @@
-// What a call does not read may be anything: fields of structures, values of no meaning, what is behind the end of a list. Here it
-// differs between the processes, and what may not be read can't be. All calls are alike all the same.
+// Values that a call does not read may be anything: unused fields of structures, meaningless
+// values, memory behind the end of a list. Here these values differ between processes, and
+// unreadable memory follows the lists. All processes must still make the same calls.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,14 +15,14 @@ using namespace cluster_test;
 
 namespace {
 
-/// Another number in each process and at each call, not 0.
+/// A nonzero number that differs between processes and calls.
 std::size_t garbage() {
     static auto state = static_cast<std::uint64_t>(getpid());
     state = state * 6364136223846793005U + 1442695040888963407U;
     return state | 1U;
 }
 
-/// Memory behind which a process can't read.
+/// Memory that ends at a page that cannot be read.
 class edge {
 public:
     edge() : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
@@ -34,7 +35,7 @@ public:
     edge &operator=(const edge &) = delete;
     ~edge() { munmap(begin_, 2 * page_); }
 
-    /// Up to its end.
+    /// Copies the values to the end of the readable memory.
     template <typename T>
     T *copy(std::initializer_list<T> values) {
         return copy(values.begin(), values.size());
@@ -58,7 +59,7 @@ bool has_images() {
     });
 }
 
-/// A descriptor of which nothing is set.
+/// A descriptor whose fields are all arbitrary.
 cl_image_desc unset_desc() {
     cl_image_desc desc;
     std::array<std::size_t, sizeof desc / sizeof(std::size_t)> words{};
@@ -79,7 +80,7 @@ void CL_CALLBACK note_no_build(cl_program, void *) {}
 
 }  // namespace
 
-TEST_CASE("a call that makes an image reads what its type has, and nothing else") {
+TEST_CASE("a call that creates an image reads only the fields that its type has") {
     if (!has_images()) return;
     const setup cl;
     const buffer_handle buffer = cl.buffer(4096);
@@ -104,7 +105,7 @@ TEST_CASE("a call that makes an image reads what its type has, and nothing else"
         if (each.height) desc.image_height = 4;
         if (each.depth) desc.image_depth = 2;
         if (each.layers) desc.image_array_size = 2;
-        // PoCL 3.1 looks at the pitch of slices that the type doesn't have.
+        // PoCL 3.1 checks the slice pitch of types without slices.
         if (each.slices || !is_cluster()) desc.image_slice_pitch = 0;
         if (each.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) desc.buffer = buffer;
         cl_int code = CL_SUCCESS;
@@ -112,7 +113,7 @@ TEST_CASE("a call that makes an image reads what its type has, and nothing else"
             clCreateImage(cl.context, CL_MEM_READ_WRITE, format, desc_edge.copy({desc}), nullptr, &code));
         CL_OK(code);
         CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_WIDTH, image.get()) == 8);
-        if (is_cluster()) {  // PoCL 3.1 answers with what it was given
+        if (is_cluster()) {  // PoCL 3.1 returns the ignored values
             CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_HEIGHT, image.get()) == (each.height ? 4 : 0));
             CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_DEPTH, image.get()) == (each.depth ? 2 : 0));
             CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_ARRAY_SIZE, image.get()) == (each.layers ? 2 : 0));
@@ -133,8 +134,8 @@ TEST_CASE("a call that makes an image reads what its type has, and nothing else"
     }
 }
 
-TEST_CASE("what is no memory object for an image is not looked at") {
-    if (!has_images() || !is_cluster()) return;  // PoCL 3.1 takes some of them
+TEST_CASE("an invalid memory object for an image is not accessed") {
+    if (!has_images() || !is_cluster()) return;  // PoCL 3.1 accepts some of them
     const setup cl;
     const edge nowhere;
     cl_image_desc desc = unset_desc();
@@ -143,7 +144,7 @@ TEST_CASE("what is no memory object for an image is not looked at") {
     desc.buffer = reinterpret_cast<cl_mem>(nowhere.end());
     CL_FAILS_TO_MAKE(CL_INVALID_IMAGE_DESCRIPTOR,
                      clCreateImage(cl.context, CL_MEM_READ_WRITE, &rgba, &desc, nullptr, &error));
-    // What follows has the numbers that all processes count.
+    // From here on the numbers of objects are the same in all processes.
     desc.buffer = nullptr;
     desc.num_mip_levels = static_cast<cl_uint>(garbage());
     CL_FAILS_TO_MAKE(CL_INVALID_IMAGE_DESCRIPTOR,
@@ -166,7 +167,7 @@ TEST_CASE("an image with depths is filled with one number") {
     desc.image_width = desc.image_height = 4;
     cl_int code = CL_SUCCESS;
     const buffer_handle image(clCreateImage(cl.context, CL_MEM_READ_WRITE, &depth, &desc, nullptr, &code));
-    if (code != CL_SUCCESS) return;  // not all drivers have such images
+    if (code != CL_SUCCESS) return;  // some drivers have no such images
     edge color;
     const std::array<std::size_t, 3> origin{};
     const std::array<std::size_t, 3> region{4, 4, 1};
@@ -175,7 +176,7 @@ TEST_CASE("an image with depths is filled with one number") {
     CL_OK(clFinish(cl.queues.back()));
 }
 
-TEST_CASE("property lists are read up to their end, and no value of an unknown name") {
+TEST_CASE("property lists are read up to their end, without the values of unknown names") {
     const setup cl;
     const cl_device_id device = devices().back();
     edge list;
@@ -195,8 +196,9 @@ TEST_CASE("property lists are read up to their end, and no value of an unknown n
     const auto *const equally = list.copy<cl_device_partition_property>({CL_DEVICE_PARTITION_EQUALLY, 1, 0});
     const cl_int parted = clCreateSubDevices(device, equally, static_cast<cl_uint>(garbage()), nullptr, &count);
     CHECK((parted == CL_SUCCESS || parted == CL_DEVICE_PARTITION_FAILED || parted == CL_INVALID_VALUE));
-    if (!is_cluster()) return;                                           // PoCL 3.1 does not look at names
-    const auto address = static_cast<cl_context_properties>(garbage());  // as those of OpenGL's contexts
+    if (!is_cluster()) return;  // PoCL 3.1 ignores unknown names
+    // like the handle of an OpenGL context
+    const auto address = static_cast<cl_context_properties>(garbage());
     CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, clCreateContext(list.copy<cl_context_properties>({0x2008, address, 0}), 1,
                                                           &device, nullptr, nullptr, &error));
     if (has_images()) {
@@ -205,7 +207,7 @@ TEST_CASE("property lists are read up to their end, and no value of an unknown n
         CL_OK(code);
         CL_OK(clReleaseSampler(sampler));
     }
-    // Behind such a name there may be another number of values.
+    // An unknown name may be followed by any number of values.
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
                      clCreateSamplerWithProperties(cl.context, list.copy<cl_sampler_properties>({0x7777}), &error));
     CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY,
@@ -213,7 +215,7 @@ TEST_CASE("property lists are read up to their end, and no value of an unknown n
                                                   100, nullptr, &error));
 }
 
-TEST_CASE("there may be any room for an answer that nobody wants") {
+TEST_CASE("the size of an unwanted answer may be anything") {
     setup cl;
     const kernel_handle kernel = cl.kernel("add");
     const auto program = info<cl_program>(clGetKernelInfo, CL_KERNEL_PROGRAM, kernel.get());
@@ -222,7 +224,7 @@ TEST_CASE("there may be any room for an answer that nobody wants") {
     CHECK(size == sizeof "add;copy");
     CL_OK(clGetProgramBuildInfo(program, devices().back(), CL_PROGRAM_BUILD_LOG, garbage(), nullptr, &size));
     cl_uint count = 0;
-    // PoCL 3.1 looks at it.
+    // PoCL 3.1 checks it.
     CL_OK(clCreateKernelsInProgram(program, is_cluster() ? static_cast<cl_uint>(garbage()) : 0, nullptr, &count));
     CHECK(count == 2);
     if (has_images())
@@ -236,7 +238,7 @@ TEST_CASE("there may be any room for an answer that nobody wants") {
     CHECK(size == sizeof(cl_ulong));
 }
 
-TEST_CASE("what a callback is called with may be anything") {
+TEST_CASE("the user data of a callback may be anything") {
     setup cl;
     for (int i = 0; i < 8; ++i) {
         void *const data = (garbage() >> 20U & 1U) != 0 ? &cl : nullptr;
@@ -253,7 +255,7 @@ TEST_CASE("what a callback is called with may be anything") {
             clCreateProgramWithSource(cl.context, 1, const_cast<const char **>(&text), nullptr, &code));
         CL_OK(code);
         CL_OK(clBuildProgram(program, 1, &device, "", note_no_build, data));
-        // The build may end behind the call.
+        // The build may end after the call.
         while (info<cl_build_status>(clGetProgramBuildInfo, CL_PROGRAM_BUILD_STATUS, program.get(), device) ==
                CL_BUILD_IN_PROGRESS)
             usleep(1000);
@@ -314,7 +316,7 @@ TEST_CASE("patterns, regions, texts, lists and values are read up to their end")
     check_equal(found, bytes(16, 7));
 }
 
-TEST_CASE("a structure that a kernel gets may have padding") {
+TEST_CASE("a structure argument of a kernel may contain padding") {
     setup cl;
     const program_handle program = cl.program(
         "struct pair { char small; int large; };"

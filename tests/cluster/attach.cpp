@@ -1,4 +1,5 @@
-/// Buffers attached to devices, on the native platform, where that says nothing, and on the cluster's.
+/// Buffers attached to devices, on the native platform, where attaching has no effect, and on the
+/// cluster platform.
 
 #include <CL/cl_ext_attach.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t size = 1000;
 
-/// A buffer of a device's own.
+/// A buffer attached to a device, with the given contents.
 buffer_handle attached(const setup &cl, std::size_t device, const bytes &data) {
     buffer_handle buffer = cl.buffer(data.size());
     write(cl.queues[device], buffer, 0, data);
@@ -39,7 +40,7 @@ bytes plus(bytes data, unsigned value) {
 
 }  // namespace
 
-TEST_CASE("what can't be attached is refused") {
+TEST_CASE("an invalid attachment is refused") {
     const setup cl;
     const cl_device_id device = devices().back();
     const buffer_handle buffer = cl.buffer(2 * 4096);
@@ -74,7 +75,7 @@ TEST_CASE("what can't be attached is refused") {
     }
 }
 
-TEST_CASE("the cluster platform's functions are found by their names") {
+TEST_CASE("the cluster platform's extension functions can be looked up") {
     const auto attach = reinterpret_cast<clAttachBufferToDevice_fn>(
         clGetExtensionFunctionAddressForPlatform(platform(), "clAttachBufferToDevice"));
     const auto detach =
@@ -93,7 +94,7 @@ TEST_CASE("the cluster platform's functions are found by their names") {
     CL_FAILS(CL_INVALID_MEM_OBJECT, detach(part));
 }
 
-TEST_CASE("contents move with what a buffer is attached to, and with what it is detached from") {
+TEST_CASE("a buffer keeps its contents when it is attached and detached") {
     const setup cl;
     const bytes data = pattern(1, size);
     const buffer_handle buffer = cl.buffer(size);
@@ -104,14 +105,14 @@ TEST_CASE("contents move with what a buffer is attached to, and with what it is 
     }
     CL_OK(clDetachBuffer(buffer));
     expect(cl, buffer, data);
-    // What all processes have moves nowhere.
+    // Contents that all processes have need not move.
     bytes copy = data;
     const buffer_handle everywhere = cl.buffer(size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, copy.data());
     CL_OK(clAttachBufferToDevice(everywhere, devices().back()));
     expect(cl, everywhere, data);
 }
 
-TEST_CASE("what devices write that a buffer is not attached to comes to it") {
+TEST_CASE("bytes written by another device return to the device that the buffer is attached to") {
     setup cl;
     const kernel_handle kernel = cl.kernel("add");
     for (std::size_t home = 0; home < cl.count(); ++home) {
@@ -134,7 +135,7 @@ TEST_CASE("what devices write that a buffer is not attached to comes to it") {
     }
 }
 
-TEST_CASE("each device works on a buffer of its own, and none of it is lost") {
+TEST_CASE("each device works on its own attached buffer, and no result is lost") {
     setup cl;
     std::vector<buffer_handle> buffers;
     std::vector<kernel_handle> kernels;
@@ -176,7 +177,7 @@ TEST_CASE("each device works on a buffer of its own, and none of it is lost") {
     }
 }
 
-TEST_CASE("a kernel whose argument changes uses the new one, attached or not") {
+TEST_CASE("a kernel uses a new argument, attached or not") {
     setup cl;
     const std::size_t last = cl.count() - 1;
     const buffer_handle one = attached(cl, last, pattern(1, size));
@@ -196,7 +197,7 @@ TEST_CASE("a kernel whose argument changes uses the new one, attached or not") {
     expect(cl, third, plus(pattern(3, size), 6));
 }
 
-TEST_CASE("wrong commands on attached buffers are refused in all processes") {
+TEST_CASE("invalid commands on attached buffers are refused in all processes") {
     setup cl;
     for (std::size_t d = 0; d < cl.count(); ++d) {
         const cl_command_queue queue = cl.queues[d];
@@ -220,7 +221,7 @@ TEST_CASE("wrong commands on attached buffers are refused in all processes") {
         CL_FAILS(CL_INVALID_COMMAND_QUEUE,
                  clEnqueueCopyBuffer(nullptr, buffer, second, 0, 0, size, 0, nullptr, nullptr));
         CL_OK(clFinish(queue));
-        if (!is_cluster()) continue;  // natively they may be kept, or not
+        if (!is_cluster()) continue;  // natively these arguments may stay set
         second = {};
         CL_FAILS(CL_INVALID_KERNEL_ARGS, launch(1));
         buffer_handle part = cl.sub_buffer(buffer, 0, 16);
@@ -247,7 +248,7 @@ TEST_CASE("wrong commands on attached buffers are refused in all processes") {
     }
 }
 
-TEST_CASE("events of commands on attached buffers can be waited for in every way") {
+TEST_CASE("events of commands on attached buffers support every way of waiting") {
     setup cl;
     constexpr unsigned rounds = 20;
     enum class Way { one_by_one, together, status, copy, circle, marker, callback, times, not_at_all, end };
@@ -334,7 +335,7 @@ TEST_CASE("events of commands on attached buffers can be waited for in every way
         }
 }
 
-TEST_CASE("a buffer that one device uses alone for a while is right when others use it, again and again") {
+TEST_CASE("a buffer that one device has used alone for a while is correct when other devices use it, repeatedly") {
     setup cl;
     enum class Use { read, write, fill, attach, migrate, map, copy, end };
     for (Use use{}; use != Use::end; use = Use(int(use) + 1)) {
@@ -351,7 +352,8 @@ TEST_CASE("a buffer that one device uses alone for a while is right when others 
             CL_OK(clFinish(cl.queues[device]));
             data = plus(data, times);
         };
-        // More each time: what was taken back is attached again after twice as many commands.
+        // The number of commands doubles, because a detached buffer is reattached only after twice
+        // as many commands.
         for (unsigned times = 17; times < 100; times = 2 * times + 1)
             for (std::size_t device = 0; device < cl.count(); ++device) {
                 const std::size_t next = (device + 1) % cl.count();
@@ -402,7 +404,7 @@ TEST_CASE("a buffer that one device uses alone for a while is right when others 
     }
 }
 
-TEST_CASE("buffers may be released while commands that are left out use them") {
+TEST_CASE("buffers may be released while commands that some processes leave out use them") {
     setup cl;
     const kernel_handle kernel = cl.kernel("copy");
     for (std::size_t device = 0; device < cl.count(); ++device) {

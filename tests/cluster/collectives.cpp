@@ -1,4 +1,5 @@
-/// Collectives of several devices of one context, on the native platform and on the cluster's.
+/// Collectives of several devices of one context, on the native platform and on the cluster
+/// platform.
 
 #include <functional>
 #include <limits>
@@ -33,7 +34,7 @@ bytes bytes_of(const std::vector<T> &all) {
     return data;
 }
 
-/// Buffers with offsets, one for each device, as the calls take them.
+/// Buffers with offsets, one for each device, as the calls expect them.
 class buffers {
 public:
     buffers(const setup &cl, std::size_t step, std::size_t first, const std::function<bytes(std::size_t)> &contents,
@@ -49,7 +50,7 @@ public:
         }
     }
 
-    /// Checks what a buffer has, and that nothing else of it was written.
+    /// Checks the contents of a buffer, and that no other byte was written.
     void expect(std::size_t i, const bytes &data) const {
         CAPTURE(i);
         check_equal(read(cl_.queues[i % cl_.count()], list[i], 0, offsets[i] + sizes_[i] + margin), around(i, data));
@@ -70,7 +71,8 @@ private:
     std::vector<buffer_handle> owned_;
 };
 
-/// The queues that a command is given: one of each device, and all of the first.
+/// Three lists of queues: an in-order queue of each device, an out-of-order queue of each device, and
+/// the first device's queue for all.
 std::vector<std::vector<cl_command_queue>> queue_lists(const setup &cl, std::vector<queue_handle> &others) {
     std::vector<std::vector<cl_command_queue>> all(3);
     for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -230,7 +232,7 @@ T combine(cl_reduction_op op, T a, T b) {
     return a;
 }
 
-/// The sources 0 to `last` combined.
+/// The combination of sources 0 to `last`.
 template <typename T>
 std::vector<T> combined(cl_reduction_op op, std::size_t last, std::size_t count) {
     std::vector<T> all = values<T>(0, count);
@@ -331,7 +333,7 @@ void reduce_type(const std::string &name, cl_channel_type type) {
     }
 }
 
-/// A small whole number as a half.
+/// A half with a small integer value.
 struct half {
     half() = default;
     template <typename N>
@@ -357,7 +359,7 @@ struct half {
 
 }  // namespace
 
-TEST_CASE("collectives bring the bytes to their places, on all kinds of queues") {
+TEST_CASE("collectives deliver the bytes, on all kinds of queues") {
     setup cl;
     std::vector<queue_handle> others;
     for (const auto &queues : queue_lists(cl, others)) {
@@ -395,7 +397,7 @@ TEST_CASE("reductions of halves") { reduce_type<half>("half", CL_HALF_FLOAT); }
 TEST_CASE("halves are added as floats and rounded") {
     setup cl;
     const std::size_t n = cl.count();
-    // 1.5 in each, so 1.5 n, which is exact up to 2048.
+    // The sum of 1.5 from each of n devices is exact up to 2048.
     const buffers in(
         cl, 0, 0, [](std::size_t) { return bytes_of(std::vector<cl_ushort>(9, 0x3e00)); }, n);
     const buffers out(
@@ -413,7 +415,7 @@ TEST_CASE("a program's own operator is applied in the order of the sources") {
     setup cl;
     const std::size_t n = cl.count();
     const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
-    // Affine maps x -> a x + b modulo 2^32, which are not commutative.
+    // Affine maps x -> a x + b modulo 2^32 are not commutative.
     const program_handle program = cl.program(
         "kernel void combine(global uint *a, ulong first_a, const global uint *b, ulong first_b, ulong count) {\n"
         "    for (ulong k = get_global_id(0); k < count; k += get_global_size(0)) {\n"
@@ -481,7 +483,7 @@ TEST_CASE("a program's own operator is applied in the order of the sources") {
     }
 }
 
-TEST_CASE("sums of floating-point numbers have the same bits every time, and on every device") {
+TEST_CASE("sums of floating-point numbers have the same bits each time and on every device") {
     setup cl;
     const std::size_t n = cl.count();
     const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
@@ -512,7 +514,7 @@ TEST_CASE("sums of floating-point numbers have the same bits every time, and on 
     }
 }
 
-TEST_CASE("an all-to-all with a size for each block") {
+TEST_CASE("an all-to-all may have a different size for each block") {
     setup cl;
     const std::size_t n = cl.count();
     const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
@@ -546,7 +548,7 @@ TEST_CASE("an all-to-all with a size for each block") {
     }
 }
 
-TEST_CASE("a collective has its place in every in-order queue of its list") {
+TEST_CASE("a collective keeps the order of every in-order queue in its list") {
     setup cl;
     const std::size_t n = cl.count();
     const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
@@ -561,7 +563,8 @@ TEST_CASE("a collective has its place in every in-order queue of its list") {
         CL_OK(clSetKernelArg(add, 1, sizeof value, &value));
         CL_OK(clEnqueueNDRangeKernel(queues[i], add, 1, nullptr, &size, nullptr, 0, nullptr, nullptr));
     };
-    // Each round adds 1 to all sources, sums them, adds 1 to all sums, and spoils the sources of this round.
+    // Each round adds 1 to all sources, sums them, adds 1 to all sums, and overwrites the sources
+    // of this round.
     for (int round = 1; round <= 10; ++round) {
         for (std::size_t i = 0; i < n; ++i) {
             add_to(i, in.list[i], 1);
@@ -600,7 +603,7 @@ TEST_CASE("a collective waits for its wait list") {
     }
 }
 
-TEST_CASE("queues, buffers, offsets and wait lists may go as soon as a collective is enqueued") {
+TEST_CASE("queues, buffers, offsets and wait lists may be released once a collective is enqueued") {
     setup cl;
     const std::size_t n = cl.count();
     const auto count = static_cast<cl_uint>(n);
@@ -631,7 +634,7 @@ TEST_CASE("queues, buffers, offsets and wait lists may go as soon as a collectiv
     }
 }
 
-TEST_CASE("queues that measure times, and sub-buffers of one buffer") {
+TEST_CASE("collectives accept profiling queues and sub-buffers of one buffer") {
     setup cl;
     const std::size_t n = cl.count();
     const auto count = static_cast<cl_uint>(n);
@@ -643,7 +646,7 @@ TEST_CASE("queues that measure times, and sub-buffers of one buffer") {
             cl.queue(i, CL_QUEUE_PROFILING_ENABLE | (i % 2 == 0 ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0)));
         queues.push_back(owned.back());
     }
-    // Sources and destinations are neighbours in one buffer.
+    // Sources and destinations alternate in one buffer.
     const buffer_handle all = cl.buffer(2 * n * size);
     write(cl.queues[0], all, 0, bytes(2 * n * size, 2));
     std::vector<buffer_handle> parts;
@@ -666,14 +669,14 @@ TEST_CASE("queues that measure times, and sub-buffers of one buffer") {
         wanted.insert(wanted.end(), size, static_cast<unsigned char>(2 * (i + 1)));
     }
     check_equal(read(cl.queues[0], all, 0, 2 * n * size), wanted);
-    // The other half of a part that is a source is no destination.
+    // A source's second half may not be a destination.
     if (n > 1) {
         CHECK(clEnqueueAllGatherBuffer(queues.data(), count, from.data(), from.data(), nullptr, nullptr, size / n, 0,
                                        nullptr, nullptr) == CL_MEM_COPY_OVERLAP);
     }
 }
 
-TEST_CASE("wrong arguments of collectives are told by their codes") {
+TEST_CASE("invalid arguments of collectives return their error codes") {
     setup cl;
     const std::vector<cl_command_queue> queues(cl.count(), cl.queues[0]);
     const auto n = static_cast<cl_uint>(cl.count());
@@ -721,7 +724,7 @@ TEST_CASE("wrong arguments of collectives are told by their codes") {
     }
 }
 
-// On PoCL 3.1 many commands fail at once: decision 5.
+// On PoCL 3.1 many commands fail at once: see decision 5.
 TEST_CASE("a collective whose wait list fails ends with an error" * doctest::skip()) {
     for (int kind = 0; kind < 9; ++kind) {
         CAPTURE(kind);
@@ -771,14 +774,14 @@ TEST_CASE("a collective whose wait list fails ends with an error" * doctest::ski
     }
 }
 
-// Needs 20 GiB of memory.
+// This case needs 20 GiB of memory.
 TEST_CASE("more than 4 GiB are broadcast and added up" * doctest::skip()) {
     setup cl;
     const std::size_t count = (std::size_t{1} << 30U) + 2000003;
     const std::size_t size = 4 * count;
     for (const cl_device_id device : devices())
         if (info<cl_ulong>(clGetDeviceInfo, CL_DEVICE_MAX_MEM_ALLOC_SIZE, device) < size) {
-            MESSAGE("SKIP: more than 4 GiB: a device allocates less at once");
+            MESSAGE("SKIP: more than 4 GiB: a device's largest allocation is smaller");
             return;
         }
     const program_handle program = cl.program(R"(

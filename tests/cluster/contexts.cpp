@@ -1,5 +1,6 @@
-/// Programs that make contexts, use them and release them: the native contexts go with them, in every process. Plain OpenCL;
-/// only a clCreateContext that has native contexts say when they are gone stands before the loader's.
+/// Programs that create, use and release contexts: the native contexts are released with them, in
+/// every process. The program is plain OpenCL. Only its own clCreateContext, which replaces the
+/// loader's, counts the native contexts.
 #include <CL/cl.h>
 #include <dlfcn.h>
 
@@ -13,7 +14,7 @@
 namespace {
 
 int contexts = 12;
-bool slowly_released = false;  ///< NVIDIA's driver takes up to a second for each context
+bool slowly_released = false;  ///< NVIDIA's driver needs up to a second for each context
 
 int failures = 0;
 
@@ -23,7 +24,8 @@ void expect(bool right, const char *what, int number = 0) {
     ++failures;
 }
 
-/// The native contexts of one use that are there, and all that there were. Never destroyed: some may go later.
+/// The native contexts of one use: those alive and those created. Never destroyed, because some
+/// contexts may end later.
 class Natives {
 public:
     void add(cl_context context) {
@@ -34,8 +36,8 @@ public:
         ++alive_;
         ++made_;
     }
-    /// What nobody used for ten seconds goes anyway; this is to be at once, but for what the library's thread does.
-    /// Where contexts are slowly released, six seconds without the end of one are too long.
+    /// Idle resources end after ten seconds anyway. These contexts must end at once, apart from the
+    /// delay of the library's thread. On a slow driver each context may take up to six seconds.
     void expect_none(const char *after) {
         std::unique_lock lock(mutex_);
         int before = 0;
@@ -66,7 +68,7 @@ Natives *natives = nullptr;
 
 }  // namespace
 
-// The platform's calls come here, too, within the program's.
+// The platform's own calls arrive here too, nested in the program's call.
 extern "C" CL_API_ENTRY cl_context CL_API_CALL
 clCreateContext(const cl_context_properties *properties, cl_uint count, const cl_device_id *devices,
                 void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *data, cl_int *code) {
@@ -86,7 +88,8 @@ namespace {
 
 constexpr std::size_t most = 3'000'000;  // bytes
 
-/// A context of all devices, which it releases; a queue for the first device and one for the last.
+/// A context of all devices, with a queue for the first device and one for the last. The destructor
+/// releases the context.
 struct Objects {
     explicit Objects(const std::vector<cl_device_id> &devices) {
         cl_int code = CL_SUCCESS;
@@ -179,7 +182,7 @@ void kernel(const Objects &o) {
     expect(o.read(CL_TRUE, 64) == CL_SUCCESS, "clEnqueueReadBuffer");
 }
 
-/// The event that is waited for is the last to go.
+/// The event that is waited for is released last.
 void user_event(const Objects &o) {
     cl_int code = CL_SUCCESS;
     const cl_event gate = clCreateUserEvent(o.context, &code);

@@ -1,4 +1,5 @@
-// Rank 0 makes one call, or several, where the others make another: the first two arguments say which. Plain OpenCL.
+// Rank 0 makes other calls than the remaining ranks; the two arguments select the calls. Plain
+// OpenCL.
 #include <CL/cl.h>
 #include <CL/cl_ext_attach.h>
 
@@ -74,7 +75,7 @@ struct objects {
 constexpr std::array<std::size_t, 3> zeros{};
 constexpr std::size_t items = 256;
 
-// What the calls return means nothing here: some wait for what the others never do.
+// Results are ignored, because some calls depend on calls that the other ranks never make.
 void fill(objects &cl, const cl_event *wait_list, std::size_t offset = 0) {
     clEnqueueFillBuffer(cl.last, cl.buffers[0], "1234", 4, offset, size / 2, wait_list != nullptr ? 1 : 0, wait_list,
                         nullptr);
@@ -113,7 +114,7 @@ void event_info(objects &cl, std::size_t which, cl_event_info param) {
 }
 
 const std::map<std::string, std::function<void(objects &)>> ways = {
-    // Answers that processes give each other, and what has none.
+    // Calls with and without answers that processes exchange.
     {"kernel", [](objects &cl) { clCreateKernel(cl.program, "k", nullptr); }},
     {"kernels", [](objects &cl) { clCreateKernelsInProgram(cl.program, 0, nullptr, nullptr); }},
     {"build", [](objects &cl) { build(cl, 0, nullptr); }},
@@ -154,7 +155,7 @@ const std::map<std::string, std::function<void(objects &)>> ways = {
          clCreateSubDevices(cl.devices.back(), one_each.data(), 0, nullptr, nullptr);
      }},
 
-    // The same function with other arguments.
+    // The same function with different arguments.
     {"sub-buffer", [](objects &cl) { sub_buffer(cl, 0, size / 2); }},
     {"sub-buffer-2", [](objects &cl) { sub_buffer(cl, size / 2, size / 2); }},
     {"sub-buffer-3", [](objects &cl) { sub_buffer(cl, 0, size); }},
@@ -206,7 +207,7 @@ int main(int argc, char **argv) {
     }
     objects cl;
     ways.at(argv[is_first() ? 1 : 2])(cl);
-    // Both go on alike.
+    // All ranks continue with the same calls.
     clFinish(cl.first);
     clFinish(cl.last);
     return 0;

@@ -1,4 +1,5 @@
-// Programs that end in unusual ways, each in a job of its own: the first argument says which. Plain OpenCL.
+// Programs that end in unusual ways, each in its own job; the first argument selects the way. Plain
+// OpenCL.
 #include <CL/cl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ void check(cl_int code, const char *call) {
 
 struct objects {
     cl_context context = nullptr;
-    std::vector<cl_command_queue> queues;  // one a device
+    std::vector<cl_command_queue> queues;  // one per device
     cl_mem buffer = nullptr;
     cl_event event = nullptr;
     std::vector<char> host = std::vector<char>(size, 'x');
@@ -47,7 +48,7 @@ struct objects {
         check(code, "clCreateBuffer");
     }
 
-    /// What the last device writes, all others read: messages to all.
+    /// The last device writes and all other devices read, so that each process gets messages.
     void use() {
         check(clEnqueueWriteBuffer(queues.back(), buffer, CL_FALSE, 0, size, host.data(), 0, nullptr, &event),
               "clEnqueueWriteBuffer");
@@ -66,14 +67,15 @@ struct objects {
     }
 };
 
-// Made before main, it ends after it, and after what the platform does at the program's end.
+// Created before main, it is destroyed after main and after the platform's own shutdown.
 struct released_late : objects {
     ~released_late() {
         if (context != nullptr) release();
     }
 } late;
 
-// As above, but it makes calls of all kinds there. What needs another process fails; the rest works.
+// Like released_late, but makes calls of all kinds at that time. Calls that need another process
+// fail; the others work.
 struct used_late : objects {
     cl_kernel kernel = nullptr;
 
@@ -126,7 +128,7 @@ bool is_rank(const char *rank) {
     return mine != nullptr && std::string(mine) == rank;
 }
 
-/// Rank 0 wants fewer bytes of what the last process's device has than that sends.
+/// Rank 0 reads fewer bytes from the last process's device than the owner sends.
 void sizes_differ() {
     objects cl;
     cl.make();
@@ -136,7 +138,7 @@ void sizes_differ() {
                         nullptr, nullptr);
 }
 
-/// Rank 0 alone sets a user event that commands of all wait for.
+/// Only rank 0 sets a user event that commands of all ranks wait for.
 void user_event_differs() {
     objects cl;
     cl.make();
@@ -150,7 +152,7 @@ void user_event_differs() {
     for (const cl_command_queue queue : cl.queues) clFinish(queue);
 }
 
-/// Nobody ever sets what commands of all wait for.
+/// No process sets the user event that all commands wait for.
 void user_event_unset() {
     auto &cl = *new objects;
     cl.make();
@@ -167,7 +169,8 @@ void user_event_unset() {
     }
 }
 
-/// Takes it for granted that the last device works in the program's memory; and rightly of another buffer that it does not.
+/// Expects that the last device works in the program's memory, without mapping it. A second buffer
+/// is used correctly.
 void host_memory_unseen() {
     objects cl;
     cl.make();
@@ -191,7 +194,7 @@ void host_memory_unseen() {
     cl.release();
 }
 
-/// Ends with commands in flight, without exit.
+/// Ends with commands in flight, without exit().
 void end_without_exit(const std::string &way) {
     auto &cl = *new objects;
     cl.make();
@@ -203,7 +206,7 @@ void end_without_exit(const std::string &way) {
     execlp("true", "true", nullptr);
 }
 
-/// Its children end, or become other programs, or try to. It goes on.
+/// Its children end, execute other programs, or try to. The parent continues.
 void children_end() {
     auto &cl = *new objects;
     cl.make();
@@ -226,7 +229,7 @@ void children_end() {
     std::puts("fine");
 }
 
-/// Leaves its work to a child in a session of its own, as daemon() does.
+/// Continues in a child with its own session, like daemon().
 int become_daemon() {
     if (fork() != 0) _exit(0);
     setsid();
@@ -240,7 +243,7 @@ int become_daemon() {
 
 volatile std::sig_atomic_t interrupts = 0;
 
-/// Works until it is interrupted; then for a moment more.
+/// Works until it is interrupted, and a moment longer.
 void work_until_interrupted() {
     std::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
     auto &cl = *new objects;
@@ -260,7 +263,7 @@ void die() {
     raise(SIGKILL);
 }
 
-/// Rank 1 is killed where the others wait for its device.
+/// Rank 1 is killed while the others wait for its device.
 void killed(const std::string &where) {
     objects cl;
     cl.make();
@@ -278,11 +281,12 @@ void killed(const std::string &where) {
     } else {
         clWaitForEvents(1, &event);
     }
-    // Whatever the call says: without the others there is no result.
+    // Without the other processes the call has no result, whatever it returns.
     std::_Exit(9);
 }
 
-/// Writes beyond two maps, of a buffer and an image: the bytes behind them are nobody's, but natively they are there.
+/// Writes beyond the end of two maps, of a buffer and of an image. Natively those bytes belong to the
+/// buffer and the image.
 void write_beyond_maps() {
     objects cl;
     cl.make();
@@ -293,7 +297,7 @@ void write_beyond_maps() {
     check(code, "clEnqueueMapBuffer");
     std::fill_n(mapped, 140, 'y');
     check(clEnqueueUnmapMemObject(queue, cl.buffer, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
-    // All that there is may be read as well as written.
+    // All mapped bytes may be read.
     mapped = static_cast<char *>(
         clEnqueueMapBuffer(queue, cl.buffer, CL_TRUE, CL_MAP_READ, 0, 200, 0, nullptr, nullptr, &code));
     check(code, "clEnqueueMapBuffer");
@@ -336,7 +340,7 @@ int main(int argc, char **argv) {
     } else if (way == "beyond-maps") {
         write_beyond_maps();
     } else if (way == "nothing-released") {
-        // In memory that is not freed, for commands in flight.
+        // The object is never freed, because its commands may be in flight.
         auto &cl = *new objects;
         cl.make();
         cl.use();

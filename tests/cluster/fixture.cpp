@@ -24,9 +24,10 @@ context_handle context_of_all_devices() {
     return context;
 }
 
-/// Making one takes NVIDIA's driver up to seconds.
+/// NVIDIA's driver needs up to seconds to create a context.
 context_handle context_of_all_cases() {
-    static const auto &context = *new context_handle(context_of_all_devices());  // the driver may be gone at exit
+    // never released, because the driver may be unloaded first at exit
+    static const auto &context = *new context_handle(context_of_all_devices());
     CL_OK(clRetainContext(context));
     return context_handle(context.get());
 }

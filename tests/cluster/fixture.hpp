@@ -1,5 +1,5 @@
-/// What tests of the cluster platform need. They are plain OpenCL, so that they run on any platform; on the cluster
-/// platform every process runs all of them, and what decides which calls they make must be alike in all.
+/// Support for tests of the cluster platform. The tests are plain OpenCL and run on any platform.
+/// On the cluster platform every process runs all of them, and must make the same calls.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ using namespace cldist_test;
 
 /// Requires that a call is refused with this code.
 #define CL_FAILS(code, expression) CHECK((expression) == (code))
-/// The same for a call that returns a handle; `error` stands for where it puts its code.
+/// The same for a call that returns a handle; the call stores its code in `error`.
 #define CL_FAILS_TO_MAKE(code, expression)    \
     do {                                      \
         cl_int error = CL_SUCCESS;            \
@@ -23,13 +23,14 @@ using namespace cldist_test;
 /// The first platform, and its devices.
 cl_platform_id platform();
 const std::vector<cl_device_id> &devices();
-/// Whether it is the cluster platform. Only for what OpenCL leaves open, and for what another platform does wrong.
+/// Whether it is the cluster platform. Only for behaviour that OpenCL does not define, and for
+/// errors of other platforms.
 bool is_cluster();
-/// Whether the devices are of several processes.
+/// Whether the devices belong to several processes.
 bool has_several_processes();
 
-/// A context of all devices, with an in-order queue for each. On devices other than processors all cases share the context
-/// unless they want their own.
+/// A context of all devices, with an in-order queue for each. Except on CPU devices, all cases
+/// share the context unless they need their own.
 class setup {
 public:
     enum class of { any_context, its_own };
@@ -46,8 +47,8 @@ public:
     /// Built for all devices.
     program_handle program(const std::string &source, const char *options = "") const;
     kernel_handle kernel(cl_program program, const char *name) const;
-    /// Of the test program: `add(global uchar *data, uchar value)`, `copy(global uchar *to, const global uchar *from)`,
-    /// one work-item for each byte.
+    /// A kernel of the test program, with one work-item per byte: `add(global uchar *data, uchar
+    /// value)`, `copy(global uchar *to, const global uchar *from)`.
     kernel_handle kernel(const char *name);
 
     [[nodiscard]] std::size_t count() const { return queues.size(); }
@@ -59,19 +60,19 @@ private:
     program_handle program_;
 };
 
-/// Blocking.
+/// Blocking calls.
 void write(cl_command_queue queue, cl_mem buffer, std::size_t offset, const bytes &data);
 bytes read(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size);
 /// Checks that all devices read these bytes.
 void expect(const setup &cl, cl_mem buffer, const bytes &wanted, std::size_t offset = 0);
-/// Checks for equality and names the first byte that differs.
+/// Checks for equality, and prints the first byte that differs.
 void check_equal(const bytes &found, const bytes &wanted);
 
 cl_int status_of(cl_event event);
-/// Waits, and checks that it is CL_COMPLETE.
+/// Waits for the event, and checks that its status is CL_COMPLETE.
 void complete(cl_event event);
 
-/// The answer of a clGet…Info to a question about `what...`.
+/// The answer of a clGet…Info to a query of `what...`.
 template <typename T, typename Get, typename... What>
 T info(Get get, cl_uint param, What... what) {
     T value{};
@@ -95,7 +96,7 @@ std::string info_text(Get get, cl_uint param, What... what) {
     CHECK(characters.back() == '\0');
     return characters.data();
 }
-/// What every clGet…Info does about its last three arguments, for a parameter that has an answer.
+/// Checks how a clGet…Info treats its last three arguments, for a query that has an answer.
 template <typename Get, typename... What>
 void check_info_arguments(Get get, cl_uint param, What... what) {
     std::size_t size = 0;

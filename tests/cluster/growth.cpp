@@ -1,5 +1,6 @@
-/// What a program that never calls clFinish leaves behind for each command or object: nothing, on any number of processes,
-/// however it waits. And what a read costs: the same however many are open.
+/// A program that never calls clFinish must not leave memory behind for each command or object, on
+/// any number of processes and with any kind of wait. Also checks that the cost of a read does not
+/// grow with the number of open reads.
 #include <malloc.h>
 #include <sched.h>
 
@@ -22,8 +23,8 @@ std::size_t heap_in_use() {
     return info.uordblks + info.hblkhd;
 }
 
-/// Bytes of the heap that each round leaves: the least of some batches, since what is let go of a little later, or kept up to
-/// a limit, is left by some of them only.
+/// Heap growth per round, in bytes: the minimum of several batches, because caches and delayed
+/// releases affect only some of them.
 double left_by(const std::function<void()> &round) {
     constexpr int rounds = 800;
     constexpr int batches = 6;
@@ -46,7 +47,7 @@ void wait_for_end(cl_event event) { REQUIRE(clWaitForEvents(1, &event) == CL_SUC
 
 }  // namespace
 
-TEST_CASE("reads leave nothing behind in a program that never calls clFinish, however it waits for them") {
+TEST_CASE("reads leave no memory behind in a program that never calls clFinish, however it waits for them") {
     const setup cl(0);
     const buffer_handle buffer = cl.buffer(size);
     cl_command_queue const queue = cl.queues[cl.count() - 1];
@@ -103,7 +104,7 @@ TEST_CASE("reads leave nothing behind in a program that never calls clFinish, ho
              REQUIRE(code == CL_SUCCESS);
              REQUIRE(clEnqueueUnmapMemObject(queue, buffer, memory, 0, nullptr, nullptr) == CL_SUCCESS);
          }},
-        {"a queue of its own", [&] { blocking(cl.queue(cl.count() - 1, 0)); }},
+        {"a new queue for each read", [&] { blocking(cl.queue(cl.count() - 1, 0)); }},
     };
     for (const auto &[name, round] : ways) {
         INFO(std::string(name));
@@ -111,7 +112,7 @@ TEST_CASE("reads leave nothing behind in a program that never calls clFinish, ho
     }
 }
 
-TEST_CASE("many objects and open commands of each kind at a time leave nothing behind") {
+TEST_CASE("many objects and open commands of each kind at a time leave no memory behind") {
     const char *const asked = std::getenv("CLDIST_TEST_OBJECTS");
     const std::size_t count = asked != nullptr ? std::strtoul(asked, nullptr, 10) : 2000;
     setup cl(0);
@@ -179,10 +180,11 @@ TEST_CASE("many objects and open commands of each kind at a time leave nothing b
     };
     for (const auto &[name, round] : kinds) {
         INFO(std::string(name));
-        // Other threads have some memory, too, which counts where the objects are few.
+        // Other threads also allocate some memory, which matters if the objects are few.
         const double most = count < 100000 ? 64 : 4;
-        // The first rounds fill what is kept for the next ones, and threads of the library that wait for a processor let go later.
-        // What is left behind is so in every round. All processes have to make as many.
+        // The first rounds fill caches, and the library's threads may release memory late if they
+        // wait for a core. A real leak grows in every round. All processes must run the same number
+        // of rounds.
         double least = 1e9;
         for (int i = 0; i < 10; ++i) {
             const std::size_t before = heap_in_use();
@@ -195,8 +197,9 @@ TEST_CASE("many objects and open commands of each kind at a time leave nothing b
     }
 }
 
-// The last one: what is kept of ended reads, up to twice as many as were open at once, would count as left behind.
-TEST_CASE("a read costs the same however many are open") {
+// This case runs last: its records of ended reads, up to twice the number open at once, would count
+// as a leak.
+TEST_CASE("the cost of a read does not grow with the number of open reads") {
     const setup cl(0);
     const buffer_handle buffer = cl.buffer(size);
     cl_command_queue const queue = cl.queues[cl.count() - 1];
@@ -211,6 +214,6 @@ TEST_CASE("a read costs the same however many are open") {
     };
     cost_of(2000);
     const double few = cost_of(2000);
-    // It was 20 times as much.
+    // A linear search would make it 20 times as expensive.
     CHECK(cost_of(40000) < 6 * few);
 }

@@ -10,13 +10,13 @@ namespace images_test {
 
 // ---- Creation and questions ----------------------------------------------------------------------------------------
 
-TEST_CASE("there are as many devices as the test was told") {
+TEST_CASE("the number of devices is as required") {
     const char *const wanted = std::getenv("CLDIST_TEST_DEVICES");
     if (wanted != nullptr && cldist_test::are_processors(machine::get().devices))
         CHECK(std::to_string(machine::get().count()) == wanted);
 }
 
-TEST_CASE("an image tells what it is") {
+TEST_CASE("an image reports its properties") {
     for_all_images([](const shape &of, const pixel_format &format) {
         const tested_image tested(of, format);
         const auto told = image_info<cl_image_format>(tested.image, CL_IMAGE_FORMAT);
@@ -42,7 +42,7 @@ TEST_CASE("an image tells what it is") {
     });
 }
 
-TEST_CASE("images of all formats that are said to be supported keep their bytes") {
+TEST_CASE("images of all supported formats keep their bytes") {
     const machine &m = machine::get();
     for (const shape &of : shapes) {
         CAPTURE(of.name);
@@ -68,11 +68,11 @@ TEST_CASE("images of all formats that are said to be supported keep their bytes"
     }
 }
 
-TEST_CASE("an image has what it was made with, whatever the pitches, on every device") {
+TEST_CASE("an image has its initial contents with any pitches, on every device") {
     const machine &m = machine::get();
     for_all_images([&](const shape &of, const pixel_format &format) {
-        if (of.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) return;  // it has the buffer's
-        tested_image tested(of, format);                      // for what is expected
+        if (of.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) return;  // its contents are the buffer's
+        tested_image tested(of, format);                      // holds the expected bytes
         for (const std::size_t gap : {0, 3}) {
             CAPTURE(gap);
             cl_image_desc desc = of.desc();
@@ -80,7 +80,8 @@ TEST_CASE("an image has what it was made with, whatever the pitches, on every de
             if (of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY) host.slice = host.row;
             if (gap > 0) {
                 host.row = (of.extent[0] + gap) * format.size;
-                if (of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY) host.row *= 2;  // its rows are what it has as slices
+                // the rows of a 1D array are its slices
+                if (of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY) host.row *= 2;
                 host.slice = of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? host.row : host.row * (of.extent[1] + 1);
                 if (of.type != CL_MEM_OBJECT_IMAGE1D) desc.image_row_pitch = host.row;
                 if (of.has_slices()) desc.image_slice_pitch = host.slice;
@@ -99,7 +100,7 @@ TEST_CASE("an image has what it was made with, whatever the pitches, on every de
                 for (std::size_t i = 0; i < m.count(); ++i) tested.check(m.queue(i));
                 if (flag == CL_MEM_COPY_HOST_PTR) continue;
 
-                // Mapped, it is in that memory.
+                // A mapping returns that memory.
                 const auto [origin, region] = inner_part(of.extent);
                 std::size_t row = 0;
                 std::size_t slice = 0;
@@ -119,7 +120,7 @@ TEST_CASE("an image has what it was made with, whatever the pitches, on every de
                 CL_OK(clFinish(m.queue(0)));
                 for (std::size_t i = 0; i < m.count(); ++i) tested.check(m.queue(i));
 
-                // What a device wrote is there after the next mapping.
+                // Data written by a device is visible after the next mapping.
                 tested.write_all(m.queue(m.count() - 1), seed + 2);
                 const box start{};
                 void *const all = clEnqueueMapImage(m.queue(0), tested.image, CL_TRUE, CL_MAP_READ, start.data(),
@@ -136,7 +137,7 @@ TEST_CASE("an image has what it was made with, whatever the pitches, on every de
     });
 }
 
-TEST_CASE("the calls of OpenCL 1.1 make images") {
+TEST_CASE("the calls of OpenCL 1.1 create images") {
     const machine &m = machine::get();
     const bytes contents = random_bytes(4 * 3 * 2 * 4, 7);
     const cl_image_format format = formats[0].format;
@@ -162,7 +163,7 @@ TEST_CASE("the calls of OpenCL 1.1 make images") {
 
 // ---- Reading, writing, filling -------------------------------------------------------------------------------------
 
-TEST_CASE("what one device writes each other one reads") {
+TEST_CASE("each device reads what another device wrote") {
     const machine &m = machine::get();
     for_all_images([&](const shape &of, const pixel_format &format) {
         tested_image tested(of, format);
@@ -173,7 +174,7 @@ TEST_CASE("what one device writes each other one reads") {
     });
 }
 
-TEST_CASE("parts are written from and read into memory with gaps, and nothing else changes") {
+TEST_CASE("parts are written from and read into memory with gaps, and no other byte changes") {
     const machine &m = machine::get();
     for_all_images([&](const shape &of, const pixel_format &format) {
         tested_image tested(of, format);
@@ -201,10 +202,10 @@ TEST_CASE("parts are written from and read into memory with gaps, and nothing el
     });
 }
 
-TEST_CASE("a part is written on one device, another part on the next") {
+TEST_CASE("one device writes one part, the next device another part") {
     const machine &m = machine::get();
     tested_image tested(shapes[3], formats[0]);
-    // What nobody has written may be anything, but what was written in parts is there as a whole.
+    // Bytes that no device has written are undefined. The parts together must be complete.
     for (std::size_t y = 0; y < tested.of.extent[1]; ++y) {
         const bytes row = random_bytes(tested.tight().row, static_cast<unsigned>(y));
         const box origin{0, y, 0};
@@ -216,10 +217,10 @@ TEST_CASE("a part is written on one device, another part on the next") {
     for (std::size_t i = 0; i < m.count(); ++i) tested.check(m.queue(i));
 }
 
-TEST_CASE("images are filled, whole and in part") {
+TEST_CASE("images are filled completely and in part") {
     const machine &m = machine::get();
     for_all_images([&](const shape &of, const pixel_format &format) {
-        if (of.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) return;  // PoCL 3.1 crashes there
+        if (of.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) return;  // PoCL 3.1 crashes
         tested_image tested(of, format);
         const auto fill = [&](std::size_t on, const box &origin, const box &region, int value) {
             bytes element(format.size);
@@ -260,7 +261,7 @@ TEST_CASE("images are filled, whole and in part") {
     });
 }
 
-TEST_CASE("an image that the host may not touch travels between devices all the same") {
+TEST_CASE("an image without host access still moves between devices") {
     const machine &m = machine::get();
     tested_image source(shapes[3], formats[0]);
     tested_image hidden(shapes[3], formats[0], CL_MEM_HOST_NO_ACCESS);
@@ -276,7 +277,7 @@ TEST_CASE("an image that the host may not touch travels between devices all the 
     target.check(m.queue(1));
 }
 
-TEST_CASE("an image of several megabytes goes round all devices") {
+TEST_CASE("an image of several megabytes passes through all devices") {
     const machine &m = machine::get();
     tested_image tested({"2D", CL_MEM_OBJECT_IMAGE2D, {1031, 1027, 1}}, formats[0]);
     for (std::size_t i = 0; i < m.count(); ++i) {
@@ -285,7 +286,7 @@ TEST_CASE("an image of several megabytes goes round all devices") {
     }
 }
 
-TEST_CASE("commands that don't wait are in the order of their events") {
+TEST_CASE("non-blocking commands follow the order of their events") {
     const machine &m = machine::get();
     tested_image tested(shapes[4], formats[0]);
     cl_int code = CL_SUCCESS;
@@ -309,7 +310,7 @@ TEST_CASE("commands that don't wait are in the order of their events") {
     CHECK(read == first);
 }
 
-TEST_CASE("after a write that failed an image is written and read again") {
+TEST_CASE("after a failed write an image can be written and read again") {
     const machine &m = machine::get();
     tested_image tested(shapes[3], formats[0]);
     tested.write_all(m.queue(0), 1);
@@ -345,7 +346,7 @@ TEST_CASE("images are copied to images of other types, across devices") {
             for (const shape &to : shapes) {
                 const bool of_buffer =
                     from.type == CL_MEM_OBJECT_IMAGE1D_BUFFER || to.type == CL_MEM_OBJECT_IMAGE1D_BUFFER;
-                if (of_buffer && !on_cluster()) continue;  // PoCL 3.1 refuses
+                if (of_buffer && !on_cluster()) continue;  // PoCL 3.1 refuses it
                 const bool one_is_1d_array =
                     (from.type == CL_MEM_OBJECT_IMAGE1D_ARRAY) != (to.type == CL_MEM_OBJECT_IMAGE1D_ARRAY);
                 if (one_is_1d_array && !copies_arrays_of_1d_images()) continue;
@@ -419,7 +420,7 @@ TEST_CASE("images are copied to buffers and back, across devices") {
     });
 }
 
-TEST_CASE("an image of a buffer has the buffer's bytes, and the other way round") {
+TEST_CASE("an image of a buffer shares the buffer's bytes") {
     const machine &m = machine::get();
     cl_uint alignment = 0;
     CL_OK(clGetDeviceInfo(m.devices[0], CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof alignment, &alignment, nullptr));
@@ -459,7 +460,7 @@ TEST_CASE("an image of a buffer has the buffer's bytes, and the other way round"
     const kernel_handle kernel = make_kernel("sum_buffer");
     set_memory(kernel, 0, image);
     set_memory(kernel, 1, result);
-    set_argument(kernel, 2, cl_int{100});  // PoCL 3.1 can't ask such an image
+    set_argument(kernel, 2, cl_int{100});  // PoCL 3.1 can't query such an image's width in a kernel
     cl_uint sum = 0;
     for (std::size_t x = 0; x < 100; ++x) sum += expected[4 * x];
     for (std::size_t i = 0; i < m.count(); ++i) {
@@ -471,13 +472,13 @@ TEST_CASE("an image of a buffer has the buffer's bytes, and the other way round"
     }
 }
 
-TEST_CASE("a 2D image of a buffer has its bytes, where all devices have such images") {
+TEST_CASE("a 2D image of a buffer shares its bytes, if all devices have such images") {
     const machine &m = machine::get();
     const bool possible = std::all_of(m.devices.begin(), m.devices.end(), [](cl_device_id device) {
         return text_of(device, CL_DEVICE_EXTENSIONS).find("cl_khr_image2d_from_buffer") != std::string::npos;
     });
     if (!possible) {
-        MESSAGE("skipped: a device is without cl_khr_image2d_from_buffer");
+        MESSAGE("skipped: a device lacks cl_khr_image2d_from_buffer");
         return;
     }
     cl_uint pixels = 0;
@@ -509,7 +510,7 @@ TEST_CASE("a 2D image of a buffer has its bytes, where all devices have such ima
 
 // ---- Mapping -------------------------------------------------------------------------------------------------------
 
-TEST_CASE("parts are mapped for reading, writing and writing over") {
+TEST_CASE("parts are mapped for reading, for writing and for overwriting") {
     const machine &m = machine::get();
     for_all_images([&](const shape &of, const pixel_format &format) {
         tested_image tested(of, format);
@@ -533,7 +534,8 @@ TEST_CASE("parts are mapped for reading, writing and writing over") {
                 REQUIRE(mapped != nullptr);
                 cl_uint count = 0;
                 CL_OK(clGetMemObjectInfo(tested.image, CL_MEM_MAP_COUNT, sizeof count, &count, nullptr));
-                const bool counts = of.type != CL_MEM_OBJECT_IMAGE1D_BUFFER || on_cluster();  // PoCL 3.1: the buffer's
+                // PoCL 3.1 counts the buffer's mappings
+                const bool counts = of.type != CL_MEM_OBJECT_IMAGE1D_BUFFER || on_cluster();
                 if (counts) CHECK(count == 1);
                 const layout host{of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? slice : row, slice};
                 const layout tight{region[0] * format.size, region[0] * region[1] * format.size};
@@ -558,7 +560,7 @@ TEST_CASE("parts are mapped for reading, writing and writing over") {
     });
 }
 
-TEST_CASE("a mapping that doesn't wait is there when its event has ended") {
+TEST_CASE("the bytes of a non-blocking mapping have arrived when its event has ended") {
     const machine &m = machine::get();
     tested_image tested(shapes[5], formats[0]);
     tested.write_all(m.queue(0), 1);
@@ -581,7 +583,7 @@ TEST_CASE("a mapping that doesn't wait is there when its event has ended") {
 
 // ---- Kernels -------------------------------------------------------------------------------------------------------
 
-TEST_CASE("kernels on all devices in turn pass an image on") {
+TEST_CASE("kernels on all devices pass an image on in a chain") {
     const machine &m = machine::get();
     const shape &of = shapes[3];
     const pixel_format format{"RGBA, float", {CL_RGBA, CL_FLOAT}, 16};
@@ -609,7 +611,7 @@ TEST_CASE("kernels on all devices in turn pass an image on") {
     CHECK(found == values);
 }
 
-TEST_CASE("a kernel that writes a part of an image leaves the rest") {
+TEST_CASE("a kernel that writes a part of an image leaves the rest unchanged") {
     const machine &m = machine::get();
     const shape &of = shapes[4];
     tested_image source(of, formats[0]);
@@ -630,7 +632,7 @@ TEST_CASE("a kernel that writes a part of an image leaves the rest") {
     }
 }
 
-TEST_CASE("kernels read images of one and three dimensions, and through samplers") {
+TEST_CASE("kernels read images of one and three dimensions, and with samplers") {
     const machine &m = machine::get();
     const memory_handle result = make_buffer(16 * 8);
     const pixel_format format{"R, 32 bits", {CL_R, CL_UNSIGNED_INT32}, 4};
@@ -679,7 +681,7 @@ TEST_CASE("kernels read images of one and three dimensions, and through samplers
 
 // ---- A random program ----------------------------------------------------------------------------------------------
 
-TEST_CASE("a random program does on many devices what it does on one array") {
+TEST_CASE("a random program on many devices has the same result as on one array") {
     const machine &m = machine::get();
     const char *const seed = std::getenv("CLDIST_TEST_SEED");
     std::mt19937 random(seed != nullptr ? static_cast<unsigned>(std::atoi(seed)) : 1);
@@ -694,7 +696,7 @@ TEST_CASE("a random program does on many devices what it does on one array") {
     }
     bytes expected = random_bytes(4096, 99);
     const memory_handle buffer = make_buffer(expected.size(), expected.data());
-    event_handle last;  // of the step before
+    event_handle last;  // of the previous step
     for (int step = 0; step < 400; ++step) {
         CAPTURE(step);
         const cl_command_queue queue = m.queue(below(m.count()));

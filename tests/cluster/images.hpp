@@ -1,5 +1,6 @@
-/// What the tests of images share: all devices of the first platform in one context, images with known bytes. Plain
-/// OpenCL: the tests run natively, and on the cluster platform in as many processes as one likes.
+/// Shared by the tests of images: a context of all devices of the first platform, and images with
+/// known bytes. The tests are plain OpenCL. They run natively, and on the cluster platform in any
+/// number of processes.
 ///
 /// Environment:
 ///   CLDIST_TEST_DEVICES  how many devices there must be; not checked without it
@@ -78,7 +79,7 @@ kernel void sum_buffer(read_only image1d_buffer_t from, global uint *sum, int wi
 }
 )";
 
-// One for all cases: the devices, an in-order queue for each, kernels.
+// Shared by all cases: the devices, an in-order queue for each, and the kernels.
 struct machine {
     cl_platform_id platform = nullptr;
     std::vector<cl_device_id> devices;
@@ -119,8 +120,8 @@ inline bool on_cluster() {
     return name.find("cldist") != std::string::npos;
 }
 
-/// NVIDIA's driver (580) has no copies between arrays of 1D images and other objects: it refuses them with CL_INVALID_VALUE,
-/// and so does the cluster platform where such devices are to do them.
+/// NVIDIA's driver (580) refuses copies between arrays of 1D images and other objects with
+/// CL_INVALID_VALUE. So does the cluster platform on such devices.
 inline bool copies_arrays_of_1d_images() {
     constexpr cl_uint nvidia = 0x10de;
     const auto &devices = machine::get().devices;
@@ -151,7 +152,7 @@ inline memory_handle make_buffer(std::size_t size, const void *contents = nullpt
     return buffer;
 }
 
-// ---- Images and what they should have ------------------------------------------------------------------------------
+// ---- Images and their expected contents ----------------------------------------------------------------------------
 
 struct shape {
     std::string name;
@@ -202,13 +203,13 @@ inline bytes random_bytes(std::size_t size, unsigned seed) {
 
 inline std::size_t volume(const box &region) { return region[0] * region[1] * region[2]; }
 
-/// Where the program's memory has the rows of a region: row and slice distance in bytes.
+/// The row and slice pitch of a region in the program's memory, in bytes.
 struct layout {
     std::size_t row;
     std::size_t slice;
 };
 
-/// Copies rows of a region.
+/// Copies the rows of a region.
 inline void copy_box(unsigned char *to, layout to_layout, const unsigned char *from, layout from_layout,
                      const box &region, std::size_t element) {
     for (std::size_t z = 0; z < region[2]; ++z)
@@ -217,7 +218,7 @@ inline void copy_box(unsigned char *to, layout to_layout, const unsigned char *f
                         from + z * from_layout.slice + y * from_layout.row, region[0] * element);
 }
 
-/// An image and the bytes that it should have, without gaps.
+/// An image and its expected bytes, without gaps.
 struct tested_image {
     shape of;
     std::size_t element;
@@ -258,7 +259,7 @@ struct tested_image {
     void check(cl_command_queue queue) const { CHECK(read_all(queue) == expected); }
 };
 
-/// A part that is neither whole nor at the border, where there is room.
+/// A part that does not touch the border, in each dimension that is large enough.
 inline std::pair<box, box> inner_part(const box &extent) {
     box origin{};
     box region{1, 1, 1};

@@ -1,5 +1,6 @@
-// What the calls for images refuse, one wrong argument at a time. On the cluster platform all processes must be told the
-// same; codes that native platforms give differently are only asked of the cluster platform.
+// Errors of the calls for images, one wrong argument at a time. On the cluster platform all
+// processes must get the same code. Codes that differ between native platforms are tested only on
+// the cluster platform.
 #include <algorithm>
 #include <climits>
 
@@ -8,7 +9,8 @@
 namespace images_test {
 namespace {
 
-/// The code of the specification; `everywhere`, or, where native platforms don't look or say something else, only here.
+/// Checks for the specified code; if not `everywhere`, only on the cluster platform, because native
+/// platforms differ.
 void check_code(cl_int code, cl_int specified, bool everywhere = true) {
     if (everywhere || on_cluster()) CHECK(code == specified);
 }
@@ -29,7 +31,7 @@ struct creation {
 
 constexpr bool cluster_only = false;
 
-TEST_CASE("clCreateImage refuses what is wrong, one thing at a time") {
+TEST_CASE("clCreateImage refuses each wrong argument") {
     const machine &m = machine::get();
     bytes memory(4096);
     cl_int code = CL_SUCCESS;
@@ -65,7 +67,7 @@ TEST_CASE("clCreateImage refuses what is wrong, one thing at a time") {
         check_code(wrong.code(), CL_INVALID_IMAGE_SIZE, cluster_only);
     }
     wrong = {};
-    wrong.desc.image_row_pitch = 64;  // of no memory
+    wrong.desc.image_row_pitch = 64;  // without host memory
     check_code(wrong.code(), CL_INVALID_IMAGE_DESCRIPTOR, cluster_only);
     wrong = {CL_MEM_COPY_HOST_PTR, formats[0].format, right, memory.data()};
     CHECK(wrong.code() == CL_SUCCESS);
@@ -81,17 +83,17 @@ TEST_CASE("clCreateImage refuses what is wrong, one thing at a time") {
     wrong = {CL_MEM_READ_WRITE, formats[0].format, right, memory.data()};
     check_code(wrong.code(), CL_INVALID_HOST_PTR, cluster_only);
     wrong = {};
-    wrong.desc = shapes[2].desc();  // of no buffer
+    wrong.desc = shapes[2].desc();  // without a buffer
     check_code(wrong.code(), CL_INVALID_IMAGE_DESCRIPTOR, cluster_only);
     const memory_handle small = make_buffer(16);
     wrong.desc.buffer = small;
     check_code(wrong.code(), CL_INVALID_IMAGE_DESCRIPTOR, cluster_only);
     if (on_cluster()) {
-        // PoCL gives up the process instead.
+        // PoCL aborts the process here.
         wrong = {};
         wrong.desc.num_mip_levels = 2;
         CHECK(wrong.code() == CL_INVALID_IMAGE_DESCRIPTOR);
-        // What the platforms of the devices alone know: a format that is right, but has no images.
+        // Only the devices' platforms know this: the format is valid, but images do not support it.
         wrong = {};
         wrong.format = {CL_RGB, CL_UNORM_SHORT_565};
         cl_uint count = 0;
@@ -101,7 +103,7 @@ TEST_CASE("clCreateImage refuses what is wrong, one thing at a time") {
         if (std::none_of(list.begin(), list.end(),
                          [](const cl_image_format &f) { return f.image_channel_order == CL_RGB; }))
             CHECK(wrong.code() == CL_IMAGE_FORMAT_NOT_SUPPORTED);
-        // A 2D image of a buffer, where a device has none.
+        // A 2D image of a buffer on a device that has no such images.
         wrong = {};
         const memory_handle large = make_buffer(4096);
         wrong.desc.buffer = large;
@@ -112,13 +114,13 @@ TEST_CASE("clCreateImage refuses what is wrong, one thing at a time") {
         CHECK(clCreateImage3D(m.context, 0, &formats[0].format, 1, 1, 0, 0, 0, nullptr, &code) == nullptr);
         CHECK(code == CL_INVALID_IMAGE_SIZE);
     }
-    // All goes on after that.
+    // Valid calls still work afterwards.
     tested_image tested(shapes[3], formats[0]);
     tested.write_all(m.queue(0), 1);
     tested.check(m.queue(1));
 }
 
-TEST_CASE("questions about images refuse what is wrong") {
+TEST_CASE("queries of images refuse invalid arguments") {
     const machine &m = machine::get();
     cl_uint count = 0;
     CHECK(clGetSupportedImageFormats(nullptr, 0, CL_MEM_OBJECT_IMAGE2D, 0, nullptr, &count) == CL_INVALID_CONTEXT);
@@ -136,7 +138,7 @@ TEST_CASE("questions about images refuse what is wrong") {
                cluster_only);
 }
 
-TEST_CASE("commands on images refuse what is wrong, one thing at a time") {
+TEST_CASE("commands on images refuse each wrong argument") {
     const machine &m = machine::get();
     const cl_command_queue queue = m.queue(1);
     const tested_image tested(shapes[3], formats[0]);
@@ -173,7 +175,7 @@ TEST_CASE("commands on images refuse what is wrong, one thing at a time") {
             if (on_cluster())
                 CHECK(transfer(queue, image, wrong.data(), region.data(), 0, 0, memory.data()) == CL_INVALID_VALUE);
         }
-        if (!on_cluster()) return;  // PoCL doesn't look at them
+        if (!on_cluster()) return;  // PoCL doesn't check them
         CHECK(transfer(queue, image, origin.data(), region.data(), 35, 0, memory.data()) == CL_INVALID_VALUE);
         CHECK(transfer(queue, image, origin.data(), region.data(), 0, 400, memory.data()) == CL_INVALID_VALUE);
     };
@@ -235,9 +237,9 @@ TEST_CASE("commands on images refuse what is wrong, one thing at a time") {
     check_code(clEnqueueUnmapMemObject(queue, image, memory.data(), 0, nullptr, nullptr), CL_INVALID_VALUE);
 }
 
-TEST_CASE("kernels refuse memory objects of another kind and images whose flags forbid it") {
+TEST_CASE("kernels refuse memory objects of a wrong kind and images with forbidden access") {
     if (!on_cluster()) {
-        MESSAGE("skipped: PoCL takes them");
+        MESSAGE("skipped: PoCL accepts them");
         return;
     }
     const kernel_handle kernel = make_kernel("add_2d");

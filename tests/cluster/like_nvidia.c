@@ -1,13 +1,16 @@
-/* Another driver's platform with what is special about NVIDIA's driver (580):
- * - a program that has a kernel without arguments is not built, or not linked, if it was asked about arguments;
- * - nothing is told of arguments without being asked;
- * - it says 256 of every kernel's work-groups, and runs larger ones;
- * - a barrier has no times, and a marker's end is said to be seconds before its start;
- * - its devices have memory of their own, and a call that copies between them and ordinary memory of the program returns when
- *   that is done, also one that is not blocking;
- * - a buffer must have been used before kernels use sub-buffers of it that overlap: here the process ends otherwise;
- * - a kernel must not be released while a command with it waits for a user event: here the process ends otherwise.
- * It changes the other driver's table of functions, which all its objects have. */
+/* Another driver's platform with the peculiarities of NVIDIA's driver (580). It replaces entries in
+ * the other driver's function table, which all its objects share.
+ * A program with a kernel without arguments is not built or linked if argument information is
+ * requested.
+ * Argument information is available only on request.
+ * It reports a work-group size of 256 for every kernel, but runs larger groups.
+ * A barrier has no profiling times, and a marker ends seconds before its start.
+ * Its devices have their own memory. A copy between them and pageable memory of the program always
+ * blocks.
+ * A buffer must be used before kernels use overlapping sub-buffers of it; otherwise the process
+ * aborts here.
+ * A kernel must not be released while its command waits for a user event; otherwise the process
+ * aborts here. */
 #define _GNU_SOURCE
 #include "test_driver.h"
 
@@ -95,7 +98,7 @@ static cl_int CL_API_CALL get_kernel_work_group_info(cl_kernel kernel, cl_device
     return code;
 }
 
-/* Memory that was page-locked once. */
+/* Memory that has been page-locked. */
 static struct {
     const char *begin;
     size_t size;
@@ -245,7 +248,7 @@ static int is_lost(cl_kernel kernel) {
     return 0;
 }
 
-/* Kernels of commands that wait for a user event. */
+/* Kernels whose commands wait for a user event. */
 static struct waiting {
     cl_kernel kernel;
     cl_event event;
@@ -279,7 +282,7 @@ static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
     pthread_mutex_lock(&waiting_mutex);
     for (size_t i = 0; i < MOST; ++i) {
         if (waiting[i].kernel != kernel || waiting[i].event == NULL || !is_open(waiting[i].event)) continue;
-        fputs("a kernel is released while a command with it waits for a user event\n", stderr);
+        fputs("a kernel is released while its command waits for a user event\n", stderr);
         abort();
     }
     pthread_mutex_unlock(&waiting_mutex);

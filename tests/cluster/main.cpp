@@ -1,5 +1,5 @@
-// Runs the cases, in all processes. A process of several in which a case fails ends at once: it may have left the case
-// where the others went on.
+// Runs the cases in all processes. If a case fails in one of several processes, that process ends
+// at once, because it may have left the case while the others continue.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 
 namespace {
 
-// Of the case that runs, for the handler of SIGALRM.
+// The running case, for the handler of SIGALRM.
 const char *running = "";
 
 void end_stuck_case(int) {
@@ -29,7 +29,7 @@ const char *variable(const char *name) {
     return value != nullptr ? value : "";
 }
 
-/// What one case may take.
+/// Time limit of one case.
 unsigned case_seconds() {
     const char *const value = variable("CLDIST_TEST_TIMEOUT");
     return *value != '\0' ? static_cast<unsigned>(std::atoi(value)) : 60;
@@ -39,7 +39,7 @@ bool is_one_of_several() {
     return std::string(variable("OMPI_COMM_WORLD_SIZE")) > "1" || *variable("PMI_RANK") != '\0';
 }
 
-// Ends the process if a case fails or takes too long.
+// Ends the process if a case fails or exceeds its time limit.
 struct watch : doctest::IReporter {
     explicit watch(const doctest::ContextOptions &) {}
     void report_query(const doctest::QueryData &) override {}
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
     doctest::Context context(argc, argv);
     if (const std::string filter = variable("CLDIST_TEST_FILTER"); !filter.empty())
         context.addFilter("test-case", ("*" + filter + "*").c_str());
-    // All run the same; one tells of what went well.
+    // All processes run the same cases; only rank 0 reports successes.
     const std::string rank = std::string(variable("OMPI_COMM_WORLD_RANK")) + variable("PMI_RANK");
     if (!rank.empty() && rank != "0") context.setOption("minimal", true);
     return context.run();

@@ -1,5 +1,6 @@
-// How many messages questions take that one process must ask another: at most two for each process, and none if the same has
-// been asked before. Plain OpenCL; only the counting PMPI_Isend stands before MPI's.
+// Counts the messages of queries that one process must ask another: at most two for each process,
+// and none for a repeated query. The program is plain OpenCL; its own PMPI_Isend, which replaces
+// MPI's, counts messages.
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <mpi.h>
@@ -13,7 +14,7 @@
 
 namespace {
 
-// Of this thread: those of the engine are the commands'.
+// Counts this thread only, because the progress thread sends the commands' messages.
 thread_local int sent = 0;
 
 void expect(bool right, const char *what, int number = 0) {
@@ -22,7 +23,7 @@ void expect(bool right, const char *what, int number = 0) {
     std::_Exit(9);
 }
 
-/// Sent by all processes together.
+/// The number of messages that all processes send during `call`.
 int messages_of(const std::function<void()> &call) {
     sent = 0;
     call();
@@ -127,12 +128,12 @@ int main() {
         const int again = messages_of([&] { code = ask(); });
         expect(code == CL_SUCCESS && again == 0, name, again);
     }
-    // Its end is known.
+    // The event's end is already known.
     const int status = messages_of([&] {
         code = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(cl_int), answer.data(), nullptr);
     });
     expect(code == CL_SUCCESS && status == 0, "CL_EVENT_COMMAND_EXECUTION_STATUS", status);
-    // Another program may have other kernels.
+    // The rebuilt program may have other kernels.
     const int rebuilding = messages_of([&] { clBuildProgram(program, 0, nullptr, "-DA", nullptr, nullptr); });
     expect(rebuilding <= 2 * processes, "messages of building again", rebuilding);
     std::printf("well\n");

@@ -1,5 +1,5 @@
-// Programs that only one process of a job can run: with several threads, and calls that chance decides. The first argument says
-// which. Plain OpenCL: natively they do the same.
+// Programs that only one process of a job can run: with several threads, and with random calls. The
+// first argument selects the program. Plain OpenCL: natively they do the same.
 #include <CL/cl.h>
 #include <unistd.h>
 
@@ -96,7 +96,8 @@ cl_int status_of(cl_event event) {
 
 void CL_CALLBACK note(cl_event, cl_int, void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; }
 
-/// A buffer, what it must hold, and random commands on it, of any device; each ends before the next but for what queues order.
+/// Executes random commands of any device on a buffer, and keeps its expected contents. Each
+/// command ends before the next, unless a queue orders them.
 class Worker {
 public:
     Worker(const Platform &platform, unsigned seed) : platform_(platform), random_(seed), wanted_(count) {
@@ -152,7 +153,7 @@ private:
                 CHECKED(clEnqueueUnmapMemObject(queue, buffer_, mapped, 0, nullptr, nullptr));
                 return;
             }
-            case 3: {  // behind a user event that another thread sets
+            case 3: {  // after a user event that another thread sets
                 cl_int code = CL_SUCCESS;
                 const cl_event gate = clCreateUserEvent(platform_.context, &code);
                 check(code, "clCreateUserEvent");
@@ -181,7 +182,7 @@ private:
             case 1: {
                 CHECKED(clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event));
                 CHECKED(clWaitForEvents(1, &event));
-                require(status_of(event) == CL_COMPLETE, "an event that was waited for has ended");
+                require(status_of(event) == CL_COMPLETE, "the status of an event after its wait");
                 cl_ulong end = 0;
                 CHECKED(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr));
                 break;
@@ -222,12 +223,11 @@ int run_threads(int threads, int rounds) {
         all.emplace_back(
             [&platform, seed, rounds, i] { Worker(platform, seed + static_cast<unsigned>(i)).run(rounds); });
     for (std::thread &thread : all) thread.join();
-    std::puts("all threads found what they had written");
+    std::puts("all threads found their expected data");
     return 0;
 }
 
-/// Adds up parts of an array; which device adds up which part, in how many parts, and how often it is asked whether it has, chance
-/// and the clock decide.
+/// Sums up an array in random parts on random devices, with a random number of status queries.
 int run_by_chance() {
     const Platform platform;
     std::random_device chance;
@@ -265,7 +265,8 @@ int run_by_chance() {
     return 0;
 }
 
-/// Threads go on calling while the program ends, by returning from main or, by one of them, with exit().
+/// Threads continue to call OpenCL while the program ends: main returns, or one of the threads
+/// calls exit().
 int run_ending(bool by_exit) {
     auto *const platform = new Platform;
     for (unsigned i = 0; i < 4; ++i) std::thread([platform, i] { Worker(*platform, i).run(1'000'000); }).detach();
@@ -280,13 +281,13 @@ int run_ending(bool by_exit) {
     for (;;) pause();
 }
 
-/// A thread goes on building programs while main returns.
+/// A thread continues to build programs while main returns.
 int end_building() {
     auto *const platform = new Platform;
     auto *const builds = new std::atomic<unsigned>(0);
     std::thread([platform, builds] {
         for (;; ++*builds, builds->notify_all()) {
-            // Not in the driver's cache.
+            // A new name, so that the program is not in the driver's cache.
             const std::string name = "k" + std::to_string(getpid()) + "_" + std::to_string(*builds);
             const std::string text = "kernel void " + name + "(global uint *data) { data[get_global_id(0)] += 1; }";
             const char *pointer = text.c_str();
@@ -294,7 +295,8 @@ int end_building() {
             const cl_program program = clCreateProgramWithSource(platform->context, 1, &pointer, nullptr, &code);
             check(code, "clCreateProgramWithSource");
             const cl_int built = clBuildProgram(program, 1, platform->devices.data(), "", nullptr, nullptr);
-            if (built != CL_OUT_OF_RESOURCES) check(built, "clBuildProgram");  // the program has ended
+            // the program has ended
+            if (built != CL_OUT_OF_RESOURCES) check(built, "clBuildProgram");
             clReleaseProgram(program);
         }
     }).detach();
@@ -303,8 +305,8 @@ int end_building() {
     return 0;
 }
 
-/// A command that another thread enqueues while one waits in clFinish may fail by what the queue puts before it; what it was to
-/// write stays then.
+/// While one thread is in clFinish, another thread enqueues a command. If an earlier command of the
+/// queue fails, the new command may fail, and then leaves its output unchanged.
 int fail_while_finishing() {
     const Platform platform;
     const cl_command_queue first = platform.queue(0);
@@ -322,7 +324,7 @@ int fail_while_finishing() {
         check(code, "clCreateUserEvent");
         fill(last, other, round, &user, nullptr);
         std::thread finishing([&] { CHECKED(clFinish(last)); });
-        // Mostly that long; whatever comes first, the bytes must be right.
+        // Usually clFinish waits by then. In any case the bytes must be right.
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         std::array<cl_event, 2> filled{};
         fill(first, buffer, 2 * round, nullptr, &filled[0]);
@@ -333,14 +335,14 @@ int fail_while_finishing() {
         finishing.join();
         cl_uint found = 0;
         CHECKED(clEnqueueReadBuffer(first, buffer, CL_TRUE, 0, sizeof found, &found, 0, nullptr, nullptr));
-        require(found == 2 * round + (failed ? 0 : 1), "what a failed command was to write");
+        require(found == 2 * round + (failed ? 0 : 1), "the output of a failed command");
         for (const cl_event event : filled) CHECKED(clReleaseEvent(event));
         CHECKED(clReleaseEvent(user));
     }
     return 0;
 }
 
-/// A command whose end has a time has ended.
+/// If the end of a command has a time, the command has ended.
 int ask_for_times() {
     const Platform platform;
     const cl_command_queue queue = platform.queue(platform.devices.size() - 1, CL_QUEUE_PROFILING_ENABLE);
@@ -361,7 +363,7 @@ int ask_for_times() {
             while (clGetEventProfilingInfo(events[i], CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr) !=
                    CL_SUCCESS)
                 std::this_thread::yield();
-            require(status_of(events[i]) == CL_COMPLETE, "the status of a command whose end has a time");
+            require(status_of(events[i]) == CL_COMPLETE, "the status of a command with an end time");
             require(found[i].back() == round, "what was read");
             CHECKED(clReleaseEvent(events[i]));
         }
@@ -369,7 +371,7 @@ int ask_for_times() {
     return 0;
 }
 
-/// Makes calls without end.
+/// Makes calls forever.
 int run_on() {
     const Platform platform;
     const cl_command_queue queue = platform.queue(platform.devices.size() - 1);
@@ -383,7 +385,7 @@ int run_on() {
     }
 }
 
-/// Writes 1 GiB to the last device, all of it behind a user event, then reads back what came last.
+/// Writes 1 GiB to the last device while a user event blocks everything, then reads the last bytes.
 int write_ahead() {
     constexpr std::size_t size = std::size_t{64} << 20U;
     const Platform platform;
@@ -404,7 +406,7 @@ int write_ahead() {
     CHECKED(clReleaseEvent(gate));
     std::vector<cl_uint> found(size / sizeof(cl_uint));
     CHECKED(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr));
-    require(found == data[0], "what was written last");
+    require(found == data[0], "the last bytes");
     std::fprintf(stderr, "done\n");
     CHECKED(clReleaseMemObject(buffer));
     CHECKED(clReleaseCommandQueue(queue));

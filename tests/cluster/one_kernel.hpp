@@ -1,5 +1,5 @@
-/// For programs that launch one kernel on the first device, without a test framework: they run in several processes, and are
-/// looked at from outside.
+/// For programs that launch one kernel on the first device. They have no test framework, because
+/// they run in several processes and a script checks their output.
 #pragma once
 
 #include <CL/cl.h>

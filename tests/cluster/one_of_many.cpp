@@ -1,5 +1,6 @@
-// The platform in a process that plays rank 4095 of 4096: there is no MPI, nobody else, and its messages go to a list. What it
-// sends and receives is compared with what a schedule of its own says for the same commands.
+// The platform in a process that simulates rank 4095 of 4096. There is no MPI and no other process;
+// its messages go to a list. The list is compared with the decisions of a separate schedule for the
+// same commands.
 #include <array>
 #include <cstring>
 #include <memory>
@@ -36,7 +37,7 @@ void add_relay(Lines &lines, const Relay &relay, std::size_t bytes) {
     for (const Message &to : relay.to) lines.push_back(line("result to", to, bytes));
 }
 
-/// Ends at once.
+/// An operation that ends at once.
 class AtOnce final : public Operation {
 public:
     AtOnce(Direction direction, std::size_t bytes, std::function<void(cl_int status)> end)
@@ -58,7 +59,7 @@ public:
                                         const Link &link) override {
         CHECK(link.same_host == (message.peer / per_host == own_rank / per_host));
         lines.push_back(line(direction == Direction::send ? "bytes to" : "bytes from", message, range.size));
-        REQUIRE(range.mapped != nullptr);  // a processor's
+        REQUIRE(range.mapped != nullptr);  // memory of a CPU device
         return std::make_unique<AtOnce>(direction, range.size,
                                         [direction, memory = range.mapped, bytes = range.size](cl_int) {
                                             if (direction == Direction::recv) std::memset(memory, 7, bytes);
@@ -90,11 +91,11 @@ public:
     }
 
     Lines lines;
-    bool holds = false;  ///< ends of others' commands arrive when the test says so
+    bool holds = false;  ///< completions of other processes' commands wait for the test
     std::vector<std::shared_ptr<Ending>> held;
 
 private:
-    Engine &engine_ = file_engine();  // made before the world, it is there until that ends
+    Engine &engine_ = file_engine();  // created before the world, so that it outlives the world
 };
 
 class OneOfMany final : public Job {
@@ -126,7 +127,7 @@ World &world() {
     return begun;
 }
 
-/// All devices in one context; and a schedule that is told what the platform ought to tell its own.
+/// A context of all devices, and a schedule that makes the decisions expected of the platform.
 class Many {
 public:
     Many() : schedule(topology(), own_rank) {
@@ -152,7 +153,7 @@ public:
         last = schedule.create_buffer(size, Contents::undefined);
         return made;
     }
-    /// What the platform ought to do for a command.
+    /// The expected decisions for a command.
     ScheduledEvent decide(MemoryId device, std::vector<Access> accesses, std::vector<ScheduledEvent *> waits = {},
                           bool result = false) {
         const Decisions &decisions = schedule.decide({device, device, accesses, waits, result});
@@ -187,7 +188,7 @@ public:
 
 }  // namespace
 
-TEST_CASE("rank 4095 of 4096 sees 4096 devices like its own, and has one") {
+TEST_CASE("rank 4095 of 4096 sees 4096 devices like its own, and owns one") {
     REQUIRE(world().devices().size() == process_count);
     CHECK(world().self() == own_rank);
     CHECK(world().devices()[own_rank]->native != nullptr);
@@ -198,7 +199,7 @@ TEST_CASE("rank 4095 of 4096 sees 4096 devices like its own, and has one") {
     CHECK(units > 0);
 }
 
-TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
+TEST_CASE("rank 4095 of 4096 sends and receives exactly the scheduled messages") {
     Many all;
     const auto first = all.queue(0);
     const auto other = all.queue(17);
@@ -211,13 +212,13 @@ TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
     std::vector<unsigned char> data(size, 3);
     const Access whole_a{a_id, 0, size, AccessMode::write};
 
-    // Between others: nothing for this process.
+    // A command of another process: this process has nothing to do.
     event_handle written;
     CL_OK(clEnqueueWriteBuffer(first, a, CL_FALSE, 0, size, data.data(), 0, nullptr, written.out()));
     ScheduledEvent write = all.decide(0, {whole_a});
     CHECK(all.wanted.empty());
 
-    // It gets the end of that command, and the bytes.
+    // This process receives the completion of that command, and the bytes.
     const char *const source = "kernel void add(global uchar *data, uchar value) { data[get_global_id(0)] += value; }";
     cl_int code = CL_SUCCESS;
     const char *text = source;
@@ -238,7 +239,7 @@ TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
     CHECK(all.wanted.size() == 2);
     all.check_messages();
 
-    // It gives both on.
+    // It forwards both.
     const std::array<cl_event, 1> after_add{added};
     event_handle added_there;
     CL_OK(clEnqueueNDRangeKernel(other, kernel, 1, nullptr, &items, nullptr, 1, after_add.data(), added_there.out()));
@@ -246,7 +247,8 @@ TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
     CHECK(all.wanted.size() == 4);
     all.check_messages();
 
-    // A neighbour on its host copies a part, of which it then gets the half from there.
+    // A neighbour on the same host copies a part. This process then gets half of that part from the
+    // neighbour.
     CL_OK(clEnqueueCopyBuffer(near, a, b, 0, 0, size / 2, 0, nullptr, nullptr));
     all.decide(4094, {{a_id, 0, size / 2, AccessMode::read}, {b_id, 0, size / 2, AccessMode::write}});
     CL_OK(clEnqueueCopyBuffer(own, b, a, 0, size / 2, size / 4, 0, nullptr, nullptr));
@@ -254,7 +256,7 @@ TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
                {{b_id, 0, size / 4, AccessMode::read}, {a_id, size / 2, size / 2 + size / 4, AccessMode::write}});
     all.check_messages();
 
-    // A read reaches all, along a tree.
+    // The result of a read reaches all processes along a tree.
     CL_OK(clEnqueueReadBuffer(other, a, CL_TRUE, 0, size, data.data(), 0, nullptr, nullptr));
     all.decide(17, {{a_id, 0, size, AccessMode::read}}, {}, true);
     CHECK(data == std::vector<unsigned char>(size, 9));
@@ -264,7 +266,7 @@ TEST_CASE("rank 4095 of 4096 sends and receives what the schedule says") {
     CHECK(data == std::vector<unsigned char>(size, 7));
 }
 
-TEST_CASE("ends of others' commands may arrive in whatever order") {
+TEST_CASE("completions of other processes' commands may arrive in any order") {
     Many all;
     messages().holds = true;
     std::vector<queue_handle> queues;

@@ -1,10 +1,11 @@
-// Random commands on buffers and sub-buffers, compared with a model in host memory: with user events that are set late and by
-// other threads, commands that fail, events that nobody asked for, memory that is freed at once, reads checked right after
-// every kind of wait.
+// Random commands on buffers and sub-buffers, compared with a model in host memory. They include
+// user events that other threads set late, failing commands, commands without events, memory that
+// is freed at once, and reads that are checked after every kind of wait.
 //
 //     test_cluster_random [--sequences N] [--seed N]
 //
-// Every process runs the same commands: all that is random comes from the seed. A sequence that goes wrong is printed.
+// Every process runs the same commands, because all random choices depend only on the seed. A
+// failing sequence is printed.
 #include <CL/cl.h>
 #include <CL/cl_ext_attach.h>
 #include <CL/cl_ext_collective.h>
@@ -42,7 +43,7 @@ kernel void copy(global uchar *to, const global uchar *from) { to[get_global_id(
 kernel void every_third(global uchar *data, uchar value) { data[3 * get_global_id(0)] = value; }
 )";
 
-// Of the sequence that runs, for who reads of its failure.
+// The running sequence, for messages about its failure.
 unsigned long current_seed = 0;
 std::string *current_commands = nullptr;
 
@@ -65,7 +66,7 @@ void end_stuck(int) {
     std::_Exit(1);
 }
 
-/// Places of commands that may be used at once by several: all but where one writes.
+/// A range that a command uses. Two ranges conflict if they overlap and one of them is written.
 struct access {
     std::size_t buffer, begin, end;
     bool writes;
@@ -74,27 +75,27 @@ struct access {
     }
 };
 
-/// User events, a bit for each.
+/// A set of user events, one bit for each.
 using user_set = std::uint64_t;
 
 struct command {
     cl_event event;
     std::size_t queue;
     std::vector<access> accesses;
-    user_set behind;  ///< what has to be set before its event ends
+    user_set behind;  ///< user events that must be set before its event ends
 };
 
-/// A buffer, or a part of one.
+/// A buffer or a sub-buffer.
 struct memory {
     cl_mem handle;
-    std::size_t buffer;  ///< number of the model's
+    std::size_t buffer;  ///< number of the model buffer
     std::size_t origin, size;
 };
 
 class sequence {
 public:
-    /// With commands that fail, if `fails`. `goes_on`: what waits for no user event ends while others are not set; drivers leave
-    /// undone more than that.
+    /// If `fails`, some commands fail. `goes_on`: commands that wait for no user event must end
+    /// while user events are open. Native drivers do not guarantee that.
     sequence(cl_context context, const std::vector<cl_device_id> &devices, cl_program program, unsigned long seed,
              bool fails, bool goes_on)
         : context_(context), devices_(devices), fails_(fails), goes_on_(goes_on), random_(seed) {
@@ -103,7 +104,8 @@ public:
         std::array<char, 128> vendor{};
         clGetDeviceInfo(devices.front(), CL_DEVICE_VENDOR, vendor.size(), vendor.data(), nullptr);
         nvidia_ = std::string(vendor.data()).find("NVIDIA") != std::string::npos;
-        goes_on_ = goes_on_ && !nvidia_;  // its queues that are out of order (580) stop behind what waits
+        // its out-of-order queues (580) stop behind a waiting command
+        goes_on_ = goes_on_ && !nvidia_;
 
         make_queues(devices);
         make_memory(devices);
@@ -122,21 +124,21 @@ public:
         for (const cl_event event : markers_) clReleaseEvent(event);
         for (const cl_event event : user_events_) clReleaseEvent(event);
         for (const cl_kernel kernel : kernels_) clReleaseKernel(kernel);
-        // Parts come behind their buffers.
+        // Sub-buffers follow their buffers, and are released first.
         for (auto at = memory_.rbegin(); at != memory_.rend(); ++at) clReleaseMemObject(at->handle);
         for (const auto &queue : queues_) clReleaseCommandQueue(queue.handle);
     }
 
-    /// Returns whether all that was read is right.
+    /// Returns whether all reads were right.
     bool run() {
         const std::size_t steps = 1 + any(30);
         waits_long_ = goes_on_ && one_in(2);
-        // Commands that processes leave out take buffers that are all attached.
+        // In half of the sequences buffers are attached, so that processes leave out commands.
         for (std::size_t n = one_in(2) ? 0 : 2 * models_.size(); n > 0; --n) attach();
         for (std::size_t n = 0; n < steps && well_; ++n) step();
         for (const auto &queue : queues_) wait([&] { check(clFinish(queue.handle), "clFinish"); });
         for (const pending_read &read : reads_) compare(*read.found, *read.wanted, read.what);
-        // All that is there, by any devices.
+        // Reads all buffers on random devices.
         for (std::size_t m = 0; m < models_.size() && well_; ++m) {
             const std::size_t queue = any(queues_.size());
             bytes found(models_[m].size());
@@ -153,14 +155,14 @@ private:
     struct queue {
         cl_command_queue handle;
         bool in_order;
-        user_set behind = 0;  ///< in order: of all its commands
+        user_set behind = 0;  ///< in-order queue: user events of all its commands
     };
     struct pending_read {
         std::unique_ptr<bytes> found, wanted;
         std::string what;
     };
 
-    // The engine alone is the same everywhere; the library's distributions need not be.
+    // Only the random engine is portable; the library's distributions may differ between systems.
     std::size_t any(std::size_t below) { return random_() % below; }
     bool one_in(std::size_t n) { return any(n) == 0; }
     unsigned char any_byte() { return static_cast<unsigned char>(any(256)); }
@@ -206,7 +208,7 @@ private:
                 const cl_buffer_region region{any((size - 1) / alignment + 1) * alignment, 0};
                 const std::size_t length = 1 + any(size - region.origin);
                 const cl_buffer_region whole{region.origin, length};
-                // Of overlapping parts NVIDIA's driver (580) loses track, also natively.
+                // NVIDIA's driver (580) mishandles overlapping sub-buffers, also natively.
                 const access wanted{n, region.origin, region.origin + length, true};
                 const auto overlaps = [&](const memory &other) {
                     return wanted.conflicts({other.buffer, other.origin, other.origin + other.size, true});
@@ -250,7 +252,7 @@ private:
         text_ += what + ", queue " + std::to_string(queue) + (queues_[queue].in_order ? "" : " (out of order)") + "\n";
     }
 
-    /// The events of earlier commands that a command must or may wait for.
+    /// The events of earlier commands that a command must wait for, and some others.
     std::vector<cl_event> waits_for(std::size_t queue, const std::vector<access> &accesses) {
         std::vector<cl_event> waits;
         for (command &earlier : commands_) {
@@ -265,7 +267,8 @@ private:
         return waits;
     }
 
-    /// Gives the commands of an in-order queue whose events nobody asked for that of a marker behind them.
+    /// Enqueues a marker. Its event represents all earlier commands of an in-order queue that have
+    /// no event.
     void ask_late(std::size_t queue) {
         note("marker", queue);
         cl_event event = nullptr;
@@ -280,7 +283,7 @@ private:
         }
     }
 
-    /// Sets the user events that commands wait for.
+    /// Sets all open user events.
     void set_user_events() {
         for (const cl_event event : open_user_events_) check(clSetUserEventStatus(event, CL_COMPLETE), "set");
         open_user_events_.clear();
@@ -293,7 +296,8 @@ private:
         user_events_.push_back(event);
         return event;
     }
-    /// Of a command of such queues with that wait list, which is enqueued now.
+    /// Computes the user events that a new command on these queues with this wait list depends on,
+    /// and updates the queues.
     user_set enter(const std::vector<std::size_t> &queues, const std::vector<cl_event> &waits) {
         user_set all = 0;
         for (const cl_event event : waits) all |= behind_.at(event);
@@ -303,17 +307,18 @@ private:
             if (queues_[queue].in_order) queues_[queue].behind = all;
         return all;
     }
-    /// Whether it must end with the user events as they are.
+    /// Whether a command must end while the open user events are not set.
     [[nodiscard]] bool must_end(user_set behind) const {
         const auto waits = [&](cl_event open) { return (behind & behind_.at(open)) != 0; };
         return goes_on_ && std::none_of(open_user_events_.begin(), open_user_events_.end(), waits);
     }
 
-    /// Calls what waits; what it may wait for is set before, or by another thread meanwhile, or need not be set.
+    /// Makes a call that waits. The user events are set before, or by another thread meanwhile, or
+    /// not at all if `ends`.
     template <typename Wait>
     void wait(Wait &&call, bool ends = false) {
         if (ends && (waits_long_ || one_in(2))) {
-            if (!open_user_events_.empty()) text_ += "no user event is set before\n";
+            if (!open_user_events_.empty()) text_ += "no user event is set before the wait\n";
             call();
             return;
         }
@@ -322,7 +327,8 @@ private:
             call();
             return;
         }
-        // The thread that makes the call can't be the one that sets them, and each process is at another place then.
+        // The waiting thread can't set the events. Each process sets them at a different moment of
+        // the wait.
         const std::vector<cl_event> open = std::exchange(open_user_events_, {});
         text_ += "another thread sets the user events\n";
         std::promise<void> begun;
@@ -344,8 +350,8 @@ private:
             if (open_user_events_.empty() || one_in(2)) open_user_events_.push_back(user_event());
             waits.push_back(open_user_events_[any(open_user_events_.size())]);
         }
-        note(what + (late ? ", behind a user event" : ""), queue);
-        // Others must be able to wait for it.
+        note(what + (late ? ", after a user event" : ""), queue);
+        // In out-of-order queues later commands need its event.
         const bool asked = !queues_[queue].in_order || !one_in(3);
         cl_event event = nullptr;
         const auto enqueue_it = [&] {
@@ -367,7 +373,7 @@ private:
         static_cast<std::promise<void> *>(data)->set_value();
     }
 
-    /// Waits for the last command in one of the ways that there are.
+    /// Waits for the last command in a random way.
     void wait_for_last() {
         const std::size_t queue = commands_.back().queue;
         const cl_command_queue handle = queues_[queue].handle;
@@ -396,7 +402,7 @@ private:
                         return ended.get_future().wait();
                     }
                     case 4: {
-                        // In another queue.
+                        // A marker in another queue.
                         const cl_command_queue other = queues_[any(queues_.size())].handle;
                         check(clEnqueueMarkerWithWaitList(other, 1, &event, nullptr), "clEnqueueMarkerWithWaitList");
                         return check(clFinish(other), "clFinish");
@@ -405,12 +411,12 @@ private:
                         cl_event behind = nullptr;
                         check(clEnqueueMarkerWithWaitList(handle, 1, &event, &behind), "clEnqueueMarkerWithWaitList");
                         check(clFlush(handle), "clFlush");
-                        // By a thread of its own.
+                        // Another thread waits.
                         std::thread([&] { check(clWaitForEvents(1, &behind), "clWaitForEvents"); }).join();
                         return check(clReleaseEvent(behind), "clReleaseEvent");
                     }
                     default: {
-                        // A blocking command behind it.
+                        // A blocking command that waits for the event.
                         const cl_command_queue other = queues_[any(queues_.size())].handle;
                         unsigned char byte = 0;
                         cl_int code = CL_SUCCESS;
@@ -469,7 +475,8 @@ private:
         }
     }
 
-    /// One of a random kind on random queues, of bytes; both sides are in one buffer each, or in place.
+    /// A random collective on random queues, on bytes. Sources and destinations are in one buffer
+    /// each, or in place.
     void collective() {
         constexpr std::array names = {"broadcast", "scatter",    "gather",         "all-gather", "all-to-all",
                                       "reduce",    "all-reduce", "reduce-scatter", "scan",       "all-to-all-v"};
@@ -503,7 +510,7 @@ private:
         std::vector<access> accesses;
         for (const std::size_t offset : from_offsets) accesses.push_back(use({from, offset, given}, false));
         for (const std::size_t offset : to_offsets) accesses.push_back(use({to, offset, got}, true));
-        // A kernel may be given all of a buffer.
+        // A kernel may use the whole buffer.
         if (reduces) accesses = {use(whole(from), false), use(whole(to), true)};
 
         constexpr std::array operators = {CL_REDUCTION_SUM, CL_REDUCTION_MIN, CL_REDUCTION_BXOR};
@@ -523,7 +530,7 @@ private:
             }
             return value;
         };
-        // Of the all-to-all with a size for each block, some have less.
+        // In the all-to-all with block sizes, some blocks are smaller.
         std::vector<std::size_t> block_sizes(n * n, size);
         for (std::size_t &block : block_sizes)
             if (kind == 9) block = any(size + 1);
@@ -567,7 +574,8 @@ private:
             numbers += " " + std::to_string(queue);
         }
         std::vector<cl_event> waits;
-        // It is a command of all its queues, but the wait list is what other queues' commands are waited for by.
+        // The command belongs to all its queues, but only the wait list orders it after commands of
+        // other queues.
         for (command &earlier : commands_) {
             bool conflicts = false;
             for (const access &a : accesses)
@@ -626,7 +634,7 @@ private:
         if (one_in(waits_long_ ? 40 : 8)) set_user_events();
     }
 
-    /// In the order of enqueues: nobody waits for it.
+    /// Takes effect in the order of calls; no command waits for it.
     void attach() {
         const std::size_t m = any(models_.size());
         if (one_in(4)) {
@@ -636,12 +644,14 @@ private:
             const std::size_t device = any(devices_.size());
             text_ += "attach buffer " + std::to_string(m) + " to device " + std::to_string(device) + "\n";
             check(clAttachBufferToDevice(memory_[m].handle, devices_[device]), "clAttachBufferToDevice");
-            // Another device's memory gets the bytes for each command anew, and waits for those that have not read the last ones.
+            // Another device receives the bytes for each command again, and waits for the readers
+            // of the previous bytes.
             goes_on_ = false;
         }
     }
 
-    /// One device alone uses a buffer for so many commands without events that the cluster platform takes it for attached.
+    /// One device alone uses a buffer for so many commands without events that the cluster platform
+    /// attaches the buffer to it.
     void use_alone() {
         const range all = whole(any(models_.size()));
         if (all.size > 10000) return;  // most of the time would be spent in the kernels
@@ -696,7 +706,7 @@ private:
                 blocking);
     }
 
-    /// What it is read to is checked and freed as soon as OpenCL says that it may.
+    /// Checks and frees the memory of a read as soon as OpenCL allows that.
     void read_and_wait() {
         const range r = any_range();
         auto found = std::make_unique<bytes>(r.size);
@@ -711,11 +721,11 @@ private:
         std::fill(found->begin(), found->end(), static_cast<unsigned char>(0xee));
     }
 
-    /// Unmapped before anybody waits for the map.
+    /// Unmaps before any thread has waited for the map.
     void map_unseen() {
         const range r = any_range();
         void *mapped = nullptr;
-        enqueue("map of " + text(r) + " that nobody looks at", {use(r, false)},
+        enqueue("map of " + text(r) + " without a wait", {use(r, false)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
                     cl_int code = CL_SUCCESS;
                     mapped = clEnqueueMapBuffer(q, memory_[r.memory].handle, CL_FALSE, CL_MAP_READ, r.begin, r.size, n,
@@ -733,7 +743,7 @@ private:
         commands_.push_back({unmapped, queue, {use(r, false)}, behind_[unmapped]});
     }
 
-    /// From a buffer that is released at once.
+    /// Copies from a buffer that is released at once.
     void copy_and_free() {
         const range to = any_range();
         bytes data = any_bytes(to.size);
@@ -742,14 +752,15 @@ private:
             clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, data.size(), data.data(), &code);
         check(code, "clCreateBuffer");
         std::copy(data.begin(), data.end(), model(to));
-        enqueue("copy to " + text(to) + " of a buffer that is released", {use(to, true)},
+        enqueue("copy to " + text(to) + " from a released buffer", {use(to, true)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
                     return clEnqueueCopyBuffer(q, from, memory_[to.memory].handle, 0, to.begin, to.size, n, w, e);
                 });
         check(clReleaseMemObject(from), "clReleaseMemObject");
     }
 
-    /// A command fails, and what it would have written stays, or is written afterwards by another, which waits for the same.
+    /// A command fails and leaves its output unchanged. Sometimes another command that waits for
+    /// the same events writes it afterwards.
     void fail() {
         std::vector<std::size_t> out_of_order;
         for (std::size_t q = 0; q < queues_.size(); ++q)
@@ -800,10 +811,10 @@ private:
         cl_int code = CL_SUCCESS;
         wait([&] { code = clWaitForEvents(1, &failed); });
         if (code != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
-            tell_sequence("waiting for what failed returned " + std::to_string(code));
+            tell_sequence("waiting for the failed command returned " + std::to_string(code));
             well_ = false;
         }
-        kept(std::move(*found));  // a read that failed has no end that would free it
+        kept(std::move(*found));  // a failed read never ends, so its memory is kept
         markers_.push_back(failed);
         if (copies && one_in(2)) write_to(to);
     }
@@ -846,7 +857,7 @@ private:
         const access read = use(from, false);
         const access write = use(to, true);
         if (read.conflicts(write)) return;
-        // Natively, copies between two parts of a buffer are sometimes refused.
+        // Some native platforms refuse copies between two sub-buffers of one buffer.
         if (read.buffer == write.buffer && from.memory != to.memory) return;
         std::memcpy(model(to), model(from), to.size);
         enqueue("copy of " + text(from) + " to " + text(to), {read, write},
@@ -863,7 +874,8 @@ private:
         const std::size_t pitch = width + any(20);
         std::size_t rows = std::min<std::size_t>((r.size - width) / pitch + 1, 20);
         if (nvidia_) {
-            // Its driver wants the buffer to have all of every row, and no row of the box to go on in the next.
+            // NVIDIA's driver requires that the buffer contains all rows completely, and that no
+            // row of the box crosses a row's end.
             const std::size_t first_row = r.begin / pitch;
             const std::size_t whole_rows = memory_[r.memory].size / pitch;
             if (whole_rows <= first_row) return;
@@ -884,15 +896,15 @@ private:
                 });
     }
 
-    /// Rows come to memory with gaps and go on from there, in an order that events give; the memory is the program's, or what is
-    /// mapped of another buffer, which then has them.
+    /// Reads rows into memory with gaps, and writes from there in an order given by events. The
+    /// memory is the program's, or a mapping of another buffer.
     void read_box_and_pass_on() {
         const range r = any_range();
         std::size_t width = 1 + any(std::min<std::size_t>(r.size, 50));
         const std::size_t pitch = width + any(20);
         std::size_t rows = std::min<std::size_t>((r.size - width) / pitch + 1, 20);
         if (nvidia_) {
-            // As in write_box().
+            // The same conditions as in write_box().
             const std::size_t first_row = r.begin / pitch;
             const std::size_t whole_rows = memory_[r.memory].size / pitch;
             if (whole_rows <= first_row) return;
@@ -906,14 +918,14 @@ private:
             std::copy_n(model(box) + y * pitch, width, wanted.begin() + static_cast<std::ptrdiff_t>(y * host_pitch));
         bytes &own = kept(bytes(wanted.size()));
         unsigned char *memory = own.data();
-        // Stands for the memory in what commands use.
+        // Represents this memory in the commands' accesses.
         const access host{1000 + host_.size(), 0, wanted.size(), true};
         cl_mem mapped = nullptr;
         if (one_in(2)) {
             cl_int code = CL_SUCCESS;
             mapped = clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, own.size(), own.data(), &code);
             check(code, "clCreateBuffer");
-            enqueue("map of a buffer that rows come to", {host},
+            enqueue("map of a buffer that receives rows", {host},
                     [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
                         memory = static_cast<unsigned char *>(clEnqueueMapBuffer(
                             q, mapped, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0, own.size(), n, w, e, &code));
@@ -943,7 +955,7 @@ private:
         range copied = any_range();
         copied.size = std::min(copied.size, wanted.size());
         std::copy_n(wanted.begin(), copied.size, model(copied));
-        enqueue("copy of the buffer that they came to, to " + text(copied), {use(copied, true), host},
+        enqueue("copy of the buffer that received the rows, to " + text(copied), {use(copied, true), host},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
                     return clEnqueueCopyBuffer(q, mapped, memory_[copied.memory].handle, 0, copied.begin, copied.size,
                                                n, w, e);
@@ -988,7 +1000,7 @@ private:
                 });
     }
 
-    /// What a kernel may write counts as written: all of its argument.
+    /// The whole argument counts as written, because a kernel may write all of it.
     [[nodiscard]] range whole(std::size_t m) const { return {m, 0, memory_[m].size}; }
 
     template <typename... Arguments>
@@ -997,7 +1009,7 @@ private:
         cl_uint index = 0;
         for (const cl_int code : {clSetKernelArg(kernels_[k], index++, sizeof arguments, &arguments)...})
             check(code, "clSetKernelArg");
-        const std::size_t local = 1;  // PoCL compiles for each size
+        const std::size_t local = 1;  // PoCL compiles the kernel again for each size
         return clEnqueueNDRangeKernel(q, kernels_[k], 1, nullptr, &items, &local, n, w, e);
     }
 
@@ -1049,7 +1061,7 @@ private:
     const std::vector<cl_device_id> &devices_;
     const bool fails_;
     bool goes_on_;
-    bool waits_long_ = false;  ///< user events are many, and seldom set
+    bool waits_long_ = false;  ///< user events are frequent and rarely set
     bool nvidia_ = false;
 
     std::mt19937_64 random_;
@@ -1061,20 +1073,22 @@ private:
     std::vector<cl_event> markers_;
     std::vector<cl_event> user_events_;
     std::vector<cl_event> open_user_events_;  // not set yet
-    std::map<cl_event, user_set> behind_;     // of each event that is in use
+    std::map<cl_event, user_set> behind_;     // for each event in use
     std::vector<std::unique_ptr<bytes>> host_;
     std::vector<pending_read> reads_;
     std::string text_;
     bool well_ = true;
 };
 
-/// On the cluster platform, with more than one process. A process alone with one memory leaves waiting to its driver.
+/// Whether this is the cluster platform with several processes. A single process with one memory
+/// leaves all waiting to its driver.
 bool has_processes(const std::vector<cl_device_id> &devices) {
     cl_uint rank = 0;
     return clGetDeviceInfo(devices[0], CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) == CL_SUCCESS;
 }
 
-/// With one process and several memories PoCL 3.1 still ends it now and then (decision 5): the long test alone has failing commands.
+/// With one process and several memories, failing commands still crash PoCL 3.1 now and then
+/// (decision 5). So only the long test contains them there.
 bool may_have_failures(const std::vector<cl_device_id> &devices) {
     return has_processes(devices) || (devices.size() > 1 && std::getenv("CLDIST_TEST_FAILURES") != nullptr);
 }
@@ -1096,8 +1110,8 @@ int main(int argc, char **argv) {
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
-    // PoCL 3.1 dies of some events that fail; of two processes and more the platform spares it them. In a context where one has
-    // it is more careful, so there are two.
+    // PoCL 3.1 crashes when some events fail. With two or more processes the platform avoids that:
+    // in a context with such a failure it is more careful. So the test uses two contexts.
     const bool may_fail = may_have_failures(devices);
     const bool goes_on = has_processes(devices);
     std::array<cl_context, 2> contexts{};

@@ -1,5 +1,6 @@
-// A device's own platform refuses memory for bytes that come from another process: the command that needs them fails, in all
-// processes, and everything else goes on. Plain OpenCL; only the refusing clCreateBuffer stands before the loader's.
+// A device's platform refuses memory for bytes from another process. The command that needs the
+// memory fails in all processes, and all other commands succeed. The program is plain OpenCL; its
+// own clCreateBuffer, which replaces the loader's, refuses.
 #include <CL/cl.h>
 #include <CL/cl_ext_collective.h>
 #include <dlfcn.h>
@@ -22,7 +23,7 @@ void expect(bool right, const char *what, int code = 0) {
 
 }  // namespace
 
-// The platform's calls come here, too.
+// The platform's own calls arrive here, too.
 extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size,
                                                           void *host, cl_int *code) {
     static thread_local bool within = false;
@@ -42,9 +43,11 @@ extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl
 
 namespace {
 
-/// Collectives, for which in one process the device has no memory: they end with an error in all, and the next ones are well.
+/// One process's device has no memory for these collectives. They end with an error in all
+/// processes, and the next ones succeed.
 void run_collectives(cl_context context, const std::vector<cl_device_id> &devices, bool lacks_memory) {
-    // PoCL 3.1 aborts of what is to be combined with bytes that did not come; the platform then ends the job, and says so.
+    // Reductions are left out: PoCL 3.1 aborts in the commands that use missing bytes, and the
+    // platform then ends the job with a message.
     constexpr int kinds = 2;
     constexpr std::size_t size = 1'200'000;
     cl_int code = CL_SUCCESS;
@@ -91,7 +94,7 @@ void run_collectives(cl_context context, const std::vector<cl_device_id> &device
             const std::vector<unsigned char> wanted(got, kind == 2 ? static_cast<unsigned char>(n) : 1);
             for (cl_uint i = 0; !refused && i < n; ++i) {
                 code = clEnqueueReadBuffer(queues[i], to[i], CL_TRUE, 0, got, found.data(), 0, nullptr, nullptr);
-                expect(code == CL_SUCCESS && found == wanted, "what a collective has brought", code);
+                expect(code == CL_SUCCESS && found == wanted, "the result of a collective", code);
             }
             for (const cl_mem buffer : from) clReleaseMemObject(buffer);
             for (const cl_mem buffer : to) clReleaseMemObject(buffer);
@@ -134,7 +137,7 @@ int main() {
     };
     write(refused);
     write(other);
-    // What the library makes once for its transfers is there then.
+    // Afterwards the library has allocated its staging memory.
     expect(is_read(last, other), "a read of another process's bytes", code);
     refuses = true;
     is_read(last, refused);
@@ -143,7 +146,8 @@ int main() {
     write(other);
     expect(is_read(last, other), "the read of another buffer", code);
     expect(is_read(first, refused), "the read where the bytes are", code);
-    // Memory that is to have contents at once: what one process lacks, none has.
+    // Creating a buffer with contents: if memory is lacking in one process, the call fails in all
+    // processes.
     const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
     if (rank == nullptr) rank = std::getenv("PMI_RANK");  // MPICH
     const bool is_one = rank != nullptr && std::strcmp(rank, "1") == 0;
@@ -155,8 +159,8 @@ int main() {
     const cl_mem some = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, size, contents.data(), &code);
     expect(some != nullptr && code == CL_SUCCESS, "memory for all", code);
     clReleaseMemObject(some);
-    // Of four devices one passes on what it got from another: that command waits for one that failed, of which PoCL 3.1 aborts;
-    // the platform then ends the job, and says so.
+    // With four devices, one forwards bytes from another. Its command waits for a failed one, PoCL
+    // 3.1 aborts there, and the platform then ends the job with a message.
     if (devices.size() <= 3) run_collectives(context, devices, is_one);
 
     expect(clFinish(first) == CL_SUCCESS && clFinish(last) == CL_SUCCESS, "clFinish");

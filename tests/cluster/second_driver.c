@@ -1,5 +1,5 @@
-/* A second platform with the devices of another driver. A process that has both has devices with memories of their own,
- * between which everything goes through the host. */
+/* A second platform with the devices of another driver. In a process with both platforms, devices
+ * have separate memories, and data between them passes through host memory. */
 #include "test_driver.h"
 
 static cl_platform_id other_platform;

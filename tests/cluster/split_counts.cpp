@@ -1,4 +1,5 @@
-// Launches whose parts exchange columns of a matrix, for counting: it checks nothing.
+// Launches whose sub-ranges exchange columns of a matrix. A script counts their messages; the
+// program checks nothing.
 #include <CL/cl_ext_split.h>
 
 #include <vector>

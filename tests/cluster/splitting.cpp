@@ -1,5 +1,6 @@
-// Kernels on all devices of the context, or on one that stands for those of all processes (CLDIST_VIEW=aggregate): what they
-// compute is the same. Their meta-functions are the program's own.
+// Kernels on all devices of the context, or on the single virtual device of all processes
+// (CLDIST_VIEW=aggregate). Their results must be the same. The program provides the access
+// functions (DistCL: meta-functions).
 #include <CL/cl_ext_split.h>
 
 #include <array>
@@ -18,7 +19,7 @@ using ints = std::vector<cl_int>;
 using sizes = std::array<std::size_t, 3>;
 
 const char *const source = R"(
-// One word for each function, for each work-item.
+// One word per function and work-item.
 #define WORD(at, value) out[index * 16 + (at)] = (ulong)(value)
 
 ulong twice_group(uint d) { return 2 * get_group_id(d); }
@@ -42,7 +43,7 @@ kernel void all_functions(global ulong *out) {
 
 kernel void add_one(global int *data) { data[get_global_id(0)] += 1; }
 
-// Called by another kernel, too.
+// Another kernel also calls this one.
 kernel void square(global int *to, const global int *from, int count) {
     const size_t i = get_global_id(0);
     if (i < count) to[i] = from[i] * from[i] + (int)get_group_id(0);
@@ -74,7 +75,7 @@ kernel __attribute__((reqd_work_group_size(4, 2, 1))) void fill_3d(global int *t
     to[(z * height + y) * width + x] = x + 100 * y + 10000 * z + (int)get_group_id(2) * 1000000;
 }
 
-// Each group adds up its part in local memory.
+// Each group sums up its elements in local memory.
 kernel void sums(global int *to, const global int *from, local int *scratch) {
     const int i = get_local_id(0);
     scratch[i] = from[get_global_id(0)];
@@ -86,7 +87,7 @@ kernel void sums(global int *to, const global int *from, local int *scratch) {
     if (i == 0) to[get_group_id(0)] = scratch[0];
 }
 
-// Columns of a matrix: what a part writes are pieces of rows, with gaps.
+// Columns of a matrix: a sub-range writes pieces of rows, with gaps.
 kernel void columns(global int *to, const global int *from, int width, int height) {
     const int x = get_global_id(0);
     for (int y = 0; y < height; ++y)
@@ -102,7 +103,7 @@ kernel void uneven(global uint *data, int slow, int rounds) {
     data[i] = value;
 }
 
-// Parts that are cut within a block would both write its sum.
+// If a block were cut, both sub-ranges would write its sum.
 kernel void by_blocks(global int *to, const global int *from) {
     const int i = get_global_id(0);
     if (i % 32 == 0) to[i / 32] = from[i] + from[i + 31];
@@ -144,7 +145,7 @@ struct fixture : setup {
     program_handle program;
 };
 
-/// What the kernel `columns` makes of it.
+/// The result of the kernel `columns`.
 ints after_columns(const ints &before, std::size_t width) {
     ints after(before.size());
     for (std::size_t at = 0; at < before.size(); ++at)
@@ -164,7 +165,7 @@ ints numbers(std::size_t count, cl_int first = 1) {
     return data;
 }
 
-// Sums may overflow, as the devices' do.
+// Sums may overflow, as on the devices.
 ints stencil_1d(const ints &from) {
     ints to(from.size());
     const auto word = [&](std::size_t i) { return static_cast<cl_uint>(from[i]); };
@@ -209,7 +210,7 @@ int nothing(std::size_t *next_start) {
 
 }  // namespace
 
-// ---- Meta-functions ----------------------------------------------------------------------------------------------------
+// ---- Access functions ------------------------------------------------------------------------------------------------
 
 #define META(name)                                                                                     \
     extern "C" int name(const void **params [[maybe_unused]], const size_t *global [[maybe_unused]],   \
@@ -222,7 +223,7 @@ static int words(const size_t *global, const size_t *first, const size_t *subran
                                     static_cast<std::ptrdiff_t>(first[2])};
     return require_region(3, global, begin, subrange, 16 * sizeof(cl_ulong), start, next_start);
 }
-// It leaves some of them alone.
+// The kernel leaves some words unwritten.
 META(is_buffer_range_read_all_functions) { return words(global, first, subrange, start, next_start); }
 META(is_buffer_range_written_all_functions) { return words(global, first, subrange, start, next_start); }
 
@@ -304,7 +305,7 @@ static int column_blocks(const void **params, std::size_t from, std::size_t coun
 META(is_buffer_range_read_columns) {
     if (param != 1) return nothing(next_start);
     const auto width = static_cast<std::size_t>(value<cl_int>(params, 2));
-    // The last one's right neighbour is the first column.
+    // The right neighbour of the last column is the first column.
     const std::size_t last = std::min(first[0] + subrange[0] + 1, width);
     const std::size_t begun = first[0] + subrange[0] == width ? 1 : 0;
     const std::size_t pieces[][2] = {{first[0], last - first[0]}, {0, begun}, {7, 1}};
@@ -387,7 +388,7 @@ TEST_CASE("all work-item functions see the whole launch") {
     }
 }
 
-TEST_CASE("a buffer is changed in place, again and again, with other commands between") {
+TEST_CASE("a buffer is changed in place repeatedly, with other commands between") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("add_one");
     ints wanted = numbers(1001);
@@ -400,7 +401,7 @@ TEST_CASE("a buffer is changed in place, again and again, with other commands be
     }
     check_same(cl.read(data, wanted.size()), wanted);
     check_same(cl.read(data, 10, 500), ints(wanted.begin() + 500, wanted.begin() + 510));
-    // A copy, a write of a part, a fill of another.
+    // A copy, a write of one part, and a fill of another.
     CL_OK(clEnqueueCopyBuffer(cl.queues[0], data, other, 40, 80, 2000, 0, nullptr, nullptr));
     check_same(cl.read(other, 500, 20), ints(wanted.begin() + 10, wanted.begin() + 510));
     const ints part = numbers(300, 5);
@@ -427,7 +428,7 @@ TEST_CASE("a buffer is changed in place, again and again, with other commands be
     check_same(cl.read(data, wanted.size()), wanted);
 }
 
-TEST_CASE("kernels that call each other, with guards, on odd sizes") {
+TEST_CASE("kernels may call each other, with guards, on odd sizes") {
     const fixture cl;
     const kernel_handle square = cl.kernel("square");
     const kernel_handle plus = cl.kernel("square_plus");
@@ -483,7 +484,7 @@ TEST_CASE("stencils exchange their halos") {
     }
 }
 
-TEST_CASE("three dimensions, a required work-group size, and groups with local memory") {
+TEST_CASE("kernels may have three dimensions, a required work-group size, and groups with local memory") {
     const fixture cl;
     const kernel_handle fill = cl.kernel("fill_3d");
     const std::size_t width = 8;
@@ -510,7 +511,7 @@ TEST_CASE("three dimensions, a required work-group size, and groups with local m
     check_same(cl.read(output, 27), wanted);
 }
 
-TEST_CASE("parts that use pieces of rows") {
+TEST_CASE("sub-ranges may use pieces of rows") {
     const fixture cl;
     const kernel_handle columns = cl.kernel("columns");
     const std::size_t width = 37;
@@ -526,7 +527,7 @@ TEST_CASE("parts that use pieces of rows") {
     check_same(cl.read(buffers[0], wanted.size()), wanted);
 }
 
-TEST_CASE("pieces travel although earlier ones wait for what the program does later") {
+TEST_CASE("pieces are exchanged while earlier pieces wait for a later user event") {
     const fixture cl;
     const kernel_handle columns = cl.kernel("columns");
     const std::size_t width = 37;
@@ -554,7 +555,7 @@ TEST_CASE("pieces travel although earlier ones wait for what the program does la
     for (const cl_mem buffer : {free[0].get(), waiting[0].get()}) check_same(cl.read(buffer, wanted.size()), wanted);
 }
 
-TEST_CASE("pieces of more and more bytes travel while earlier ones come and go") {
+TEST_CASE("growing pieces are exchanged while earlier ones are in flight") {
     const fixture cl;
     const kernel_handle columns = cl.kernel("columns");
     const std::size_t width = 8;
@@ -579,7 +580,7 @@ TEST_CASE("pieces of more and more bytes travel while earlier ones come and go")
     }
 }
 
-TEST_CASE("what a launch reads comes although what it overwrites is to be written later") {
+TEST_CASE("a launch gets its input while another launch waits to overwrite other bytes") {
     const fixture cl;
     const kernel_handle stencil = cl.kernel("stencil_1d");
     const kernel_handle square = cl.kernel("square");
@@ -597,7 +598,7 @@ TEST_CASE("what a launch reads comes although what it overwrites is to be writte
     }
     const event_handle user = cl.user_event();
     const cl_event wait = user;
-    // On one part of the buffer, so that the others' bytes wait for it.
+    // Uses only a half of the buffer, so that bytes of the other devices wait for it.
     const std::size_t half = count / 2;
     set_args(square, to.get(), source.get(), static_cast<cl_int>(count));
     CL_OK(clEnqueueNDRangeKernel(cl.queues[0], square, 1, &half, &half, nullptr, 1, &wait, nullptr));
@@ -615,7 +616,7 @@ TEST_CASE("what a launch reads comes although what it overwrites is to be writte
     check_same(cl.read(other, count), cl.read(to, count));
 }
 
-TEST_CASE("what a launch wrote stays if what overwrites it fails behind a marker of its queue") {
+TEST_CASE("a launch's output stays if a later overwrite fails because of a marker in its queue") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("square");
     const std::size_t count = 4096;
@@ -625,7 +626,7 @@ TEST_CASE("what a launch wrote stays if what overwrites it fails behind a marker
     set_args(kernel, to.get(), source.get(), static_cast<cl_int>(count));
     cl.launch(kernel, {count}, {16});
     const ints wanted = cl.read(to, count);
-    // Each device has old bytes of the others' parts.
+    // Each device has old bytes of the other devices' sub-ranges.
     set_args(kernel, to.get(), source.get(), static_cast<cl_int>(count));
     cl.launch(kernel, {count}, {16});
     const event_handle user = cl.user_event();
@@ -650,7 +651,7 @@ void CL_CALLBACK note_status(cl_event, cl_int status, void *to) {
 
 }  // namespace
 
-TEST_CASE("a command that failed on some devices, and what it holds back, end alike in all processes") {
+TEST_CASE("a command that failed on some devices, and its dependent commands, end alike in all processes") {
     if (!has_several_processes()) return;  // PoCL 3.1 alone may abort where commands fail (decision 5)
     const fixture cl;
     const queue_handle free = cl.out_of_order(0);
@@ -664,7 +665,7 @@ TEST_CASE("a command that failed on some devices, and what it holds back, end al
     CL_OK(clFinish(cl.queues[0]));
     for (unsigned choice = 0; choice < 8; ++choice) {
         CAPTURE(choice);
-        // On one device of all, one or the other of its devices copies and reads.
+        // The copy and the read each run on the first or the last device.
         const std::size_t copied = (choice & 1U) != 0 ? 3 * quarter : 0;
         const std::size_t read = (choice & 2U) != 0 ? 3 * quarter : 0;
         const bool with_callbacks = (choice & 4U) != 0;
@@ -695,7 +696,7 @@ TEST_CASE("a command that failed on some devices, and what it holds back, end al
             CHECK((waited < 0) == (status < 0));
             CHECK((status < 0 || i != 0));
             if (with_callbacks) CHECK((called[i].get_future().get() < 0) == (status < 0));
-            // Calls that differ between processes are found.
+            // If the statuses differ between processes, this call differs and is reported.
             cl.buffer(static_cast<std::size_t>(100 - status));
         }
         clFinish(free);
@@ -716,7 +717,7 @@ TEST_CASE("boxes are written before and after a launch that waited for a user ev
     const cl_command_queue queue = cl.queues[0];
     constexpr std::size_t rows = 32;
     const ints data = numbers(rows * row / 2, 7);
-    // The left or the right half of some rows.
+    // Writes the left or the right half of some rows.
     const auto write = [&](std::size_t first_row, std::size_t column) {
         const std::size_t half = row / 2 * sizeof(cl_int);
         const std::array<std::size_t, 3> at{column * sizeof(cl_int), first_row, 0};
@@ -727,7 +728,7 @@ TEST_CASE("boxes are written before and after a launch that waited for a user ev
         for (std::size_t i = 0; i < data.size(); ++i)
             wanted[(first_row + i / (row / 2)) * row + column + i % (row / 2)] = data[i];
     };
-    // They touch, and go to the last device's part of a launch.
+    // The boxes touch, and belong to the last device's sub-range of a launch.
     write(count / row - 2 * rows, row / 2);
     const event_handle user = cl.user_event();
     const cl_event wait = user;
@@ -743,7 +744,7 @@ TEST_CASE("boxes are written before and after a launch that waited for a user ev
     check_same(squares, wanted);
 }
 
-TEST_CASE("a launch that fails for its wait list leaves what it was to write, wherever its parts are cut") {
+TEST_CASE("a launch whose wait list fails leaves its output unchanged, wherever its sub-ranges are cut") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("square");
     const std::size_t count = 640;
@@ -775,7 +776,7 @@ TEST_CASE("a launch that fails for its wait list leaves what it was to write, wh
 
 namespace {
 
-/// `data` after a launch of a kernel, whose argument it is, on as many work-items, in groups.
+/// The contents of `data` after a kernel with this argument has run with one work-item per element.
 ints after_launch(const setup &cl, cl_kernel kernel, ints data, std::size_t local) {
     const std::size_t global = data.size();
     const buffer_handle buffer =
@@ -789,7 +790,7 @@ ints after_launch(const setup &cl, cl_kernel kernel, ints data, std::size_t loca
 
 }  // namespace
 
-TEST_CASE("meta-functions of a library, and functions in included files") {
+TEST_CASE("access functions may be in a library, and functions in included files") {
     const setup cl;
     const program_handle program = cl.program(
         "#include \"group_numbers.h\"\n"
@@ -804,7 +805,7 @@ TEST_CASE("meta-functions of a library, and functions in included files") {
     check_same(found, wanted);
 }
 
-TEST_CASE("work-item functions that the program's text does not show see the whole launch, too") {
+TEST_CASE("work-item functions that the source does not show see the whole launch, too") {
     struct way {
         std::string what, before, options;
     };
@@ -830,9 +831,9 @@ TEST_CASE("work-item functions that the program's text does not show see the who
     }
 }
 
-// Where shares are measured they change under way (CLDIST_SHARES).
-TEST_CASE("kernels some of whose work-items take long, with stencils between") {
-    // What so many rounds do: x * by + and_then.
+// With CLDIST_SHARES=measured the shares change during this case.
+TEST_CASE("kernels in which some work-items take long alternate with stencils") {
+    // The effect of all rounds on a value: x * by + and_then.
     struct affine {
         cl_uint by = 1, and_then = 0;
     };
@@ -856,7 +857,7 @@ TEST_CASE("kernels some of whose work-items take long, with stencils between") {
             const affine &step = at < slow ? one : all;
             wanted[at] = static_cast<cl_int>(static_cast<cl_uint>(wanted[at]) * step.by + step.and_then);
         }
-        // So that the parts' times are known.
+        // Waits, so that the sub-ranges' times are known.
         if (i < 20) CL_OK(clFinish(cl.queues[0]));
         if (i % 3 != 0) continue;
         set_args(stencil, other.get(), data.get(), static_cast<cl_int>(count));
@@ -869,16 +870,16 @@ TEST_CASE("kernels some of whose work-items take long, with stencils between") {
     check_same(cl.read(data, count), wanted);
 }
 
-// Natively it may: each launch that waits takes little memory there.
+// Native platforms have no such limit: a waiting launch takes little memory there.
 TEST_CASE("a program does not get many thousands of launches ahead of its devices") {
     if (std::getenv("CLDIST_VIEW") == nullptr || std::getenv("CLDIST_CHECK_ACCESS") != nullptr) return;
-    // With uneven shares this does not hold.
+    // This does not hold for uneven shares.
     if (std::getenv("CLDIST_SHARES") != nullptr) return;
     const fixture cl;
     const kernel_handle uneven = cl.kernel("uneven");
     const kernel_handle add_one = cl.kernel("add_one");
     const buffer_handle data = cl.filled(ints(64, 5));
-    // Longer than enqueueing the others takes.
+    // Takes longer than enqueueing the other launches.
     set_args(uneven, data.get(), cl_int{0}, cl_int{400'000'000});
     cl.launch(uneven, {2});
     set_args(add_one, data.get());
@@ -891,7 +892,7 @@ TEST_CASE("a program does not get many thousands of launches ahead of its device
     CHECK(cl.read(data, 1, 63) == ints(1, 3205));
 }
 
-TEST_CASE("a launch that can be cut into equal parts alone") {
+TEST_CASE("a launch may be cut only into equal sub-ranges") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("by_blocks");
     const ints from = numbers(384);
@@ -904,7 +905,7 @@ TEST_CASE("a launch that can be cut into equal parts alone") {
     check_same(cl.read(output, 12), wanted);
 }
 
-TEST_CASE("what can't be split runs whole") {
+TEST_CASE("launches that can't be split run on one device") {
     const fixture cl;
     const kernel_handle unknown = cl.kernel("unknown");
     ints wanted(100);
@@ -920,8 +921,9 @@ TEST_CASE("what can't be split runs whole") {
     check_same(cl.read(count, 1), {105});
 }
 
-// Of one device's queue the platform would take the buffer for that device's alone (CLDIST_ATTACH).
-TEST_CASE("a buffer that one device has used alone for long is split like others") {
+// In the queue of a single device the platform would attach the buffer to that device
+// (CLDIST_ATTACH).
+TEST_CASE("a buffer that one device has long used alone is still split") {
     const fixture cl;
     const kernel_handle unknown = cl.kernel("unknown");
     const kernel_handle add_one = cl.kernel("add_one");
@@ -939,7 +941,7 @@ TEST_CASE("a buffer that one device has used alone for long is split like others
     check_same(cl.read(data, 100), wanted);
 }
 
-TEST_CASE("events of split launches order and tell") {
+TEST_CASE("events of split launches order commands and report their ends") {
     const fixture cl(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
     const kernel_handle kernel = cl.kernel("add_one");
     ints wanted = numbers(5000);
@@ -969,7 +971,7 @@ TEST_CASE("events of split launches order and tell") {
     check_same(found, wanted);
 }
 
-TEST_CASE("a launch behind what failed fails") {
+TEST_CASE("a launch that waits for a failed event fails") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("add_one");
     const buffer_handle data = cl.filled(numbers(100));
@@ -985,7 +987,7 @@ TEST_CASE("a launch behind what failed fails") {
     CHECK(status_of(event) < 0);
 }
 
-TEST_CASE("the program does not see the argument that its kernels get besides") {
+TEST_CASE("the program does not see the additional argument of its kernels") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("square");
     CHECK(info<cl_uint>(clGetKernelInfo, CL_KERNEL_NUM_ARGS, kernel.get()) == 3);

@@ -1,5 +1,5 @@
-// What kernels on an aggregate device access is derived from the program as the device's compiler preprocesses it; run natively, these
-// tests have only that compiler.
+// On a single virtual device, the platform derives kernels' accesses from the program as the
+// device's compiler preprocesses it. Natively these tests use only that compiler.
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -12,8 +12,8 @@ using namespace cluster_test;
 
 namespace {
 
-/// Checks in kernels of one program that each work-item writes its own byte. A part of the text that is put before a kernel defines STEP,
-/// the bytes from one work-item's to the next one's: 4 or less.
+/// Checks in the kernels of one program that each work-item writes its own byte. A text in front of
+/// each kernel defines STEP, the distance between the bytes of neighbouring work-items: at most 4.
 void check_steps(const setup &cl, const std::vector<std::string> &texts, const char *options = "") {
     constexpr std::size_t work_items = 64;
     std::string source;
@@ -41,16 +41,17 @@ void check_steps(const setup &cl, const std::vector<std::string> &texts, const c
     }
 }
 
-/// Behind the beginning of a conditional.
+/// Defines STEP by a conditional that begins with `condition`.
 std::string decides(const std::string &condition) {
     return condition + "\n#define STEP 4\n#else\n#define STEP 1\n#endif\n";
 }
 
 }  // namespace
 
-TEST_CASE("conditionals of a program are decided as the device's compiler does") {
+TEST_CASE("conditionals of a program are decided as the device's compiler decides them") {
     const setup cl;
-    // In a program each: a single condition that is not understood would have all of the second one run whole.
+    // Each is a separate program. Otherwise one unsupported condition would prevent the splitting
+    // of all kernels.
     for (const char *const names :
          {"convert_int ATOMIC_VAR_INIT _OPENCL_H_ _CL_READONLY cles_khr_int64 _CL_OVERLOADABLE "
           "POCL_DEVICE_ADDRESS_BITS",
@@ -78,13 +79,13 @@ TEST_CASE("conditionals of a program are decided as the device's compiler does")
     check_steps(cl, {"kernel void counted(global int *o) { *o = __COUNTER__; }\n" + decides("#if __COUNTER__ == 1")});
 }
 
-TEST_CASE("conditionals of included files are decided as the device's compiler does") {
+TEST_CASE("conditionals of included files are decided as the device's compiler decides them") {
     const setup cl;
     check_steps(cl, {"#include \"by_macro.h\"\n"}, "-I " INCLUDED);
     check_steps(cl, {"#define NAME \"by_macro.h\"\n#include NAME\n"}, "-I " INCLUDED);
 }
 
-TEST_CASE("macros in a kernel have the values that they have for the device's compiler") {
+TEST_CASE("macros in a kernel have the values of the device's compiler") {
     const setup cl;
     std::vector<std::string> texts;
     for (const char *const value :
@@ -95,7 +96,7 @@ TEST_CASE("macros in a kernel have the values that they have for the device's co
     check_steps(cl, {"#define STEP sizeof(__FILE__) > 20 ? 4 : 1\n"});
 }
 
-TEST_CASE("a program from the binary of another has the same kernels") {
+TEST_CASE("a program created from another program's binary has the same kernels") {
     const setup cl;
     const program_handle first = cl.program(
         "kernel void number(global int *data, int more) { data[get_global_id(0)] = get_num_groups(0) + more; }\n");
@@ -127,7 +128,7 @@ TEST_CASE("a program from the binary of another has the same kernels") {
     const bytes found = read(cl.queues[0], data, 0, global * sizeof(cl_int));
     for (std::size_t i = 0; i < global; ++i) CHECK(found[i * sizeof(cl_int)] == 106);
 
-    // One that was changed is refused. Drivers may die of theirs.
+    // A damaged binary is refused. Native drivers may crash.
     if (std::getenv("CLDIST_VIEW") == nullptr) return;
     for (bytes &binary : binaries) binary[binary.size() / 2] ^= 1;
     program_handle changed(clCreateProgramWithBinary(cl.context, static_cast<cl_uint>(devices.size()), devices.data(),
@@ -136,7 +137,7 @@ TEST_CASE("a program from the binary of another has the same kernels") {
     CHECK(code != CL_SUCCESS);
 }
 
-TEST_CASE("a kernel that requires a size of its work-groups, and asks for nothing of them") {
+TEST_CASE("a kernel may require a work-group size without calling work-item functions for it") {
     const setup cl;
     const program_handle program = cl.program(
         "kernel __attribute__((reqd_work_group_size(8, 1, 1))) void ones(global uchar *data) {\n"
@@ -152,7 +153,7 @@ TEST_CASE("a kernel that requires a size of its work-groups, and asks for nothin
     check_equal(read(cl.queues[0], data, 0, global), bytes(global, 1));
 }
 
-TEST_CASE("halves in vectors of three are stored, and nothing behind the last one is lost") {
+TEST_CASE("vectors of three halves are stored, and bytes after the last one are unchanged") {
     const setup cl;
     const program_handle program = cl.program(
         "kernel void store(global half *data, global const half *from) {\n"
@@ -162,7 +163,7 @@ TEST_CASE("halves in vectors of three are stored, and nothing behind the last on
     const kernel_handle kernel = cl.kernel(program, "store");
     constexpr std::size_t global = 24;
     constexpr std::size_t size = 8 * global;
-    std::vector<cl_ushort> halves(size, 0x3c00);  // 1
+    std::vector<cl_ushort> halves(size, 0x3c00);  // 1.0 as a half
     const buffer_handle from = cl.buffer(2 * size, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, halves.data());
     const buffer_handle data = cl.buffer(2 * size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, halves.data());
     for (const auto &[index, buffer] : {std::pair(0U, data.get()), std::pair(1U, from.get())})

@@ -1,5 +1,6 @@
-/* An OpenCL driver for tests, over another one, CLDIST_TEST_DRIVER. A driver includes this once and defines begin(), which
- * is called when the other one is open and gives the platform to show; NULL if it can't. */
+/* An OpenCL driver for tests, on top of another driver, CLDIST_TEST_DRIVER. A driver includes this
+ * file once and defines begin(). It is called when the other driver is open, and returns the
+ * platform to show, or NULL on failure. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/// The platform of tests that run on the cluster platform as well as natively.
+/// The platform for tests that run on the cluster platform as well as natively.
 #pragma once
 
 #include <CL/cl.h>
@@ -19,7 +19,7 @@ inline std::string_view name_of(cl_platform_id platform, std::array<char, 64> &n
     return name.data();
 }
 
-/// The first one, natively PoCL's if there is one. Null if there is none.
+/// The first platform; natively PoCL's if it exists. Null if there is no platform.
 inline cl_platform_id tested_platform() {
     std::array<cl_platform_id, 16> platforms{};
     cl_uint count = 0;
@@ -31,15 +31,15 @@ inline cl_platform_id tested_platform() {
     return pocl != platforms.end() ? *pocl : platforms.front();
 }
 
-/// Ends the program as skipped if it would run on another native platform than PoCL, or over a driver that is not there.
-/// NVIDIA's driver (580) accepts what the specification refuses, and crashes.
+/// Skips the program if it would run on a native platform other than PoCL, or if its driver is
+/// missing. NVIDIA's driver (580) accepts arguments that the specification refuses, and crashes.
 inline void skip_without_pocl() {
     std::array<char, 64> name{};
     const char *const driver = std::getenv("CLDIST_TEST_DRIVER");
     const bool has_driver = driver == nullptr || dlopen(driver, RTLD_NOW | RTLD_LOCAL) != nullptr;
     const std::string_view platform = name_of(tested_platform(), name);
     if (has_driver && (platform.empty() || platform == "cldist" || platform == "Portable Computing Language")) return;
-    std::puts("SKIP: the tests of the platform: there is no PoCL");
+    std::puts("SKIP: tests of the platform: PoCL is not available");
     std::exit(77);
 }
 

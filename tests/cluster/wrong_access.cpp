@@ -1,5 +1,5 @@
-// Kernels whose meta-functions are wrong in a way that the argument names; CLDIST_CHECK_ACCESS finds it. The first argument of each is
-// written, the second read.
+// Kernels with wrong access functions; the argument selects the error. CLDIST_CHECK_ACCESS finds
+// it. Each kernel writes its first argument and reads its second.
 #include <CL/cl_ext_split.h>
 
 #include <string>
@@ -23,7 +23,7 @@ kernel void even(global int *to, const global int *from) {
     const size_t i = get_global_id(0);
     if (i % 2 == 0) to[i] = from[i];
 }
-// Where it writes can't be derived.
+// The written elements can't be derived.
 kernel void scattered(global int *to, const global int *from) {
     const size_t i = get_global_id(0);
     to[from[i] < 0 ? 63 - i : i] = from[i];
@@ -32,14 +32,15 @@ kernel void shifted(global int *to, const global int *from) {
     const size_t i = get_global_id(0);
     to[(i + 1) % 64] = from[i];
 }
-// What it reads has the same values wherever nothing is said to be read, if all such places have.
+// It reads bytes that the access function does not list. The check finds that only if such bytes
+// differ between copies.
 kernel void copied(global int *to, const global int *from) { to[get_global_id(0)] = from[get_global_id(0)]; }
 kernel void moved(global int *to, const global int *from) { to[get_global_id(0)] = to[get_global_id(0) + 64]; }
 )";
 
 std::string wrong;
 
-/// The elements of the sub-range and so many behind it.
+/// The elements of the sub-range and `more` elements after it.
 int items(const size_t *subrange, const size_t *first, std::size_t more, size_t start, size_t *next_start) {
     const std::size_t total = count;
     const auto begin = static_cast<std::ptrdiff_t>(first[0]);
