@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs a Python program as an MPI job, with a Python that has what examples/python needs; is skipped where there is none.
+# Runs a Python program as an MPI job, with a Python that has the packages that examples/python
+# needs. Skipped if there is no such Python.
 #
 #   run_python.sh NAME SANITIZERS PROGRAM [ARGUMENTS...] -- MPIRUN [ARGUMENTS...]
 set -u
@@ -30,5 +31,5 @@ done
 vendor=$("$python" -c 'import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.get_vendor()[0])')
 [ "$vendor" = "Open MPI" ] || skip "the mpi4py of $python is built with ${vendor:-no MPI that it can load}, not with Open MPI"
 
-# -m mpi4py: a process that fails takes the others with it, instead of leaving them to wait.
+# With -m mpi4py, a process that fails ends the others instead of leaving them waiting.
 exec "$@" "$python" -m mpi4py "${program[@]}"

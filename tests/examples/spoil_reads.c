@@ -1,5 +1,5 @@
-// To be preloaded: adds one to the first float of all that a program reads from buffers, and to the second, in case the two are a
-// double: it has the exponent.
+// A preloaded library. It adds 1 to the first float of everything that a program reads from
+// buffers, and to the second float, which contains the exponent if the data is of type double.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

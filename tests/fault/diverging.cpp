@@ -1,5 +1,5 @@
-/// Programs whose calls on the cluster platform differ between processes, or don't: what is recorded of them. The first
-/// argument says which. What they print on standard error is checked by the script that runs them.
+/// Programs whose recorded calls on the cluster platform differ between processes, or do not
+/// differ. The argument selects the program. A script checks their standard error.
 
 #include <chrono>
 #include <cstdio>
@@ -51,7 +51,7 @@ void say_when(const char *what) {
 
 void sleep(double seconds) { std::this_thread::sleep_for(Seconds(seconds)); }
 
-/// In a call of MPI's, as a wait for an event of another process would be.
+/// Blocks in an MPI call, like a wait for another process's event.
 void block_for_ever() {
     int nothing = 0;
     MPI_Recv(&nothing, 1, MPI_INT, 0, 99, MPI_COMM_SELF, MPI_STATUS_IGNORE);
@@ -85,7 +85,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          p.log->record<finish_call>(2);
          sleep(60);
      }},
-    // The others are blocked in the call before the one that differs.
+    // The other processes are blocked in the call before the first difference.
     {"behind",
      [](const Process &p) {
          p.writes(56);
@@ -104,7 +104,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          p.writes(100);
          sleep(60);
      }},
-    // The end of the program follows.
+    // The last process's program ends here.
     {"last-ends-early",
      [](const Process &p) {
          p.writes(56);
@@ -153,7 +153,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
              p.write(p.is_last() && n == 2'500'000 ? 0 : n);
          }
      }},
-    // A call takes a microsecond, and now and then processes wait for each other.
+    // A call takes a microsecond, and the processes synchronise now and then.
     {"differ-at-speed",
      [](const Process &p) {
          for (std::uint64_t n = 1; n <= 3'000'000; ++n) {
@@ -169,7 +169,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          if (p.is_last()) sleep(3);
          p.log->record<finish_call>(2);
      }},
-    // Blocked in a call that all have made, and far behind one another.
+    // Blocked in a call that all processes have made, but at very different times.
     {"far-behind",
      [](const Process &p) {
          p.writes(56);

@@ -1,5 +1,6 @@
-/// A program that forks while it uses the library. Its children end in every way, or call the library; the program goes on.
-/// The first argument is "mpi" or "alone". What it prints on standard error is checked by the script that runs it.
+/// A program that forks while it uses the library. Its children end in different ways, or call the
+/// library. The program itself continues. The argument is "mpi" or "alone". A script checks its
+/// standard error.
 
 #include <cstring>
 #include <functional>
@@ -20,7 +21,7 @@ namespace {
 constexpr std::size_t size = 4096;
 bool with_mpi = false;
 
-/// A child that gets stuck ends by this signal.
+/// A signal ends a child that hangs.
 void expect_child(const char *what, const std::function<int()> &body) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -29,14 +30,14 @@ void expect_child(const char *what, const std::function<int()> &body) {
     }
     int status = 0;
     expect("waitpid", ::waitpid(child, &status, 0), child);
-    expect((std::string("how the child that ") + what + " ended").c_str(), status, 0);
+    expect((std::string("the status of the child that ") + what + " ended").c_str(), status, 0);
 }
 
 cl_int write_stream(const bare_device &d, cl_bool blocking, std::FILE *stream) {
     return clEnqueueReadBufferToStdioFile(d.queue, d.buffer, blocking, 0, size, stream, 0, nullptr, nullptr);
 }
 
-/// In the child of a program that uses the library all calls say so, and nothing is begun.
+/// In a child of a program that uses the library, all calls fail and start nothing.
 int call_the_library(const bare_device &d, std::FILE *stream, cl_event event) {
     expect("a blocking file command", write_stream(d, CL_TRUE, stream), CL_INVALID_OPERATION);
     expect("a file command", write_stream(d, CL_FALSE, stream), CL_INVALID_OPERATION);
@@ -59,7 +60,8 @@ void fork_while_in_use() {
     int ends[2] = {-1, -1};
     expect("pipe", ::pipe(ends), 0);
     std::FILE *const reading = ::fdopen(ends[0], "rb");
-    // The one is done, and its bytes are still in the stream; the other goes on, with the stream's lock, in a thread.
+    // The first command has ended, but its bytes are still in the stream's buffer. The second runs
+    // in a thread that holds its stream's lock.
     expect("a file command", write_stream(d, CL_TRUE, file), CL_SUCCESS);
     cl_event event = nullptr;
     expect("a read of a pipe",
@@ -74,7 +76,7 @@ void fork_while_in_use() {
         expect_child("is a child's", [&] { return call_the_library(d, file, event); });
         return failures;
     });
-    // Here nothing has changed.
+    // The parent is not affected.
     expect("the read's status", status_told(event), CL_RUNNING);
     const std::vector<char> bytes(size, 'x');
     expect("the bytes written", ::write(ends[1], bytes.data(), size), size);
@@ -92,7 +94,7 @@ void fork_while_in_use() {
 }  // namespace
 
 int main(int argc, char **argv) {
-    // Nobody used the library so far: the child may.
+    // The library was not used before this fork, so the child may use it.
     expect_child("was forked before", [] {
         const bare_device d(size);
         expect("a file command", write_stream(d, CL_TRUE, std::tmpfile()), CL_SUCCESS);

@@ -1,12 +1,13 @@
-/// Programs whose peer, or the way to it, is lost in the middle of two large messages, one each way. The first argument
-/// says which:
+/// Programs that lose their peer, or the connection to it, in the middle of two large messages, one
+/// in each direction. The argument selects the program:
 ///
-///   killed            one job of three: rank 1 kills itself (SIGKILL), rank 2 stays to be talked to
-///   cut FOLDER        one job of two: once the messages move, FOLDER/moving is written; they must arrive in the end
-///   accept FILE, connect FILE            two jobs, joined by a port whose name is passed in FILE
-///   accept-killed FILE, connect-killed FILE    as before; then the job that connected kills itself
+/// killed: one job of three. Rank 1 kills itself (SIGKILL), rank 2 remains for further messages.
+/// cut FOLDER: one job of two. Once the messages move, FOLDER/moving is written. The messages must
+/// finally arrive.
+/// accept FILE, connect FILE: two jobs, joined by a port whose name is in FILE.
+/// accept-killed FILE, connect-killed FILE: the same; then the connecting job kills itself.
 ///
-/// What they print on standard error is checked by the scripts that run them.
+/// Scripts check their standard error.
 
 #include <chrono>
 #include <csignal>
@@ -62,7 +63,7 @@ void write(const bare_device &d, std::size_t offset, const bytes &data) {
            CL_SUCCESS);
 }
 
-/// How many of the bytes at `offset` are others than `wanted`.
+/// The number of bytes at `offset` that differ from `wanted`.
 long wrong_bytes(const bare_device &d, std::size_t offset, const bytes &wanted) {
     bytes found(wanted.size());
     if (wanted.empty()) {
@@ -85,7 +86,7 @@ std::size_t moved(cl_event event) {
     return value;
 }
 
-/// Two large messages with one peer, one each way.
+/// Two large messages with one peer, one in each direction.
 struct exchange {
     exchange(const bare_device &device_in, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed,
              std::size_t size_in)
@@ -100,7 +101,8 @@ struct exchange {
                CL_SUCCESS);
     }
 
-    /// Returns while one of the two is in its middle: MPI may move one before the other.
+    /// Returns while one of the two messages is partly transferred. MPI may move one before the
+    /// other.
     void wait_for_middle() const {
         const auto in_middle = [this](cl_event event) {
             const std::size_t now = moved(event);
@@ -119,7 +121,7 @@ struct exchange {
         return status_told(sending) <= CL_COMPLETE && status_told(receiving) <= CL_COMPLETE;
     }
 
-    /// Returns when both have ended, or nothing has moved for `patience`.
+    /// Returns when both messages have ended, or nothing has moved for `patience`.
     void wait_while_moving(std::chrono::milliseconds patience) const {
         std::size_t last = 0;
         for (auto since = clock_type::now(); !ended() && clock_type::now() - since < patience;) {
@@ -131,7 +133,7 @@ struct exchange {
         }
     }
 
-    /// A receive that says complete has all of its bytes.
+    /// A complete receive must contain all its bytes.
     void check_honest() const {
         cl_int event_status = CL_QUEUED;
         clGetEventInfo(receiving, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(event_status), &event_status, nullptr);
@@ -150,7 +152,8 @@ struct exchange {
     cl_event receiving = nullptr;
 };
 
-/// Messages of many sizes with a peer, checked. Blocking or not, in turn.
+/// Exchanges messages of many sizes with a peer, alternately blocking and non-blocking, and checks
+/// them.
 void talk(const bare_device &d, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed) {
     cl_command_queue queue = new_queue(d);
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4000}, std::size_t{70001}, 3 * MiB}) {
@@ -175,20 +178,22 @@ void talk(const bare_device &d, MPI_Comm comm, int peer, unsigned own_seed, unsi
     std::abort();
 }
 
-/// MPI_Finalize would wait for the dead.
+/// Skips MPI_Finalize, which would wait for dead processes.
 [[noreturn]] void leave() {
-    say(failures == 0 ? "the survivor is well" : "the survivor is not well");
+    say(failures == 0 ? "the survivor passed" : "the survivor failed");
     std::_Exit(failures == 0 ? 0 : 1);
 }
 
-/// What a survivor of a lost peer must see: no receive complete that is not, and a report (by the library) of what hangs.
+/// A survivor must never see an incomplete receive reported as complete. The library must report
+/// hanging commands.
 void survive(const exchange &both) {
     both.wait_while_moving(std::chrono::seconds(8));  // longer than the stall report takes
     both.check_honest();
     say(both.ended() ? "both messages have ended" : "a message is still pending");
-    // What follows needs an MPI that goes on. Open MPI's TCP can lock itself up when a connection breaks.
+    // The following messages need a working MPI. Open MPI's TCP can deadlock when a connection
+    // breaks.
     ::signal(SIGALRM, [](int) {
-        constexpr char text[] = "the survivor's MPI no longer answers\n";
+        constexpr char text[] = "the survivor's MPI does not respond\n";
         [[maybe_unused]] const auto written = ::write(2, text, sizeof text - 1);
         ::_exit(failures == 0 ? 0 : 1);
     });
@@ -198,11 +203,11 @@ void survive(const exchange &both) {
 void killed(int rank) {
     constexpr std::size_t size = 384 * MiB;
     const bare_device d(2 * size);
-    // The large messages are not in the way of these.
+    // The pending large messages must not block these messages.
     const bare_device for_talks(8 * MiB);
     if (rank == 2) {
         talk(for_talks, MPI_COMM_WORLD, 0, 20, 30);
-        ::alarm(40);  // ends it where rank 0 can't speak any more
+        ::alarm(40);  // ends the process if rank 0 can't send any more
         char word = 0;
         MPI_Recv(&word, 1, MPI_CHAR, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         talk(for_talks, MPI_COMM_WORLD, 0, 21, 31);
@@ -238,11 +243,11 @@ void cut(int rank, const std::string &folder) {
     expect("whether both have ended", both.ended() ? 1 : 0, 1);
     expect("the send's status", status_told(both.sending), CL_COMPLETE);
     expect("the receive's status", status_told(both.receiving), CL_COMPLETE);
-    say("rank %d has its message", rank);
+    say("rank %d has received its message", rank);
     MPI_Finalize();
 }
 
-/// Two jobs: ranks of the inter-communicator are those of the other job.
+/// Two jobs: the ranks of the inter-communicator are those of the other job.
 void joined(int rank, const std::string &what, const std::string &file) {
     constexpr std::size_t size = 384 * MiB;
     const bool accepts = what.rfind("accept", 0) == 0;

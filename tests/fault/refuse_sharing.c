@@ -1,4 +1,5 @@
-/* Preloaded: refuses what memory that processes share is made of, as CLDIST_TEST_REFUSES says. */
+/* A preloaded library. It refuses the system calls for shared memory that CLDIST_TEST_REFUSES
+ * selects. */
 #undef _FILE_OFFSET_BITS /* both names of a call are defined here */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,7 +16,7 @@ static int refuses(const char *what) {
     return refused != NULL && strcmp(refused, what) == 0;
 }
 
-/* MPI has sockets of its own, too, and may not do without. */
+/* MPI has its own sockets, which must work. */
 static int is_cldists_call(const void *caller) {
     Dl_info info;
     return dladdr(caller, &info) != 0 && info.dli_fname != NULL && strstr(info.dli_fname, "libcldist") != NULL;
@@ -57,7 +58,7 @@ int memfd_create(const char *name, unsigned flags) {
     return next(name, flags);
 }
 
-/* MPI shares memory of its own. */
+/* MPI has its own shared memory. */
 static int is_cldists(int fd) {
     char link[64];
     char name[64] = "";
@@ -78,7 +79,7 @@ int posix_fallocate64(int fd, off64_t offset, off64_t size) {
 
 int posix_fallocate(int fd, off_t offset, off_t size) { return posix_fallocate64(fd, offset, size); }
 
-/* A process that may have no more descriptors gets a message without them. */
+/* A process that has reached its limit of descriptors receives a message without them. */
 ssize_t recvmsg(int socket_fd, struct msghdr *message, int flags) {
     static ssize_t (*next)(int, struct msghdr *, int);
     if (next == NULL) {

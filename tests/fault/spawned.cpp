@@ -1,5 +1,6 @@
-/// Processes that join the job while it runs: started by MPI_Comm_spawn, which then part and meet again by MPI_Comm_accept and
-/// MPI_Comm_connect. Messages go over inter-communicators, several at a time, and communicators go as soon as they may.
+/// Processes that join the running job: MPI_Comm_spawn starts them, then they disconnect and
+/// reconnect with MPI_Comm_accept and MPI_Comm_connect. Several messages at a time pass over
+/// inter-communicators, which are freed as early as possible.
 
 #include <array>
 #include <cstdio>
@@ -12,12 +13,12 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr int processes = 2;  // of each side
+constexpr int processes = 2;  // on each side
 constexpr int rounds = 20;
 constexpr std::size_t small = 1000;
 constexpr std::size_t large = 300000;
 
-/// What the two sides send: other bytes in each message.
+/// The byte of a message. It is different for each message.
 unsigned char filling(bool spawned, int rank, int tag, int round) {
     return static_cast<unsigned char>(1 + (spawned ? 101 : 0) + 37 * rank + 11 * tag + round);
 }
@@ -36,9 +37,9 @@ cl_mem filled_buffer(const bare_device &d, std::size_t size, unsigned char byte)
     return buffer;
 }
 
-/// A message of tag 0 and a large one of tag 1 from each process to each of the other side. The receives of host memory,
-/// which take any message of one sender, come before one of tag 1: the first gets tag 0 (MPI's order). What is received is
-/// looked at right after the wait.
+/// Each process sends a message of tag 0 and a large one of tag 1 to each process of the other
+/// side. In host memory, a receive of any tag precedes a receive of tag 1, so it must get tag 0
+/// (MPI's order). Received data is checked right after the wait.
 void talk(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int round) {
     struct Sender {
         std::vector<unsigned char> any = std::vector<unsigned char>(large);
@@ -61,7 +62,7 @@ void talk(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int round
             expect("a send",
                    clEnqueueSendBuffer(d.queue, buffer, CL_FALSE, 0, size, peer, tag, comm, 0, nullptr, &event),
                    CL_SUCCESS);
-            clReleaseMemObject(buffer);  // the command keeps it
+            clReleaseMemObject(buffer);  // the command retains it
             sent.push_back(event);
         }
     }
@@ -84,7 +85,8 @@ void talk(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int round
     for (cl_event event : sent) clReleaseEvent(event);
 }
 
-/// Commands that take a message of anybody, one after the other, into one buffer; the merged communicator has all.
+/// Commands that receive from any source, one after another, into one buffer. The merged
+/// communicator contains all processes.
 void gather_from_all(const bare_device &d, MPI_Comm merged) {
     int rank = 0;
     int size = 0;
@@ -116,7 +118,7 @@ void gather_from_all(const bare_device &d, MPI_Comm merged) {
     expect("the sum of the senders", sum, size * (size - 1) / 2);
 }
 
-/// Each communicator goes as soon as its last message has come.
+/// Frees each communicator as soon as its last message has arrived.
 void meet(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int meeting) {
     expect("clDistInit", clDistInit(comm), CL_SUCCESS);
     MPI_Comm other = MPI_COMM_NULL;

@@ -1,6 +1,7 @@
-// A platform that never returns when a context is released by another thread than the main one, as NVIDIA's driver does now and
-// then: this program's clReleaseContext stands before the platform's. The program ends all the same; and where that happens
-// with the first context alone ("first"), later ones go.
+// A platform that never returns from releasing a context in a thread other than the main thread.
+// NVIDIA's driver sometimes does that. This program defines its own clReleaseContext, which the
+// library calls instead of the platform's. The program must still end. If only the first release
+// hangs (argument "first"), later contexts must be released.
 #include <CL/cl_ext_dist.h>
 #include <dlfcn.h>
 
@@ -68,6 +69,6 @@ int main(int argc, char **argv) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     MPI_Finalize();
-    std::fprintf(stderr, "came out of MPI_Finalize\n");
+    std::fprintf(stderr, "returned from MPI_Finalize\n");
     return 0;
 }

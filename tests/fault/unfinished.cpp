@@ -1,5 +1,5 @@
-/// Programs that stall, or end with commands in flight. Each needs a job of its own: the first argument says which. What
-/// they print on standard error is checked by the script that runs them.
+/// Programs that stall, or end with commands in flight. Each needs its own job; the argument
+/// selects the program. A script checks their standard error.
 
 #include <algorithm>
 #include <csignal>
@@ -20,7 +20,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Rank 1 receives what never comes until it has said so; then rank 0 sends it.
+/// Rank 1 waits for a message until the stall is reported. Then rank 0 sends it.
 void stalled_receive(const bare_device &d, int rank) {
     if (rank == 1) {
         cl_event event = nullptr;
@@ -31,7 +31,7 @@ void stalled_receive(const bare_device &d, int rank) {
         expect("the receive's status", status_told(event), CL_COMPLETE);
         clReleaseEvent(event);
     } else if (rank == 0) {
-        // Long enough for the other process to find that nothing moves; the pause is what is tested.
+        // Sleeps until the other process has found that nothing moves. The test needs this pause.
         ::sleep(4);
         expect("the send",
                clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 4321, 1, 77, MPI_COMM_WORLD, 0, nullptr, nullptr),
@@ -40,7 +40,8 @@ void stalled_receive(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// The same with blocking calls: one waits for its message, or, `behind` another receive, for its wait list.
+/// The same with blocking calls: one waits for its message or, if `behind` another receive, for its
+/// wait list.
 void stalled_blocking_receive(const bare_device &d, int rank, bool behind) {
     if (rank == 1) {
         cl_event first = nullptr;
@@ -55,7 +56,7 @@ void stalled_blocking_receive(const bare_device &d, int rank, bool behind) {
                                    behind ? &first : nullptr, nullptr),
                CL_SUCCESS);
     } else if (rank == 0) {
-        // As above.
+        // Sleeps until the stall is reported.
         ::sleep(4);
         for (const int tag : {76, 77}) {
             if (tag == 76 && !behind) {
@@ -70,7 +71,7 @@ void stalled_blocking_receive(const bare_device &d, int rank, bool behind) {
     MPI_Finalize();
 }
 
-/// A message that is in flight when both processes call MPI_Finalize arrives.
+/// A message in flight arrives even if both processes call MPI_Finalize.
 void finalize_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
     std::vector<unsigned char> data(1 << 20, static_cast<unsigned char>(rank == 0 ? 5 : 0));
@@ -96,7 +97,8 @@ void finalize_in_flight(const bare_device &d, int rank) {
     }
 }
 
-/// A receive that nothing matches is abandoned by MPI_Finalize; so is a send that waits for an event nobody sets.
+/// MPI_Finalize abandons a receive without matching send, and a send that waits for an event that
+/// is never set.
 void finalize_unmatched(const bare_device &d, int rank) {
     cl_event event = nullptr;
     cl_int error = CL_SUCCESS;
@@ -110,15 +112,15 @@ void finalize_unmatched(const bare_device &d, int rank) {
     if (event != nullptr) {
         expect("the transfer's status", status_told(event), CL_TRANSFER_ABANDONED);
     }
-    std::fprintf(stderr, "rank %d came out of MPI_Finalize\n", rank);
+    std::fprintf(stderr, "rank %d returned from MPI_Finalize\n", rank);
     std::fflush(stderr);
-    // The gate is never set, and the platform may wait for its queue when handles are released: leave them.
+    // Does not release the handles: the gate is never set, and the platform may wait for its queue.
 }
 
-/// Rank 1 waits for a collective that rank 0 joins only once it has said so.
+/// Rank 1 waits for a collective. Rank 0 joins it only after the stall is reported.
 void stalled_collective(const bare_device &d, int rank) {
     if (rank == 0) {
-        ::sleep(4);  // as above
+        ::sleep(4);  // until the stall is reported
     }
     expect("the all-reduce",
            clEnqueueAllreduceBufferMPI(d.queue, d.buffer, CL_TRUE, 0, d.buffer, 0, 100, MPI_INT, MPI_SUM,
@@ -127,7 +129,8 @@ void stalled_collective(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// Collectives in different orders: with CLDIST_CHECK they fail everywhere; otherwise a message has another size than expected.
+/// Collectives in different orders. With CLDIST_CHECK they fail in all processes; otherwise a
+/// message has an unexpected size.
 void mismatched_collectives(const bare_device &d, int rank) {
     for (int i = 0; i < 2; ++i) {
         const bool bcast = i == rank;
@@ -141,7 +144,8 @@ void mismatched_collectives(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// MPI_Finalize with a collective that one process has not joined, on a communicator that has had others.
+/// Calls MPI_Finalize while one process has not joined a collective, on a communicator with earlier
+/// collectives.
 void finalize_collective(const bare_device &d, int rank) {
     expect("the first barrier", clEnqueueBarrierMPI(d.queue, CL_TRUE, MPI_COMM_WORLD, 0, nullptr, nullptr), CL_SUCCESS);
     cl_event event = nullptr;
@@ -152,12 +156,12 @@ void finalize_collective(const bare_device &d, int rank) {
     if (event != nullptr) {
         expect("the barrier's status", status_told(event), CL_TRANSFER_ABANDONED);
     }
-    std::fprintf(stderr, "rank %d came out of MPI_Finalize\n", rank);
+    std::fprintf(stderr, "rank %d returned from MPI_Finalize\n", rank);
     std::fflush(stderr);
 }
 
-/// MPI_Finalize with an event of a receive that nothing matches, and a request of an event that nobody sets. The requests
-/// are freed, so that the program has done its part.
+/// Calls MPI_Finalize with an event of an unmatched receive, and a request of an event that is
+/// never set. The program has freed the requests, as it should.
 void finalize_requests(const bare_device &d, int rank) {
     cl_int error = CL_SUCCESS;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -176,18 +180,19 @@ void finalize_requests(const bare_device &d, int rank) {
         expect("the event's status", status_told(event), CL_TRANSFER_ABANDONED);
         clReleaseEvent(event);
     }
-    std::fprintf(stderr, "rank %d came out of MPI_Finalize\n", rank);
+    std::fprintf(stderr, "rank %d returned from MPI_Finalize\n", rank);
     std::fflush(stderr);
 }
 
-/// MPICH's mpirun ends the others as soon as one process has left without MPI_Finalize: none goes before all have said so.
+/// MPICH's mpirun kills the other processes when one leaves without MPI_Finalize. So all processes
+/// print before any of them leaves.
 void leave_main(int rank) {
     std::fprintf(stderr, "rank %d leaves main\n", rank);
     std::fflush(stderr);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// main ends without MPI_Finalize, with a receive in flight.
+/// main returns without MPI_Finalize, with a receive in flight.
 void exit_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
     if (rank == 1) {
@@ -196,7 +201,7 @@ void exit_in_flight(const bare_device &d, int rank) {
     leave_main(rank);
 }
 
-/// As before, but the last to leave calls exit on another path: nothing is in flight.
+/// The last process calls exit() with nothing in flight.
 void exit_idle(const bare_device &d, int rank) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
@@ -207,7 +212,7 @@ void exit_idle(const bare_device &d, int rank) {
     std::exit(0);
 }
 
-/// Hints for a communicator with a value that means nothing; then a plain message that can't be sent.
+/// An info object with a meaningless value, then a plain message that can't be sent.
 void plain_warnings(const bare_device &d, int rank) {
     for (const char *wire : {"planar", "plain"}) {
         MPI_Info info = MPI_INFO_NULL;
@@ -225,7 +230,7 @@ void plain_warnings(const bare_device &d, int rank) {
                CL_SUCCESS);
         clSetUserEventStatus(gate, -77);
         clWaitForEvents(1, &event);
-        // The platform may have failed the event before the library learnt of the gate.
+        // The platform may fail the event before the library learns of the gate's failure.
         while (status_told(event) >= CL_COMPLETE) {
             std::this_thread::yield();
         }
@@ -236,13 +241,13 @@ void plain_warnings(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// A message that is too long. CLDIST_ON_ERROR says whether the program gets to see it.
+/// A message that is too long. CLDIST_ON_ERROR decides whether the program sees the error.
 void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
     } else if (rank == 1) {
-        // To a pipe this is buffered. The other stream is not to be flushed: a thread has its lock until exit(), which in
-        // glibc 2.39 waits for it.
+        // Output to a pipe is buffered. The other stream must not be flushed: a thread holds its
+        // lock until exit(), which waits for the lock in glibc 2.39.
         ::dup2(STDERR_FILENO, STDOUT_FILENO);
         std::printf("printed before the receive\n");
         static std::binary_semaphore locked(0);
@@ -268,7 +273,7 @@ void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     MPI_Finalize();
 }
 
-/// Rank 1 was converted to commands, rank 0 was not.
+/// Rank 1 uses commands, rank 0 still uses MPI calls.
 void half_converted(const bare_device &d, int rank) {
     constexpr std::size_t half = 1 << 19;
     if (rank == 1) {
@@ -277,7 +282,7 @@ void half_converted(const bare_device &d, int rank) {
                clEnqueueSendrecvBuffer(d.queue, d.buffer, CL_FALSE, 0, half, 0, 3, d.buffer, half, half, 0, 3,
                                        MPI_COMM_WORLD, 0, nullptr, &event),
                CL_SUCCESS);
-        // As above.
+        // Sleeps until the stall is reported.
         ::sleep(4);
         clReleaseEvent(event);
     } else if (rank == 0) {
@@ -288,7 +293,8 @@ void half_converted(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// Small messages of commands of rank 1 meet calls of rank 0 that know nothing of them.
+/// Small messages of rank 1's commands arrive at rank 0's MPI calls, which do not know their
+/// format.
 void half_converted_small(const bare_device &d, int rank) {
     constexpr int size = 40;
     constexpr int prefix = 64;
@@ -322,13 +328,13 @@ void half_converted_small(const bare_device &d, int rank) {
         int error_class = MPI_SUCCESS;
         MPI_Error_class(MPI_Recv(exact.data(), size, MPI_CHAR, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE), &error_class);
         expect("the class of a receive without room for the library's bytes", error_class, MPI_ERR_TRUNCATE);
-        // An empty message leaves in the memory what was there.
+        // An empty message does not change the memory.
         MPI_Recv(bytes.data(), 1000, MPI_CHAR, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     MPI_Finalize();
 }
 
-/// Rank 0 receives what the command of rank 1 announces, and not the message.
+/// Rank 0 receives the header of rank 1's message, but never the payload.
 void half_converted_receive(const bare_device &d, int rank, const std::string &how) {
     constexpr std::size_t size = 1 << 19;
     if (rank == 1) {
@@ -336,7 +342,7 @@ void half_converted_receive(const bare_device &d, int rank, const std::string &h
         expect("the send",
                clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, size, 0, 3, MPI_COMM_WORLD, 0, nullptr, &event),
                CL_SUCCESS);
-        // As above.
+        // Sleeps until the stall is reported.
         ::sleep(4);
         clReleaseEvent(event);
     } else if (rank == 0) {
@@ -359,14 +365,14 @@ void half_converted_receive(const bare_device &d, int rank, const std::string &h
     MPI_Finalize();
 }
 
-/// The receive comes late: the report says so, but nothing is wrong.
+/// A receive that starts late is reported, but is no error.
 void late_receive(const bare_device &d, int rank) {
     if (rank == 1) {
         expect("the send",
                clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1 << 19, 0, 3, MPI_COMM_WORLD, 0, nullptr, nullptr),
                CL_SUCCESS);
     } else if (rank == 0) {
-        // As above.
+        // Sleeps until the stall is reported.
         ::sleep(3);
         expect("the receive",
                clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1 << 19, 1, 3, MPI_COMM_WORLD, 0, nullptr, nullptr),
@@ -375,13 +381,14 @@ void late_receive(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// Both processes do what stalls, wait until that is reported, and then do what ends it.
+/// Both processes call `begin`, which stalls, wait until the stall is reported, and then call
+/// `resolve`.
 template <typename Stall, typename Resolve>
 void stall(const bare_device &d, const Stall &begin, const Resolve &resolve) {
     begin();
     clFlush(d.queue);
     clFlush(d.other_queue);
-    // As above.
+    // Sleeps until the stall is reported.
     ::sleep(4);
     resolve();
     clFinish(d.queue);
@@ -403,14 +410,14 @@ void recv_from_other(cl_command_queue queue, const bare_device &d, int rank, std
            CL_SUCCESS);
 }
 
-/// Rank 0 sends what rank 1 receives with other tags and on other communicators.
+/// Rank 0 sends with other tags and on other communicators than rank 1 receives.
 void stall_tags(const bare_device &d, int rank) {
     constexpr std::size_t large = 1 << 19;
     MPI_Comm second = MPI_COMM_NULL;
     MPI_Comm third = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &second);
     MPI_Comm_dup(MPI_COMM_WORLD, &third);
-    // Nothing waits in these queues for anything but its own message.
+    // Separate queues, so that each command waits only for its own message.
     cl_int error = CL_SUCCESS;
     std::vector<cl_command_queue> queues;
     for (int i = 0; i < 3; ++i) queues.push_back(clCreateCommandQueue(d.context, d.id, 0, &error));
@@ -453,7 +460,8 @@ void stall_both_receive(const bare_device &d, int rank) {
         [&] { send_to_other(d.other_queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); });
 }
 
-/// The sends of rank 0 wait for a user event, for an MPI request that became an event, and in their queue.
+/// Rank 0's sends wait for a user event, for an MPI request that was made an event, and for an
+/// earlier command of their queue.
 void stall_wait_lists(const bare_device &d, int rank) {
     cl_int error = CL_SUCCESS;
     cl_event gate = clCreateUserEvent(d.context, &error);
@@ -484,7 +492,8 @@ void stall_wait_lists(const bare_device &d, int rank) {
     clReleaseEvent(gate);
 }
 
-/// Once it is in the trace that rank 1 has a receive which nothing matches, rank 1 is killed, and the launcher ends rank 0.
+/// When the trace contains rank 1's unmatched receive, rank 1 is killed, and the launcher ends rank
+/// 0.
 void killed_with_trace(const bare_device &d, int rank) {
     if (rank > 1) {
         return;
@@ -569,7 +578,7 @@ int main(int argc, char **argv) {
     } else if (what == "failed-blocking-receive") {
         failed_receive(d, rank, CL_TRUE);
     } else {
-        std::fprintf(stderr, "no case of that name: %s\n", what.c_str());
+        std::fprintf(stderr, "unknown case: %s\n", what.c_str());
         return 2;
     }
     return failures == 0 ? 0 : 1;

@@ -1,4 +1,4 @@
-/// What a file command, its event and its wait list promise.
+/// The guarantees of a file command, its event and its wait list.
 
 #include <atomic>
 #include <chrono>
@@ -11,7 +11,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// A file of 1000 bytes, a buffer and a queue.
+/// A file, a buffer and a queue.
 struct bench {
     bench()
         : queue(cl.in_order_queue()),
@@ -21,7 +21,7 @@ struct bench {
           fd(file.path(), O_RDWR) {}
 
     [[nodiscard]] file_call good(std::size_t size = 100'000) const { return {queue, buffer, 0, size, opened, fd}; }
-    /// Neither file nor buffer has changed.
+    /// Checks that neither file nor buffer has changed.
     void expect_untouched() const {
         CHECK(std::ftell(opened) == 0);
         CHECK(std::fflush(opened) == 0);
@@ -47,8 +47,9 @@ public:
               returned_ = true;
           }) {}
 
-    /// Returns once the call sleeps, whatever it waits for, or has returned. A call that goes too far has then done so.
-    /// Where a driver's wait never sleeps (NVIDIA's), a time has to do.
+    /// Returns when the call sleeps or has returned. If the call does not wait where it should, it
+    /// has returned by then. The wait of some drivers never sleeps (NVIDIA's), so there is a time
+    /// limit.
     void let_it_go_as_far_as_it_goes() const {
         const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
         for (int asleep = 0; asleep < 20 && !returned_ && std::chrono::steady_clock::now() < latest;
@@ -74,12 +75,12 @@ private:
     std::atomic<pid_t> id_ = 0;
     std::atomic<bool> returned_ = false;
     cl_int code_ = 1;
-    std::jthread thread_;  // the last: it uses the others
+    std::jthread thread_;  // the thread uses the other members, so it is the last one
 };
 
 }  // namespace
 
-MPI_CASE("a file command touches nothing before its wait list is complete", 1) {
+MPI_CASE("a file command accesses nothing before its wait list is complete", 1) {
     for (const command which : all_commands) {
         const bench b;
         const event_handle gate = b.cl.user_event();
@@ -97,7 +98,7 @@ MPI_CASE("a file command touches nothing before its wait list is complete", 1) {
     }
 }
 
-MPI_CASE("a file command whose wait list fails touches nothing", 1) {
+MPI_CASE("a file command whose wait list fails accesses nothing", 1) {
     for (const command which : all_commands) {
         const bench b;
         const event_handle gate = b.cl.user_event();
@@ -113,8 +114,8 @@ MPI_CASE("a file command whose wait list fails touches nothing", 1) {
     }
 }
 
-// PoCL 3.1 aborts if a command is made to fail while the one before it is just ending.
-MPI_CASE("commands that fail as soon as they may start fail a thousand times in a row", 1) {
+// PoCL 3.1 aborts if a command fails while the command before it is about to end.
+MPI_CASE("commands that fail immediately fail a thousand times in a row", 1) {
     const opencl cl;
     const buffer_handle buffer = cl.filled(64, 1);
     const descriptor folder("/", O_RDONLY | O_DIRECTORY);
@@ -134,7 +135,7 @@ MPI_CASE("commands that fail as soon as they may start fail a thousand times in 
     cl.expect(buffer, 0, 64, 1);
 }
 
-MPI_CASE("a blocking file command whose wait list fails while it waits touches nothing and says so", 1) {
+MPI_CASE("a blocking file command whose wait list fails during the wait accesses nothing and returns the error", 1) {
     for (const command which : all_commands) {
         for (const bool with_event : {false, true}) {
             const bench b;
@@ -155,8 +156,7 @@ MPI_CASE("a blocking file command whose wait list fails while it waits touches n
     }
 }
 
-MPI_CASE("a blocking file command, with event or without, touches its file after the commands before it on its queue",
-         1) {
+MPI_CASE("a blocking file command comes after earlier commands of its queue, with and without an event", 1) {
     for (const command which : all_commands) {
         for (const bool with_event : {false, true}) {
             const bench b;
@@ -184,7 +184,7 @@ MPI_CASE("a blocking file command, with event or without, touches its file after
     }
 }
 
-MPI_CASE("a blocking command that waits for its queue does not keep its stream from others", 1) {
+MPI_CASE("a blocking command that waits for its queue does not lock its stream", 1) {
     const bench b;
     const event_handle gate = b.cl.user_event();
     const cl_event wait = gate;
@@ -206,7 +206,7 @@ MPI_CASE("a blocking command that waits for its queue does not keep its stream f
     CHECK(std::ftell(b.opened) == 510);
 }
 
-MPI_CASE("a file command that succeeds leaves errno as it was", 1) {
+MPI_CASE("a successful file command does not change errno", 1) {
     constexpr int before = 4711;
     for (const command which : all_commands) {
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
@@ -225,7 +225,7 @@ MPI_CASE("a file command that succeeds leaves errno as it was", 1) {
     }
 }
 
-MPI_CASE("a file command of no bytes completes and touches nothing", 1) {
+MPI_CASE("a file command of no bytes completes and accesses nothing", 1) {
     for (const command which : all_commands) {
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             const bench b;
@@ -257,7 +257,7 @@ MPI_CASE("a file command works without an event, and clFinish waits for it", 1) 
     }
 }
 
-MPI_CASE("a file command comes after the kernel before it on its queue, and before the one after it", 1) {
+MPI_CASE("a file command comes after the previous kernel on its queue, and before the next kernel", 1) {
     const bench b;
     const kernel_handle kernel = b.cl.kernel("add_one");
     const std::size_t work = 1000;
@@ -288,7 +288,7 @@ MPI_CASE("a file command comes after the kernel before it on its queue, and befo
     expect_same(b.cl.read(b.buffer, 0, 1000), wanted);
 }
 
-MPI_CASE("the event of a file command tells queue, context, profile, path and stages", 1) {
+MPI_CASE("the event of a file command reports queue, context, profile, path and stages", 1) {
     for (const command which : all_commands) {
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             const bench b;
@@ -332,7 +332,7 @@ MPI_CASE("the event of a file command tells queue, context, profile, path and st
                 cl_ulong time = 0;
                 const cl_int result = clGetEventProfilingInfo(event, name, sizeof(time), &time, nullptr);
                 if (result == CL_PROFILING_INFO_NOT_AVAILABLE) {
-                    skip_case("the platform has no profile of barriers");
+                    skip_case("the platform has no profiling of barriers");
                 }
                 CL_OK(result);
                 CAPTURE(name);
@@ -346,7 +346,7 @@ MPI_CASE("the event of a file command tells queue, context, profile, path and st
     }
 }
 
-MPI_CASE("a failed file command leaves its queue's profile and the next commands of other queues alone", 1) {
+MPI_CASE("a failed file command does not affect its queue's profile and other queues' commands", 1) {
     const bench b;
     file_call c = b.good();
     c.at = 50'000;
@@ -358,7 +358,7 @@ MPI_CASE("a failed file command leaves its queue's profile and the next commands
     b.cl.expect(b.buffer, 0, 100'000, 2);
 }
 
-MPI_CASE("buffer, queue and context may be released while a file command is under way", 1) {
+MPI_CASE("buffer, queue and context may be released while a file command is in flight", 1) {
     pipe_ends pipe;
     const stream reading(pipe.reading->give(), "rb");
     event_handle event;
@@ -373,7 +373,7 @@ MPI_CASE("buffer, queue and context may be released while a file command is unde
     expect_moved(event, 1000);
 }
 
-MPI_CASE("a sub-buffer's bytes, and only they, are written to and read from files", 1) {
+MPI_CASE("only a sub-buffer's own bytes are written to and read from files", 1) {
     const bench b;
     const std::size_t unit = std::max<std::size_t>(sub_buffer_alignment(b.cl.device), 64);
     const buffer_handle part = b.cl.sub_buffer(b.buffer, 2 * unit, 3 * unit);
@@ -407,7 +407,7 @@ MPI_CASE("a message waits for a file command, and a file command for a message",
     expect_same(copy.content(), pattern(2, 100'000));
 }
 
-MPI_CASE("file commands do not slow down messages that wait for events", 1) {
+MPI_CASE("file commands do not delay messages that wait for events", 1) {
     skip_without_mpi(mpi);
     const bench b;
     const queue_handle sending = b.cl.in_order_queue();
@@ -425,6 +425,7 @@ MPI_CASE("file commands do not slow down messages that wait for events", 1) {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
     expect_moved(read_file(b.queue, b.buffer, 0, 100'000, b.fd, 0), 100'000);
-    // Both the engine of messages and that of files are there now: a start that is found only by looking takes 20 ms.
+    // The progress threads of messages and files are both running. A start that is found only by
+    // polling takes 20 ms.
     CHECK(seconds() / count < 0.010);
 }

@@ -1,4 +1,4 @@
-/// Commands on a descriptor: as pread and pwrite.
+/// Commands on a descriptor behave like pread and pwrite.
 
 #include <algorithm>
 #include <random>
@@ -7,8 +7,7 @@
 
 using namespace cldist_test;
 
-MPI_CASE("a file is written and read at its offset, of every size, on both sides of a block, and nothing else of it",
-         1) {
+MPI_CASE("files of any size are written and read exactly at their offset", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     for (const std::size_t size : {1UL, 4096UL, 65'535UL, 65'536UL, 65'537UL, 1'000'003UL, 5UL * MiB + 1}) {
@@ -55,7 +54,7 @@ MPI_CASE("the position of a descriptor is neither used nor changed", 1) {
     expect_same(file.content(), wanted);
 }
 
-MPI_CASE("what is written to a file that was opened with O_APPEND goes to its end, whatever the offset", 1) {
+MPI_CASE("writes to a file opened with O_APPEND go to its end, whatever the offset", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t old_size = 8192;
@@ -72,7 +71,7 @@ MPI_CASE("what is written to a file that was opened with O_APPEND goes to its en
             const bytes appended = pattern(2, size);
             wanted.insert(wanted.end(), appended.begin(), appended.end());
             expect_same(file.content(), wanted);
-            // Its reads are at the offset all the same.
+            // Reads still use the offset.
             const buffer_handle target = cl.filled(size, 3);
             expect_moved(read_file(queue, target, 0, size, fd, old_size), size);
             cl.expect(target, 0, size, 2);
@@ -80,7 +79,7 @@ MPI_CASE("what is written to a file that was opened with O_APPEND goes to its en
     }
 }
 
-MPI_CASE("many reads and writes in flight on one descriptor all find their places", 1) {
+MPI_CASE("many reads and writes in flight on one descriptor each use their own offset", 1) {
     const opencl cl;
     constexpr std::size_t count = 200;
     constexpr std::size_t piece = 30'000;
@@ -149,7 +148,7 @@ MPI_CASE("a write far behind the end of a file leaves a hole before it", 1) {
     expect_same(file.content(), wanted);
 }
 
-MPI_CASE("offsets over 4 GiB, in the file, find their places", 1) {
+MPI_CASE("offsets over 4 GiB in a file are exact", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const temporary_file file;
@@ -161,7 +160,7 @@ MPI_CASE("offsets over 4 GiB, in the file, find their places", 1) {
     }
     const buffer_handle buffer = cl.filled(size, 1);
     const buffer_handle target = cl.filled(size, 2);
-    // Around each power of two at which a narrow number would go round.
+    // Near each power of two at which a narrow integer would overflow.
     for (const off_t at : {off_t{0x7fff'0000}, off_t{0xffff'0000}, off_t{0x1'0000'0001}, far}) {
         CAPTURE(at);
         expect_moved(write_file(queue, buffer, 0, size, fd, at), size);
@@ -171,14 +170,14 @@ MPI_CASE("offsets over 4 GiB, in the file, find their places", 1) {
         cl.fill(target, 0, size, 2);
         expect_moved(read_file(queue, target, 0, size, fd, at), size);
         cl.expect(target, 0, size, 1);
-        // A fresh hole again.
+        // Creates a new hole.
         REQUIRE(::ftruncate(fd, 0) == 0);
         REQUIRE(::ftruncate(fd, far + static_cast<off_t>(size)) == 0);
     }
 }
 
 MPI_CASE("a transfer of more than 4 GiB moves every byte, of a stream and of a descriptor", 1) {
-    // The file is a hole but for its ends; the buffer takes real memory.
+    // The file is a hole except at its ends; the buffer needs real memory.
     constexpr std::size_t size = (std::size_t{4} << 30) + 4097;
     const opencl cl;
     need_memory(cl, size);

@@ -1,4 +1,5 @@
-/// Argument errors of the commands for files: their codes, their order, and that the file is not touched.
+/// Argument errors of the commands for files: their codes and their order. A refused command does
+/// not access the file.
 
 #include <functional>
 #include <limits>
@@ -29,7 +30,7 @@ struct error_bench {
         return c;
     }
 
-    /// The call fails with `code`, touches neither file nor buffer, and leaves *event alone.
+    /// The call fails with `code`, accesses neither file nor buffer, and does not change *event.
     void expect(command which, const file_call &c, cl_int code) const {
         static int mark = 0;
         const auto untouched = reinterpret_cast<cl_event>(&mark);
@@ -51,7 +52,7 @@ struct error_bench {
     descriptor fd;
 };
 
-/// A sub-buffer whose origin is not aligned for the device. Platforms may refuse to make one.
+/// A sub-buffer whose origin is not aligned for the device. Some platforms refuse to create it.
 buffer_handle misaligned(const opencl &cl, cl_mem parent) {
     const cl_buffer_region region{1, 256};
     cl_int error = CL_SUCCESS;
@@ -152,7 +153,7 @@ void misaligned_sub_buffer(command which) {
     const error_bench bench;
     const buffer_handle odd = misaligned(bench.cl, bench.buffer);
     if (odd.get() == nullptr) {
-        skip_case("the platform makes no sub-buffer that is not aligned");
+        skip_case("the platform creates no unaligned sub-buffer");
     }
     file_call c = bench.good();
     c.buffer = odd;
@@ -190,7 +191,7 @@ void no_file(command which) {
     }
 }
 
-/// Two wrong arguments at once give the code of the check that comes first, for every pair.
+/// For each pair of wrong arguments, the code is that of the first check.
 void order_of_checks(command which) {
     const error_bench bench;
     const opencl other(opencl::of::its_own);
@@ -207,7 +208,7 @@ void order_of_checks(command which) {
     enum class argument { queue, buffer, range, events, file };
     struct defect {
         cl_int code;
-        argument where;  ///< two defects of one argument can't be had at once
+        argument where;  ///< an argument has at most one defect at a time
         std::function<void(file_call &)> apply;
     };
     std::vector<defect> defects{
@@ -270,5 +271,5 @@ FILE_COMMAND_CASES("with a wrong wait list is CL_INVALID_EVENT_WAIT_LIST", bad_w
 FILE_COMMAND_CASES("of a sub-buffer that is not aligned is CL_MISALIGNED_SUB_BUFFER_OFFSET", misaligned_sub_buffer)
 FILE_COMMAND_CASES("that blocks on a failed event is CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST", failed_event)
 FILE_COMMAND_CASES("against the buffer's host access flags is CL_INVALID_OPERATION", host_access_refused)
-FILE_COMMAND_CASES("of no stream, or a negative descriptor or offset, is CL_INVALID_VALUE", no_file)
+FILE_COMMAND_CASES("without a stream, or with a negative descriptor or offset, is CL_INVALID_VALUE", no_file)
 FILE_COMMAND_CASES("with two wrong arguments gets the code of the first check", order_of_checks)

@@ -1,4 +1,4 @@
-/// What a command says, and does not touch, when its file fails or ends early.
+/// The errors of a command whose file fails or ends early, and the bytes that it leaves unchanged.
 
 #include <csignal>
 #include <limits>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t guard = 4096;
 
-/// What a command is to come to.
+/// The expected result of a command.
 struct wanted {
     cl_int code;
     int error;  ///< errno, if the code is CL_FILE_ERROR
@@ -24,13 +24,13 @@ struct wanted {
 enum class form { non_blocking, blocking_with_event, blocking };
 constexpr form all_forms[] = {form::non_blocking, form::blocking_with_event, form::blocking};
 
-/// A buffer of a range between two guards, and a command on the range.
+/// A buffer range between two guards, and a command on the range.
 struct failure_bench {
     explicit failure_bench(std::size_t size_in)
         : size(size_in), queue(cl.in_order_queue()), buffer(cl.filled(size + 2 * guard, 5)) {}
 
-    /// The command fails as wanted, in that form; a read leaves the buffer as it was but for what was moved, which is
-    /// pattern(2) from its byte `from` on.
+    /// Checks that the command fails as wanted. A read must change only the bytes that were moved,
+    /// which are pattern(2) from byte `from` on.
     void expect(command which, form how, file_call c, const wanted &w, std::size_t from = 0) const {
         CAPTURE(static_cast<int>(how));
         c.queue = queue;
@@ -63,7 +63,7 @@ struct failure_bench {
         cl.fill(buffer, 0, size + 2 * guard, 5);
     }
 
-    /// What is to be in a file after `moved` bytes of the range.
+    /// The expected contents of a file after `moved` bytes of the range.
     [[nodiscard]] bytes range(std::size_t moved) const {
         const bytes all = pattern(5, guard + moved);
         return {all.begin() + guard, all.end()};
@@ -88,7 +88,7 @@ file_call on(int fd, off_t at) {
     return c;
 }
 
-/// What fwrite says of pattern bytes where a command is to say the same.
+/// The result of fwrite for the same bytes, which the command must repeat.
 wanted as_fwrite(std::FILE *twin, const bytes &data) {
     errno = 0;
     const std::size_t moved = std::fwrite(data.data(), 1, data.size(), twin);
@@ -97,13 +97,13 @@ wanted as_fwrite(std::FILE *twin, const bytes &data) {
     return {CL_FILE_ERROR, error, moved};
 }
 
-/// No file may be longer than that, while it lives.
+/// Limits the size of files during its life.
 class file_size_limit {
 public:
     explicit file_size_limit(rlim_t bytes_allowed) {
         REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
         const rlimit limit{bytes_allowed, before_.rlim_max};
-        // Whoever goes past the limit gets the signal, be it a thread of the library or of the program.
+        // A thread that exceeds the limit gets this signal, in the library or in the program.
         handler_ = std::signal(SIGXFSZ, SIG_IGN);
         REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
     }
@@ -121,7 +121,7 @@ private:
 
 }  // namespace
 
-MPI_CASE("a file that ends early gives what it has, then CL_END_OF_FILE, and the rest of the buffer stays", 1) {
+MPI_CASE("a file that ends early gives its bytes, then CL_END_OF_FILE, and the rest of the buffer is unchanged", 1) {
     const failure_bench bench(300'000);
     for (const std::size_t there : {0UL, 1UL, 4095UL, 70'000UL, 131'072UL, 299'999UL}) {
         CAPTURE(there);
@@ -173,7 +173,8 @@ MPI_CASE("a full disk ends a write with ENOSPC", 1) {
     }
 }
 
-MPI_CASE("a write into a buffered stream is complete although its disk is full, as fwrite says; fflush tells", 1) {
+MPI_CASE("a write into a buffered stream succeeds although the disk is full, like fwrite; fflush reports the error",
+         1) {
     if (::access("/dev/full", W_OK) != 0) {
         skip_case("the system has no /dev/full");
     }
@@ -186,7 +187,7 @@ MPI_CASE("a write into a buffered stream is complete although its disk is full, 
     CHECK(errno == ENOSPC);
 }
 
-MPI_CASE("a file that must not grow any more takes bytes up to its limit and ends the write with EFBIG", 1) {
+MPI_CASE("a write beyond the size limit writes up to the limit and ends with EFBIG", 1) {
     const failure_bench bench(300'000);
     constexpr std::size_t limit = 200'000;
     for (const form how : all_forms) {
@@ -216,7 +217,7 @@ MPI_CASE("a file that must not grow any more takes bytes up to its limit and end
     }
 }
 
-MPI_CASE("a file opened for the other direction is EBADF and stays as it was", 1) {
+MPI_CASE("a file opened for the other direction is EBADF and unchanged", 1) {
     const failure_bench bench(100'000);
     const temporary_file file(pattern(2, 200'000));
     for (const form how : all_forms) {
@@ -235,7 +236,7 @@ MPI_CASE("a file opened for the other direction is EBADF and stays as it was", 1
     expect_same(file.content(), pattern(2, 200'000));
 }
 
-MPI_CASE("a pipe or socket whose stream is for writing only can't be read: EBADF, without waiting for bytes", 1) {
+MPI_CASE("a read of a write-only pipe or socket stream is EBADF, without waiting for bytes", 1) {
     const failure_bench bench(1000);
     for (const form how : all_forms) {
         pipe_ends pipe;
@@ -249,7 +250,7 @@ MPI_CASE("a pipe or socket whose stream is for writing only can't be read: EBADF
     }
 }
 
-MPI_CASE("a terminal whose stream has met its end is not asked for more", 1) {
+MPI_CASE("a terminal whose stream has reached its end is not read again", 1) {
     const failure_bench bench(1000);
     const descriptor far(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
     REQUIRE(::grantpt(far) == 0);
@@ -266,7 +267,7 @@ MPI_CASE("a terminal whose stream has met its end is not asked for more", 1) {
     }
 }
 
-MPI_CASE("what failed is named by its path", 1) {
+MPI_CASE("the message of a failure contains the path", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.buffer(100);
@@ -283,7 +284,7 @@ MPI_CASE("what failed is named by its path", 1) {
     }
 }
 
-MPI_CASE("a stream that fails without errno is EIO, and the message says that no reason is given", 1) {
+MPI_CASE("a stream that fails without errno is EIO, and the message reports that there is no reason", 1) {
     const failure_bench bench(1000);
     struct source {
         bytes left = pattern(2, 100);
@@ -322,7 +323,7 @@ MPI_CASE("a stream that fails without errno is EIO, and the message says that no
     CHECK(message.find("failed after 0 bytes: it gives no reason, errno is 0") != std::string::npos);
 }
 
-MPI_CASE("a descriptor that is closed or only names its file is EBADF, a directory EISDIR, a pipe or FIFO ESPIPE", 1) {
+MPI_CASE("a closed descriptor or an O_PATH descriptor is EBADF, a directory EISDIR, a pipe or FIFO ESPIPE", 1) {
     const failure_bench bench(100'000);
     const pipe_ends pipe;
     const descriptor folder(test_folder(), O_RDONLY | O_DIRECTORY);
@@ -330,7 +331,7 @@ MPI_CASE("a descriptor that is closed or only names its file is EBADF, a directo
     const descriptor name_only(file.path(), O_PATH);
     const std::string fifo_path = new_path();
     REQUIRE(::mkfifo(fifo_path.c_str(), 0600) == 0);
-    // Nobody has its other end: opening it once more would wait for somebody.
+    // No process has the other end open, so opening the FIFO again would wait.
     const descriptor fifo(fifo_path, O_RDONLY | O_NONBLOCK);
     int closed = ::dup(folder);
     ::close(closed);
@@ -346,7 +347,7 @@ MPI_CASE("a descriptor that is closed or only names its file is EBADF, a directo
     }
 }
 
-MPI_CASE("a stream whose descriptor was closed behind its back is EBADF", 1) {
+MPI_CASE("a stream whose descriptor was closed directly is EBADF", 1) {
     const failure_bench bench(100'000);
     const temporary_file file(pattern(2, 200'000));
     for (const form how : all_forms) {
@@ -358,7 +359,7 @@ MPI_CASE("a stream whose descriptor was closed behind its back is EBADF", 1) {
     }
 }
 
-MPI_CASE("an offset at which no file can go on is refused by the system, not by chance", 1) {
+MPI_CASE("an offset beyond the largest file size is refused by the system", 1) {
     const failure_bench bench(300'000);
     const temporary_file file(pattern(2, 1000));
     const descriptor fd(file.path(), O_RDWR);
@@ -385,7 +386,7 @@ MPI_CASE("an offset at which no file can go on is refused by the system, not by 
     expect_same(file.content(), pattern(2, 1000));
 }
 
-MPI_CASE("a pipe that nobody reads is EPIPE, without a SIGPIPE, and the signal's handler and mask stay", 1) {
+MPI_CASE("a pipe without reader is EPIPE without SIGPIPE, and the signal's handler and mask do not change", 1) {
     const failure_bench bench(300'000);
     struct sigaction before {};
     REQUIRE(::sigaction(SIGPIPE, nullptr, &before) == 0);
@@ -403,14 +404,14 @@ MPI_CASE("a pipe that nobody reads is EPIPE, without a SIGPIPE, and the signal's
         REQUIRE(::pthread_sigmask(SIG_SETMASK, nullptr, &mask) == 0);
         CHECK(::sigismember(&pending, SIGPIPE) == 0);
         CHECK(::sigismember(&mask, SIGPIPE) == 0);
-        // What is left in the stream's buffer is the program's.
+        // The stream's own buffered bytes belong to the program.
         std::signal(SIGPIPE, SIG_IGN);
         opened.close();
         std::signal(SIGPIPE, SIG_DFL);
     }
 }
 
-MPI_CASE("a read that first has to write what the stream holds, to a socket that nobody reads, is no SIGPIPE", 1) {
+MPI_CASE("a read that must first write the stream's buffer to a socket without reader causes no SIGPIPE", 1) {
     const failure_bench bench(1000);
     for (const form how : all_forms) {
         int ends[2];
@@ -425,7 +426,7 @@ MPI_CASE("a read that first has to write what the stream holds, to a socket that
     }
 }
 
-MPI_CASE("a pipe whose writer leaves early gives what came, then CL_END_OF_FILE", 1) {
+MPI_CASE("a pipe whose writer closes early gives its bytes, then CL_END_OF_FILE", 1) {
     const failure_bench bench(10'000);
     for (const form how : all_forms) {
         pipe_ends pipe;
@@ -438,7 +439,7 @@ MPI_CASE("a pipe whose writer leaves early gives what came, then CL_END_OF_FILE"
     }
 }
 
-MPI_CASE("after a failure later commands on the same stream and descriptor do their work", 1) {
+MPI_CASE("after a failure, later commands on the same stream and descriptor work", 1) {
     const failure_bench bench(1000);
     const temporary_file file(pattern(2, 500));
     const stream opened(file.path(), "r+b");
@@ -452,7 +453,7 @@ MPI_CASE("after a failure later commands on the same stream and descriptor do th
     bench.cl.expect(bench.buffer, 2000, 1000, 5);
 }
 
-MPI_CASE("commands that wait for a failed one fail, and leave their files alone", 1) {
+MPI_CASE("commands that wait for a failed command fail and do not access their files", 1) {
     const failure_bench bench(1000);
     const temporary_file file(pattern(2, 500));
     const temporary_file other(pattern(3, 700));
@@ -471,7 +472,7 @@ MPI_CASE("commands that wait for a failed one fail, and leave their files alone"
     enqueue();
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     expect_file_failure(failing, CL_END_OF_FILE, 0, 500);
-    enqueue();  // what they wait for has failed already
+    enqueue();  // the event has already failed
     for (const event_handle &event : waiting) {
         expect_file_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, 0, 0);
     }
@@ -480,7 +481,7 @@ MPI_CASE("commands that wait for a failed one fail, and leave their files alone"
     expect_same(other.content(), pattern(3, 700));
 }
 
-MPI_CASE("the message of a failure names the file, the call, the bytes and the system's words", 1) {
+MPI_CASE("the message of a failure contains the file, the call, the bytes and the system's error text", 1) {
     const failure_bench bench(1000);
     const temporary_file file(pattern(2, 500));
     const descriptor fd(file.path(), O_WRONLY);

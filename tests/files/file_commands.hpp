@@ -1,4 +1,4 @@
-/// Short forms of the commands for files, and files to use them on.
+/// Short forms of the commands for files, and files for tests.
 #pragma once
 
 #include <cerrno>
@@ -22,7 +22,7 @@ enum class command { stream_write, stream_read, file_write, file_read };
 inline constexpr command all_commands[] = {command::stream_write, command::stream_read, command::file_write,
                                            command::file_read};
 
-/// Whether the command writes the file, and so reads the buffer.
+/// Whether the command writes to the file, and so reads the buffer.
 inline bool writes_file(command which) { return which == command::stream_write || which == command::file_write; }
 inline bool uses_stream(command which) { return which == command::stream_write || which == command::stream_read; }
 
@@ -58,7 +58,7 @@ inline cl_int issue(command which, const file_call &c, cl_event *event) {
     return CL_SUCCESS;
 }
 
-// Each of these requires success and returns the command's event.
+// Each of these functions requires success and returns the command's event.
 
 inline event_handle stream_command(command which, cl_command_queue queue, cl_mem buffer, std::size_t offset,
                                    std::size_t size, std::FILE *stream, wait_list events = {}) {
@@ -100,21 +100,21 @@ inline event_handle read_file(cl_command_queue queue, cl_mem buffer, std::size_t
     return file_command(command::file_read, queue, buffer, offset, size, fd, at, events);
 }
 
-/// Waits for a file command that is to succeed and to have moved `size` bytes.
+/// Waits for a file command that must succeed and must have moved `size` bytes.
 inline void expect_moved(cl_event event, std::size_t size) {
     expect_complete(event);
     CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == size);
     CHECK(transfer_info<int>(event, CL_TRANSFER_ERRNO) == 0);
 }
 
-/// Waits for a file command that is to fail.
+/// Waits for a file command that must fail.
 inline void expect_file_failure(cl_event event, cl_int code, int error, std::size_t bytes_moved) {
     expect_failure(event, code);
     CHECK(transfer_info<int>(event, CL_TRANSFER_ERRNO) == error);
     CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == bytes_moved);
 }
 
-/// A folder that is removed with the process's last case.
+/// A folder that is removed after the process's last case.
 inline const std::filesystem::path &test_folder() {
     struct folder {
         folder() {
@@ -139,7 +139,7 @@ inline std::string new_path() {
     return test_folder() / ("file" + std::to_string(number++));
 }
 
-/// All of a file.
+/// The contents of a file.
 inline bytes content_of(const std::string &path) {
     std::FILE *file = std::fopen(path.c_str(), "rb");
     REQUIRE(file != nullptr);
@@ -152,7 +152,7 @@ inline bytes content_of(const std::string &path) {
     return content;
 }
 
-/// A file of that content, removed at the end.
+/// A file with these contents. The destructor removes it.
 class temporary_file {
 public:
     explicit temporary_file(const bytes &content = {}) : path_(new_path()) {
@@ -221,7 +221,7 @@ public:
             ::close(std::exchange(fd_, -1));
         }
     }
-    /// Gives the descriptor to somebody else, who closes it.
+    /// Passes the descriptor to a new owner, who closes it.
     int give() { return std::exchange(fd_, -1); }
 
 private:
@@ -245,12 +245,12 @@ inline bytes first_of(const bytes &content, std::size_t size) {
     return {content.begin(), content.begin() + static_cast<std::ptrdiff_t>(size)};
 }
 
-/// Checks two contents without printing them.
+/// Compares two contents without printing them.
 inline void expect_same(const bytes &found, const bytes &wanted) {
     CHECK(found.size() == wanted.size());
     const auto [one, other] = std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end());
     const bool same = one == found.end() && other == wanted.end();
-    CHECK_MESSAGE(same, "byte ", one - found.begin(), " of ", wanted.size(), " is the first that differs");
+    CHECK_MESSAGE(same, "byte ", one - found.begin(), " of ", wanted.size(), " is the first difference");
 }
 
 }  // namespace cldist_test

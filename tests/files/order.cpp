@@ -1,4 +1,4 @@
-/// The order of commands on one stream, and that they never interleave; many files and commands at once.
+/// The order of commands on one stream, which never interleave; many files and commands at once.
 
 #include <algorithm>
 #include <atomic>
@@ -26,7 +26,7 @@ buffer_handle records(const opencl &cl, std::size_t count, std::size_t size = re
     return buffer;
 }
 
-/// The numbers of the records in a file, in their order; 0 for one that is not all of the same byte.
+/// The numbers of the records in a file, in order; 0 for a record of different bytes.
 std::vector<int> numbers_in(const bytes &content, std::size_t size = record_size) {
     std::vector<int> numbers;
     for (std::size_t at = 0; at < content.size(); at += size) {
@@ -49,7 +49,7 @@ std::vector<int> up_to(std::size_t count) {
 
 }  // namespace
 
-MPI_CASE("writes to one stream keep the order of an in-order queue, and of calls without wait lists otherwise", 1) {
+MPI_CASE("writes to one stream keep the order of their in-order queue, or of the calls if they have no wait lists", 1) {
     const opencl cl;
     constexpr std::size_t count = 40;
     const buffer_handle buffer = records(cl, count);
@@ -60,7 +60,7 @@ MPI_CASE("writes to one stream keep the order of an in-order queue, and of calls
             const stream opened(file.path(), "wb");
             std::vector<event_handle> events;
             for (std::size_t i = 0; i < count; ++i) {
-                // Blocking ones have their place, too.
+                // Blocking writes keep the order, too.
                 file_call c{};
                 c.queue = queues[0];
                 c.buffer = buffer;
@@ -101,7 +101,7 @@ MPI_CASE("reads of one stream keep the order of their queue", 1) {
     }
 }
 
-MPI_CASE("writes to one stream from several queues keep the order that events give, whatever that of the calls", 1) {
+MPI_CASE("writes to one stream from several queues follow their events, whatever the order of the calls", 1) {
     const opencl cl;
     constexpr std::size_t count = 24;
     const buffer_handle buffer = records(cl, count);
@@ -110,7 +110,8 @@ MPI_CASE("writes to one stream from several queues keep the order that events gi
         const temporary_file file;
         {
             const stream opened(file.path(), "wb");
-            // Called from the last to the first: each waits for a gate that the one before it opens.
+            // Calls the writes from last to first. Each waits for a gate that its predecessor
+            // opens.
             std::vector<event_handle> gates;
             std::vector<event_handle> events(count);
             for (std::size_t i = 0; i < count; ++i) {
@@ -121,7 +122,7 @@ MPI_CASE("writes to one stream from several queues keep the order that events gi
             }
             for (std::size_t i = 0; i < count; ++i) {
                 CL_OK(clSetUserEventStatus(gates[i], CL_COMPLETE));
-                // The next may be opened when this one has its place, not only when it is done.
+                // The next gate may open once this write has its turn, before it is complete.
                 await_start(events[i]);
             }
             for (const event_handle &event : events) {
@@ -132,7 +133,7 @@ MPI_CASE("writes to one stream from several queues keep the order that events gi
     }
 }
 
-MPI_CASE("writes to one stream that nothing orders are whole, each of them", 1) {
+MPI_CASE("unordered writes to one stream do not interleave", 1) {
     const opencl cl;
     constexpr std::size_t count = 24;
     constexpr std::size_t size = 200'000;
@@ -158,7 +159,7 @@ MPI_CASE("writes to one stream that nothing orders are whole, each of them", 1) 
     }
 }
 
-MPI_CASE("blocking and other writes of several threads to one stream are whole, each of them", 1) {
+MPI_CASE("writes of several threads to one stream do not interleave, blocking or not", 1) {
     const opencl cl;
     constexpr std::size_t threads = 4;
     constexpr std::size_t count = 10;
@@ -193,10 +194,10 @@ MPI_CASE("blocking and other writes of several threads to one stream are whole, 
     CHECK(numbers == up_to(threads * count));
 }
 
-MPI_CASE("a blocking write to a stream waits for the commands before it on the stream, and is then done", 1) {
+MPI_CASE("a blocking write to a stream waits for earlier commands on the stream and returns when it is complete", 1) {
     const opencl cl;
     pipe_ends pipe;
-    constexpr std::size_t size = 300'000;  // more than a pipe holds
+    constexpr std::size_t size = 300'000;  // more than the capacity of a pipe
     const buffer_handle buffer = records(cl, 2, size);
     const queue_handle first = cl.in_order_queue();
     const queue_handle second = cl.in_order_queue();
@@ -227,7 +228,7 @@ MPI_CASE("a blocking write to a stream waits for the commands before it on the s
     CHECK(numbers_in(found, size) == up_to(2));
 }
 
-MPI_CASE("a blocking read of a stream waits for the commands before it on the stream, and is then done", 1) {
+MPI_CASE("a blocking read of a stream waits for earlier commands on the stream and returns when it is complete", 1) {
     const opencl cl;
     pipe_ends pipe;
     const buffer_handle buffer = cl.filled(200'000, 5);
@@ -258,7 +259,7 @@ MPI_CASE("a blocking read of a stream waits for the commands before it on the st
     cl.expect(buffer, 0, 200'000, 2);
 }
 
-MPI_CASE("calls of other threads on a stream come before or after a command's bytes, never between them", 1) {
+MPI_CASE("other threads' calls on a stream come before or after a command's bytes, never between them", 1) {
     const opencl cl;
     constexpr std::size_t size = 400'000;
     constexpr int count = 12;
@@ -305,7 +306,7 @@ MPI_CASE("calls of other threads on a stream come before or after a command's by
     CHECK(torn == 0);
 }
 
-MPI_CASE("a command on a stream that the program has locked begins when it is unlocked", 1) {
+MPI_CASE("a command on a stream that the program has locked begins after the unlock", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(1000, 1);
@@ -333,7 +334,7 @@ MPI_CASE("a thread that has locked a stream may call a blocking command on it", 
     CHECK(std::ftell(opened) == 1000);
 }
 
-MPI_CASE("ten files, streams and descriptors, read and written at once in random pieces, have all their bytes", 1) {
+MPI_CASE("ten files, accessed as streams and descriptors at once in random pieces, contain all their bytes", 1) {
     const opencl cl;
     constexpr std::size_t files = 10;
     constexpr std::size_t total = 3'000'000;
@@ -379,7 +380,7 @@ MPI_CASE("ten files, streams and descriptors, read and written at once in random
                                              : read_file(queues[i], f.buffer, f.done, size, f.in_fd, at);
                 event_handle put;
                 file_call c{queues[i], f.buffer, f.done, size, f.out, f.out_fd, at};
-                // Events order the writes of a stream where the queue does not.
+                // If the queue does not order the writes of a stream, events do.
                 const cl_event after[] = {got, f.put};
                 c.number = f.put != nullptr ? 2 : 1;
                 c.events = after;
@@ -416,7 +417,7 @@ MPI_CASE("ten thousand commands in flight on one stream, and on one descriptor, 
             {
                 const stream opened(file.path(), writes_file(which) ? "wb" : "rb");
                 const descriptor fd(file.path(), O_RDWR);
-                // What holds the commands up until all are in flight: the stream's lock, or an event.
+                // The stream's lock, or an event, delays the commands until all are in flight.
                 const event_handle gate = cl.user_event();
                 const cl_event wait = gate;
                 ::flockfile(opened);

@@ -11,7 +11,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Two streams; what is written to the one is read from the other.
+/// Two connected streams: bytes written to the first are read from the second.
 struct channel {
     stream writing;
     stream reading;
@@ -31,7 +31,8 @@ channel a_socket() {
 channel a_fifo() {
     const std::string path = new_path();
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    // Opening one end waits for the other, but not for both at once.
+    // Opening only one end would wait for the other. A stream opened for both directions avoids
+    // that.
     stream both(path, "r+b");
     stream reading(path, "rb");
     stream writing(path, "wb");
@@ -39,11 +40,11 @@ channel a_fifo() {
     return {std::move(writing), std::move(reading)};
 }
 
-constexpr std::size_t size = 1'000'000;  // more than a pipe or socket holds
+constexpr std::size_t size = 1'000'000;  // more than the capacity of a pipe or socket
 
 }  // namespace
 
-MPI_CASE("both ends of a pipe, of a FIFO and of a socket are served by commands of one process", 1) {
+MPI_CASE("commands of one process serve both ends of a pipe, of a FIFO and of a socket", 1) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(2)) {
         for (channel (*make)() : {a_pipe, a_fifo, a_socket}) {
@@ -61,7 +62,7 @@ MPI_CASE("both ends of a pipe, of a FIFO and of a socket are served by commands 
                 if (!reader_first) {
                     got = read_stream(queues[1], target, 0, size, c.reading);
                 }
-                // What the stream of the writer holds goes on its way when it is closed.
+                // Closing the writer's stream sends its buffered bytes.
                 expect_moved(put, size);
                 c.writing.close();
                 expect_moved(got, size);
@@ -71,7 +72,7 @@ MPI_CASE("both ends of a pipe, of a FIFO and of a socket are served by commands 
     }
 }
 
-MPI_CASE("a reader that is slower than the command that writes gets every byte", 1) {
+MPI_CASE("a reader slower than the writing command gets every byte", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(size, 1);
@@ -96,7 +97,7 @@ MPI_CASE("a reader that is slower than the command that writes gets every byte",
     expect_same(found, pattern(1, size));
 }
 
-MPI_CASE("a writer that is slower than the command that reads is waited for", 1) {
+MPI_CASE("a reading command waits for a slow writer", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(size, 2);
@@ -114,7 +115,7 @@ MPI_CASE("a writer that is slower than the command that reads is waited for", 1)
     cl.expect(buffer, 0, size, 1);
 }
 
-MPI_CASE("a call returns before its FIFO has data, and other queues, files and messages go on meanwhile", 1) {
+MPI_CASE("a call returns before its FIFO has data, and other queues, files and messages continue", 1) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(4)) {
         CAPTURE(queues.kind);
@@ -152,9 +153,9 @@ MPI_CASE("a call returns before its FIFO has data, and other queues, files and m
     }
 }
 
-MPI_CASE("reads that wait for pipes do not keep each other, nor files, from their threads", 1) {
+MPI_CASE("reads that wait for pipes do not block each other or other files' commands", 1) {
     const opencl cl;
-    constexpr std::size_t count = 40;  // more than the library has threads for descriptors
+    constexpr std::size_t count = 40;  // more than the library's threads for descriptors
     const buffer_handle buffer = cl.filled(count * 1000, 2);
     std::vector<channel> pipes;
     std::vector<queue_handle> queues;

@@ -1,5 +1,5 @@
-/// Commands on a stream leave it as fread and fwrite would: each step is done by commands on one stream and by the calls
-/// on its twin, and the two are compared.
+/// Commands leave a stream as fread and fwrite do. Each step runs as a command on one stream and as
+/// a call on a second stream, its twin. Then both are compared.
 
 #include <algorithm>
 #include <random>
@@ -22,7 +22,7 @@ struct step {
 struct scenario {
     const char *name;
     const char *mode;
-    std::size_t content;  ///< bytes in the file at first
+    std::size_t content;  ///< initial size of the file in bytes
     int buffering;
     std::size_t stream_buffer;
     std::vector<step> steps;
@@ -65,7 +65,7 @@ public:
         CHECK(std::ftell(stream_) == std::ftell(twin_));
         CHECK((std::feof(stream_) != 0) == (std::feof(twin_) != 0));
         CHECK((std::ferror(stream_) != 0) == (std::ferror(twin_) != 0));
-        // Without a flush: what is still in the one stream's buffer is in the other's.
+        // Does not flush: both streams must have the same bytes in their buffers.
         expect_same(file_.content(), twin_file_.content());
     }
 
@@ -115,7 +115,7 @@ private:
         }
         expect_failure(event, wanted);
         CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == moved);
-        // The queue may not take commands after a failure everywhere.
+        // After a failure some queues accept no more commands.
         queue_ = cl_.in_order_queue();
         kept_.push_back(std::move(event));
     }
@@ -148,7 +148,12 @@ const std::vector<scenario> &scenarios() {
     using enum action;
     static const std::vector<scenario> all{
         {"write a new file", "wb", 0, _IOFBF, 4096, {{write, 100}, {write, 4096}, {write, 200'000}, {write, 1}}},
-        {"write beside fprintf", "wb", 0, _IOFBF, 4096, {{put, 17}, {write, 5000}, {put, 18}, {write, 9}, {put, 19}}},
+        {"write mixed with fprintf",
+         "wb",
+         0,
+         _IOFBF,
+         4096,
+         {{put, 17}, {write, 5000}, {put, 18}, {write, 9}, {put, 19}}},
         {"a large stream buffer", "wb", 0, _IOFBF, 300'000, {{write, 200'000}, {put, 1}, {write, 200'000}}},
         {"a stream buffer of odd size", "wb", 0, _IOFBF, 1000, {{put, 1}, {write, 150'001}, {write, 999}}},
         {"an unbuffered stream", "wb", 0, _IONBF, 0, {{write, 1}, {write, 5000}, {write, 200'000}, {put, 3}}},
@@ -161,8 +166,8 @@ const std::vector<scenario> &scenarios() {
         {"read with a large stream buffer", "rb", 300'000, _IOFBF, 300'000, {{read, 10}, {read, 150'000}, {get}}},
         {"read after ungetc", "rb", 300'000, _IOFBF, 4096, {{read, 50}, {unread, 'x'}, {read, 100'000}, {unread, 'y'}}},
         {"read past the end", "rb", 1000, _IOFBF, 4096, {{read, 700}, {read, 301}, {read, 10}, {clear}, {read, 10}}},
-        {"read to the very end", "rb", 1000, _IOFBF, 4096, {{read, 1000}, {read, 1}}},
-        {"read what the end has left", "rb", 200'000, _IOFBF, 4096, {{read, 70'000}, {read, 140'000}}},
+        {"read exactly to the end", "rb", 1000, _IOFBF, 4096, {{read, 1000}, {read, 1}}},
+        {"read the bytes before the end", "rb", 200'000, _IOFBF, 4096, {{read, 70'000}, {read, 140'000}}},
         {"write then read what was written", "w+b", 0, _IOFBF, 4096, {{write, 90'000}, {seek, 7}, {read, 80'000}}},
         {"switch directions with a flush",
          "r+b",
@@ -177,8 +182,8 @@ const std::vector<scenario> &scenarios() {
          4096,
          {{read, 10}, {seek, 100}, {write, 100'000}, {seek, 99}, {read, 100'001}}},
         {"read after a write without a flush in between", "r+b", 200'000, _IOFBF, 4096, {{write, 10}, {read, 100'000}}},
-        {"write a stream that can only be read", "rb", 1000, _IOFBF, 4096, {{read, 10}, {write, 100}, {read, 10}}},
-        {"read a stream that can only be written", "wb", 0, _IOFBF, 4096, {{write, 10}, {read, 100}, {write, 10}}},
+        {"write to a read-only stream", "rb", 1000, _IOFBF, 4096, {{read, 10}, {write, 100}, {read, 10}}},
+        {"read from a write-only stream", "wb", 0, _IOFBF, 4096, {{write, 10}, {read, 100}, {write, 10}}},
         {"commands of no bytes", "r+b", 1000, _IOFBF, 4096, {{read, 0}, {read, 10}, {seek, 10}, {write, 0}}},
     };
     return all;
@@ -186,14 +191,14 @@ const std::vector<scenario> &scenarios() {
 
 }  // namespace
 
-MPI_CASE("commands on a stream leave position, indicators, buffer and file as fread and fwrite do", 1) {
+MPI_CASE("commands on a stream change position, indicators, buffer and file as fread and fwrite do", 1) {
     const opencl cl;
     for (const scenario &s : scenarios()) {
         compare_with_twin(cl, s);
     }
 }
 
-MPI_CASE("random sequences of commands and calls on a stream leave it as its twin", 1) {
+MPI_CASE("random sequences of commands and calls leave a stream and its twin in the same state", 1) {
     const opencl cl;
     const std::uint64_t seed = 20'240'607;
     std::mt19937_64 random(seed);
@@ -211,7 +216,7 @@ MPI_CASE("random sequences of commands and calls on a stream leave it as its twi
     }
 }
 
-MPI_CASE("an error indicator set before a command does not make a failure of it, nor of an end of file", 1) {
+MPI_CASE("an error indicator set before a command does not change its result", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(1000, 1);
@@ -224,7 +229,7 @@ MPI_CASE("an error indicator set before a command does not make a failure of it,
     CHECK(std::ferror(opened) != 0);
 }
 
-MPI_CASE("a memory stream is a stream", 1) {
+MPI_CASE("commands work on memory streams", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(100'000, 1);

@@ -1,5 +1,6 @@
-/// What is written to a file goes through descriptors that are as synchronous as the program's: this program's pwrite stands
-/// before the system's and looks at each. With CLDIST_DIRECT_IO=on the library opens the file once more.
+/// File writes use descriptors that are as synchronous as the program's. This program defines its
+/// own pwrite, which the library calls instead of the system's; it checks the flags of each
+/// descriptor. With CLDIST_DIRECT_IO=on the library opens the file a second time.
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -21,7 +22,7 @@ std::atomic<int> had_by_any = 0;
 
 }  // namespace
 
-// By another name here: the headers redirect the one name to the other.
+// The functions have other names here, because headers redirect pwrite to pwrite64.
 extern "C" ssize_t looking_pwrite(int, const void *, std::size_t, off_t) __asm__("pwrite");
 extern "C" ssize_t looking_pwrite64(int, const void *, std::size_t, off_t) __asm__("pwrite64");
 
@@ -43,7 +44,7 @@ int main() {
     std::string name = std::filesystem::temp_directory_path() / "cldist-test-XXXXXX";
     const int made = ::mkstemp(name.data());
     const int with_direct_io = ::open(name.c_str(), O_RDWR | O_DIRECT);
-    if (direct && with_direct_io < 0) std::fprintf(stderr, "SKIP: direct I/O: the file system has none\n");
+    if (direct && with_direct_io < 0) std::fprintf(stderr, "SKIP: direct I/O: the file system does not support it\n");
     for (const int flags : {0, O_DSYNC, O_SYNC, O_SYNC | O_APPEND}) {
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             const int fd = ::open(name.c_str(), O_RDWR | flags);
@@ -53,10 +54,10 @@ int main() {
                    clEnqueueReadBufferToFile(d.queue, d.buffer, blocking, 0, size, fd, 0, 0, nullptr, nullptr),
                    CL_SUCCESS);
             expect("clFinish", clFinish(d.queue), CL_SUCCESS);
-            expect("what all descriptors keep of the flags", kept_by_all, flags);
-            expect("what others have besides", had_by_any & (O_SYNC | O_DSYNC | O_APPEND), flags);
+            expect("the flags that all descriptors have", kept_by_all, flags);
+            expect("the flags that any descriptor has", had_by_any & (O_SYNC | O_DSYNC | O_APPEND), flags);
             if (with_direct_io >= 0)
-                expect("whether one writes past the page cache", (had_by_any & O_DIRECT) != 0,
+                expect("whether a descriptor bypasses the page cache", (had_by_any & O_DIRECT) != 0,
                        direct && (flags & O_APPEND) == 0);
             ::close(fd);
         }

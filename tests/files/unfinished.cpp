@@ -1,5 +1,5 @@
-/// Programs that stall, or end, with file commands in flight. Each needs a process of its own: the first argument says
-/// which. What they print on standard error is checked by the script that runs them.
+/// Programs that stall, or end, with file commands in flight. Each needs its own process; the
+/// argument selects the program. A script checks their standard error.
 
 #include <chrono>
 #include <cstdio>
@@ -41,7 +41,7 @@ struct pipe_streams {
     std::FILE *writing;
 };
 
-/// A read of a pipe that gets nothing until the report has come; the pause is what is tested.
+/// A read of a pipe that gets no data until the stall is reported. The test needs the pause.
 void stalled_read(const bare_device &d, cl_bool blocking) {
     const pipe_streams pipe;
     const std::jthread writer([&] {
@@ -59,7 +59,7 @@ void stalled_read(const bare_device &d, cl_bool blocking) {
     }
 }
 
-/// main ends while a write waits for its gate, which another thread opens then.
+/// main returns while a write waits for its gate. Then another thread opens the gate.
 void exit_with_write(const bare_device &d, const char *path) {
     std::vector<unsigned char> data(size, 7);
     clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, size, data.data(), 0, nullptr, nullptr);
@@ -79,8 +79,8 @@ void exit_with_write(const bare_device &d, const char *path) {
     say("main ends");
 }
 
-/// main ends while a read waits for a pipe that gets nothing. Then C flushes all streams, for which some libraries take
-/// their locks.
+/// main returns while a read waits for a pipe without data. Then C flushes all streams, and some C
+/// libraries lock them for that.
 void exit_with_read(const bare_device &d) {
     const pipe_streams pipe;
     static std::FILE *stream = pipe.reading;
@@ -95,7 +95,8 @@ void exit_with_read(const bare_device &d) {
     say("main ends");
 }
 
-/// MPI is finalised while a read waits for a pipe, which gets its bytes only then; so does a write that waits for it.
+/// MPI is finalised while a read waits for a pipe, and a write waits for the read. The pipe gets
+/// its data afterwards.
 void finalize(const bare_device &d, const char *path) {
     const pipe_streams pipe;
     std::FILE *file = std::fopen(path, "wb");
@@ -108,7 +109,7 @@ void finalize(const bare_device &d, const char *path) {
            CL_SUCCESS);
     MPI_Finalize();
     say("MPI is finalised");
-    expect("the read is under way", status_told(got), CL_RUNNING);
+    expect("the status of the read after MPI_Finalize", status_told(got), CL_RUNNING);
     pipe.put(size);
     clWaitForEvents(1, &put);
     expect("the read's status", status_told(got), CL_COMPLETE);
@@ -136,7 +137,7 @@ int main(int argc, char **argv) {
     } else if (what == "finalize" && path != nullptr) {
         finalize(d, path);
     } else {
-        std::fprintf(stderr, "no case of that name: %s\n", what.c_str());
+        std::fprintf(stderr, "unknown case: %s\n", what.c_str());
         return 2;
     }
     return failures == 0 ? 0 : 1;

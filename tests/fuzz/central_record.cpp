@@ -1,4 +1,4 @@
-// What a central host tells the processes that follow its calls.
+// The records that a central host sends to the processes that repeat its calls.
 #include "fuzz.hpp"
 
 #include "cluster/api/entry_points.hpp"
@@ -6,7 +6,7 @@
 
 namespace cldist::cluster {
 
-// No call is made.
+// The target makes no calls.
 const cl_icd_dispatch dispatch_table{};
 
 namespace {
@@ -18,7 +18,7 @@ struct Taken<call, Result (*)(Arguments...)> {
     static void take(RecordReader &reader) {
         ArgumentMemory memory;
         const auto arguments = take_call<call, Arguments...>(reader, memory);
-        // What a call reads of them is there.
+        // All data that a call reads through its arguments must exist.
         std::apply([](const auto &...each) { with_values<call>([](auto...) {}, each...); }, arguments);
     }
 };

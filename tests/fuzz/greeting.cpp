@@ -1,4 +1,4 @@
-// What arrives first on a connection to the hub of a job. Anybody may have sent it.
+// The first data on a connection to a job's hub. Any program may have sent it.
 #include "fuzz.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     const std::optional<Greeting> greeting = parse_greeting(bytes, secret);
     if (!greeting) return 0;
     FUZZ_REQUIRE(size == sizeof *greeting && greeting->secret == secret && greeting->rank < greeting->ranks);
-    // Another secret is none, however little it differs.
+    // A secret with one wrong bit must be refused.
     secret[size % secret.size()] ^= 1;
     FUZZ_REQUIRE(!parse_greeting(bytes, secret));
     return 0;

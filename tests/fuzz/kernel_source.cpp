@@ -1,4 +1,5 @@
-// Kernels made from the input, compiled and derived. clang is a process of its own, so there are few in a second.
+// Generates kernels from the input, compiles them and derives their accesses. clang runs as a
+// separate process, so there are only a few inputs per second.
 #include "fuzz.hpp"
 
 #include <string>

@@ -1,5 +1,5 @@
-// The source of a program, as far as the platform reads it itself; its build options, what a device's compiler reports, and what comes
-// back from the derivation.
+// The parts of a program's source that the platform itself parses, its build options, the reports
+// of a device's compiler, and the result of the derivation.
 #include "fuzz.hpp"
 
 #include "cluster/split/adapted_source.cpp"
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     using namespace cldist;
-    // Options, a file to include, the source.
+    // The input contains options, a file to include, and the source.
     const std::string_view all(reinterpret_cast<const char *>(data), size);
     const std::size_t first = std::min(all.find('\f'), all.size());
     const std::size_t second = std::min(all.find('\f', first + 1), all.size());
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
         source, [&](const std::string &name) { return name == "a.h" ? std::optional(included) : std::nullopt; });
     const cluster::SourceFacts facts = cluster::facts_of(whole, options);
     const std::string adapted = cluster::adapted_source(whole, facts.hides_names);
-    // Without such questions nothing is to be done, and the text that was made can be read once more.
+    // The adapted text can be parsed again.
     static_cast<void>(cluster::facts_of(adapted, options));
     try {
         const cluster::Conditionals conditionals(whole, options);

@@ -1,4 +1,4 @@
-/// Datasets of all kinds: what a command moves is what H5Dread and H5Dwrite move, bit by bit.
+/// Datasets of all kinds: a command moves the same bits as H5Dread and H5Dwrite.
 
 #include <cstring>
 #include <functional>
@@ -60,7 +60,8 @@ struct selection {
     std::function<hid(const extent &dimensions)> make;
 };
 
-// Blocks of `block` in each dimension, `stride` apart, from index 1 on where there is room.
+// Blocks of size `block` in each dimension, `stride` apart, from index 1 on where the dimension is
+// large enough.
 hid blocks(const extent &dimensions, hsize_t stride, hsize_t block, H5S_seloper_t how = H5S_SELECT_SET,
            hid_t with = H5S_ALL) {
     hid made(with == H5S_ALL ? H5Screate_simple(static_cast<int>(dimensions.size()), dimensions.data(), nullptr)
@@ -129,7 +130,7 @@ const std::vector<selection> selections = {
 
 const std::vector<extent> extents = {{61}, {12, 10}, {6, 8, 10}, {3, 4, 5, 6}};
 
-/// A device and a file with two datasets of the same content.
+/// A device, and a file with two datasets of the same contents.
 struct bench {
     bench() : queue(cl.in_order_queue()), file(kept.create()) {}
 
@@ -144,7 +145,7 @@ struct bench {
         write_selected(theirs, type, H5S_ALL, before);
     }
 
-    // The bytes around those of the command stay as they are.
+    // The bytes around the command's range must not change.
     void check_reading(hid_t type, hid_t selection) const {
         const bytes wanted = selected(ours, type, selection);
         const buffer_handle buffer = cl.filled(before + wanted.size() + behind, 7);
@@ -186,7 +187,7 @@ struct full {
     float c;
 };
 
-/// A compound that has the members `names` of `full`.
+/// A compound type with the members `names` of `full`.
 hid compound(const std::string &names) {
     hid type(H5Tcreate(H5T_COMPOUND, sizeof(full)));
     for (const char name : names) {
@@ -243,13 +244,13 @@ MPI_CASE("elements are converted as by H5Dread and H5Dwrite", 1) {
     }
 }
 
-MPI_CASE("members of a compound are read and written, the others left alone", 1) {
+MPI_CASE("members of a compound are read and written, other members do not change", 1) {
     bench b;
     const hid all = compound("abc");
     const hid some = compound("ca");
     b.make(all, {40});
     b.check_writing(some, H5S_ALL);
-    // What lies between the members is nobody's.
+    // The bytes between the members are undefined.
     const bytes wanted = selected(b.ours, some, H5S_ALL);
     const buffer_handle buffer = b.cl.buffer(wanted.size());
     expect_complete(from_dataset(b.queue, buffer, 0, {b.ours, some}));
@@ -274,7 +275,7 @@ MPI_CASE("a scalar dataset and arrays as elements are read and written", 1) {
     b.check_writing(triple, H5S_ALL);
 }
 
-MPI_CASE("a dataset that nobody has written has its fill values", 1) {
+MPI_CASE("an unwritten dataset contains its fill values", 1) {
     bench b;
     const hid creation(H5Pcreate(H5P_DATASET_CREATE));
     const int value = 77;
@@ -283,8 +284,8 @@ MPI_CASE("a dataset that nobody has written has its fill values", 1) {
     b.check_reading(H5T_NATIVE_INT, H5S_ALL);
 }
 
-// These are read without HDF5.
-MPI_CASE("large contiguous data have what HDF5 wrote last, also what it holds back", 1) {
+// Such data is read without HDF5.
+MPI_CASE("large contiguous data includes the last bytes written with HDF5, even those still in HDF5's buffers", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr hsize_t rows = 4096;
@@ -299,7 +300,7 @@ MPI_CASE("large contiguous data have what HDF5 wrote last, also what it holds ba
         const std::size_t size = rows * columns * sizeof(int);
         const buffer_handle buffer = cl.filled(size, 3);
         expect_complete(to_dataset(queue, buffer, 0, {dataset, H5T_NATIVE_INT}));
-        // Small pieces stay in HDF5's buffers for a while.
+        // HDF5 buffers small pieces for a while.
         hid row = space({rows, columns});
         const hsize_t start[] = {2000, 10};
         const hsize_t count[] = {1, 5};

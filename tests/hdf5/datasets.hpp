@@ -1,4 +1,4 @@
-/// What the tests need of HDF5: files that go with the case, owned ids, commands in short form.
+/// Support for tests of HDF5: temporary files, owned ids, and commands in short form.
 #pragma once
 
 #include <string>
@@ -36,7 +36,8 @@ private:
     hid_t id = -1;
 };
 
-/// A name for a file of this process, which is removed with it. Not made.
+/// A name for a file of this process. The destructor removes the file; the constructor does not
+/// create it.
 class temporary_file {
 public:
     temporary_file();
@@ -69,14 +70,14 @@ inline hid make_dataset(hid_t file, const char *name, hid_t type, const extent &
     return hid(H5Dcreate2(file, name, type, whole, H5P_DEFAULT, creation, H5P_DEFAULT));
 }
 
-/// The selected elements as `type`, packed; by HDF5.
+/// The selected elements, converted to `type` and packed by HDF5.
 bytes selected(hid_t dataset, hid_t type, hid_t selection);
-/// The other way.
+/// Writes the selected elements from `data`.
 void write_selected(hid_t dataset, hid_t type, hid_t selection, const bytes &data);
-/// All of it, in its own type: its bits.
+/// All elements in the dataset's own type, as bytes.
 bytes content(hid_t dataset);
 
-/// What the commands are asked.
+/// The arguments of a dataset command.
 struct dataset_access {
     hid_t dataset;
     hid_t type;
@@ -101,7 +102,7 @@ inline event_handle from_dataset(cl_command_queue queue, cl_mem buffer, std::siz
     return event;
 }
 
-/// Holds clDistLockHDF5 while it lives: for calls of HDF5 while commands are in flight.
+/// Holds clDistLockHDF5 during its life, for HDF5 calls while commands are in flight.
 class hdf5_lock {
 public:
     hdf5_lock() { CL_OK(clDistLockHDF5()); }

@@ -1,4 +1,4 @@
-/// What dataset commands refuse, and what becomes of those that fail.
+/// Arguments that dataset commands refuse, and the effects of failed commands.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ constexpr hsize_t rows = 200;
 constexpr hsize_t columns = 50;
 constexpr std::size_t size = rows * columns * sizeof(int);
 
-/// The arguments of a call. All of them are good at first.
+/// The arguments of a call. Initially all are valid.
 struct call {
     cl_command_queue queue;
     cl_mem buffer;
@@ -52,7 +52,8 @@ struct bench {
                         c.dataset.list, c.number, c.events, event);
     }
 
-    /// The call returns `code`, both ways, blocking or not, and nothing happens.
+    /// Checks that the call returns `code` in both directions, blocking and non-blocking, without
+    /// side effects.
     void refuse(const call &bad, cl_int code, std::initializer_list<bool> ways = {false, true}) const {
         for (const bool writes : ways) {
             for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
@@ -88,7 +89,7 @@ hid part(hsize_t first, hsize_t count, hsize_t all = rows) {
     return made;
 }
 
-/// What is written to standard error while it lives.
+/// Captures standard error during its life.
 class captured_errors {
 public:
     captured_errors() : before(::dup(2)), file(std::tmpfile()) {
@@ -121,7 +122,7 @@ private:
     std::FILE *file;
 };
 
-/// A dataset in 20 chunks of 10 rows, deflated and with check sums.
+/// A dataset in 20 chunks of 10 rows, deflated and with checksums.
 hid filtered(hid_t file, const char *name) {
     const hid creation(H5Pcreate(H5P_DATASET_CREATE));
     const hsize_t chunk[] = {10, columns};
@@ -156,7 +157,7 @@ void damage(const temporary_file &kept, hsize_t row) {
 
 }  // namespace
 
-MPI_CASE("arguments that are not what they should be are refused", 1) {
+MPI_CASE("invalid arguments are refused", 1) {
     const bench b;
     call c = b.good();
     c.queue = nullptr;
@@ -216,7 +217,7 @@ MPI_CASE("a buffer, event or queue of another context is refused", 1) {
     b.expect_untouched();
 }
 
-MPI_CASE("types that can't be converted or are pointers are refused", 1) {
+MPI_CASE("types that can't be converted or that contain pointers are refused", 1) {
     const bench b;
     const hid text(H5Tcopy(H5T_C_S1));
     call c = b.good();
@@ -284,7 +285,7 @@ MPI_CASE("a buffer that is too small for the selection is refused, and the file 
     CHECK(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL) == 0);
 }
 
-MPI_CASE("a file opened for reading can't be written, but read", 1) {
+MPI_CASE("a file opened for reading can be read but not written", 1) {
     bench b;
     b.dataset.close();
     b.file.close();
@@ -296,7 +297,7 @@ MPI_CASE("a file opened for reading can't be written, but read", 1) {
     b.cl.expect(b.buffer, 0, size, 2);
 }
 
-MPI_CASE("a damaged chunk is an error with HDF5's words, and others are untouched", 1) {
+MPI_CASE("a damaged chunk is an error with HDF5's message, and other chunks can be read", 1) {
     const bench b;
     const temporary_file kept;
     {
@@ -319,7 +320,7 @@ MPI_CASE("a damaged chunk is an error with HDF5's words, and others are untouche
     CHECK(message.find("filter") != std::string::npos);
     CHECK(message.find('\n') == std::string::npos);
     b.cl.expect(good, 0, size, 2);
-    // Chunks that are well, before and behind.
+    // Intact chunks before and after the damaged one.
     for (const hsize_t first : {0, 110}) {
         const hid some = part(first, 90);
         const event_handle event = from_dataset(other, good, 0, {dataset, H5T_NATIVE_INT, some});
@@ -332,13 +333,13 @@ MPI_CASE("a damaged chunk is an error with HDF5's words, and others are untouche
     const std::string printed = errors.text();
     CAPTURE(printed);
     CHECK(printed.find("HDF5-DIAG") == std::string::npos);
-    // The program's own calls print as before.
+    // The program's own HDF5 calls still print their errors.
     captured_errors own;
     CHECK(H5Dopen2(file, "no such dataset", H5P_DEFAULT) < 0);
     CHECK(own.text().find("HDF5-DIAG") != std::string::npos);
 }
 
-MPI_CASE("what a file lost after it was opened is an error", 1) {
+MPI_CASE("missing bytes of a truncated file are an error", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const temporary_file kept;
@@ -355,7 +356,8 @@ MPI_CASE("what a file lost after it was opened is an error", 1) {
     const hid small(H5Dopen2(file, "filtered", H5P_DEFAULT));
     REQUIRE(::truncate(kept.name(), many) == 0);
     const buffer_handle buffer = cl.buffer(many * sizeof(int));
-    // HDF5 has zeros in place of what is lost of contiguous data; only reading around it tells.
+    // HDF5 returns zeros for the missing bytes of contiguous data. Only reads that bypass HDF5
+    // report the error.
     if (std::getenv("CLDIST_IO_THREADS") != nullptr) {
         const event_handle direct = from_dataset(queue, buffer, 0, {large, H5T_NATIVE_INT});
         expect_failure(direct, CL_HDF5_ERROR);
@@ -366,7 +368,7 @@ MPI_CASE("what a file lost after it was opened is an error", 1) {
     expect_failure(chunks, CL_HDF5_ERROR);
 }
 
-MPI_CASE("a command whose wait list fails touches nothing and lets go of the file", 1) {
+MPI_CASE("a command whose wait list fails accesses nothing and releases the file", 1) {
     bench b;
     for (const bool writes : {false, true}) {
         CAPTURE(writes);
@@ -389,9 +391,9 @@ MPI_CASE("a command whose wait list fails touches nothing and lets go of the fil
     });
 }
 
-MPI_CASE("a filter that is not there is an error of the command", 1) {
+MPI_CASE("a missing filter is an error of the command", 1) {
     const bench b;
-    // Written by a filter of this case, which is gone when it is read.
+    // The data is written with a filter of this case, which is unregistered before the read.
     constexpr H5Z_filter_t number = 300;
     const H5Z_class2_t filter{
         H5Z_CLASS_T_VERS,

@@ -1,4 +1,4 @@
-/// When commands for datasets run, and how programs share HDF5 with them.
+/// When dataset commands run, and how programs share HDF5 with them.
 
 #include <atomic>
 #include <fstream>
@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t size = 256 * KiB;
 constexpr hsize_t count = size / sizeof(int);
 
-/// A device, and a file with a dataset of ints.
+/// A device, and a file with a dataset of integers.
 struct bench {
     bench()
         : queue(cl.in_order_queue()), file(kept.create()), dataset(make_dataset(file, "x", H5T_NATIVE_INT, {count})) {
@@ -44,7 +44,7 @@ bytes plus_one(bytes data) {
 
 }  // namespace
 
-MPI_CASE("a dataset is touched only when the wait list is complete", 1) {
+MPI_CASE("a dataset is accessed only after the wait list is complete", 1) {
     const bench b;
     const event_handle gate = b.cl.user_event();
     const buffer_handle data = b.cl.filled(size, 2);
@@ -59,7 +59,7 @@ MPI_CASE("a dataset is touched only when the wait list is complete", 1) {
     CHECK(content(b.dataset) == pattern(2, size));
 }
 
-MPI_CASE("kernels and dataset commands are chained by queues and events", 1) {
+MPI_CASE("queues and events order kernels and dataset commands", 1) {
     const bench b;
     const queue_handle other = b.cl.in_order_queue();
     const kernel_handle kernel = b.cl.kernel("add_one");
@@ -78,7 +78,7 @@ MPI_CASE("kernels and dataset commands are chained by queues and events", 1) {
     CHECK(b.cl.read(data, 0, size) == plus_one(plus_one(pattern(1, size))));
 }
 
-MPI_CASE("blocking commands return when the bytes are there, with and without an event", 1) {
+MPI_CASE("blocking commands return when the bytes have arrived, with and without an event", 1) {
     const bench b;
     for (const bool with_event : {false, true}) {
         CAPTURE(with_event);
@@ -97,13 +97,13 @@ MPI_CASE("blocking commands return when the bytes are there, with and without an
     }
 }
 
-MPI_CASE("commands on two files and on several queues are all done", 1) {
+MPI_CASE("commands on two files and on several queues all complete", 1) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(4)) {
         CAPTURE(queues.kind);
         const bench one;
         const bench two;
-        // Of one context all of them.
+        // All of one context.
         std::vector<buffer_handle> buffers;
         std::vector<event_handle> events;
         for (std::size_t i = 0; i < 4; ++i) {
@@ -117,7 +117,7 @@ MPI_CASE("commands on two files and on several queues are all done", 1) {
         for (const event_handle &event : events) {
             expect_complete(event);
         }
-        // Two wrote each dataset, one of them last.
+        // Two commands wrote each dataset; one of them was the last.
         for (std::size_t i = 0; i < 2; ++i) {
             const bytes found = content((i == 0 ? one : two).dataset);
             CHECK((found == pattern(20 + i, size) || found == pattern(22 + i, size)));
@@ -125,7 +125,7 @@ MPI_CASE("commands on two files and on several queues are all done", 1) {
     }
 }
 
-MPI_CASE("the event tells what was done", 1) {
+MPI_CASE("the event reports the transfer's details", 1) {
     const bench b;
     const buffer_handle data = b.cl.buffer(size);
     const event_handle event = from_dataset(b.queue, data, 0, b.whole());
@@ -139,7 +139,7 @@ MPI_CASE("the event tells what was done", 1) {
     CHECK(file_stage);
 }
 
-MPI_CASE("ids may be closed at once, and the file is closed when the event is complete", 1) {
+MPI_CASE("ids may be closed immediately, and the file is closed when the event is complete", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const temporary_file kept;
@@ -163,7 +163,7 @@ MPI_CASE("ids may be closed at once, and the file is closed when the event is co
         }
         CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
         expect_complete(written);
-        // Truncating an open file would fail.
+        // HDF5 can't truncate an open file.
         CHECK(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL) == 0);
         const hid file = kept.open(H5F_ACC_RDONLY);
         const hid dataset(H5Dopen2(file, "x", H5P_DEFAULT));
@@ -183,7 +183,7 @@ MPI_CASE("the program and commands in flight share HDF5 by its lock", 1) {
         threads.emplace_back([&, n] {
             for (int round = 0; round < 200; ++round) {
                 clDistLockHDF5();
-                clDistLockHDF5();  // twice is well
+                clDistLockHDF5();  // the lock may be taken twice
                 const std::string name = "d" + std::to_string(n) + "-" + std::to_string(round);
                 const hsize_t dimension = 500;
                 const hid_t whole = H5Screate_simple(1, &dimension, nullptr);
@@ -218,7 +218,7 @@ MPI_CASE("the program and commands in flight share HDF5 by its lock", 1) {
     CHECK(wrong == 0);
 }
 
-MPI_CASE("a blocking command of a thread with the lock gives it up for those before it", 1) {
+MPI_CASE("a thread that holds the lock releases it during a blocking command, so that earlier commands can run", 1) {
     const bench b;
     const queue_handle other = b.cl.in_order_queue();
     const buffer_handle first = b.cl.filled(size, 5);
@@ -234,13 +234,13 @@ MPI_CASE("a blocking command of a thread with the lock gives it up for those bef
     b.cl.expect(second, 0, size, 5);
     hbool_t safe = false;
     H5_OK(H5is_library_threadsafe(&safe));
-    // It has it again, as often as before: the two destructors and no more.
+    // Afterwards the thread holds the lock as often as before: twice, for the two destructors.
     CHECK(clDistUnlockHDF5() == CL_SUCCESS);
     CHECK(clDistUnlockHDF5() == CL_SUCCESS);
     CHECK(clDistUnlockHDF5() == (safe ? CL_SUCCESS : CL_INVALID_OPERATION));
 }
 
-MPI_CASE("another thread's lock can't be undone", 1) {
+MPI_CASE("a thread can't release another thread's lock", 1) {
     hbool_t safe = false;
     H5_OK(H5is_library_threadsafe(&safe));
     const hdf5_lock lock;

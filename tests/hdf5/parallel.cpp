@@ -1,4 +1,4 @@
-/// One file of several processes: collective transfer lists and others.
+/// One file of several processes, with collective and independent transfer lists.
 
 #include "datasets.hpp"
 
@@ -11,7 +11,7 @@ constexpr hsize_t columns = 3000;
 constexpr std::size_t row_size = columns * sizeof(int);
 constexpr std::size_t size_each = rows_each * row_size;
 
-/// The same file name in all processes, the file removed with it.
+/// A file with the same name in all processes. The destructor removes it.
 class common_file {
 public:
     explicit common_file(const mpi_view &mpi_in) : mpi(mpi_in) {
@@ -44,7 +44,7 @@ hid transfer_list(H5FD_mpio_xfer_t mode) {
 
 extent whole_extent(const mpi_view &mpi) { return {rows_each * static_cast<hsize_t>(mpi.size), columns}; }
 
-/// Every size-th row, from the rank's on.
+/// Every size-th row, beginning at the rank's number.
 hid own_rows(const mpi_view &mpi) {
     hid made = space(whole_extent(mpi));
     const hsize_t start[] = {static_cast<hsize_t>(mpi.rank), 0};
@@ -55,7 +55,7 @@ hid own_rows(const mpi_view &mpi) {
     return made;
 }
 
-/// The rows of a dataset that is written by all, rank r with pattern(first_seed + r).
+/// The rows of a dataset that all processes write, rank r with pattern(first_seed + r).
 bytes woven(const mpi_view &mpi, std::uint64_t first_seed) {
     bytes all;
     std::vector<bytes> parts;
@@ -73,7 +73,8 @@ bytes woven(const mpi_view &mpi, std::uint64_t first_seed) {
 
 hid chunks_of_all(const mpi_view &mpi, bool deflated) {
     hid creation(H5Pcreate(H5P_DATASET_CREATE));
-    const hsize_t chunk[] = {static_cast<hsize_t>(mpi.size), 1000};  // each has rows of all processes
+    // each chunk has rows of all processes
+    const hsize_t chunk[] = {static_cast<hsize_t>(mpi.size), 1000};
     H5_OK(H5Pset_chunk(creation, 2, chunk));
     if (deflated) {
         H5_OK(H5Pset_deflate(creation, 3));
@@ -85,7 +86,7 @@ std::uint64_t seed_of(const mpi_view &mpi, std::uint64_t first) { return first +
 
 }  // namespace
 
-MPI_CASE("each process writes and reads its part of a dataset, collectively and each for itself", 2) {
+MPI_CASE("each process writes and reads its part of a dataset, collectively and independently", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const common_file common(mpi);
@@ -136,7 +137,7 @@ MPI_CASE("processes write a compressed dataset together", 2) {
     CHECK(same);
 }
 
-MPI_CASE("a process that comes late to a collective command does not hold up the hosts of others", 2) {
+MPI_CASE("a process that joins a collective command late does not block the other processes' programs", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const common_file common(mpi);
@@ -151,7 +152,7 @@ MPI_CASE("a process that comes late to a collective command does not hold up the
     const event_handle written = to_dataset(queue, data, 0, {dataset, H5T_NATIVE_INT, mine, list});
     if (mpi.rank == 0) {
         await_start(written);
-        // Messages go on, too.
+        // Messages continue, too.
         const queue_handle other = cl.in_order_queue();
         const buffer_handle small = cl.filled(1000, 1);
         event_handle received;
@@ -171,7 +172,7 @@ MPI_CASE("a process that comes late to a collective command does not hold up the
     CHECK(same);
 }
 
-MPI_CASE("a process that selects nothing takes part in a collective command", 2) {
+MPI_CASE("a process with an empty selection takes part in a collective command", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const common_file common(mpi);
@@ -196,7 +197,7 @@ MPI_CASE("a process that selects nothing takes part in a collective command", 2)
     cl.expect(target, 0, size_each, last ? 4 : 5);
 }
 
-MPI_CASE("a process whose wait list failed takes part with nothing, and the others end", 2) {
+MPI_CASE("a process whose wait list failed takes part with an empty selection, and the other processes complete", 2) {
     const opencl cl;
     const common_file common(mpi);
     const hid list = transfer_list(H5FD_MPIO_COLLECTIVE);
@@ -211,7 +212,8 @@ MPI_CASE("a process whose wait list failed takes part with nothing, and the othe
         expect_complete(to_dataset(queue, zeros, 0, {dataset, H5T_NATIVE_INT, mine, list}));
     }
     const bool fails = mpi.rank == 0;
-    // Where the commands fail at once, the next ones come before the engine has seen them.
+    // If commands fail immediately, the next ones are enqueued before the progress thread has seen
+    // the failures.
     const queue_handle queues[] = {cl.in_order_queue(), cl.in_order_queue()};
     event_handle event;
     for (unsigned n = 0; n < 20; ++n) {
@@ -231,7 +233,8 @@ MPI_CASE("a process whose wait list failed takes part with nothing, and the othe
     if (!fails) {
         cl.expect(zeros, 0, size_each, seed_of(mpi, 60));
     }
-    // The events that failed came early: this one ends when their commands have done with HDF5.
+    // Failed events may complete early. This event completes after the failed commands have
+    // released HDF5.
     await_part(event);
     expect_complete(from_dataset(cl.in_order_queue(), zeros, 0, {dataset, H5T_NATIVE_INT, mine, list}));
     mpi.barrier();
@@ -241,7 +244,7 @@ MPI_CASE("a process whose wait list failed takes part with nothing, and the othe
     mpi.barrier();
 }
 
-MPI_CASE("many collective commands on two files, whose datasets are closed at once, are all done", 2) {
+MPI_CASE("many collective commands on two files complete, even if their datasets are closed immediately", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const common_file one(mpi);
@@ -251,7 +254,7 @@ MPI_CASE("many collective commands on two files, whose datasets are closed at on
     constexpr std::uint64_t rounds = 10;
     std::vector<buffer_handle> buffers;
     std::vector<event_handle> events;
-    std::vector<hid> files;  // closing them is collective: a process waits for its commands first
+    std::vector<hid> files;  // closing is collective: a process first waits for its commands
     {
         std::vector<hid> datasets;
         for (const common_file *common : {&one, &two}) {

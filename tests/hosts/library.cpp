@@ -1,4 +1,4 @@
-// A library of the program that draws its seed while it is loaded.
+// A library of the program that generates its seed while it is loaded.
 #include <sys/random.h>
 
 #include <ctime>

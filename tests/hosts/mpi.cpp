@@ -1,4 +1,4 @@
-// A program that uses MPI and OpenCL, and whose processes differ.
+// A program that uses MPI and OpenCL, and whose processes behave differently.
 #include <CL/cl.h>
 #include <mpi.h>
 
@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
     int rank = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    // Rank 0 waits for what rank 1 sends after it has looked at the clock.
+    // Rank 0 waits for the time that rank 1 sends.
     std::time_t now = 0;
     if (rank == 0)
         MPI_Recv(&now, sizeof now, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

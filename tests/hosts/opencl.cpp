@@ -1,5 +1,6 @@
-// What programs do beside OpenCL: callbacks that ask for the time, children that use OpenCL, too. Each line that the main thread
-// prints must be the same in all processes under `cldist run`. It knows nothing of this project.
+// A program that does more than OpenCL: callbacks query the time, and children use OpenCL, too.
+// Under `cldist run`, each line that the main thread prints must be the same in all processes. The
+// program does not depend on cldist.
 #include <CL/cl.h>
 #include <fcntl.h>
 #include <sys/random.h>
@@ -19,7 +20,7 @@
 namespace {
 
 std::string self;
-std::string folder;  // to write into
+std::string folder;  // for output files
 
 void print(const std::string &line) {
     const std::string whole = line + "\n";
@@ -70,7 +71,7 @@ void work(const Devices &devices) {
     }
 }
 
-// In each process it is called by another thread, or at another moment.
+// In each process another thread calls it, or at another time.
 void ask_for_all(const std::string &caller) {
     timespec now{};
     unsigned number = 0;
@@ -85,7 +86,7 @@ void ask_for_all(const std::string &caller) {
 void CL_CALLBACK at_end(cl_mem, void *) { ask_for_all("memory"); }
 void CL_CALLBACK at_event(cl_event, cl_int, void *) { ask_for_all("event"); }
 
-// What the main thread asks for, between its calls of OpenCL.
+// Queries of the main thread, between its OpenCL calls.
 void print_all(int round) {
     timespec now{};
     unsigned number = 0;
@@ -134,7 +135,7 @@ void devices() {
     print("devices " + std::to_string(all.all.size()));
 }
 
-// A child program while this process is one of the job's.
+// Starts a child program after this process has joined the job.
 void child() {
     const Devices all;
     work(all);
@@ -147,7 +148,7 @@ void child() {
     work(all);
 }
 
-// A forked child that uses what it has inherited gets an error, and ends.
+// A forked child that uses inherited objects gets an error, and ends.
 void inherited() {
     const Devices all;
     work(all);
@@ -161,7 +162,7 @@ void inherited() {
     work(all);
 }
 
-// A child before this process is one of the job's.
+// Starts a child before this process has joined the job.
 void probe() {
     const pid_t forked = fork();
     if (forked == 0) {
@@ -172,7 +173,7 @@ void probe() {
     devices();
 }
 
-// Seeded by the process's own number.
+// Makes a call that depends on the process's number.
 void differ() {
     const Devices all;
     clReleaseMemObject(

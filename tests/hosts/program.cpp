@@ -1,5 +1,5 @@
-// What a program asks its system for, and what it does with files: each line that it prints must be the same in all processes
-// under `cldist run`. Plain C and C++; it knows nothing of this project.
+// Queries of the system, and use of files. Under `cldist run`, each line that it prints must be the
+// same in all processes. Plain C and C++; the program does not depend on cldist.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,15 +30,15 @@ extern "C" unsigned seed_of_library();
 
 namespace {
 
-std::string folder;  // to write into
+std::string folder;  // for output files
 
-// In one piece: other processes print, too.
+// Prints with one call, because other processes print, too.
 void print(const std::string &line) {
     const std::string whole = line + "\n";
     if (write(STDOUT_FILENO, whole.data(), whole.size()) < 0) std::abort();
 }
 
-// In braces, its arguments are evaluated in their order.
+// With braces, the arguments are evaluated in order.
 struct Text {
     template <typename... Parts>
     explicit Text(Parts... parts) {
@@ -57,7 +57,7 @@ std::string contents(const std::string &path) {
     return all.str();
 }
 
-// One that is linked into the program asks the processor: nothing comes between.
+// A statically linked std::random_device uses the processor directly, and can't be intercepted.
 bool has_own_random_device() {
     void *const library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
     if (library != nullptr) dlclose(library);
@@ -92,7 +92,7 @@ void clocks() {
     print(Text{"time", time(nullptr), "clock", clock()});
     print(Text{"chrono", std::chrono::system_clock::now().time_since_epoch().count(),
                std::chrono::steady_clock::now().time_since_epoch().count()});
-    // Who decides by the clock goes round as often everywhere.
+    // A loop that ends by the clock must run equally often in all processes.
     int rounds = 0;
     for (const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
          std::chrono::steady_clock::now() < end;)
@@ -124,7 +124,7 @@ void files() {
     print(Text{"appended", state.st_size});
     std::fclose(stream);
     print(Text{"read again", contents(path)});
-    // A counter that others may read before or after it has been raised.
+    // A counter in a file. Other processes could read it before or after an increment.
     for (int i = 0; i < 20; ++i) {
         int count = 0;
         std::ifstream(folder + "/count") >> count;
@@ -188,7 +188,7 @@ void threads() {
             const std::string path = folder + "/thread" + std::to_string(i);
             std::ofstream(path) << number;
             lines[i] = Text{"thread", i, number, now.tv_sec > 0, contents(path)}.line;
-            // Its destructor runs at the thread's very end.
+            // Its destructor runs at the very end of the thread.
             thread_local struct AtEnd {
                 std::string path;
                 ~AtEnd() { std::ofstream(path, std::ios::app) << "end"; }
@@ -207,7 +207,7 @@ bool is_first_rank() {
     return true;
 }
 
-// Threads share tasks by chance: in each process another thread does a task.
+// Threads take tasks by chance: in each process another thread executes a task.
 void pool() {
     constexpr std::size_t tasks = 24;
     std::vector<std::string> lines(tasks);
@@ -234,7 +234,8 @@ void pool() {
     for (const std::string &line : lines) print(line);
 }
 
-// The main thread looks at the clock until something happens, which takes longer in some processes than in others.
+// The main thread polls the clock until an event, which takes longer in some processes than in
+// others.
 void polling() {
     for (int round = 0; round < 10; ++round) {
         std::atomic<bool> stop = false;
@@ -260,7 +261,7 @@ void polling() {
 
 void loaded() { print(Text{"seed", seed_of_library()}); }
 
-// Threads read the clock as often as chance wants, later ranks more often than rank 0.
+// A thread reads the clock a random number of times, in later ranks more often than in rank 0.
 void chance() {
     for (int round = 0; round < 5; ++round) {
         std::atomic<bool> stop = false;
@@ -280,7 +281,8 @@ void chance() {
 
 std::atomic<long> asked_by_handler = 0;
 
-// Signals come when they like: what a handler asks for is answered without the others, who need not get it.
+// Signals arrive at any time. A handler's queries are answered without the other processes, which
+// may not get the signal.
 void signals() {
     struct sigaction action {};
     action.sa_handler = [](int) { asked_by_handler = asked_by_handler + (getpid() != 0 ? 1 : 0); };
@@ -289,7 +291,7 @@ void signals() {
 }
 
 void full_disk() {
-    // A device that has no room, by a link.
+    // A link to a device that is always full.
     const std::string path = folder + "/full";
     print(Text{"symlink", symlink("/dev/full", path.c_str())});
     const int file = open(path.c_str(), O_WRONLY);

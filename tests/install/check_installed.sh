@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the build into a temporary folder, looks at what is exported, compiles a program against it and runs it.
+# Installs the build into a temporary folder, checks the exported symbols, and compiles and runs a
+# program against it.
 # Usage: check_installed.sh BUILD_FOLDER SOURCE_FOLDER MPI_PACKAGE MPICC MPIRUN PROGRAM EXPORTS_MAP OPENCL_PROGRAM
 #            COLLECTIVES_PROGRAM COLLECTIVES_EXPORTS_MAP [HDF5_PROGRAM HDF5_EXPORTS_MAP PKG_CONFIG_NAME...]
-# With HDF5_PROGRAM: the same for libcldist-hdf5, with the HDF5 library of each name in turn.
+# With HDF5_PROGRAM: also checks libcldist-hdf5, with each of the named HDF5 libraries.
 set -euo pipefail
 build=$1 source=$2 mpi_package=$3 mpicc=$4 mpirun=$5 program=$6 exports=$7 opencl_program=$8 collectives_program=$9
 shift 9
@@ -21,7 +22,7 @@ prefix=$(sed -n 's/^prefix=//p' "$pc")
 mkdir "$dir/pc"
 sed "s|^prefix=.*|prefix=$dir/root$prefix|" "$pc" >"$dir/pc/cldist.pc"
 export PKG_CONFIG_PATH=$dir/pc${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-# The program's MPI calls go to the first library that has them.
+# The first library that defines an MPI function gets the program's calls.
 if [ "$mpi_package" != - ]; then
     flags=$(pkg-config --libs "$mpi_package" cldist)
     [[ $flags == *-lcldist*-lmpi* ]] || fail "pkg-config --libs $mpi_package cldist gives $flags"
@@ -31,12 +32,12 @@ libdir=$(pkg-config --variable=libdir cldist)
 for name in libcldist.so libcldist.so.0; do
     [ -e "$libdir/$name" ] || fail "no $libdir/$name"
 done
-# Threads and callbacks of a library outlive dlclose.
+# A library's threads and callbacks outlive dlclose.
 for library in "$libdir"/libcldist*.so; do
     readelf -d "$library" | grep -q 'FLAGS_1.*NODELETE' || fail "$library can be unloaded"
 done
 wanted_of() { sed -n '/global:/,/local:/s/^ *\([A-Za-z_0-9]*\);.*/\1/p' "$1" | sort; }
-# Without what is for the libraries of this project alone.
+# Excludes symbols that only this project's libraries use.
 exported_by() {
     nm -D --defined-only --format=posix "$libdir/$1" | awk '$2 != "A" && $1 !~ /@@CLDIST_PRIVATE_/ {print $1}' |
         sed 's/@.*//' | sort
@@ -44,14 +45,14 @@ exported_by() {
 wanted=$(wanted_of "$exports")
 found=$(exported_by libcldist.so)
 [ -n "$wanted" ] || fail "found no symbols in $exports"
-# Patterns stand for what only some MPI libraries have.
+# Patterns match symbols that only some MPI libraries have.
 while read -r pattern; do
     # shellcheck disable=SC2053
     found=$(while read -r name; do [[ $name == $pattern ]] || echo "$name"; done <<<"$found")
 done < <(sed -n '/global:/,/local:/s/^ *\([A-Za-z_0-9]*[*[][^;]*\);.*/\1/p' "$exports")
 diff <(echo "$wanted") <(echo "$found") || fail "exported symbols (>) are not those of exports.map (<)"
 
-# What is loaded into any program shows it nothing but what it wraps, or gives.
+# Libraries that are loaded into any program must export only their wrappers and their interface.
 [ "$(exported_by libcldist-cluster.so | tr '\n' ' ')" = "clGetExtensionFunctionAddress clIcdGetPlatformIDsKHR " ] ||
     fail "libcldist-cluster exports $(exported_by libcldist-cluster.so)"
 if [ -e "$libdir/libcldist-analysis.so" ]; then
@@ -67,9 +68,9 @@ if [ -e "$libdir/libcldist-host.so" ]; then
     done
 fi
 
-# Without LD_LIBRARY_PATH: the command finds all it needs.
+# Without LD_LIBRARY_PATH: the command must find its libraries.
 env -u LD_LIBRARY_PATH "$dir/root$prefix/bin/cldist" doctor --help >/dev/null || fail "bin/cldist does not run"
-# And the script that draws.
+# Checks the script that draws plots.
 cat >"$dir/profile.toml" <<'PROFILE'
 version = 1
 system = { host = "a", device = "b", driver = "c", mpi = "d" }
@@ -81,14 +82,15 @@ PROFILE
 said=$("$dir/root$prefix/bin/cldist" tune --profile "$dir/profile.toml" --plot "$dir/plot.png" 2>&1) ||
     grep -q 'needs matplotlib' <<<"$said" || fail "bin/cldist does not draw: $said"
 
-# And the driver that programs get from it.
+# Checks the driver that `cldist run` gives to programs.
 vendors=$("$dir/root$prefix/bin/cldist" run --rank -- printenv OCL_ICD_VENDORS)
 [[ $vendors == "$dir/root$prefix"/* ]] || fail "bin/cldist gives programs the drivers of $vendors"
 driver=$(cat "$vendors"/*.icd)
 [[ $driver == "$prefix"/*libcldist-cluster.so.0 && -e $dir/root$driver ]] || fail "the installed driver is $driver"
 
-# With nothing in the environment the libraries find each other, and an OpenCL program finds the platform. The driver's path
-# in the .icd file is that of an installation without DESTDIR: until it is corrected, what is wrong is said in one line.
+# With an empty environment the libraries must find each other, and an OpenCL program must find the
+# platform. The .icd file contains the driver's path in an installation without DESTDIR. Until that
+# path is corrected, one line must report the error.
 bare=(env -i "PATH=$PATH" "HOME=$dir" POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
 if [ ! -e "$driver" ]; then
     status=0
@@ -105,7 +107,7 @@ said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" run -n 2 --devices cpu "$openc
 [[ $said == *" 2 devices: "*correct* ]] || fail "an OpenCL program under the installed cldist run says $said"
 said=$("${bare[@]}" "$dir/root$prefix/bin/cldist" doctor || true)
 grep -q "^ok       cluster platform: " <<<"$said" || fail "doctor does not find the installed platform: $said"
-# Programs that are built already need the tag "runtime" alone.
+# Installed programs need only the tag "runtime".
 DESTDIR=$dir/runtime meson install -C "$build" --no-rebuild --quiet --tags runtime
 [ ! -e "$dir/runtime$prefix/include" ] || fail "the tag runtime installs headers"
 diff <(cd "$dir/root$prefix" && find . ! -type d ! -path './include/*' ! -path '*/pkgconfig/*' ! -path './share/doc/*' ! -path './share/man/*' | sort) \
@@ -115,7 +117,7 @@ echo "$dir/runtime$driver" >"$dir/runtime${vendors#"$dir/root"}/cldist-cluster.i
 said=$("${bare[@]}" "$dir/runtime$prefix/bin/cldist" run -n 2 --devices cpu "$opencl_program" --devices 2 2>&1) ||
     fail "an OpenCL program where the tag runtime alone is installed: $said"
 
-# The documents, and what points to them.
+# Checks the documents, and the references to them.
 for document in README.md CHANGELOG.md quickstart.md cluster.md configuration.md tuning.md howto/tracing.md; do
     [ -s "$dir/root$prefix/share/doc/cldist/$document" ] || fail "no share/doc/cldist/$document"
 done
@@ -138,7 +140,7 @@ read -ra flags < <(pkg-config --cflags --libs cldist)
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 "$mpirun" -n 1 "$dir/program" || fail "the program ended with status $?"
 
-# The collectives of several devices, without anything of MPI.
+# Checks the collectives of several devices, without MPI.
 diff <(wanted_of "$collectives_exports") <(exported_by libcldist-collectives.so) ||
     fail "exported symbols (>) are not those of $collectives_exports"
 if readelf -d "$libdir/libcldist-collectives.so" | grep -i 'NEEDED.*mpi'; then fail "libcldist-collectives needs MPI"; fi

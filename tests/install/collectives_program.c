@@ -1,4 +1,4 @@
-/* Adds up what all devices of a context have, as a program written for SnuCL does. */
+/* Sums up the data of all devices of a context, like a program written for SnuCL. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* A user's program in C99: calls every function once, without a device, and looks at the codes. */
+/* A user's program in C99. It calls every function once, without a device, and checks the codes. */
 #include <stdio.h>
 
 #include <CL/cl_ext_dist.h>

@@ -27,7 +27,7 @@ await 40 "messages in their middle" test -e "$folder/moving"
 "$netlab" cut 1 || fail "netlab could not cut the link"
 echo "the link is cut"
 await 30 "a report of the process on this side of the cut" report_of 0
-if grep -q "has its message" "$log"; then fail "a message arrived over a link that is cut"; fi
+if grep -q "has received its message" "$log"; then fail "a message arrived over a link that is cut"; fi
 "$netlab" heal 1 || fail "netlab could not mend the link"
 echo "the link is mended"
 wait "$job"

@@ -1,11 +1,12 @@
-/// Random collective commands of all kinds on fresh communicators, among the program's own non-blocking collectives, wildcard
-/// receives and constructors of communicators. Every byte of every buffer is checked.
+/// Random collective commands of all kinds on new communicators, mixed with the program's own
+/// non-blocking collectives, wildcard receives and constructors of communicators. Every byte of
+/// every buffer is checked.
 ///
-///   test_stress_collectives [--seed N] [--rounds N] [--seconds S] [--patience S]
+/// test_stress_collectives [--seed N] [--rounds N] [--seconds S] [--patience S]
 ///
-/// All processes take the same steps in the same order, as MPI demands. Each decides alone whether it works in place, at
-/// which offset, in which queue, behind which user event, and when it waits for what. Round r has the seed SEED + r. A failure
-/// prints the seed of its round and how to repeat it.
+/// All processes take the same steps in the same order, as MPI requires. Each process chooses for
+/// itself whether it works in place, its offsets, queue, user events, and when it waits. Round r
+/// has the seed SEED + r. A failure prints the seed of its round and the command that repeats it.
 
 #include <algorithm>
 #include <atomic>
@@ -46,7 +47,7 @@ std::atomic<std::uint64_t> steps_done{0};
                  "--rounds 1\n",
                  world_rank, last_step.c_str(), what.c_str(), world_size, static_cast<unsigned long long>(round_seed));
     std::fflush(nullptr);
-    ::alarm(10);  // in case that MPI_Abort hangs, too
+    ::alarm(10);  // in case MPI_Abort hangs
     MPI_Abort(MPI_COMM_WORLD, 1);
     std::_Exit(1);
 }
@@ -73,7 +74,7 @@ std::size_t random_count(generator &random) {
     }
 }
 
-/// A communicator that this process is in.
+/// A communicator that contains this process.
 struct group {
     MPI_Comm comm = MPI_COMM_NULL;
     int rank = 0;
@@ -85,7 +86,7 @@ struct group {
     }
 };
 
-/// Something that was begun and is to be waited for.
+/// An operation in flight that must be waited for.
 struct pending {
     pending(MPI_Comm the_comm, std::string the_name) : comm(the_comm), name(std::move(the_name)) {}
     pending(const pending &) = delete;
@@ -119,14 +120,14 @@ constexpr const char *kind_names[] = {"barrier",  "bcast",     "gather",        
                                       "scatterv", "allgather", "allgatherv",    "alltoall", "alltoallv",
                                       "reduce",   "allreduce", "reduce_scatter"};
 
-/// What all processes pass alike, and what they must know to check the result.
+/// The arguments that are equal in all processes, and the data for checking the result.
 struct step {
     kind what = kind::barrier;
     std::uint64_t number = 0;
     int size = 0;
     int root = 0;
-    std::size_t count = 0;            ///< elements of one part, or of all
-    std::vector<std::size_t> counts;  ///< of the forms with one for each pair: from * size + to; else for each process
+    std::size_t count = 0;            ///< elements of one part, or of all parts
+    std::vector<std::size_t> counts;  ///< per process, or per pair: index from * size + to
     MPI_Datatype type = MPI_INT;
     MPI_Op op = MPI_SUM;
     std::size_t element = 4;
@@ -210,7 +211,7 @@ step random_step(generator &shared, std::uint64_t number, int size) {
     return s;
 }
 
-/// Where a process has what it gives and gets, in one buffer, in bytes.
+/// Placement of a process's input and output in one buffer, in bytes.
 struct placed {
     std::size_t send = 0;
     std::size_t recv = 0;
@@ -221,7 +222,7 @@ struct placed {
     std::vector<bool> any;  ///< bytes that are undefined afterwards
 };
 
-/// Parts one behind the other in another order, with gaps; returns where the last ends.
+/// Places the parts in reverse order, with gaps. Returns the end of the last one.
 std::size_t place_parts(generator &local, const std::vector<std::size_t> &counts, std::vector<std::size_t> &places) {
     places.resize(counts.size());
     std::size_t at = below(local, 3);
@@ -232,9 +233,9 @@ std::size_t place_parts(generator &local, const std::vector<std::size_t> &counts
     return at;
 }
 
-/// The parts of a step that rank `me` gives and gets, with what is in them.
+/// The parts of a step that rank `me` sends and receives, with their values.
 struct part {
-    std::size_t place;  ///< elements, in its side
+    std::size_t place;  ///< in elements, within its side
     std::size_t count;
     std::function<long(std::size_t)> value;
 };
@@ -353,7 +354,8 @@ sides sides_of(const step &s, int me, generator &local, bool interleaved, placed
 
 placed place(const step &s, int me, generator &local) {
     placed where;
-    // Whether this process works in place is its own decision; with displacements of its own an Alltoallv can't.
+    // Each process chooses whether it works in place. An Alltoallv with its own displacements
+    // can't.
     bool in_place = one_in(local, 2) && s.what != kind::alltoallv;
     const bool interleaved = one_in(local, 2);
     const sides all = sides_of(s, me, local, interleaved, where);
@@ -408,7 +410,7 @@ struct machine {
                   clCreateCommandQueue(device.context, device.id, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error)};
         require("clCreateCommandQueue", error, CL_SUCCESS);
     }
-    /// What waits for user events goes on. To be called before anything that may wait.
+    /// Sets the user events. Must be called before any call that may wait.
     void open_gates() {
         for (const cl_event gate : gates) {
             require("clSetUserEventStatus", clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
@@ -470,7 +472,7 @@ cl_int issue(const step &s, cl_command_queue queue, cl_mem m, cl_bool blocking, 
     }
 }
 
-/// A command in flight, or one that has ended: then without event.
+/// A command in flight or, without an event, an ended command.
 class command final : public pending {
 public:
     command(machine &m, const group &g, const step &s, generator &local)
@@ -481,7 +483,7 @@ public:
                                  where_.before.data(), &error);
         require("clCreateBuffer", error, CL_SUCCESS);
         const bool fails = s.failing == me_;
-        // What is behind a failed command in an in-order queue may fail, too.
+        // Commands behind a failed one in an in-order queue may fail, so it gets its own queue.
         if (s.failing >= 0) {
             own_queue_ = clCreateCommandQueue(m.device.context, m.device.id, 0, &error);
             require("clCreateCommandQueue", error, CL_SUCCESS);
@@ -537,7 +539,7 @@ public:
 private:
     void compare() const {
         bytes found(where_.after.size());
-        // The other queues may hold commands that wait for other processes.
+        // The other queues may contain commands that wait for other processes.
         cl_int error = CL_SUCCESS;
         const cl_command_queue queue = clCreateCommandQueue(machine_.device.context, machine_.device.id, 0, &error);
         require("clEnqueueReadBuffer",
@@ -550,7 +552,7 @@ private:
                         " bytes, step " + std::to_string(step_.number) + ": byte " + std::to_string(i) + " of " +
                         std::to_string(found.size()) + " is " + std::to_string(found[i]) + ", not " +
                         std::to_string(where_.after[i]) + " (before: " + std::to_string(where_.before[i]) +
-                        "), given from " + std::to_string(where_.send) + " on, got from " +
+                        "), sent from " + std::to_string(where_.send) + " on, received from " +
                         std::to_string(where_.recv) + " on");
             }
         }
@@ -567,11 +569,12 @@ private:
 
 // ---- the program's own calls -----------------------------------------------------------------------------------------
 
-/// A non-blocking collective of MPI's on host memory, or a message to the next rank met by a wildcard receive.
+/// A non-blocking MPI collective on host memory, or a message to the next rank for a wildcard
+/// receive.
 class own_call final : public pending {
 public:
     own_call(const group &g, generator &shared, std::uint64_t number)
-        : pending(g.comm, "a call of the program's"),
+        : pending(g.comm, "the program's own call"),
           size_(g.size),
           number_(number),
           what_(below(shared, 5)),
@@ -596,11 +599,11 @@ public:
                           &sent_);
         }
     }
-    /// Two of these on one communicator would meet each other's messages.
+    /// At most one per communicator, because two would match each other's messages.
     [[nodiscard]] bool is_wildcard() const { return what_ == 4; }
 
     void finish() override {
-        last_step = "waiting for call " + std::to_string(what_) + " of the program's";
+        last_step = "waiting for call " + std::to_string(what_) + " of the program";
         MPI_Status status;
         MPI_Wait(&request_, &status);
         if (sent_ != MPI_REQUEST_NULL) {
@@ -643,8 +646,8 @@ private:
     MPI_Request sent_ = MPI_REQUEST_NULL;
 };
 
-/// A communicator of the processes of another one, or some of them; MPI_COMM_NULL where this process is not in it. `colors` is
-/// the same in all processes.
+/// Creates a communicator from all or some processes of another one. Returns MPI_COMM_NULL if this
+/// process is not in it. `colors` is the same in all processes.
 MPI_Comm construct(std::uint64_t how, const group &from, std::uint64_t colors) {
     MPI_Comm made = MPI_COMM_NULL;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -669,7 +672,7 @@ MPI_Comm construct(std::uint64_t how, const group &from, std::uint64_t colors) {
 
 // ---- a round ---------------------------------------------------------------------------------------------------------
 
-/// Communicators have numbers, the same in all processes; a process may be in none of a number.
+/// Communicators are numbered equally in all processes. A process may not belong to all of them.
 using groups = std::vector<std::optional<group>>;
 
 void finish_all(std::vector<std::unique_ptr<pending>> &left, const std::function<bool(const pending &)> &which) {
@@ -690,7 +693,8 @@ void run_round(machine &m, std::uint64_t seed) {
     for (std::uint64_t i = 0; i < steps; ++i) {
         ++steps_done;
         const std::uint64_t what = below(shared, 10);
-        // New ones more often than old ones: what is tested first of all is the first command.
+        // New communicators are used more often, because the first command on a communicator is the
+        // main test.
         const std::size_t at = one_in(shared, 2) ? all.size() - 1 : below(shared, all.size());
         const std::uint64_t how = below(shared, 5);
         const std::uint64_t details = shared();
@@ -699,7 +703,7 @@ void run_round(machine &m, std::uint64_t seed) {
         if (what <= 1) {
             last_step = "construct " + std::to_string(how);
             m.open_gates();
-            // A number for each part of a split.
+            // All groups of a split have the same number.
             const MPI_Comm made = on ? construct(how, *on, details) : MPI_COMM_NULL;
             all.emplace_back(made == MPI_COMM_NULL ? std::nullopt : std::optional<group>(group(made)));
         } else if (what == 2 && at != 0) {
@@ -711,7 +715,7 @@ void run_round(machine &m, std::uint64_t seed) {
                 on.reset();
             }
         } else if (what <= 4) {
-            last_step = "a call of the program's";
+            last_step = "the program's own call";
             if (on) {
                 auto call = std::make_unique<own_call>(*on, of_step, seed + i);
                 left.push_back(std::move(call));
@@ -786,7 +790,7 @@ int main(int argc, char **argv) {
             quiet = now == seen ? quiet + 1 : 0;
             seen = now;
             if (quiet > patience * 10) {
-                end_job("nothing happened for " + std::to_string(patience) + " s");
+                end_job("no progress for " + std::to_string(patience) + " s");
             }
         }
     });
@@ -796,7 +800,7 @@ int main(int argc, char **argv) {
         more = rounds != 0 ? round < rounds
                            : std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds;
         round_seed = seed + round;
-        // Rank 0's clock counts. The communicator is not one that commands use before.
+        // Rank 0's clock decides for all. No command uses this communicator before.
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
         if (more == 0) {
             break;
@@ -806,7 +810,7 @@ int main(int argc, char **argv) {
     done = true;
     watchdog.join();
     if (world_rank == 0) {
-        std::printf("%llu rounds, all right\n", static_cast<unsigned long long>(round));
+        std::printf("%llu rounds without error\n", static_cast<unsigned long long>(round));
     }
     MPI_Finalize();
     return 0;

@@ -7,9 +7,11 @@
 namespace cldist_stress {
 namespace {
 
-constexpr std::size_t most_messages = 600;                    // of a round
-constexpr std::size_t most_bytes = std::size_t{16} << 20;     // of a round, reached by its last message at most
-constexpr std::size_t largest_wild = std::size_t{128} << 10;  // their receives have room for any of them
+constexpr std::size_t most_messages = 600;  // per round
+// per round; only its last message may exceed it
+constexpr std::size_t most_bytes = std::size_t{16} << 20;
+// every receive with wildcards has room for this size
+constexpr std::size_t largest_wild = std::size_t{128} << 10;
 constexpr int ordered_tags = 6;
 constexpr int first_own_tag = 100;
 
@@ -24,7 +26,7 @@ std::uint64_t mix(std::uint64_t x, std::uint64_t y, More... more) {
     return mix(mix(x + 0x9e3779b97f4a7c15ULL) ^ y, static_cast<std::uint64_t>(more)...);
 }
 
-/// Numbers that are the same everywhere, as those of <random> are not.
+/// Random numbers that are the same on all systems, unlike the distributions of <random>.
 class numbers {
 public:
     explicit numbers(std::uint64_t seed) : state(seed) {}
@@ -32,7 +34,7 @@ public:
     std::uint64_t below(std::uint64_t limit) { return mix(state += 0x9e3779b97f4a7c15ULL) % limit; }
     int index(std::size_t limit) { return static_cast<int>(below(limit)); }
     bool chance(unsigned percent) { return below(100) < percent; }
-    /// Each power of two is as likely as any other.
+    /// All powers of two are equally likely.
     std::size_t between(std::size_t low, std::size_t high) {
         unsigned doublings = 0;
         while (low << (doublings + 1) <= high) {
@@ -54,7 +56,7 @@ public:
     round_plan make() {
         make_wild();
         const std::size_t wanted = result.messages.size() + random.between(8, most_messages);
-        auto next_wild = wild_sends.cbegin();  // these stand between the others
+        auto next_wild = wild_sends.cbegin();  // inserted between the other commands
         while (result.messages.size() < wanted && bytes < most_bytes) {
             for (; next_wild != wild_sends.cend() && random.chance(20); ++next_wild) {
                 result.commands.push_back(*next_wild);
@@ -91,7 +93,7 @@ private:
 
     int own_tag() const { return first_own_tag + static_cast<int>(result.messages.size()); }
 
-    /// Those that one reaches in a communicator.
+    /// The ranks that a rank reaches in a communicator.
     std::vector<int> peers(int communicator, int rank) const {
         std::vector<int> found;
         for (int other = 0; other < s.ranks; ++other) {
@@ -102,12 +104,12 @@ private:
         return found;
     }
 
-    /// What is free to choose for any command.
+    /// Chooses everything that is arbitrary for any command.
     command somewhere(int rank) {
         command c;
         c.rank = rank;
         c.thread = random.index(static_cast<std::size_t>(s.threads));
-        c.queue = random.index(wild);  // any but those for wildcards
+        c.queue = random.index(wild);  // any queue except those for wildcards
         c.blocking = random.chance(25);
         c.wants_event = random.chance(70);
         c.sub_buffer = random.chance(15);
@@ -124,7 +126,7 @@ private:
                                               : waits_for::nothing;
     }
 
-    /// Thread and queue of all messages of a kind that must keep their order.
+    /// Assigns the same thread and queue to all messages of a kind that must keep their order.
     void bind(command &c, const message &m, int end, int queues) {
         const std::uint64_t lane = mix(salt, static_cast<std::uint64_t>(m.communicator),
                                        static_cast<std::uint64_t>(m.sender), static_cast<std::uint64_t>(m.receiver),
@@ -165,7 +167,7 @@ private:
         receiving.receives = at;
         receiving.capacity = capacity_for(m.size);
         if (!ordered && receiving.blocking && m.size > 1 && random.chance(10)) {
-            // The caller is told, nobody else: commands behind it in the queue don't fail.
+            // Only the caller gets the error: later commands in the queue don't fail.
             receiving.too_short = true;
             receiving.wants_event = false;
             receiving.capacity = 1 + random.below(m.size - 1);
@@ -174,7 +176,7 @@ private:
         result.commands.push_back(receiving);
     }
 
-    /// A ring of Sendrecvs of one process, two, or all that reach each other.
+    /// A ring of Sendrecvs of one process, of two, or of all processes that reach each other.
     void make_exchange() {
         const int communicator = random.index(comms.size() - 3);
         const int begin = random.index(static_cast<std::size_t>(s.ranks));
@@ -206,7 +208,7 @@ private:
         }
     }
 
-    /// Messages of one sender, and receives that accept more than the one that is theirs.
+    /// Messages of one sender, and receives that could match several of them.
     void make_competing() {
         const int communicator = static_cast<int>(comms.size()) - 2 - random.index(2);
         const auto ranks = static_cast<std::uint64_t>(s.ranks);
@@ -241,7 +243,7 @@ private:
         result.commands.push_back(receives.back());
     }
 
-    /// Messages to one receiver from all, and receives of which any may get any of them.
+    /// Messages from all ranks to one receiver, and receives that may match any of them.
     void make_wild() {
         if (s.ranks == 1 || random.chance(30)) {
             return;
@@ -249,7 +251,8 @@ private:
         const int communicator = static_cast<int>(comms.size()) - 1;
         const int receiver = random.index(static_cast<std::size_t>(s.ranks));
         const bool any_source = random.chance(60);
-        // With a tag given, every message has it: else the order of the receives would matter.
+        // If receives have a tag, all messages have this tag. Otherwise the order of the receives
+        // would matter.
         const bool any_tag = !any_source || random.chance(50);
         const int only_tag = random.index(ordered_tags);
         std::vector<command> receives;
@@ -261,7 +264,7 @@ private:
             const int at = add(communicator, sender, receiver, tag, std::min(size(), largest_wild));
             const message &m = result.messages[static_cast<std::size_t>(at)];
             command sending = somewhere(sender);
-            // In-order, so that messages with different tags keep their order, too.
+            // An in-order queue keeps the order of messages with different tags.
             bind(sending, {0, communicator, sender, receiver, 0, 0}, 0, out_of_order);
             sending.sends = at;
             wild_sends.push_back(sending);
@@ -328,9 +331,9 @@ std::vector<communicator> communicators(int ranks) {
     if (ranks > 1) {
         found.push_back({"the inter-communicator", true, half, of_half});
     }
-    found.push_back({"that of competing receives", false, all_in_one, ascending});
-    found.push_back({"that of competing receives, with plain messages", false, all_in_one, ascending, true});
-    found.push_back({"that of wildcards", false, all_in_one, ascending});
+    found.push_back({"the communicator of competing receives", false, all_in_one, ascending});
+    found.push_back({"the plain communicator of competing receives", false, all_in_one, ascending, true});
+    found.push_back({"the communicator of wildcards", false, all_in_one, ascending});
     return found;
 }
 

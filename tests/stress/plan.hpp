@@ -1,23 +1,27 @@
-/// What the stress test does: a pure function of its settings, so that every process knows what all of them do.
+/// The plan of the stress test: a pure function of its settings, so that every process knows all
+/// processes' commands.
 ///
-/// The messages come in rounds; all processes meet between two. The commands of a round are in one order that all
-/// threads of all processes keep, those of one message, or one ring of Sendrecvs, side by side. A command waits for
-/// its partners and for what stands before them only, so something can always move: a plan has no deadlock, whatever it
-/// mixes. Two things need more care.
+/// Messages are sent in rounds, with a barrier in between. All threads of all processes follow one
+/// common order of the commands of a round; the commands of one message, or of one ring of
+/// Sendrecvs, are adjacent in it. A command waits only for its partners and for earlier commands,
+/// so some command can always proceed: a plan has no deadlock. Three kinds of messages need more
+/// rules.
 ///
-/// Messages with equal sender, receiver, tag and communicator must keep their order, so on each side they all belong to
-/// one thread and one queue, and have no wait list where that queue is out-of-order. Other messages have a tag of their
-/// own, and may go anywhere.
+/// Messages with equal sender, receiver, tag and communicator must keep their order. So at each end
+/// they all belong to one thread and one queue. If that queue is out-of-order, they have no wait
+/// list. Other messages have unique tags, and use any thread and queue.
 ///
-/// Receives with wildcards are alike in all that MPI matches by, for one receiver in one round, so that any of them
-/// may get any of the messages. They have a communicator and a queue of their own, and come before all else.
+/// Receives with wildcards have equal arguments for one receiver in one round, so that any of them
+/// may get any of the messages. They have their own communicator and queue, and precede all other
+/// commands.
 ///
-/// Receives that compete have wildcards or not, each of its own, on two communicators of theirs, one of them with plain messages.
-/// In a round one process sends there to another, by one thread in one order, and its receives are posted in that order; so MPI's
-/// rules say which message each of them gets, whatever it accepts besides. The last of a group may block, behind a probe.
+/// Competing receives have various wildcards. They have two separate communicators, one of them
+/// in plain mode. In a round, one thread of one process sends all their messages in order, and the
+/// receives are posted in that order. So MPI's rules determine which message each receive gets. The
+/// last receive of a group may block, after a probe.
 ///
-/// To add another kind of traffic: give `command` what it needs, choose it in plan.cpp where the ends of a message are
-/// made, and do it in stress.cpp (`worker::issue`).
+/// To add another kind of traffic: add its fields to `command`, choose it in plan.cpp where the
+/// ends of a message are created, and execute it in stress.cpp (`worker::issue`).
 #pragma once
 
 #include <cstddef>
@@ -35,13 +39,13 @@ struct settings {
     std::size_t largest = std::size_t{4} << 20;  ///< bytes
 };
 
-/// Ranks are those of MPI_COMM_WORLD unless it says "in".
+/// Ranks are those of MPI_COMM_WORLD, except in names with "in".
 struct communicator {
     const char *name;
-    bool inter;                ///< then one reaches the other group, else the own
-    std::vector<int> group;    ///< of each rank
-    std::vector<int> rank_in;  ///< of each rank, in its group
-    bool plain = false;        ///< messages have no envelopes
+    bool inter;                ///< whether messages go to the other group instead of the own one
+    std::vector<int> group;    ///< the group of each rank
+    std::vector<int> rank_in;  ///< the number of each rank in its group
+    bool plain = false;        ///< messages have no headers
 
     [[nodiscard]] bool reaches(int from, int to) const {
         const auto at = [this](int rank) { return group[static_cast<std::size_t>(rank)]; };
@@ -50,7 +54,7 @@ struct communicator {
     [[nodiscard]] int number_of(int rank) const { return rank_in[static_cast<std::size_t>(rank)]; }
 };
 
-/// The last one is for wildcards, the two before it are for receives that compete.
+/// The last communicator is for wildcards, the two before it are for competing receives.
 std::vector<communicator> communicators(int ranks);
 
 struct message {
@@ -62,7 +66,7 @@ struct message {
     std::size_t size;
 };
 
-/// Which of its thread's queues a command is in.
+/// The queue of a thread that a command uses.
 enum queue_of_thread : int {
     first,
     second,
@@ -74,7 +78,7 @@ enum queue_of_thread : int {
     queue_count
 };
 
-/// What is in the wait list of a command.
+/// The wait list of a command.
 enum class waits_for { nothing, writing, user_event, previous };
 
 inline constexpr int none = -1;
@@ -89,17 +93,17 @@ struct command {
     bool blocking = false;
     bool wants_event = true;
     waits_for wait = waits_for::nothing;
-    std::size_t capacity = 0;  ///< of the receive, bytes
-    bool too_short = false;    ///< the receive, for its message
+    std::size_t capacity = 0;  ///< of the receive, in bytes
+    bool too_short = false;    ///< the receive is smaller than its message
     bool sub_buffer = false;
     bool read_behind = false;  ///< a read waits for the receive's event
-    bool overwritten = false;  ///< what was sent is overwritten as soon as the event allows it
+    bool overwritten = false;  ///< the sent bytes are overwritten as soon as the event allows it
 
-    // A receive that competes.
+    // A competing receive.
     bool competes = false;
     bool any_source = false;
     bool any_tag = false;
-    bool probes = false;  ///< before the call
+    bool probes = false;  ///< probes before the call
 
     // A receive with wildcards.
     bool with_wildcards = false;
@@ -114,9 +118,9 @@ struct round_plan {
 
 round_plan make_round(const settings &s, std::uint64_t number);
 
-/// The bytes of a message depend on all that tells it from others.
+/// The bytes of a message depend on everything that distinguishes it from other messages.
 std::vector<unsigned char> payload(std::uint64_t seed, const message &m);
-/// Bytes that no message has.
+/// Bytes that no message contains.
 std::vector<unsigned char> background(std::uint64_t seed, std::size_t size);
 
 std::string describe(const round_plan &r, const command &c);

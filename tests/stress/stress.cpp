@@ -1,9 +1,10 @@
-/// Random messages of all kinds between all processes, every byte of them checked. plan.hpp says what is sent.
+/// Random messages of all kinds between all processes, with a check of every byte. plan.hpp
+/// describes the messages.
 ///
 ///   test_stress [--seed N] [--messages N] [--threads N] [--largest BYTES] [--patience SECONDS]
 ///
-/// All ranks print the seed with what failed; the same seed, options and number of processes repeat the same messages.
-/// CLDIST_TEST_DEVICE says "cpu" or "gpu", as for the other tests.
+/// All ranks print the seed of a failure. The same seed, options and number of processes repeat the
+/// same messages. CLDIST_TEST_DEVICE is "cpu" or "gpu", as for the other tests.
 
 #include <algorithm>
 #include <array>
@@ -55,7 +56,7 @@ std::string how_to_repeat() {
     std::fprintf(stderr, "FAILED: rank %d, round %llu: %s\n  repeat: %s\n", my_rank,
                  static_cast<unsigned long long>(round_number.load()), what.c_str(), how_to_repeat().c_str());
     std::fflush(nullptr);
-    ::alarm(10);  // in case that MPI_Abort hangs, too
+    ::alarm(10);  // in case MPI_Abort hangs
     MPI_Abort(MPI_COMM_WORLD, 1);
     std::_Exit(1);
 }
@@ -80,7 +81,7 @@ using buffer_handle = std::unique_ptr<cl_mem, releaser<cl_mem, clReleaseMemObjec
 struct device {
     cl_device_id id = nullptr;
     cl_context context = nullptr;
-    std::size_t alignment = 1;  ///< of sub-buffers, bytes
+    std::size_t alignment = 1;  ///< of sub-buffers, in bytes
 
     device() {
         int on_host = 0;
@@ -98,7 +99,7 @@ struct device {
             found = all_of(CL_DEVICE_TYPE_CPU);
         }
         if (found.empty()) {
-            end_job("there is no OpenCL device of the type asked for");
+            end_job("there is no OpenCL device of the required type");
         }
         id = found[static_cast<std::size_t>(on_host) % found.size()];
         cl_int error = CL_SUCCESS;
@@ -145,7 +146,7 @@ struct device {
         return event_handle(made);
     }
 
-    /// Whether an out-of-order queue goes on past a command that waits for a user event.
+    /// Whether an out-of-order queue continues past a command that waits for a user event.
     [[nodiscard]] bool passes_pending_commands() const {
         cl_command_queue_properties supported = 0;
         clGetDeviceInfo(id, CL_DEVICE_QUEUE_PROPERTIES, sizeof(supported), &supported, nullptr);
@@ -175,7 +176,7 @@ struct device {
     }
 };
 
-// ---- what is counted -------------------------------------------------------------------------------------------------
+// ---- counters --------------------------------------------------------------------------------------------------------
 
 enum counted : std::size_t {
     sent,
@@ -199,20 +200,20 @@ using counts = std::array<unsigned long long, counted_things>;
 
 // ---- a thread --------------------------------------------------------------------------------------------------------
 
-/// A range of a buffer that holds a part of a round.
+/// A range of a buffer that contains a part of a round.
 struct place {
     std::size_t offset = 0;
     std::size_t size = 0;
 };
 
-/// Many ranges of one buffer, and what they are to hold, or do hold.
+/// Many ranges of one buffer, and their expected or actual contents.
 struct area {
     buffer_handle buffer;
     std::size_t capacity = 0;
     bytes image;
 
     void begin() { image.clear(); }
-    /// With a gap in front, so that no range is aligned to anything, and a write outside of one is found.
+    /// Adds a range after a gap. So no range is aligned, and a write outside a range is found.
     place add(std::size_t size) {
         const place made{image.size() + 13 + size % 31, size};
         image.resize(made.offset + size + 1);
@@ -231,14 +232,14 @@ struct area {
     }
 };
 
-/// A command of this thread, and what is needed until it is checked.
+/// A command of this thread, and its data until it is checked.
 struct issued {
     const command *what = nullptr;
     place out;
     place in;
     event_handle event;
-    bytes data;       ///< what a write puts into the buffer for a send that waits for it
-    bytes read_back;  ///< what a read behind a receive has found
+    bytes data;       ///< for a send that waits for a write: the bytes of the write
+    bytes read_back;  ///< the result of a read that waits for the receive
 };
 
 class worker {
@@ -270,7 +271,7 @@ public:
         at_command = nullptr;
     }
 
-    /// What the thread is at, for those who find that nothing moves.
+    /// The thread's current command, for the message about a stall.
     std::atomic<const command *> at_command{nullptr};
     std::atomic<std::uint64_t> steps{0};
     counts count{};
@@ -387,7 +388,7 @@ private:
         const cl_event *list = wait.empty() ? nullptr : wait.data();
         place out = i.out;
         place in = i.in;
-        // Released before the command ends: the library must hold them.
+        // These are released before the command ends: the library must retain them.
         const buffer_handle from = whole_or_sub(outgoing, out, c.sub_buffer);
         const buffer_handle to = whole_or_sub(incoming, in, c.sub_buffer);
 
@@ -420,7 +421,7 @@ private:
                                        shape.number_of(receiving->sender), receiving->tag, comm, waits, list, event);
     }
 
-    /// Finds what the receive is to get, once all receives before it have started.
+    /// Probes for the receive's message, once all earlier receives have started.
     void probe(const round_plan &r, const command &c, int source, int tag, MPI_Comm comm) {
         for (const issued &before : mine) {
             cl_int status = CL_COMPLETE;
@@ -437,7 +438,7 @@ private:
         }
     }
 
-    /// What is done as soon as the event, or the return of a blocking call, allows it.
+    /// Actions that are allowed once the event is complete or a blocking call has returned.
     void follow_up(issued &i) {
         const command &c = *i.what;
         const cl_event event = i.event.get();
@@ -471,7 +472,7 @@ private:
             at_command = i.what;
             if (i.event) {
                 cl_event event = i.event.get();
-                clWaitForEvents(1, &event);  // what became of it is checked below
+                clWaitForEvents(1, &event);  // the result is checked below
                 ++steps;
             }
         }
@@ -482,7 +483,7 @@ private:
         check(clFinish(wild_copies.get()), "clFinish");
         previous = nullptr;
 
-        std::map<int, std::size_t> seen_from;  // wildcards: messages of each sender
+        std::map<int, std::size_t> seen_from;  // wildcards: number of messages from each sender
         for (issued &i : mine) {
             at_command = i.what;
             check_one(r, i, seen_from);
@@ -538,7 +539,7 @@ private:
         count[path_pipelined] += path == "pipelined" ? 1 : 0;
     }
 
-    /// Which message it was follows from its sender, whose messages come in their order.
+    /// The sender determines the message, because its messages arrive in order.
     const message &matched_by_wildcards(const round_plan &r, const issued &i, std::map<int, std::size_t> &seen_from) {
         const int source = info<int>(i, CL_TRANSFER_SOURCE);
         std::size_t before = seen_from[source]++;
@@ -606,17 +607,18 @@ private:
     std::vector<queue_handle> own_queues;
     std::vector<cl_command_queue> queues;
     queue_handle copies = d.queue(0);
-    queue_handle wild_copies = d.queue(0);  ///< apart, since nobody knows when a wildcard is met
+    /// a separate queue, because the match of a wildcard receive has no known time
+    queue_handle wild_copies = d.queue(0);
     area outgoing;
     area incoming;
     std::vector<issued> mine;
-    std::vector<event_handle> gates;  ///< user events to be set
+    std::vector<event_handle> gates;  ///< user events to set
     cl_event previous = nullptr;
 };
 
-// ---- the whole -------------------------------------------------------------------------------------------------------
+// ---- main program ----------------------------------------------------------------------------------------------------
 
-/// The communicators of the plan, in its order.
+/// Creates the communicators of the plan, in its order.
 std::vector<MPI_Comm> make_communicators() {
     std::vector<MPI_Comm> made;
     for (const communicator &shape : communicators(the_settings.ranks)) {
@@ -645,7 +647,7 @@ std::vector<MPI_Comm> make_communicators() {
     return made;
 }
 
-/// Ends the job if nothing has moved for long.
+/// Ends the job if nothing has moved for a long time.
 void watch(const std::stop_token &stop, const std::vector<std::unique_ptr<worker>> &workers, const round_plan &r,
            std::chrono::seconds patience) {
     std::mutex mutex;
@@ -725,7 +727,7 @@ void run_all(const device &d, std::chrono::seconds patience) {
                     seconds.count(), static_cast<double>(done) / seconds.count(),
                     static_cast<double>(all[moved_bytes]) / seconds.count() * 1e-6);
     }
-    // What was planned is what was done.
+    // The numbers of planned and executed messages must be equal.
     if (all[sent] + all[exchanged] != done) {
         end_job(std::to_string(all[sent] + all[exchanged]) + " messages were checked, not " + std::to_string(done));
     }
@@ -734,7 +736,7 @@ void run_all(const device &d, std::chrono::seconds patience) {
     }
 }
 
-/// Options; the seed is random unless it is given.
+/// Reads the options; by default the seed is random.
 std::optional<std::string> read_options(int argc, char **argv, std::uint64_t &patience) {
     std::uint64_t threads = static_cast<std::uint64_t>(the_settings.threads);
     std::uint64_t largest = the_settings.largest;

@@ -1,4 +1,4 @@
-// One kernel for each thing that is or is not understood; ROW is a build option.
+// One kernel for each construct that is or is not supported; ROW is a build option.
 typedef struct {
     uint first, count;
 } Part;
