@@ -229,12 +229,19 @@ void children_end() {
     std::puts("fine");
 }
 
-/// Continues in a child with its own session, like daemon().
-int become_daemon() {
-    if (fork() != 0) _exit(0);
+/// Continues in a child with its own session, like daemon(). The parent ends at once, or after the child has joined.
+int become_daemon(bool parent_waits) {
+    std::array<int, 2> joined{};
+    if (pipe(joined.data()) != 0) return 9;
+    if (fork() != 0) {
+        char byte = 0;
+        if (parent_waits && read(joined[0], &byte, 1) != 1) _exit(9);
+        _exit(0);
+    }
     setsid();
     auto &cl = *new objects;
     cl.make();
+    if (write(joined[1], "", 1) != 1) return 9;
     cl.use();
     for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
     std::puts("fine");
@@ -361,8 +368,8 @@ int main(int argc, char **argv) {
         end_without_exit(way);
     } else if (way == "children") {
         children_end();
-    } else if (way == "daemon") {
-        return become_daemon();
+    } else if (way == "daemon" || way == "daemon-joins-first") {
+        return become_daemon(way != "daemon");
     } else if (way == "interrupted") {
         work_until_interrupted();
     } else if (way == "platform-alone") {

@@ -54,7 +54,8 @@ def main():
             check_end(mode, way)
     # Ranks that each run the program are interrupted at different calls.
     check_interrupt("central")
-    check_end("central", "daemon")
+    for way in "daemon", "daemon-joins-first":
+        check_end("central", way)
     return bool(complaints)
 
 

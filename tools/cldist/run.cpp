@@ -281,6 +281,12 @@ public:
         char first = 'x';
         return pread(file_, &first, 1, 0) == 1 && first == '\0';
     }
+    /// Whether a program of the rank that has joined is running: it holds a lock.
+    [[nodiscard]] bool is_joined() const {
+        struct flock whole {};
+        whole.l_type = F_WRLCK;
+        return fcntl(file_, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+    }
 
 private:
     int file_;
@@ -499,7 +505,8 @@ int run_rank(const RunOptions &options) {
     if (open_mpi) program.interrupted_by = interrupt_carrier;
     // A worker ends when the program has ended.
     program.is_interruptible = place.rank == 0 || !is_central(environment);
-    program.may_leave_daemon = [&report] { return !report.has_joined(); };
+    // A daemon may join before the end of its parent is noticed here.
+    program.may_leave_daemon = [&report] { return !report.has_joined() || report.is_joined(); };
     std::optional<ProgramCount> programs;
     if (const auto path = program.environment.find(ProgramCount::variable); path != program.environment.end())
         programs.emplace(open(path->second.c_str(), O_RDWR | O_CLOEXEC));

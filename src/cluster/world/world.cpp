@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <mpi.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -166,14 +165,17 @@ void note_program() {
 // Whether this process may be the rank's one that joins the others. If not, why.
 std::string why_apart() {
     if (const char *const reason = std::getenv(apart_variable); reason != nullptr) return reason;
-    // `cldist run` gives all processes of a rank one file. A process that has joined holds its lock until it ends, and puts a 0 there.
+    // `cldist run` gives all processes of a rank one file. A process that joins puts a 0 there and locks it until it ends. A
+    // child process does not inherit the lock.
     const char *const path = std::getenv("CLDIST_HOST_RANK_FILE");
     const int file = path != nullptr ? open(path, O_RDWR | O_APPEND | O_CLOEXEC) : -1;
     if (file < 0) return {};
     struct stat state {};
     std::string reason;
     const bool is_central = config().host_mode == HostMode::central;
-    if (flock(file, LOCK_EX | LOCK_NB) != 0)
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    if (fcntl(file, F_SETLK, &whole) != 0)
         reason = "another process of the rank has joined the job";
     else if (fstat(file, &state) == 0 && state.st_size != 0 && !mpi_starts_again)
         reason = "MPICH starts once in each rank, and an earlier program has ended";
