@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Each pair of ways in which the calls of two processes differ must be named.
+"""Checks that every pair of different calls of two processes is reported.
 
     check_pairs.py [--neighbours] PROGRAM WAY... -- MPIRUN ARGUMENT...
 
-Rank 0 goes the first way of a pair, the others the second. --neighbours: each way with the next alone, not with all others.
+Rank 0 makes the call of the first way, the other ranks that of the second. With --neighbours, each way is paired only with
+the next one.
 """
 
 import concurrent.futures

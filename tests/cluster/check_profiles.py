@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs Himeno on the platform's two devices, each process with a profile of its own, and checks that every halo travels in the
-blocks of its sender's.
+"""Runs Himeno on the platform's two devices, with a different profile for each process. Checks that every halo is sent in
+the blocks of its sender's profile.
 
     check_profiles.py FOLDER CLDIST VENDORS SETTINGS_BY_RANK PROGRAM -- MPIRUN...
 
-VENDORS is the folder that names the platform. The program checks its result.
+VENDORS is the folder with the platform's .icd file. The program checks its result.
 """
 
 import collections
@@ -15,8 +15,9 @@ import shutil
 import subprocess
 import sys
 
-HALO = 64 * 128 * 4  # bytes, of size S
-BLOCKS = [HALO // 4, HALO // 3 + 1]  # bytes, of each rank: four, and three of which the last is smaller
+HALO = 64 * 128 * 4  # in bytes, of size S
+# in bytes, per rank: four blocks, and three of which the last is smaller
+BLOCKS = [HALO // 4, HALO // 3 + 1]
 WAY = """
 [route.same-host]
 when = "2026-01-02T03:04:05Z"
@@ -37,7 +38,7 @@ def run(command, **settings):
 
 
 def make_profiles(folder, cldist):
-    """One for each rank, for this system, which `cldist tune` describes."""
+    """Creates a profile for each rank and for this system, which `cldist tune` describes."""
     measured = folder / "measured.toml"
     run([cldist, "tune", "--device", "cpu", "--seconds", "1", "--force", "--output", str(measured)], TMPDIR=str(folder))
     system = measured.read_text(encoding="utf-8").split("\n[[")[0].split("\n[route")[0]
@@ -48,7 +49,7 @@ def make_profiles(folder, cldist):
 
 
 def blocks_of_halos(trace):
-    """(direction, blocks, path) of each halo that a process sent or received."""
+    """The (direction, blocks, path) of each halo that a process sent or received."""
     blocks = collections.Counter(event["id"] for event in trace if event["ph"] == "b" and event["name"] == "message")
     for event in trace:
         if event["ph"] == "e" and event["name"] in ("send", "recv") and event["args"]["bytes"] == HALO:

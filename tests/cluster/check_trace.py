@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The trace of a job on the cluster platform shows kernels beside messages, those that are split, too.
+"""Checks that the trace of a job on the cluster platform shows kernels next to messages, also of split kernels.
 
     check_trace.py FOLDER RANKS KERNEL -- COMMAND...
 
-Each rank must have spans of kernels of that name, and of messages.
+Each rank must have spans of the kernel and of messages.
 """
 
 import json
@@ -26,7 +26,7 @@ def main():
         if not spans or wrong:
             sys.exit(f"rank {rank}: {len(spans)} spans of kernels, wrong: {wrong[:3]}")
         if not any(event.get("name") == "message" for event in events):
-            sys.exit(f"rank {rank}: there are no messages")
+            sys.exit(f"rank {rank}: the trace has no messages")
 
 
 if __name__ == "__main__":

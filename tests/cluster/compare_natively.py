@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs others' OpenCL tests natively and on the cluster platform: what passes natively must pass there.
+"""Runs other projects' OpenCL tests natively and on the cluster platform. Tests that pass natively must pass there.
 
     OCL_ICD_VENDORS=... compare_natively.py [--folder FOLDER] [--only REGEX] [--jobs N] SUITE MPIRUN...
 
-SUITE is "piglit", as in Debian's package piglit, or "conformance", those of Khronos' conformance tests that were built in
-the folder that CLDIST_CTS names; of a version that takes CL_CONFORMANCE_RESULTS_FILENAME. The platform is the one of
-OCL_ICD_VENDORS, in a job that MPIRUN... starts.
+SUITE is "piglit" (Debian's package piglit) or "conformance": Khronos' conformance tests that were built in the folder
+CLDIST_CTS, of a version that uses CL_CONFORMANCE_RESULTS_FILENAME. MPIRUN... starts a job with the platform of
+OCL_ICD_VENDORS.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from pathlib import Path
 
 
 class Piglit:
-    where = "/usr/lib/x86_64-linux-gnu/piglit"  # its bin, tests and generated_tests are there
+    where = "/usr/lib/x86_64-linux-gnu/piglit"  # contains bin, tests and generated_tests
     missing = "piglit is not installed"
-    seconds = 120  # for a test, at most
-    # Tests of what a replicated host can't have, or of other things than the platform.
+    seconds = 120  # limit for one test
+    # Tests of features that a replicated host can't have, or that do not concern the platform.
     left_out = {
         "api@clenqueuereadbuffer and clenqueuewritebuffer": "it writes memory that it has not set, which differs between processes",
         "interop@egl_khr_cl_event2": "it needs a display",
@@ -61,7 +61,7 @@ class Conformance:
     left_out = {}
     environment = {}
     programs = ["test_api", "test_basic", "test_buffers", "test_events", "test_multiples"]
-    # Every process has a file of its own.
+    # Every process has its own file.
     start = ["sh", "-c", 'CL_CONFORMANCE_RESULTS_FILENAME=$RESULTS/$$ exec "$0" "$@"']
 
     def __init__(self, folder):
@@ -81,7 +81,7 @@ class Conformance:
 
 
 def result_of(suite, command, environment):
-    """What passed: the test itself, as "", and parts of it; and what it printed."""
+    """The passed parts of a test, "" for the test itself, and its output."""
     with tempfile.TemporaryDirectory() as results:
         try:
             done = subprocess.run(command, env={**environment, "RESULTS": results}, cwd=suite.folder,
@@ -126,7 +126,7 @@ def main():
             passed += not lost and "" in natively
             failed += bool(lost)
             if lost:
-                print(f"FAILED: {name}: {', '.join(sorted(part or 'the test' for part in lost))}: natively well\n{said}")
+                print(f"FAILED: {name}: {', '.join(sorted(part or 'the test' for part in lost))}: passes natively\n{said}")
             if done % 50 == 0:
                 print(f"{done} of {len(chosen)}", flush=True)
     print(f"{len(chosen)} tests: {passed} pass natively and here, {failed} natively only")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Starts a job that runs on without end, and kills or stops one of its processes.
+"""Starts a job that never ends, and kills or stops one of its processes.
 
     disturb_rank.py kill|stop|write RANK -- MPIRUN...
 
-After "runs" on standard error: kill: at a random moment SIGKILL; the job must end within seconds, not with 0, and leave no
-process behind. stop: that rank sleeps for a second; rank 0's memory must not grow meanwhile by more than 64 MiB; then the job is
-killed as above. write: the program says "done" when it has written 1 GiB ahead of what it waited for, and the memory of that rank must
-not have grown by more than 512 MiB; then likewise.
+The test begins after "runs" on standard error. kill: the rank gets SIGKILL at a random moment. The job must end within
+seconds with a nonzero status, and leave no process behind. stop: the rank is stopped for a second. Meanwhile rank 0's
+memory must not grow by more than 64 MiB. Then the rank is killed as above. write: the program prints "done" when it has
+written 1 GiB ahead of its waits. The memory of the rank must not have grown by more than 512 MiB. Then it is killed as above.
 """
 
 import os
@@ -22,7 +22,7 @@ MIB_OF_WRITES = 512
 
 
 def processes_of(session):
-    """The processes of the session, by their MPI rank; None for those without."""
+    """The processes of the session by MPI rank; None for processes without rank."""
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -65,21 +65,21 @@ def main():
                 break
         else:
             sys.exit("the job ended before it ran: " + "".join(lines))
-        # Of the programs that are one rank, the last that was started.
+        # A rank may consist of several programs; takes the last one that was started.
         ranks = {of: max(processes) for of, processes in processes_of(job.pid).items() if of is not None}
         if rank not in ranks:
             fail(job, f"there is no rank {rank} among {ranks}")
         if what == "write":
             before = resident_mib(ranks[rank])
             if job.stderr.readline() != "done\n":
-                fail(job, "the program did not say that it was done")
+                fail(job, 'the program did not print "done"')
             most = resident_mib(ranks[rank], "VmHWM")
             if most > before + MIB_OF_WRITES:
                 fail(job, f"rank {rank} grew from {before:.0f} to {most:.0f} MiB")
         time.sleep(random.uniform(0, 0.5))
         if what == "stop":
             os.kill(ranks[rank], signal.SIGSTOP)
-            time.sleep(0.2)  # what may be on its way
+            time.sleep(0.2)  # for messages in flight
             before = resident_mib(ranks[0])
             time.sleep(1)
             after = resident_mib(ranks[0])
@@ -92,7 +92,7 @@ def main():
         except subprocess.TimeoutExpired:
             fail(job, f"the job runs on {SECONDS} s after rank {rank} was killed")
         if job.returncode == 0:
-            sys.exit(f"the job ended well although rank {rank} was killed")
+            sys.exit(f"the job succeeded although rank {rank} was killed")
         until = time.monotonic() + SECONDS
         while processes_of(job.pid) and time.monotonic() < until:
             time.sleep(0.05)

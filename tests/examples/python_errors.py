@@ -1,4 +1,4 @@
-"""Errors reach Python as exceptions that name the cause. Run on two processes.
+"""Errors reach Python as exceptions with the cause. Run on two processes.
 
 With the argument "blocking" only a blocking call fails, and failed events may end the job.
 """
@@ -31,10 +31,11 @@ def expect(found, wanted):
 
 
 comm = MPI.COMM_WORLD
-context = cl.Context([cldist.local_device()])  # this call needs no init
+context = cl.Context([cldist.local_device()])  # this call needs no initialisation
 queue = cl.CommandQueue(context)
 buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 2000)
-expect_error(-1203, ["clEnqueueSendBuffer", "CL_INVALID_RANK"], lambda: cldist.send(queue, buffer, comm.size))  # nor this
+# neither does this call
+expect_error(-1203, ["clEnqueueSendBuffer", "CL_INVALID_RANK"], lambda: cldist.send(queue, buffer, comm.size))
 expect_error(-1202, ["clDistInit", "CL_INVALID_COMMUNICATOR"], lambda: cldist.init(MPI.COMM_NULL))
 cldist.init()
 cldist.init()
@@ -46,7 +47,8 @@ expect_error(-30, ["clEnqueueSendrecvBuffer", "CL_INVALID_VALUE"], lambda: cldis
 expect_error(-1, ["clDistLocalDevice", "CL_DEVICE_NOT_FOUND"],
              lambda: cldist.local_device(comm, cl.device_type.CUSTOM))
 
-# Without an event the job goes on after a failure, also on platforms that do not survive failed events.
+# Without an event the job continues after a failure, even on platforms that do not survive failed
+# events.
 if comm.rank == 0:
     expect(cldist.send(queue, buffer, 1, tag=4, blocking=True), None)
 else:

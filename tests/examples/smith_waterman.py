@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What examples/smith_waterman reads, refuses and computes.
+"""Tests the input, errors and scores of examples/smith_waterman.
 
 Usage: smith_waterman.py PROGRAM FOLDER files|scores
 
@@ -19,11 +19,11 @@ MYG = ("MGLSDGEWQLVLNVWGKVEADIPGHGQEVLIRLFKGHPETLEKFDKFKHLKSEDEMKASEDLKKHGATVLTA
        "LQSKHPGDFGADAQGAMNKALELFRKDMASNYKELGFQG")
 ALL = "ARNDCQEGHILKMFPSTWYVBZX*VYWTSPFMKLIHGEQCDNRA" * 3
 
-# Name -> score against haemoglobin's alpha chain, with the gaps' costs.
+# Name -> score against the alpha chain of haemoglobin, with the costs of gaps.
 SCORES = {(10, 1): {"HBB": 291, "MYG": 126, "ALL": 21},
           (5, 2): {"HBB": 305, "MYG": 144, "ALL": 25}}
 
-# What a FASTA file has in it, and what is said of it.
+# The contents of a wrong FASTA file, and the error message.
 REFUSED = {
     "a digit among residues": (b">a\nMKV\nM1V\n", r":3: '1' is not the letter of a residue"),
     "a gap among residues": (b">a\nMK-V\n", r":2: '-' is not the letter of a residue"),
@@ -67,7 +67,7 @@ class Program:
         return database
 
     def scores(self, what, database, *options):
-        """Name -> score. Every run is checked by the program itself."""
+        """Name -> score. The program checks every run itself."""
         result = self.folder / "result.json"
         status, output, errors = self.run("search", "--top", 1000, "--json", result, *options, database)
         expect(f"{what}: all scores are right", status == 0, output + errors)
@@ -85,9 +85,9 @@ def check_files(program):
         expect(f"a FASTA file with {what} is refused", status == 2 and re.search(re.escape(str(fasta)) + message, errors),
                f"{status} {errors}")
     status, _, errors = program.run("pack", program.folder / "missing.fasta", program.folder / "missing.db")
-    expect("a FASTA file that is not there is refused", status == 2 and "missing.fasta: No such file" in errors, errors)
+    expect("a missing FASTA file is refused", status == 2 and "missing.fasta: No such file" in errors, errors)
 
-    # The same proteins, however they are written.
+    # The same proteins in different spellings of the file.
     plain = f">HBB\n{HBB}\n>MYG\n{MYG}\n>ALL\n{ALL}\n"
     expected = SCORES[10, 1]
     for what, text in {
@@ -129,7 +129,7 @@ def check_scores(program):
         for lanes in (1, 16):
             found = program.scores(f"gaps {opening}/{extending}, {lanes} lanes", known, "--open", opening, "--extend",
                                    extending, "--lanes", lanes, "--blocks", "1,2,37,511,1M")
-            expect(f"scores are Biopython's, gaps {opening}/{extending}, {lanes} lanes", found == expected, str(found))
+            expect(f"scores equal Biopython's, gaps {opening}/{extending}, {lanes} lanes", found == expected, str(found))
 
     fasta = program.folder / "random.fasta"
     for again in (1, 2):
@@ -138,7 +138,7 @@ def check_scores(program):
             first = fasta.read_bytes()
     expect("the same seed gives the same proteins", first == fasta.read_bytes())
     database = program.packed(fasta)
-    # More than 16 bits hold.
+    # Scores of more than 16 bits.
     long = program.write("long.fasta", b">long\n" + b"W" * 3100 + b"\n")
     for what, options in {
         "any size of chunks": ["--blocks", "100,511,4K,7777,4M"],

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a program with a case's name and a new file, and tells how large the file is in the end.
+# Runs a program with the name of a case and a new file, and prints the file's final size.
 #     unfinished.sh PROGRAM CASE
 set -eu
 file=$(mktemp)

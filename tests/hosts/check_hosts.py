@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a program that asks its system for all kinds of things with `cldist run`, and checks that all processes got the same.
+"""Runs a program that makes many kinds of system queries with `cldist run`. Checks that all processes get the same answers.
 
     check_hosts.py CLDIST openmpi|mpich FOLDER PROGRAM OPENCL_PROGRAM MPI_PROGRAM [OPTION]...
 
-OPENCL_PROGRAM uses OpenCL, MPI_PROGRAM MPI, too; the OPTIONs are for `cldist run`. FOLDER is made anew, for files.
+OPENCL_PROGRAM also uses OpenCL, MPI_PROGRAM uses MPI. The OPTIONs are for `cldist run`. FOLDER is recreated for files.
 """
 
 import collections
@@ -41,7 +41,7 @@ def run(ranks, program, *options, **variables):
 
 
 def run_all(ranks, program, *options, **variables):
-    """The same; standard output is that of all processes, each for itself: mpirun would mix their lines."""
+    """The same with the separate standard output of each process, because mpirun would mix their lines."""
     OUTPUTS.mkdir(parents=True, exist_ok=True)
     shell = 'exec "$@" > "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
     done = run(ranks, ["sh", "-c", shell, OUTPUTS, *program], "--all-output", *options, **variables)
@@ -51,17 +51,17 @@ def run_all(ranks, program, *options, **variables):
 
 
 def differing(done, ranks):
-    """Lines that not every process has printed, or in another number."""
+    """The lines that not every process has printed equally often."""
     counts = collections.Counter(done.stdout.splitlines())
     return sorted(line for line, count in counts.items() if count % ranks != 0)
 
 
 def check_same(ranks, program, what):
     done = run_all(ranks, program)
-    expect(done.returncode == 0, f"{what}, {ranks} processes: the program ends well", done.stderr)
+    expect(done.returncode == 0, f"{what}, {ranks} processes: the program succeeds", done.stderr)
     expect("end" in done.stdout.splitlines() and not differing(done, ranks),
-           f"{what}, {ranks} processes: all print the same", *differing(done, ranks))
-    expect("cldist run:" not in done.stderr, f"{what}, {ranks} processes: nothing is said of differences", done.stderr)
+           f"{what}, {ranks} processes: all processes print the same", *differing(done, ranks))
+    expect("cldist run:" not in done.stderr, f"{what}, {ranks} processes: no differences are reported", done.stderr)
     return done
 
 
@@ -75,42 +75,43 @@ def check_program():
         expect(left == sorted(["by-children", "count", "full", *(f"thread{i}" for i in range(8))]),
                f"{ranks} processes: the files are those of one process", left)
         expect((FOLDER / "by-children").read_text() == "x\n" and (FOLDER / "count").read_text() == "20",
-               f"{ranks} processes: what is in them was written once")
+               f"{ranks} processes: their contents were written once")
 
 
 def check_output():
     done = run(3, [PROGRAM, FOLDER, "identity"])
     expect(done.returncode == 0 and done.stderr.count("to standard error") == 1 and done.stdout.count("end") == 1,
-           "what the program prints appears once", done.stderr)
+           "the program's output appears once", done.stderr)
 
 
 def check_choice():
     done = run_all(2, [PROGRAM, FOLDER, "random", "identity"], CLDIST_HOST_WRAP="identity")
     unlike = differing(done, 2)
     expect(any(line.startswith("getrandom") for line in unlike) and not any(line.startswith("identity") for line in unlike),
-           "CLDIST_HOST_WRAP selects what is wrapped", *unlike)
+           "CLDIST_HOST_WRAP selects the wrapped calls", *unlike)
     done = run_all(2, [PROGRAM, FOLDER, "identity"], CLDIST_HOST_WRAP="off")
     expect(any(line.startswith("identity") for line in differing(done, 2)), "off wraps nothing")
     done = run(2, [PROGRAM, FOLDER, "identity"], CLDIST_HOST_WRAP="random,clock")
-    expect(done.returncode == 2 and '"clock" is none of' in done.stderr, "a group that is not there is named", done.stderr)
+    expect(done.returncode == 2 and '"clock" is none of' in done.stderr, "an unknown group is reported", done.stderr)
 
 
 def check_differing():
-    # Rank 1 opens another file than rank 0. Both are there: a process that failed would end the other before it says so.
+    # Rank 1 opens another file than rank 0. Both files exist, because a failing process would end
+    # the other before its report.
     OUTPUTS.mkdir(parents=True, exist_ok=True)
     for rank in range(2):
         (OUTPUTS / str(rank)).write_text(f"{rank}\n")
     shell = 'exec cat "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
     done = run(2, ["sh", "-c", shell, OUTPUTS])
     expect("rank 1 called open" in done.stderr and "with other arguments" in done.stderr and done.returncode == 0,
-           "calls that differ are named, and the program goes on", done.stderr)
+           "different calls are reported, and the program continues", done.stderr)
 
 
 def check_chance():
     done = run_all(2, [PROGRAM, FOLDER, "chance", "random"])
     expect(done.returncode == 0 and not differing(done, 2) and "end" in done.stdout.splitlines(),
-           "threads may read the clock as often as chance wants, and all else is the same", *differing(done, 2), done.stderr)
-    expect("cldist run:" not in done.stderr, "nothing is reported about clocks of threads", done.stderr)
+           "threads may read the clock any number of times, and all other answers are the same", *differing(done, 2), done.stderr)
+    expect("cldist run:" not in done.stderr, "clock queries of threads are not reported", done.stderr)
 
 
 def check_callbacks():
@@ -127,14 +128,14 @@ def check_mpi():
     done = run(2, [MPI_PROGRAM, "differ"])
     expect(done.returncode == 1 and "This program uses MPI itself" in done.stderr and
            "takes no program that uses MPI" in done.stderr and "runs the program in one process alone" not in done.stderr,
-           "a program with MPI whose calls differ gets the choices that it has", done.stderr)
+           "the report for an MPI program lists only possible remedies", done.stderr)
 
 
 def check_choices_without_run():
-    """mpirun alone, with the platform: nothing makes system calls equal."""
+    """mpirun alone with the platform: system calls are not made equal."""
     done = run(2, [OPENCL, FOLDER, "differ"], CLDIST_HOST_WRAP="off")
     expect(done.returncode == 1 and "CLDIST_HOST_WRAP is off. `cldist run -n N PROGRAM`" in done.stderr,
-           "without rank 0's answers the report of differing calls says what is missing", done.stderr)
+           "without rank 0's answers the report of different calls mentions them", done.stderr)
 
 
 def check_children():
@@ -145,7 +146,7 @@ def check_children():
            "a child of a process that has joined the job sees its own devices", done.stdout, done.stderr)
     done = run_all(2, [OPENCL, FOLDER, "inherited"])
     expect(done.returncode == 0 and done.stdout.splitlines().count("child 0") == 2,
-           "a forked child's calls on what it has inherited fail", done.stdout, done.stderr)
+           "a forked child's calls with inherited objects fail", done.stdout, done.stderr)
     done = run(2, [OPENCL, FOLDER, "system"])
     expect(done.returncode == 0 and done.stdout.splitlines() == ["devices 1", "end", "system 0", "end"]
            and done.stderr.count("only rank 0 runs this program: " + apart) == 1,
@@ -179,7 +180,7 @@ print("end")
 
 
 def check_staged():
-    """What is in FOLDER, rank 1 has not: an empty file system hides it there."""
+    """Rank 1 does not have the files in FOLDER: an empty file system hides them there."""
     program = """
 import sys
 for name in "one", "in/two", "one":
@@ -199,10 +200,10 @@ print("end")
     program = ["sh", script, sys.executable, "-c", program, FOLDER]
     done = run_all(2, program, "--stage", FOLDER)
     expect(done.returncode == 0 and done.stdout == 2 * "one 1\nin/two 2\none 1 and more\nend\n",
-           "files that another host has not come from rank 0's", done.stderr)
+           "files missing on another host are copied from rank 0's host", done.stderr)
     done = run_all(2, program)
     expect(f"rank 1 can't open {FOLDER}/one" in done.stderr and f"--stage {FOLDER}/one" in done.stderr,
-           "a file that another host has not is named, and what to do", done.stderr)
+           "a file missing on another host is reported with the remedy", done.stderr)
 
 
 if OPTIONS:

@@ -3,8 +3,9 @@
 
     check_trace.py FOLDER RANKS COMMANDS STAGES -- COMMAND...
 
-Each trace has spans of COMMANDS and STAGES, names with commas between them; each stage lies in its command. A second run, whose
-traces meet a full disk, ends well and prints so once. So do runs whose folder can't be made, and whose file is another process's.
+COMMANDS and STAGES are names separated by commas. Each trace must have spans of all of them, and each stage must be within
+its command. A second run writes its traces to a full disk: it must succeed and report that once. The same holds for runs
+whose folder can't be created, or whose file belongs to another process.
 """
 
 import collections
@@ -21,7 +22,7 @@ STAGES = {"wait", "match", "device", "message", "file"}
 
 
 def check(events, rank, commands_wanted, stages_wanted):
-    """What is wrong with the trace events of one rank."""
+    """The errors in the trace events of one rank."""
     complaints = []
     stages = collections.Counter()
     commands = []
@@ -61,7 +62,7 @@ def check(events, rank, commands_wanted, stages_wanted):
 
 
 def check_full_disk(path, ranks, command):
-    """What is wrong with a run whose traces meet a full disk."""
+    """The errors of a run whose traces are written to a full disk."""
     for rank in range(ranks):
         file = path / f"cldist-trace-{rank}.json"
         file.unlink(missing_ok=True)
@@ -78,7 +79,7 @@ def check_full_disk(path, ranks, command):
 
 
 def check_start(path, command):
-    """What is wrong with a run whose folder can't be made, and with one whose file is another process's."""
+    """The errors of a run whose folder can't be created, and of one whose file belongs to another process."""
     file = path / "cldist-trace-0.json"
     file.unlink(missing_ok=True)
     with open(file, "w", encoding="utf-8") as other:

@@ -1,5 +1,6 @@
 #!/bin/bash
-# A program on the first of two hosts, whose OpenCL calls a worker on the second one follows.
+# A program on the first of two hosts, and a worker on the second host that executes its OpenCL
+# calls.
 #
 #   central.sh PROJECT_ROOT CLDIST PROGRAM [ARGUMENTS...]
 set -u

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Cuts the link between two hosts in the middle of two large messages, and mends it once it is reported what no
-# longer moves (what the other side prints comes through the link, too). The messages must then arrive, every byte.
+# Cuts the link between two hosts in the middle of two large messages. Repairs it after the stall is
+# reported on this side, because the other side's report also needs the link. Then the messages must
+# arrive completely.
 #
 #   cut.sh PROJECT_ROOT PROGRAM
 set -u
@@ -25,11 +26,11 @@ report_of() { # RANK
 
 await 40 "messages in their middle" test -e "$folder/moving"
 "$netlab" cut 1 || fail "netlab could not cut the link"
-echo "the link is cut"
+echo "the link has been cut"
 await 30 "a report of the process on this side of the cut" report_of 0
-if grep -q "has received its message" "$log"; then fail "a message arrived over a link that is cut"; fi
-"$netlab" heal 1 || fail "netlab could not mend the link"
-echo "the link is mended"
+if grep -q "has received its message" "$log"; then fail "a message arrived over the cut link"; fi
+"$netlab" heal 1 || fail "netlab could not repair the link"
+echo "the link has been repaired"
 wait "$job"
 status=$?
 cat "$log"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# An OpenCL program on two hosts under an installed `cldist run`, with nothing but what mpirun needs in the environment.
+# An OpenCL program on two hosts under an installed `cldist run`. The environment contains only what
+# mpirun needs.
 #
 #   installed.sh PROJECT_ROOT BUILD_FOLDER PROGRAM
 set -u
@@ -14,9 +15,9 @@ folder=$(mktemp -d)
 DESTDIR=$folder meson install -C "$build" --no-rebuild --quiet || { echo "FAILED: meson install"; exit 1; }
 cldist=$(find "$folder" -path '*/bin/cldist')
 icd=$(find "$folder" -name cldist-cluster.icd)
-echo "$folder$(cat "$icd")" >"$icd" # as if it had been installed there
+echo "$folder$(cat "$icd")" >"$icd"  # as if installed in that folder
 
-# netlab's own mpirun; each rank is what `cldist run` starts on its host.
+# netlab's own mpirun; each rank starts what `cldist run` starts on its host.
 output=$(env -u LD_LIBRARY_PATH timeout 100 "$netlab" run -n 2 --timeout 90 -- \
     "$cldist" run --rank --look --devices cpu -- "$program" --devices 2 2>&1)
 status=$?

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Two hosts for a test, to be sourced. They are network namespaces, made by a script named `netlab`: $CLDIST_NETLAB, or
-# ../shared/netlab/netlab next to the project. They are gone when the test ends.
+# Two hosts for a test; this file is sourced. The hosts are network namespaces that a script named
+# `netlab` creates: $CLDIST_NETLAB, or ../shared/netlab/netlab next to the project. They are removed
+# at the end of the test.
 
 skip() {
     echo "SKIP: network: $1"
@@ -21,18 +22,19 @@ make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab, on_both_hosts
     done
     mpirun --version 2>/dev/null | grep -q 'Open MPI.* 4\.' || skip "needs Open MPI 4"
 
-    export NETLAB_NAME=c$(($$ % 100000))n # a lab of our own; the name is part of interface names, which are short
+    # a separate lab; its name is part of interface names, which are short
+    export NETLAB_NAME=c$(($$ % 100000))n
     trap 'timeout 60 "$netlab" down >/dev/null 2>&1' EXIT
     trap 'exit 130' INT TERM
 
-    # A lab that can't be made on this machine (containers often forbid it) says nothing about the library.
+    # Many containers do not allow network namespaces. Then the test is skipped.
     if ! output=$(timeout 120 "$netlab" up 2 --no-check "$@" 2>&1); then
         echo "$output"
         skip "netlab could not make its hosts"
     fi
     echo "$output"
 
-    # For `cldist run` on the first host: a process on each.
+    # For `cldist run` on the first host: one process on each host.
     on_both_hosts=(--hosts "10.77.0.1,10.77.0.2")
     local argument
     for argument in --mca plm rsh --mca plm_rsh_agent "/run/netlab/$NETLAB_NAME/launch" --mca plm_rsh_no_tree_spawn 1 \
@@ -42,7 +44,8 @@ make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab, on_both_hosts
     done
 }
 
-# For a job that runs in the background, with its process number in $job, and prints to the file $log in the folder $folder.
+# For a job in the background: $job is its process number, $log its output file in the folder
+# $folder.
 fail() {
     "$netlab" heal 1 >/dev/null 2>&1
     cat "$log"

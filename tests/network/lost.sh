@@ -1,6 +1,7 @@
 #!/bin/bash
-# `cldist run` with one process on each of two hosts, and both kinds of host. The link is cut: the host behind it is reported.
-# It is mended: that is reported, too. Then the host dies: the job ends, and that host is reported.
+# `cldist run` with one process on each of two hosts, in both host modes. First the link is cut, and
+# the host behind it must be reported. Then the link is repaired, which must be reported as well.
+# Finally the host dies: the job must end and report that host.
 #
 #   lost.sh PROJECT_ROOT CLDIST PROGRAM [ARGUMENTS...]     the program prints "ready", and runs on
 set -u
@@ -22,7 +23,7 @@ for mode in central replicated; do
     await 60 "the program" grep -q '^ready' "$log"
     "$netlab" cut 1 || fail "netlab could not cut the link"
     await 30 "a report of the host behind the cut" grep -q "rank 1 (host $host) has not answered for 3 s" "$log"
-    "$netlab" heal 1 || fail "netlab could not mend the link"
+    "$netlab" heal 1 || fail "netlab could not repair the link"
     await 60 "a report that it answers again" grep -q "rank 1 (host $host) answers again" "$log"
     "$netlab" kill 1 || fail "netlab could not kill the host"
     wait "$job"
@@ -30,8 +31,8 @@ for mode in central replicated; do
     echo "$mode: status $status"
     cat "$log"
     [ "$status" = 1 ] || fail "the job without the host ended with $status"
-    # By its own name, or the one that --hosts gives it.
-    grep -Eq "^cldist run: host ($host|10\.77\.0\.2) is lost" "$log" || fail "the lost host is not named"
+    # Either the host's own name or the name given to --hosts.
+    grep -Eq "^cldist run: host ($host|10\.77\.0\.2) is lost" "$log" || fail "the lost host is not reported"
     grep -q 'ORTE' "$log" && fail "Open MPI's own report is printed, too"
 done
 rm -rf "$folder"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# `cldist trace` and `cldist doctor` with one process on each of two hosts. The hosts are namespaces of one kernel, so the
-# clocks are one, and the measured offset must be zero to within what is said.
+# `cldist trace` and `cldist doctor` with one process on each of two hosts. The hosts are namespaces
+# of one kernel and share one clock. So the measured offset must be zero within the reported
+# uncertainty.
 #
 #   trace.sh PROJECT_ROOT FOLDER CLDIST PROGRAM [ARGUMENTS...]
 set -u
@@ -19,5 +20,5 @@ output=$(timeout 100 "$netlab" run -n 2 --timeout 90 -- "$cldist" doctor)
 status=$?
 echo "$output"
 grep -q 'ranks 0 and 1: on different hosts' <<<"$output" || { echo "FAILED: doctor does not see two hosts"; exit 1; }
-[ "$(grep -c 'rank [01]: host ' <<<"$output")" -eq 2 ] || { echo "FAILED: doctor does not name both hosts"; exit 1; }
+[ "$(grep -c 'rank [01]: host ' <<<"$output")" -eq 2 ] || { echo "FAILED: doctor does not list both hosts"; exit 1; }
 [ "$status" -le 1 ] || { echo "FAILED: doctor ended with $status"; exit 1; }

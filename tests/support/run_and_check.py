@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs a job and checks how it ended and what it printed on standard error.
+"""Runs a job and checks its exit status and its standard error.
 
     run_and_check.py [--ends zero|nonzero|any|STATUS] [--says REGEX]... [--once REGEX]... [--never REGEX]...
                      [--seconds N] [--within N] [--env NAME=VALUE]... -- COMMAND...
 
-Each --says must be found within one line, each --once in just one line, which has to come --within so many seconds of
-the latest "at SECONDS", since 1970, that is printed. "died of a signal" always fails the test, unless it is the launcher that
-died: Open MPI 4.1's mpirun now and then crashes while it passes on what an aborting process says. Then the job runs again. A
-COMMAND that starts launchers says so: "launchers: PID...".
+Each --says must match within one line. Each --once must match in exactly one line, --within N seconds after the latest
+printed "at SECONDS" (since 1970). "died of a signal" always fails the test, except if the launcher died: Open MPI 4.1's
+mpirun sometimes crashes while it forwards the output of an aborting process. Then the job runs again. A COMMAND that starts
+launchers prints "launchers: PID...".
 """
 
 import argparse
@@ -22,11 +22,11 @@ import time
 
 
 def run(options, may_repeat):
-    """The status; None if the launcher crashed and the job is to run again."""
+    """Returns the exit status; None if the launcher crashed and the job must run again."""
     environment = dict(os.environ)
     environment.update(setting.split("=", 1) for setting in options.env)
     lines = []  # of standard error
-    times = []  # when they came
+    times = []  # arrival times of the lines
     with tempfile.TemporaryFile("w+", errors="replace") as out, subprocess.Popen(
             options.command, env=environment, text=True, errors="replace", stdin=subprocess.DEVNULL, stdout=out,
             stderr=subprocess.PIPE, start_new_session=True) as job:
@@ -40,7 +40,7 @@ def run(options, may_repeat):
         reader.start()
 
         def finish(seconds):
-            """Whether the job has ended in time, and nobody holds its standard error any more."""
+            """Whether the job has ended in time, and all processes have closed its standard error."""
             until = time.monotonic() + seconds
             reader.join(seconds)
             try:
@@ -51,7 +51,7 @@ def run(options, may_repeat):
 
         in_time = finish(options.seconds)
         if not in_time:
-            job.terminate()  # mpirun ends its processes
+            job.terminate()  # mpirun then ends its processes
             if not finish(10):
                 os.killpg(job.pid, signal.SIGKILL)
                 finish(10)
@@ -60,7 +60,7 @@ def run(options, may_repeat):
         printed = out.read()
         print(printed, *lines, sep="\n")
         if not in_time:
-            print(f"FAILED: not done after {options.seconds:g} s")
+            print(f"FAILED: not finished after {options.seconds:g} s")
             return 1
         launchers = [str(job.pid)]
         for line in lines:
@@ -71,7 +71,7 @@ def run(options, may_repeat):
 
     if job.returncode == 0 and options.ends == "zero" and re.search(r"^SKIP: ", printed, re.MULTILINE) and not any(
             re.match("ok ", line) for line in printed.splitlines()):
-        return 77  # nothing ran
+        return 77  # no test ran
     complaints = []
     expected = {"zero": job.returncode == 0, "nonzero": job.returncode != 0, "any": True}
     if not expected.get(options.ends, options.ends == str(job.returncode)):
@@ -82,7 +82,7 @@ def run(options, may_repeat):
             complaints.append(f"{len(found)} lines say {regex!r}, expected one")
         elif options.within is not None:
             since = max((float(at) for line in lines for at in re.findall(r"\bat (\d+\.\d+)$", line)), default=0)
-            print(f"said after {found[0] - since:.3f} s, ended {ended - found[0]:.3f} s later")
+            print(f"reported after {found[0] - since:.3f} s, ended {ended - found[0]:.3f} s later")
             if found[0] - since > options.within:
                 complaints.append(f"{regex!r} is said after {found[0] - since:.3f} s, expected {options.within:g} s")
     for regex in options.says:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a program with settings of its rank's own.
+"""Runs a program with different settings for each rank.
 
     mpirun -n 2 settings_by_rank.py NAME=VALUE... / NAME=VALUE... -- PROGRAM ARGUMENTS...
 
-mpirun has a way to say so, "-n 1 one : -n 1 other", at which that of Open MPI 5.0.7 as Debian 13 has it crashes.
+mpirun's own syntax for that, "-n 1 one : -n 1 other", crashes Open MPI 5.0.7 of Debian 13.
 """
 
 import os

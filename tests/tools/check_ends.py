@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs OpenCL programs that end without exit, or are interrupted, with `cldist run` and both kinds of host.
+"""Runs OpenCL programs that end without exit(), or are interrupted, with `cldist run` in both host modes.
 
     check_ends.py CLDIST openmpi|mpich PROGRAM
 
@@ -30,11 +30,11 @@ def check_end(mode, way):
     done = subprocess.run(command(mode, PROGRAM, way), stdin=subprocess.DEVNULL, text=True, capture_output=True, check=False,
                           timeout=SECONDS)
     lines = [line for line in done.stderr.splitlines() if line != "released"]
-    expect(done.returncode == 0 and done.stdout == "fine\n" and not lines, f"{mode}: a program ends well by {way}", done)
+    expect(done.returncode == 0 and done.stdout == "fine\n" and not lines, f"{mode}: a program succeeds after {way}", done)
 
 
 def check_interrupt(mode):
-    """The program gets SIGINT once, goes on, and its own end counts."""
+    """The program gets SIGINT once and continues. The job's status is the program's."""
     with subprocess.Popen(command(mode, PROGRAM, "interrupted"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as job:
         expect(job.stdout.readline() == "ready\n", f"{mode}: the program starts")
@@ -42,7 +42,7 @@ def check_interrupt(mode):
         out, err = job.communicate(timeout=SECONDS)
     # MPICH's mpirun prints that it sends the signal.
     lines = [line for line in out.splitlines() if not line.startswith("[mpiexec@")]
-    expect(lines == ["interrupted 1 time"], f"{mode}: SIGINT comes once", job.returncode, out, err)
+    expect(lines == ["interrupted 1 time"], f"{mode}: SIGINT arrives once", job.returncode, out, err)
     # MPICH's mpirun may return its own status.
     statuses = (0,) if MPI == "openmpi" else (0, 128 + signal.SIGINT)
     expect(job.returncode in statuses and not err, f"{mode}: the interrupted program's status is the job's", job.returncode, err)
@@ -52,7 +52,7 @@ def main():
     for mode in "replicated", "central":
         for way in "_exit", "quick_exit", "exec", "children":
             check_end(mode, way)
-    # Ranks that each run the program are interrupted at different calls.
+    # With a replicated host the ranks would be interrupted at different calls.
     check_interrupt("central")
     for way in "daemon", "daemon-joins-first":
         check_end("central", way)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what `cldist explain` says of the kernels of explain.cl, and of programs that are none.
+"""Checks the output of `cldist explain` for the kernels of explain.cl and for invalid programs.
 
     check_explain.py CLDIST EXPLAIN.CL EXPECTED
 """
@@ -17,7 +17,7 @@ def explain(*arguments):
 
 
 if shutil.which("clang") is None:
-    print("SKIP: cldist explain: there is no clang")
+    print("SKIP: cldist explain: clang is not installed")
     sys.exit(77)
 complaints = []
 said = explain(PROGRAM, "-DROW=64", "-cl-std=CL2.0")

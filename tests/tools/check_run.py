@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs small programs with `cldist run` and checks their output, their ends and what they find in their environment.
+"""Runs small programs with `cldist run` and checks their output, their exit status and their environment.
 
     check_run.py CLDIST openmpi|mpich FOLDER
 
-FOLDER is made, for files.
+FOLDER is created for files.
 """
 
 import os
@@ -35,7 +35,7 @@ def expect(holds, what, *details):
 
 
 def environment(**changes):
-    """As a user has it: without what the tests, or other platforms, want."""
+    """A user's environment: without the settings for tests or other platforms."""
     result = {name: value for name, value in os.environ.items()
               if not re.match(UNWANTED, name)}
     result.update(changes)
@@ -58,7 +58,7 @@ def own_lines(done):
 
 
 def without_banner(text):
-    """MPICH's mpirun now and then tells on standard output that it ended the other ranks."""
+    """Removes MPICH's message on standard output that it ended the other ranks."""
     return re.sub(r"\n=+\n(=   .*\n)+=+\n", "", text)
 
 
@@ -80,47 +80,47 @@ def alive(pid):
 def check_output():
     for ranks in 2, 3:
         done = run("-n", ranks, "sh", "-c", RANK + "echo out $r; echo err $r >&2")
-        expect(done.returncode == 0 and done.stdout == "out 0\n", f"{ranks} ranks: the output is rank 0's")
+        expect(done.returncode == 0 and done.stdout == "out 0\n", f"{ranks} ranks: only rank 0's output is shown")
         expect(sorted(line for line in done.stderr.splitlines() if line.startswith("err ")) ==
                [f"err {rank}" for rank in range(ranks)], f"{ranks} ranks: all write to standard error")
     done = run("-n", 3, "--all-output", "--", "sh", "-c", RANK + "echo out $r")
-    expect(sorted(done.stdout.splitlines()) == ["out 0", "out 1", "out 2"], "--all-output shows all")
+    expect(sorted(done.stdout.splitlines()) == ["out 0", "out 1", "out 2"], "--all-output shows the output of all ranks")
     done = run("-n", 2, "--all-output", "sh", "-c", "cat", text_in="a\nb\n")
-    expect(done.stdout == "a\nb\n", "rank 0 gets standard input, and the others its end")
+    expect(done.stdout == "a\nb\n", "rank 0 gets standard input, the others an empty one")
     done = run("-n", 1, "printf", "%s|", "--", "-n", "[1,2]", "", "run", "--rank")
-    expect(done.stdout == "--|-n|[1,2]||run|--rank|", "arguments arrive as they are")
-    # More than a pipe holds.
+    expect(done.stdout == "--|-n|[1,2]||run|--rank|", "arguments are passed unchanged")
+    # More than the capacity of a pipe.
     done = run("-n", 2, "sh", "-c", "head -c 3000000 /dev/zero; exec >&-; sleep 0.2")
-    expect(done.returncode == 0 and len(done.stdout) == 3000000, "a long output is neither cut nor in the way")
+    expect(done.returncode == 0 and len(done.stdout) == 3000000, "a long output is complete and does not block")
 
 
 def check_failures():
     done = run("true")
-    expect(done.returncode == 2 and "-n is required" in done.stderr, "the number of ranks is asked for")
+    expect(done.returncode == 2 and "-n is required" in done.stderr, "the number of ranks is required")
     done = run("-n", 3, "sh", "-c",
                RANK + "echo begun $r; [ $r = 2 ] || exec sleep 50; yes | head -c 100000; echo bad; exit 3")
     expect(done.returncode == 3, "the exit status is passed on")
     expect(own_lines(done) == [f"cldist run: rank 2 (host {HOST}) exited with status 3"],
-           "the rank that failed is named")
+           "the failed rank is reported")
     shown = re.search(r"its last output:\n(.*?)bad\n", done.stderr, re.DOTALL)
     expect(shown and set(shown[1].splitlines()) == {"y"} and len(shown[1]) == 16384 - 4, "its last output is shown")
-    expect(without_banner(done.stdout) in ("", "begun 0\n"), "the output is rank 0's")
+    expect(without_banner(done.stdout) in ("", "begun 0\n"), "only rank 0's output is shown")
 
     done = run("-n", 1, "sh", "-c", "echo alone; exit 4")
     expect(done.returncode == 4 and without_banner(done.stdout) == "alone\n", "rank 0's output is shown")
-    expect(done.stderr == f"cldist run: rank 0 (host {HOST}) exited with status 4\n", "and not shown again: one line is said",
+    expect(done.stderr == f"cldist run: rank 0 (host {HOST}) exited with status 4\n", "and not repeated: the report is one line",
            done.stderr)
 
     done = run("-n", 2, "sh", "-c", RANK + "echo going; [ $r = 0 ] || kill -SEGV $$; sleep 50")
     expect(done.returncode == 139, "a signal is passed on as 128 + its number")
     expect(f"cldist run: rank 1 (host {HOST}) was killed by SIGSEGV\nits last output:\ngoing\n" in done.stderr,
-           "the killed rank is named, with its output")
-    expect(len(done.stderr.splitlines()) == 3, "nothing is said of those that mpirun ended, nor by mpirun", done.stderr)
+           "the killed rank is reported with its output")
+    expect(len(done.stderr.splitlines()) == 3, "ranks that mpirun ended are not reported, and mpirun prints nothing", done.stderr)
 
     done = run("-n", 2, "/no/such/program")
-    expect(done.returncode == 127, "status 127 for no program")
+    expect(done.returncode == 127, "status 127 for a missing program")
     expect("cldist run: can't start /no/such/program: No such file or directory" in done.stderr,
-           "the missing program is named")
+           "the missing program is reported")
     done = run("-n", 1, FOLDER)
     expect(done.returncode == 126 and f"can't start {FOLDER}: Permission denied" in done.stderr,
            "status 126 for a folder")
@@ -129,13 +129,13 @@ def check_failures():
     script.chmod(0o755)
     done = run("-n", 1, script)
     expect(done.returncode == 127 and f"can't start {script}: the interpreter that it names is not there" in done.stderr,
-           "a script whose interpreter is missing is there itself")
+           "a missing interpreter is reported, not a missing script")
     if MPI == "openmpi":
         done = run("-n", 1, CLDIST, "run", "-n", 1, "true")
         expect(done.returncode == 2 and "cldist run: it starts mpirun, which can't be started by another mpirun" in done.stderr,
                "one mpirun does not start another")
     done = run("-n", 1, "true", env=environment(PATH="/no/such/folder"))
-    expect(done.returncode == 127 and "can't start mpirun" in done.stderr, "mpirun that is missing is named")
+    expect(done.returncode == 127 and "can't start mpirun" in done.stderr, "a missing mpirun is reported")
 
 
 def check_signals():
@@ -154,11 +154,11 @@ def check_signals():
             took = time.monotonic() - begin
         print(name, job.returncode, f"{took:.1f} s", err)
         expect(job.returncode == 128 + number, f"status {128 + number} after {name}")
-        expect(took < 10, f"all ends soon after {name}")
-        expect(not any(map(alive, pids)), f"no program is left after {name}")
+        expect(took < 10, f"the job ends soon after {name}")
+        expect(not any(map(alive, pids)), f"no program remains after {name}")
         expect("cldist run:" not in err, f"no rank has failed after {name}")
 
-    # USR1 comes once, and ends nothing.
+    # SIGUSR1 arrives once, and ends nothing.
     program = """
 import os, signal, sys, time
 got = []
@@ -179,7 +179,7 @@ os.write(1, b"got %d\\n" % len(got))
            job.returncode, out)
 
 
-    # INT interrupts each program once, and their own ends count.
+    # SIGINT interrupts each program once, and the programs' own exit statuses count.
     program = program.replace("SIGUSR1", "SIGINT")
     for file in FOLDER.glob("ready*"):
         file.unlink()
@@ -189,12 +189,12 @@ os.write(1, b"got %d\\n" % len(got))
         job.send_signal(signal.SIGINT)
         out, err = job.communicate(timeout=SECONDS)
     lines = [line for line in out.splitlines() if not line.startswith("[mpiexec@")]
-    # MPICH's mpirun then ends with a status of its own.
+    # MPICH's mpirun then returns its own status.
     expect(job.returncode == (0 if MPI == "openmpi" else 128 + signal.SIGINT) and lines == ["got 1", "got 1"] and "Forwarding" not in err,
            "each program is interrupted once", job.returncode, out, err)
     if MPI != "openmpi":
         return
-    # So it is with Ctrl-C in a terminal, which sends it to mpirun, too.
+    # The same for Ctrl-C in a terminal, which also sends the signal to mpirun.
     for file in FOLDER.glob("ready*"):
         file.unlink()
     child, terminal = pty.fork()
@@ -206,12 +206,12 @@ os.write(1, b"got %d\\n" % len(got))
     try:
         while part := os.read(terminal, 65536):
             shown += part
-    except OSError:  # the end
+    except OSError:  # end of the output
         pass
     os.close(terminal)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     expect(status == 0 and b"got 1\r\n" in shown, "Ctrl-C interrupts the program once", status, shown)
-    # Who ignores it is ended by the third.
+    # A program that ignores SIGINT is killed by the third one.
     program = 'trap "" INT; echo ready; sleep 50 & wait; wait; sleep 50'
     with subprocess.Popen(command("-n", 1, "sh", "-c", program), env=environment(), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, text=True) as job:
@@ -219,14 +219,14 @@ os.write(1, b"got %d\\n" % len(got))
         begin = time.monotonic()
         for _ in range(3):
             job.send_signal(signal.SIGINT)
-            time.sleep(0.1)  # equal signals that wait are one
+            time.sleep(0.1)  # pending signals of one kind are merged
         job.communicate(timeout=SECONDS)
     expect(job.returncode == 128 + signal.SIGINT and time.monotonic() - begin < 20, "the third SIGINT ends the job",
            job.returncode)
 
 
 def check_terminals():
-    """Standard output is a terminal for the program only where it is one for cldist run."""
+    """Standard output of the program is a terminal only if that of cldist run is one."""
     program = "import os; os.write(1, b'%d%d' % (os.isatty(1), os.isatty(2)))"
     for ranks in 1, 2:
         done = run("-n", ranks, sys.executable, "-c", program)
@@ -246,14 +246,14 @@ def check_terminals():
 
 
 def check_closed_output():
-    """As with `cldist run ... | head`."""
+    """Like `cldist run ... | head`."""
     with subprocess.Popen(command("-n", 2, "yes"), env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as job:
         line = job.stdout.readline()
         job.stdout.close()
         err = job.stderr.read()
         job.wait(timeout=SECONDS)
-    expect(line == "y\n" and job.returncode == 128 + signal.SIGPIPE and not err, "a reader that has enough ends the job quietly",
+    expect(line == "y\n" and job.returncode == 128 + signal.SIGPIPE and not err, "a reader that closes the pipe ends the job without messages",
            job.returncode, err)
 
 
@@ -270,7 +270,7 @@ def check_killed_mpirun():
     expect(job.returncode == 128 + signal.SIGKILL and
            [line for line in err.splitlines() if line.startswith("cldist run: mpirun")] ==
            [line for line in err.splitlines() if re.fullmatch(r"cldist run: mpirun\S* was killed by SIGKILL", line)] != [],
-           "mpirun that was killed is named", job.returncode, err)
+           "a killed mpirun is reported", job.returncode, err)
 
 
 def check_rank():
@@ -281,7 +281,8 @@ def check_rank():
         rank.send_signal(signal.SIGKILL)
         rank.wait(timeout=SECONDS)
         wait_for(lambda: not alive(pid), "the program of a killed rank to die")
-    # A signal that is sent to it alone. Not by its parent, which stands for mpirun here.
+    # Sends the signal only to this process, and not from its parent, which here is in the place of
+    # mpirun.
     with subprocess.Popen(wrapper, env=environment(), stdout=subprocess.PIPE, text=True) as rank:
         pid = int(rank.stdout.readline())
         subprocess.run(["sh", "-c", f"kill -TERM {rank.pid}"], check=True)
@@ -291,9 +292,9 @@ def check_rank():
     begin = time.monotonic()
     done = run("--rank", "--", "sh", "-c", "(echo left; exec sleep 8) 2>&- & sleep 0.3; exit 3",
                env=environment(PMI_RANK="7"))
-    expect(done.returncode == 3 and time.monotonic() - begin < 6, "a child of the program's keeps nothing waiting")
+    expect(done.returncode == 3 and time.monotonic() - begin < 6, "a child of the program does not delay the end")
     expect(f"rank 7 (host {HOST}) exited with status 3\nits last output:\nleft\n" in done.stderr,
-           "what it printed is shown")
+           "its output is shown")
 
 
 def variables(*arguments, **changes):
@@ -305,28 +306,28 @@ def check_environment():
     vendors = Path(CLDIST).parent / "vendors"
     found = variables("-n", 2, "--devices", "all:2")
     expect(Path(found["OCL_ICD_VENDORS"]) == vendors, "the platform's folder is found", found["OCL_ICD_VENDORS"])
-    expect(found["OCL_ICD_VENDORS"].endswith("/"), "its name ends as CUDA's loader wants it", found["OCL_ICD_VENDORS"])
+    expect(found["OCL_ICD_VENDORS"].endswith("/"), "its name ends with a slash, as CUDA's loader requires", found["OCL_ICD_VENDORS"])
     drivers = list(vendors.glob("*.icd"))
-    expect([file.name for file in drivers] == ["cldist-cluster.icd"], "it has one driver", drivers)
+    expect([file.name for file in drivers] == ["cldist-cluster.icd"], "it contains one driver", drivers)
     driver = Path(drivers[0].read_text().strip())
-    expect(driver.is_file() and driver.name.startswith("libcldist-cluster.so"), "which is the cluster's", driver)
-    expect(found["CLDIST_NATIVE_ICDS"] == "/etc/OpenCL/vendors", "the host's own drivers are where they are")
-    expect(found["HWLOC_COMPONENTS"] == "-opencl", "hwloc leaves OpenCL alone")
+    expect(driver.is_file() and driver.name.startswith("libcldist-cluster.so"), "the driver is the cluster platform's", driver)
+    expect(found["CLDIST_NATIVE_ICDS"] == "/etc/OpenCL/vendors", "the host's own drivers are passed on")
+    expect(found["HWLOC_COMPONENTS"] == "-opencl", "hwloc does not load OpenCL")
     expect(found["CLDIST_DEVICES"] == "all:2", "--devices is passed on")
     cores = len(os.sched_getaffinity(0))
     threads = str(max(1, cores // 2))
     expect(found["POCL_MAX_PTHREAD_COUNT"] == threads and found["POCL_CPU_MAX_CU_COUNT"] == threads,
-           "PoCL gets its share", threads)
+           "PoCL gets its share of the cores", threads)
 
     native = "/etc/OpenCL/vendors"
     found = variables("-n", cores + 1, OCL_ICD_FILENAMES="a.so:b.so", OCL_ICD_VENDORS=native, POCL_CPU_MAX_CU_COUNT="7")
-    expect(found["CLDIST_NATIVE_ICDS"] == f"a.so:b.so:{native}", "the user's drivers are taken", found)
-    expect("OCL_ICD_FILENAMES" not in found, "OCL_ICD_FILENAMES is gone")
+    expect(found["CLDIST_NATIVE_ICDS"] == f"a.so:b.so:{native}", "the user's drivers are used", found)
+    expect("OCL_ICD_FILENAMES" not in found, "OCL_ICD_FILENAMES is removed")
     expect(found["POCL_MAX_PTHREAD_COUNT"] == "1" and found["POCL_CPU_MAX_CU_COUNT"] == "7",
-           "the user's threads are left")
+           "the user's number of threads is unchanged")
     expect(found["OMPI_MCA_mpi_yield_when_idle"] == "1", "more ranks than cores yield")
     expect(variables("-n", 1, CLDIST_NATIVE_ICDS=native + "/")["CLDIST_NATIVE_ICDS"] == native + "/",
-           "the user's list is taken")
+           "the user's list is used")
 
     if MPI == "openmpi":
         options = ["--mpirun-option", "-x", "--mpirun-option", "FROM_MPIRUN=5"]
@@ -347,9 +348,10 @@ def check_binding():
     expect(masks("-n", len(mine) + 1) == [whole] * (len(mine) + 1), "more ranks than cores are not bound")
     siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
     if len(mine) < 2 or siblings.is_file() and siblings.read_text().strip() != "0":
-        print("SKIP: binding of two ranks: needs two processors that are cores")
+        print("SKIP: binding of two ranks: needs two processors on separate cores")
         return
-    # Nobody is bound where others want the cores; each rank looks for itself, and what runs for a moment counts.
+    # Ranks are not bound if other programs use the cores. Each rank samples the load, and even a
+    # short load counts. So the test is repeated.
     for _ in range(5):
         running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]) - 1
         bound = [set(map(int, line.split())) for line in masks("-n", 2)]
@@ -359,28 +361,28 @@ def check_binding():
         print(f"SKIP: binding of two ranks: {running} other programs run on {len(mine)} cores")
         return
     expect(len(bound) == 2 and not bound[0] & bound[1] and sorted(bound[0] | bound[1]) == mine,
-           "each rank has cores of its own",
+           "each rank has its own cores",
            bound)
 
 
 def check_choices():
-    """What can't be had is said in one line, before anything is started."""
+    """Invalid or unavailable choices are reported in one line, before anything is started."""
     broken = FOLDER / "broken"
     broken.mkdir(exist_ok=True)
     (broken / "no.icd").write_text("libno-such-driver.so\n")
     empty = FOLDER / "empty"
     empty.mkdir(exist_ok=True)
     for what, options, changes, pattern in (
-            ("a type that there is not", ["--devices", "foo"], {},
+            ("an unknown type", ["--devices", "foo"], {},
              'CLDIST_DEVICES=foo: "foo" is none of auto, all, gpu, cpu and accelerator; .*'),
-            ("devices that are not there", ["--devices", "accelerator"], {},
+            ("missing devices", ["--devices", "accelerator"], {},
              r"CLDIST_DEVICES=accelerator gives no device; there are: .+ \((CPU|GPU)\).*"),
-            ("none of any type", ["--devices", "all:0"], {}, "CLDIST_DEVICES=all:0 gives no device; there are: .+"),
+            ("a count of 0", ["--devices", "all:0"], {}, "CLDIST_DEVICES=all:0 gives no device; there are: .+"),
             ("a variable's wrong value", [], {"CLDIST_DEVICES": "gpus"}, 'CLDIST_DEVICES=gpus: "gpus" is none of .*'),
             ("a variable without a value", [], {"CLDIST_DEVICES": ""}, "CLDIST_DEVICES is set, but names no devices"),
             ("a misspelt variable", [], {"CLDIST_DEVICE": "gpu"},
              r"CLDIST_DEVICE is not a setting; did you mean CLDIST_DEVICES\?"),
-            ("no list of drivers", [], {"CLDIST_NATIVE_ICDS": ""}, "CLDIST_NATIVE_ICDS is set, but names no drivers"),
+            ("an empty list of drivers", [], {"CLDIST_NATIVE_ICDS": ""}, "CLDIST_NATIVE_ICDS is set, but names no drivers"),
             ("no driver", [], {"CLDIST_NATIVE_ICDS": str(empty)},
              f"no OpenCL driver in {empty} has a device; install one: .*"),
             ("a driver that does not load", [], {"CLDIST_NATIVE_ICDS": str(broken)},
@@ -390,26 +392,26 @@ def check_choices():
             said = own_lines(done)
             expect(done.returncode == 2 and len(said) == 1 and "started" not in done.stdout, f"{what}: status 2 and one line",
                    hosts, done.returncode, done.stderr)
-            expect(said and re.fullmatch(rf"cldist run: (rank \d \(host \S+\): )?{pattern}", said[0]), f"{what}: is named",
+            expect(said and re.fullmatch(rf"cldist run: (rank \d \(host \S+\): )?{pattern}", said[0]), f"{what}: is reported",
                    pattern, *said)
             if not hosts:
-                expect(len(done.stderr.splitlines()) == 1, f"{what}: nothing else is said", done.stderr)
+                expect(len(done.stderr.splitlines()) == 1, f"{what}: nothing else is printed", done.stderr)
 
 
     done = run("-n", 2, "--stage", f"{FOLDER}:/no/such/folder", "sh", "-c", "echo started")
     expect(done.returncode == 2 and not done.stdout and
            done.stderr == f"cldist run: rank 0 (host {HOST}): --stage /no/such/folder: there is no such file or folder\n",
-           "a folder to stage that is not there is an error", done)
+           "a missing folder to stage is an error", done)
     if os.geteuid() == 0 and MPI == "openmpi":
         done = run("-n", 2, "sh", "-c", "echo started", env={name: value for name, value in environment().items()
                                                              if "ALLOW_RUN_AS_ROOT" not in name})
         expect(done.returncode == 2 and not done.stdout and len(done.stderr.splitlines()) == 1 and
-               "set both" in done.stderr, "root is told what to do", done)
+               "set both" in done.stderr, "root gets advice", done)
     for option, warning in (("central", "--host central is now --host-mode central"),
                             ("localhost:2", "--host localhost:2 is now --hosts localhost:2")) if HAS_SSH else ():
         done = run("--host", option, "-n", 2, "echo", "started")
         expect(done.returncode == 0 and done.stdout == "started\n" and f"cldist: {warning}\n" in done.stderr,
-               "the former option is taken, with a warning", done)
+               "the former option works with a warning", done)
 
 
 def listeners(pid):
@@ -428,13 +430,13 @@ def listeners(pid):
 
 
 def check_strangers():
-    """Connections that send no greeting keep no rank's answers waiting."""
+    """Connections without greeting do not delay the ranks' answers."""
     if not HAS_SSH:
-        print("SKIP: connections to the hub: there is no ssh")
+        print("SKIP: connections to the hub: ssh is not installed")
         return
     for name in "asked", "go":
         (FOLDER / name).unlink(missing_ok=True)
-    # Rank 1 gets rank 0's answers to these questions.
+    # Rank 1 gets rank 0's answers to these queries.
     program = """
 import os, sys, time
 open(sys.argv[1] + "/asked", "w").close()
@@ -444,16 +446,16 @@ while not os.path.exists(sys.argv[1] + "/go"): time.sleep(0.02)
                           stdin=subprocess.DEVNULL, text=True) as job:
         wait_for((FOLDER / "asked").exists, "the ranks to start")
         places = list(listeners(job.pid))
-        expect(places and all(address == "127.0.0.1" for address, _ in places), "it listens where ranks connect to", places)
+        expect(places and all(address == "127.0.0.1" for address, _ in places), "it listens only at the ranks' address", places)
         strangers = [socket.create_connection(places[0]) for _ in range(300)]
-        strangers[-1].sendall(b"x" * 40)  # no greeting
+        strangers[-1].sendall(b"x" * 40)  # not a greeting
         begin = time.monotonic()
         (FOLDER / "go").touch()
         job.wait(timeout=SECONDS)
         took = time.monotonic() - begin
         for stranger in strangers:
             stranger.close()
-    expect(job.returncode == 0 and took < 8, "strangers keep nobody waiting", job.returncode, took)
+    expect(job.returncode == 0 and took < 8, "strangers do not delay the job", job.returncode, took)
 
 
 def devices(*arguments, **changes):
@@ -472,14 +474,14 @@ def check_devices():
            "the devices of each process are listed, equal ones once", done)
     done = devices(OCL_ICD_FILENAMES="libno-such-driver.so")
     expect(done.returncode == 0 and re.search(r"\((CPU|GPU)\); drivers that can't be opened: libno-such-driver.so: \w", done.stdout),
-           "a driver that does not load is named beside one that does", done)
+           "a driver that does not load is reported next to one that does", done)
     done = devices("-n", 2, "--devices", "accelerator")
     expect(done.returncode == 2 and "there are: " in done.stderr and not done.stdout,
-           "devices that are not there are no list", done)
+           "missing devices are an error", done)
 
 
 def without_ssh():
-    """A PATH that has neither ssh nor rsh."""
+    """A PATH without ssh and rsh."""
     folder = FOLDER / "no-ssh"
     folder.mkdir(exist_ok=True)
     for place in os.environ["PATH"].split(":"):
@@ -493,7 +495,7 @@ def check_hosts():
     done = run("-n", 2, "--all-output", "echo", "here", env=environment(PATH=without_ssh()))
     expect(done.returncode == 0 and done.stdout == "here\n" * 2, "ranks on this host need no ssh", done)
     if not HAS_SSH:
-        print("SKIP: hosts that are named: there is no ssh")
+        print("SKIP: --hosts and --hostfile: ssh is not installed")
         return
     hostfile = FOLDER / "hostfile"
     hostfile.write_text("localhost slots=2\n" if MPI == "openmpi" else "localhost:2\n")
@@ -505,13 +507,13 @@ def check_hosts():
 
 def check_simulation():
     done = run("--simulate", "5:3", "sh", "-c", RANK + "echo $CLDIST_SIMULATE ${r:-alone}; exit 3")
-    expect(done.returncode == 3 and done.stdout == "5:3 alone\n", "a simulated process is one alone", done)
+    expect(done.returncode == 3 and done.stdout == "5:3 alone\n", "a simulated process runs alone", done)
     done = run("--simulate", "5", "/no/such/program")
-    expect(done.returncode == 127 and "can't start /no/such/program" in done.stderr, "a program that is not there is named", done)
+    expect(done.returncode == 127 and "can't start /no/such/program" in done.stderr, "a missing program is reported", done)
     done = run("--simulate", "5", "sh", "-c", "kill -SEGV $$")
-    expect(done.returncode == 139 and "the program was killed by SIGSEGV" in done.stderr, "the signal is named", done)
+    expect(done.returncode == 139 and "the program was killed by SIGSEGV" in done.stderr, "the signal is reported", done)
     done = run("--simulate", "5:3", "--host-mode", "central", "true")
-    expect(done.returncode == 2 and "5:3: with a central host it plays rank 0 alone" in done.stderr, "a central host is rank 0", done)
+    expect(done.returncode == 2 and "5:3: with a central host it plays rank 0 alone" in done.stderr, "a simulated central host is rank 0", done)
 
 
 def main():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a job with CLDIST_TRACE and checks what `cldist trace` makes of its traces.
+"""Runs a job with CLDIST_TRACE and checks the output of `cldist trace` for its traces.
 
     check_trace_tool.py FOLDER RANKS CLDIST -- COMMAND...
 
-The ranks share one kernel, and so one clock: the offsets that the library measured must be zero, to within what it says.
+The ranks share one kernel and one clock. So the measured offsets must be zero within the reported uncertainty.
 """
 
 import collections
@@ -24,7 +24,7 @@ def tool(cldist, *arguments):
 
 
 def counted(traces):
-    """What the table must say: kind -> (count, bytes)."""
+    """The expected table: kind -> (count, bytes)."""
     kinds = collections.defaultdict(lambda: [0, 0])
     for trace in traces:
         for event in trace["traceEvents"]:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs `cldist tune` and checks that its profile is used, explained, drawn and, where it is of no use, refused.
+"""Runs `cldist tune` and checks that its profile is used, explained, plotted and, if it does not fit, refused.
 
     check_tune.py FOLDER RANKS CLDIST PROGRAM [ARGUMENT...] -- [MPIRUN ARGUMENT...]
 
-RANKS is 0 for a run without mpirun. PROGRAM uses the library, in one process.
+RANKS is 0 for a run without mpirun. PROGRAM uses the library in one process.
 """
 
 import os
@@ -79,7 +79,7 @@ def check_explaining_in_a_job(cldist, mpirun, folder):
 
 
 def check_full_disk(cldist, folder):
-    """What can't be written is said with path and cause, before anything is measured. A limit stands for a full disk."""
+    """A write error is reported with path and cause before any measurement. A size limit simulates a full disk."""
     profile = folder / "limited" / "profile.toml"
     for limit, what in ((1 << 20, rf"can't write a file of 64 MiB in {folder / 'tmp'}: pwrite: File too large"),
                         (1 << 10, rf"can't write {profile}: File too large")):
@@ -93,7 +93,7 @@ def check_full_disk(cldist, folder):
 
 
 def check_full_error(cldist, folder):
-    """A progress that can't be shown ends no measurement."""
+    """If progress can't be printed, the measurement continues."""
     profile = folder / "unseen" / "profile.toml"
     with open("/dev/full", "w", encoding="utf-8") as full:
         status = subprocess.run([cldist, "tune", "--force", "--seconds", "1", "--output", str(profile), "--directory", str(folder / "tmp")],
@@ -103,7 +103,7 @@ def check_full_error(cldist, folder):
 
 
 def check_load(cldist, folder):
-    """Beside busy loops it warns, and what it does not save, it says."""
+    """Next to busy loops it warns, and reports what it does not save."""
     profile = folder / "loaded" / "profile.toml"
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
@@ -123,7 +123,7 @@ def check_load(cldist, folder):
 
 
 def check_no_matplotlib(cldist, folder):
-    """The Python without matplotlib is named."""
+    """The Python without matplotlib is reported."""
     python = folder / "bin" / "python3"
     python.parent.mkdir()
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
@@ -134,7 +134,7 @@ def check_no_matplotlib(cldist, folder):
 
 
 def check_use(cldist, program, folder, profile):
-    """A program uses the profile, or says in one line why not, and works."""
+    """A program uses the profile, or reports in one line why not, and works."""
     def complaints_of(what, expected, **environment):
         done = run(program, folder, **environment)
         lines = [line for line in done.stderr.splitlines() if "profile" in line]

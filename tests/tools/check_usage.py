@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what `cldist` says to right and wrong usage.
+"""Checks the output of `cldist` for right and wrong usage.
 
     check_usage.py CLDIST VERSION openmpi|mpich
 """
@@ -11,7 +11,7 @@ import sys
 
 VERSION, MPI = sys.argv[2], {"openmpi": "Open MPI", "mpich": "MPICH"}[sys.argv[3]]
 
-CASES = [  # arguments, exit status, what it says
+CASES = [  # arguments, exit status, expected text
     (["--help"], 0, "doctor"),
     (["doctor", "--help"], 0, "PROBLEM"),
     (["trace", "--help"], 0, "under kernels"),
@@ -77,7 +77,7 @@ CASES = [  # arguments, exit status, what it says
 
 
 def check_settings(program):
-    """`cldist config` lists every setting, its value and where it comes from."""
+    """`cldist config` lists every setting with its value and its source."""
     def lines_of(status, **changes):
         env = {name: value for name, value in os.environ.items() if not name.startswith("CLDIST_")} | changes
         run = subprocess.run([program, "config"], env=env, text=True, capture_output=True, check=False, timeout=60)
@@ -97,7 +97,7 @@ def check_settings(program):
 
 
 def check_colours(program):
-    """Colours are for terminals."""
+    """Colours are used only in terminals."""
     def output_of(**changes):
         ours, theirs = pty.openpty()
         with subprocess.Popen([program, "config"], env=dict(os.environ, CLDIST_PATH="mapped", **changes), stdout=theirs) as run:
@@ -106,7 +106,7 @@ def check_colours(program):
             try:
                 while part := os.read(ours, 65536):
                     text += part
-            except OSError:  # the end
+            except OSError:  # end of the output
                 pass
             run.wait(timeout=60)
         os.close(ours)
@@ -119,7 +119,7 @@ def check_colours(program):
 
 
 def check_full_output(program):
-    """Standard output that can't be written is said, and no success."""
+    """If standard output can't be written, that is reported, and the command fails."""
     for arguments, status in (["config"], 1), (["--version"], 1), (["tune", "--explain"], 1), (["tune", "--help"], 1):
         with open("/dev/full", "w", encoding="utf-8") as full:
             run = subprocess.run([program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
