@@ -72,7 +72,7 @@ inline double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// ---- Start -----------------------------------------------------------------------------------------------------------
+// ---- Start ------------------------------------------------------------------------------------
 
 /// What every benchmark can be told.
 struct CommonOptions {
@@ -118,7 +118,7 @@ inline int rank_of_two(int argc, char **argv) {
     return rank;
 }
 
-// ---- Devices ---------------------------------------------------------------------------------------------------------
+// ---- Devices ----------------------------------------------------------------------------------
 
 inline std::string device_text(cl_device_id device, cl_device_info what) {
     size_t size = 0;
@@ -243,7 +243,7 @@ private:
     char *data_ = nullptr;
 };
 
-// ---- Results ---------------------------------------------------------------------------------------------------------
+// ---- Results ----------------------------------------------------------------------------------
 
 inline std::string json_text(std::string_view text) {
     std::string out = "\"";

@@ -49,7 +49,7 @@ Number checked(Number result, std::string_view what) {
     return result;
 }
 
-// ---- The file --------------------------------------------------------------------------------------------------------
+// ---- The file ---------------------------------------------------------------------------------
 
 void read_all(int fd, char *to, size_t size, size_t place) {
     for (size_t done = 0; done < size;) {
@@ -192,7 +192,7 @@ private:
     bool works_ = false;
 };
 
-// ---- Methods ---------------------------------------------------------------------------------------------------------
+// ---- Methods ----------------------------------------------------------------------------------
 
 using HostMemory = std::unique_ptr<char, decltype([](char *memory) { std::free(memory); })>;
 
@@ -393,7 +393,7 @@ struct Options : CommonOptions {
     }
 };
 
-// ---- Measuring -------------------------------------------------------------------------------------------------------
+// ---- Measuring --------------------------------------------------------------------------------
 
 /// What a timed loop is: `count` commands of `size` bytes, each behind the one before and not blocking (`stream`), or
 /// all of the file's first bytes and blocking.
@@ -597,7 +597,7 @@ private:
     int shift_ = 0;  ///< which content was written last
 };
 
-// ---- Tables ----------------------------------------------------------------------------------------------------------
+// ---- Tables -----------------------------------------------------------------------------------
 
 std::string_view name_of(Direction direction) { return direction == Direction::in ? "file → device" : "device → file"; }
 std::string_view name_of(State state) { return state == State::cached ? "cached" : "dropped caches"; }
@@ -672,7 +672,7 @@ void print_methods(const Options &options) {
     fmt::print("\n");
 }
 
-// ---- Arguments and the machine ---------------------------------------------------------------------------------------
+// ---- Arguments and the machine ----------------------------------------------------------------
 
 std::string command_names(const std::vector<Method> &methods) {
     std::vector<std::string_view> names;

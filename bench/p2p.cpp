@@ -151,7 +151,7 @@ struct Options : CommonOptions {
     [[nodiscard]] int rounds_of(size_t size) const { return size <= 1u << 20 ? 3 * rounds : rounds; }
 };
 
-// ---- Patterns --------------------------------------------------------------------------------------------------------
+// ---- Patterns ---------------------------------------------------------------------------------
 
 /// Word `i` of the data of one loop. All sizes are multiples of 8 bytes.
 uint64_t word(uint64_t seed, size_t i) { return (seed + i) * 0x9e3779b97f4a7c15u; }
@@ -210,7 +210,7 @@ private:
     std::vector<uint64_t> words_;
 };
 
-// ---- Measuring -------------------------------------------------------------------------------------------------------
+// ---- Measuring --------------------------------------------------------------------------------
 
 /// How many ping-pongs fill the budget. The same on both processes.
 int calibrate(const Method &method, const End &end, int rank, double budget) {
@@ -310,7 +310,7 @@ Row measure(const Options &options, const Device &device, int rank, size_t size)
     return row;
 }
 
-// ---- Tables ----------------------------------------------------------------------------------------------------------
+// ---- Tables -----------------------------------------------------------------------------------
 
 void print_table(const Options &options, const std::vector<Row> &rows, std::string_view title, auto cell) {
     fmt::print("{}\n\n| size | path |", title);
@@ -381,7 +381,7 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
     }
 }
 
-// ---- Arguments -------------------------------------------------------------------------------------------------------
+// ---- Arguments --------------------------------------------------------------------------------
 
 [[noreturn]] void usage(int code) {
     fmt::print(

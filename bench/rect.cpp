@@ -169,7 +169,7 @@ const std::array methods = {
            }},
 };
 
-// ---- Measuring -------------------------------------------------------------------------------------------------------
+// ---- Measuring --------------------------------------------------------------------------------
 
 uint32_t word(uint64_t seed, size_t i) { return static_cast<uint32_t>(((seed + i) * 0x9e3779b97f4a7c15u) >> 32); }
 
@@ -239,7 +239,7 @@ Row measure(const Options &options, int rank, End end, size_t direction) {
     return row;
 }
 
-// ---- Tables ----------------------------------------------------------------------------------------------------------
+// ---- Tables -----------------------------------------------------------------------------------
 
 void print_all(const Options &options, const std::vector<Row> &rows, Report &report) {
     for (const Method &method : methods) fmt::print("- {}: {}\n", method.name, method.what);

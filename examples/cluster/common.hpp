@@ -26,7 +26,7 @@ using examples::Program;
 using examples::Queue;
 using examples::refuse;
 
-// ---- The command line and the result ---------------------------------------------------------------------------------
+// ---- The command line and the result ----------------------------------------------------------
 
 struct Options {
     std::string size{};  ///< of what, the program knows
@@ -53,7 +53,7 @@ int run_program(const About &about, int argc, char **argv, const std::function<v
 /// The same for a `body` that computes, checks and gives what is printed on one line.
 int run(const About &about, int argc, char **argv, const std::function<Result(const Options &)> &body);
 
-// ---- Devices ---------------------------------------------------------------------------------------------------------
+// ---- Devices ----------------------------------------------------------------------------------
 
 /// `count` neighbouring ones of many items, from `first` on.
 struct Range {
@@ -166,7 +166,7 @@ void read(cl_command_queue queue, const Buffer &buffer, cl_bool blocking, std::s
 void fill(cl_command_queue queue, const Buffer &buffer, float value, std::size_t first, std::size_t count);
 inline void flush(cl_command_queue queue) { check(clFlush(queue), "clFlush"); }
 
-// ---- Time ------------------------------------------------------------------------------------------------------------
+// ---- Time -------------------------------------------------------------------------------------
 
 /// Seconds on a clock that only goes forward.
 inline double now() {
@@ -197,7 +197,7 @@ double measure(const Devices &devices, int repeat, Work &&work) {
         devices, repeat, [] {}, work);
 }
 
-// ---- Data and results ------------------------------------------------------------------------------------------------
+// ---- Data and results -------------------------------------------------------------------------
 
 /// The n-th of a fixed sequence of numbers in [0, 1) that look random.
 inline float noise(std::uint32_t n) {

@@ -8,7 +8,7 @@
 
 namespace images_test {
 
-// ---- Creation and questions ----------------------------------------------------------------------------------------
+// ---- Creation and questions -------------------------------------------------------------------
 
 TEST_CASE("the number of devices is as required") {
     const char *const wanted = std::getenv("CLDIST_TEST_DEVICES");
@@ -161,7 +161,7 @@ TEST_CASE("the calls of OpenCL 1.1 create images") {
     CHECK(found == contents);
 }
 
-// ---- Reading, writing, filling -------------------------------------------------------------------------------------
+// ---- Reading, writing, filling ----------------------------------------------------------------
 
 TEST_CASE("each device reads what another device wrote") {
     const machine &m = machine::get();
@@ -336,7 +336,7 @@ TEST_CASE("after a failed write an image can be written and read again") {
     for (std::size_t i = 0; i < m.count(); ++i) tested.check(m.queue(i));
 }
 
-// ---- Copies --------------------------------------------------------------------------------------------------------
+// ---- Copies -----------------------------------------------------------------------------------
 
 TEST_CASE("images are copied to images of other types, across devices") {
     const machine &m = machine::get();
@@ -508,7 +508,7 @@ TEST_CASE("a 2D image of a buffer shares its bytes, if all devices have such ima
     }
 }
 
-// ---- Mapping -------------------------------------------------------------------------------------------------------
+// ---- Mapping ----------------------------------------------------------------------------------
 
 TEST_CASE("parts are mapped for reading, for writing and for overwriting") {
     const machine &m = machine::get();
@@ -581,7 +581,7 @@ TEST_CASE("the bytes of a non-blocking mapping have arrived when its event has e
     CL_OK(clFinish(m.queue(1)));
 }
 
-// ---- Kernels -------------------------------------------------------------------------------------------------------
+// ---- Kernels ----------------------------------------------------------------------------------
 
 TEST_CASE("kernels on all devices pass an image on in a chain") {
     const machine &m = machine::get();
@@ -679,7 +679,7 @@ TEST_CASE("kernels read images of one and three dimensions, and with samplers") 
     }
 }
 
-// ---- A random program ----------------------------------------------------------------------------------------------
+// ---- A random program -------------------------------------------------------------------------
 
 TEST_CASE("a random program on many devices has the same result as on one array") {
     const machine &m = machine::get();

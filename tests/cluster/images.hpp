@@ -29,7 +29,7 @@ using cldist_test::kernel_handle;
 using cldist_test::sampler_handle;
 using box = std::array<std::size_t, 3>;
 
-// ---- The host's OpenCL ---------------------------------------------------------------------------------------------
+// ---- The host's OpenCL ------------------------------------------------------------------------
 
 using memory_handle = cldist_test::owned<cl_mem, clReleaseMemObject>;
 
@@ -152,7 +152,7 @@ inline memory_handle make_buffer(std::size_t size, const void *contents = nullpt
     return buffer;
 }
 
-// ---- Images and their expected contents ----------------------------------------------------------------------------
+// ---- Images and their expected contents -------------------------------------------------------
 
 struct shape {
     std::string name;

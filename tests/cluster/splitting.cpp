@@ -210,7 +210,7 @@ int nothing(std::size_t *next_start) {
 
 }  // namespace
 
-// ---- Access functions ------------------------------------------------------------------------------------------------
+// ---- Access functions -------------------------------------------------------------------------
 
 #define META(name)                                                                                     \
     extern "C" int name(const void **params [[maybe_unused]], const size_t *global [[maybe_unused]],   \
@@ -337,7 +337,7 @@ META(is_buffer_range_written_by_blocks) {
 META(is_buffer_range_read_counts) { return elements(0, 1, 4, start, next_start); }
 META(is_buffer_range_written_counts) { return elements(0, 1, 4, start, next_start); }
 
-// ---- Cases -------------------------------------------------------------------------------------------------------------
+// ---- Cases ------------------------------------------------------------------------------------
 
 TEST_CASE("all work-item functions see the whole launch") {
     const fixture cl;

@@ -218,7 +218,7 @@ MPI_CASE("a message may be shorter than its receive, and the status may be ignor
     }
 }
 
-// ---- Requests ----------------------------------------------------------------------------------------------------------
+// ---- Requests ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -519,7 +519,7 @@ MPI_CASE("MPI_Ssend and MPI_Issend of a small message end only when its receive 
     }
 }
 
-// ---- Matching ----------------------------------------------------------------------------------------------------------
+// ---- Matching ---------------------------------------------------------------------------------
 
 MPI_CASE("messages of one tag keep their order through requests, blocking calls and commands", 2) {
     const mover m(mpi);
@@ -763,7 +763,7 @@ MPI_CASE("threads exchange with MPI_CL_MEM at the same time, each with its tag",
     CHECK(wrong == 0);
 }
 
-// ---- Probing -----------------------------------------------------------------------------------------------------------
+// ---- Probing ----------------------------------------------------------------------------------
 
 namespace {
 
@@ -966,7 +966,7 @@ MPI_CASE("probed messages keep their order with later ones", 2) {
     }
 }
 
-// ---- Failures ----------------------------------------------------------------------------------------------------------
+// ---- Failures ---------------------------------------------------------------------------------
 
 MPI_CASE("a message longer than its receive is an MPI_ERR_TRUNCATE, and the next message is complete", 2) {
     const errors_return handler(mpi.comm);
@@ -1097,7 +1097,7 @@ MPI_CASE("errors of blocking calls go to the communicator's own error handler", 
     MPI_OK(MPI_Errhandler_free(&handler));
 }
 
-// ---- Large counts ------------------------------------------------------------------------------------------------------
+// ---- Large counts -----------------------------------------------------------------------------
 
 MPI_CASE("the large-count calls exchange the same messages", 2) {
 #ifdef CLDIST_MPI_LARGE_COUNTS

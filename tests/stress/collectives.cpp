@@ -98,7 +98,7 @@ struct pending {
     const std::string name;
 };
 
-// ---- commands --------------------------------------------------------------------------------------------------------
+// ---- commands ---------------------------------------------------------------------------------
 
 enum class kind {
     barrier,
@@ -567,7 +567,7 @@ private:
     cl_event event_ = nullptr;
 };
 
-// ---- the program's own calls -----------------------------------------------------------------------------------------
+// ---- the program's own calls ------------------------------------------------------------------
 
 /// A non-blocking MPI collective on host memory, or a message to the next rank for a wildcard
 /// receive.
@@ -670,7 +670,7 @@ MPI_Comm construct(std::uint64_t how, const group &from, std::uint64_t colors) {
     return made;
 }
 
-// ---- a round ---------------------------------------------------------------------------------------------------------
+// ---- a round ----------------------------------------------------------------------------------
 
 /// Communicators are numbered equally in all processes. A process may not belong to all of them.
 using groups = std::vector<std::optional<group>>;

@@ -42,7 +42,7 @@ settings the_settings;
 int my_rank = 0;
 std::atomic<std::uint64_t> round_number = 0;
 
-// ---- failing ---------------------------------------------------------------------------------------------------------
+// ---- failing ----------------------------------------------------------------------------------
 
 std::string how_to_repeat() {
     return "mpirun -n " + std::to_string(the_settings.ranks) + " test_stress --seed " +
@@ -67,7 +67,7 @@ void check(cl_int code, const char *what) {
     }
 }
 
-// ---- OpenCL ----------------------------------------------------------------------------------------------------------
+// ---- OpenCL -----------------------------------------------------------------------------------
 
 template <typename Handle, cl_int(CL_API_CALL *release)(Handle)>
 struct releaser {
@@ -176,7 +176,7 @@ struct device {
     }
 };
 
-// ---- counters --------------------------------------------------------------------------------------------------------
+// ---- counters ---------------------------------------------------------------------------------
 
 enum counted : std::size_t {
     sent,
@@ -198,7 +198,7 @@ constexpr std::array<const char *, counted_things> counted_names{"messages sent"
                                                                  "pipelined",           "bytes"};
 using counts = std::array<unsigned long long, counted_things>;
 
-// ---- a thread --------------------------------------------------------------------------------------------------------
+// ---- a thread ---------------------------------------------------------------------------------
 
 /// A range of a buffer that contains a part of a round.
 struct place {
@@ -616,7 +616,7 @@ private:
     cl_event previous = nullptr;
 };
 
-// ---- main program ----------------------------------------------------------------------------------------------------
+// ---- main program -----------------------------------------------------------------------------
 
 /// Creates the communicators of the plan, in its order.
 std::vector<MPI_Comm> make_communicators() {

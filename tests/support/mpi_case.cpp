@@ -62,7 +62,7 @@ session &the_session() {
 
 int tag_of_case() { return the_session().case_number % 30000; }
 
-// ---- pending waits of threads ----------------------------------------------------------------------------------------
+// ---- pending waits of threads -----------------------------------------------------------------
 
 std::mutex waits_mutex;
 std::map<std::thread::id, std::string> waits;
@@ -76,7 +76,7 @@ std::string pending_waits() {
     return text.empty() ? "\n    no wait of the harness is pending: it hangs in a call" : text;
 }
 
-// ---- stack of the main thread ----------------------------------------------------------------------------------------
+// ---- stack of the main thread -----------------------------------------------------------------
 
 std::binary_semaphore stack_printed{0};
 
@@ -100,7 +100,7 @@ private:
     pthread_t main_thread;
 };
 
-// ---- watchdog --------------------------------------------------------------------------------------------------------
+// ---- watchdog ---------------------------------------------------------------------------------
 
 /// Aborts the job if a case takes too long.
 class watchdog {
@@ -164,7 +164,7 @@ private:
 
 watchdog *the_watchdog = nullptr;
 
-// ---- reporter --------------------------------------------------------------------------------------------------------
+// ---- reporter ---------------------------------------------------------------------------------
 
 /// Prints the failures of every rank. Rank 0 also prints one line per case and doctest's summary.
 class mpi_reporter : public doctest::IReporter {
@@ -252,7 +252,7 @@ private:
 
 REGISTER_REPORTER("mpi", 1, mpi_reporter);
 
-// ---- agreement -------------------------------------------------------------------------------------------------------
+// ---- agreement --------------------------------------------------------------------------------
 
 /// Notifies the other ranks that this one has left the case.
 void tell_peers() {

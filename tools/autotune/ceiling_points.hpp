@@ -9,7 +9,8 @@
 
 namespace cldist::tool {
 
-/// The shortest of several times that `once(size)` gives, in seconds, for some sizes; ends with the first that takes long.
+/// For several sizes, the shortest of several times `once(size)` in seconds. Stops after the first
+/// slow size.
 template <typename Once>
 [[nodiscard]] std::vector<Curve::Point> ceiling_points(std::size_t smallest, std::size_t largest, Once once) {
     constexpr unsigned repeats = 15;

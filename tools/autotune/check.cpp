@@ -24,7 +24,8 @@ Config forced(Path path, std::size_t block = 0) {
     return config;
 }
 
-// The fastest that does something else than what is chosen; 0 if none does: what differs then is noise.
+// The fastest contender that differs from the chosen one; 0 if there is none. Differences between
+// equal ways are noise.
 std::size_t best_of_others(const CheckedSize &checked) {
     const Way chosen = as_done(checked.contenders[0].way, checked.size);
     std::size_t best = 0;
@@ -75,7 +76,7 @@ std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, con
             const double ratio = static_cast<double>(size) / static_cast<double>(result.back().size);
             const double once =
                 2 * ratio * *std::max_element(result.back().seconds.begin(), result.back().seconds.end());
-            // No larger sizes, where even the fewest rounds take longer than there is time.
+            // Stops if even the fewest rounds of this size would exceed the remaining time.
             const double least = once * static_cast<double>(count) * (fewest_rounds + 2);
             if (once > task.loop_seconds && least > begin + task.budget - task.now()) break;
         }
@@ -100,7 +101,7 @@ std::string check_text(Route route, const std::vector<CheckedSize> &checked) {
     for (const CheckedSize &size : checked) {
         const auto rate = [&](double seconds) { return static_cast<double>(size.size) / seconds * 1e-9; };
         const std::size_t best = best_of_others(size);
-        // The first of the others.
+        // The built-in choice is the first contender after the chosen one.
         const double built_in = size.seconds.size() > 1 ? size.seconds[1] / size.seconds[0] : 1;
         const double ratio = against_best(size);
         worst = std::max(worst, ratio);

@@ -6,10 +6,10 @@
 #include "choices.hpp"
 #include "measure.hpp"
 
-// `cldist tune --check`: what a profile chooses against what else can be had.
+// `cldist tune --check`: compares a profile's choices with all alternatives.
 namespace cldist::tool {
 
-/// What the user can force, or what is chosen, for transfers of one size.
+/// A way for transfers of one size: the chosen one or a forced one.
 struct Contender {
     std::string name;  ///< "chosen", "built-in", "mapped", "pipelined 1M", …
     Way way;
@@ -17,26 +17,28 @@ struct Contender {
     bool operator==(const Contender &) const = default;
 };
 
-/// First what the profile chooses, then the built-in choice and each path that can be forced, some of them with several
-/// sizes of blocks. What does the same as one before is left out, but for the first. Pure.
+/// The profile's choice, the built-in choice, and each path that can be forced, some with several
+/// block sizes. Ways that are equivalent to an earlier one are left out, except the built-in
+/// choice. Pure.
 [[nodiscard]] std::vector<Contender> contenders_of(const Profile &profile, Route route, std::size_t size,
                                                    const Here &here);
 
-/// What one size took.
+/// The times of one size.
 struct CheckedSize {
     std::size_t size;
     std::vector<Contender> contenders;
-    std::vector<double> seconds;  ///< of each, the median of all rounds
+    std::vector<double> seconds;  ///< of each contender, the median of all rounds
 };
 
-/// How many times as long as the best of the others what is chosen takes; below 1 it is faster. 1 if there are no others.
+/// The time of the chosen way divided by that of the best different way; below 1 the chosen way is
+/// faster. 1 if there is no different way.
 [[nodiscard]] double against_best(const CheckedSize &checked);
 
-/// Measures all contenders in turn, in rounds.
+/// Measures all contenders alternately, in rounds.
 [[nodiscard]] std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, const Profile &profile,
                                                    const Here &here);
 
-/// A table in Markdown, and below it the worst ratio.
+/// A table in Markdown, followed by the worst ratio.
 [[nodiscard]] std::string check_text(Route route, const std::vector<CheckedSize> &checked);
 
 }  // namespace cldist::tool

@@ -24,7 +24,8 @@ const Curve *curve_of(const std::vector<Curve> &curves, const Way &way) {
     return at == curves.end() ? nullptr : &*at;
 }
 
-// A way that is chosen for a size class is taken for all sizes of the class, also for those that it is not measured for.
+// The way that is chosen for a size class is used for all its sizes, even those without
+// measurement.
 std::optional<double> expected_seconds(const Curve &curve, std::size_t size) {
     if (const auto seconds = curve.expected_seconds(size)) return seconds;
     const std::size_t least = smallest_of_class(size_class(size));
@@ -61,7 +62,7 @@ struct Table {
         for (const auto &row : rows) {
             std::string line;
             for (std::size_t i = 0; i < row.size(); ++i) {
-                // Numbers end, words begin in one column.
+                // Numbers are right-aligned, words are left-aligned.
                 const bool number = rows.front()[i].front() == ' ';
                 line +=
                     number ? fmt::format("  {:>{}}", row[i], widths[i]) : fmt::format("  {:<{}}", row[i], widths[i]);
@@ -135,7 +136,7 @@ nlohmann::json plot_of(const Profile &profile, Route route, const Here &here) {
     nlohmann::json chosen = nlohmann::json::array();
     std::set<std::string> ceilings;
     nlohmann::json bounds = nlohmann::json::array();
-    // Four sizes an octave, as choices are made.
+    // Four sizes per octave, like the size classes of choices.
     for (std::size_t i = size_class(sizes.front()); i <= size_class(sizes.back()); ++i) {
         const std::size_t size = smallest_of_class(i);
         const Choice choice = choose(&profile, route, size, here);
@@ -182,7 +183,8 @@ const char *transport_ceiling(Route route) {
 }
 
 std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route route, const Way &way, std::size_t size) {
-    // In place nothing is copied but by MPI or the file system, and between near processes nothing by MPI.
+    // In place only MPI or the file system copies. Through shared memory and peer-to-peer, MPI
+    // copies nothing.
     const bool copies = way.path != Path::mapped && way.path != Path::direct;
     const bool transported = way.path != Path::shared && way.path != Path::direct;
     std::optional<Ceiling> slowest;
@@ -205,7 +207,7 @@ Choice choose(const Profile *profile, Route route, std::size_t size, const Here 
     if (curve == nullptr) return choice;
     choice.seconds = expected_seconds(*curve, size);
     choice.bound = bound_of(profile->ceilings, route, choice.way, size);
-    // A size within a class may have another best than the class, whose smallest size decides.
+    // The smallest size of a class decides. A larger size of the class may have another best way.
     const Ranking ranking = rank(curves, size);
     const Curve *const second = ranking.best == curve ? ranking.runner_up : ranking.best;
     if (second != nullptr) {
@@ -225,7 +227,7 @@ std::string explain_text(const Profile *profile, const std::vector<std::size_t> 
 std::string explain_collectives(const std::vector<std::size_t> &sizes) {
     using namespace collectives;
     constexpr std::size_t numbers[] = {1, 2, 4, 8, 16};
-    std::map<std::string, std::string> always;  // algorithms' collectives
+    std::map<std::string, std::string> always;  // algorithm -> collectives
     std::string tables;
     for (const Kind kind : all_kinds) {
         std::set<std::string> chosen;

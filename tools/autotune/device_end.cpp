@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t mib = std::size_t{1} << 20U;
 constexpr std::size_t chunk = 4 * mib;
 
-// Oclgrind checks programs, and is not to be measured.
+// Oclgrind checks programs. Measuring it would be meaningless.
 bool is_checker(cl_platform_id platform) {
     char name[64] = "";
     clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, nullptr);
@@ -44,7 +44,7 @@ std::optional<std::size_t> number_of(const std::string &text) {
     return number;
 }
 
-// Where a byte is can be told from its word.
+// Each word of the pattern depends on its position.
 std::vector<std::byte> make_pattern(std::size_t size) {
     std::vector<std::byte> pattern(size);
     for (std::size_t i = 0; i + 8 <= size; i += 8) {

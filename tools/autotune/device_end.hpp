@@ -11,17 +11,18 @@
 
 namespace cldist::tool {
 
-/// The device that a process measures with: "cpu", "gpu" or, if `wanted` is empty, a GPU if there is one, else any: of these
-/// the one with the number of the process among those of its host. Or a number: that one of all devices. Throws a TuneError
-/// if there is none.
+/// The device that a process measures. `wanted` is "cpu", "gpu", or empty: a GPU if there is one,
+/// otherwise any device. The process's number on its host selects one of these devices. Or `wanted`
+/// is a number: the index among all devices. Throws a TuneError if there is no such device.
 [[nodiscard]] cl_device_id choose_device(const std::string &wanted, int number_on_host);
-/// Whether choose_device understands it.
+/// Whether choose_device accepts the text.
 [[nodiscard]] bool names_device(const std::string &text);
 
-/// Two buffers of a device: one with a pattern, to be sent, the other to be received into. Calls throw an Error.
+/// Two buffers of a device: one contains a pattern to send, the other receives. Calls throw an
+/// Error.
 class DeviceEnd {
 public:
-    /// The buffers have `largest` bytes, or what fits.
+    /// The buffers have `largest` bytes, or as many as fit.
     DeviceEnd(cl_device_id device, std::size_t largest);
 
     [[nodiscard]] cl_device_id device() const { return device_; }
@@ -32,14 +33,14 @@ public:
     [[nodiscard]] const std::vector<std::byte> &pattern() const { return pattern_; }
     [[nodiscard]] bool host_memory() const { return resources_->host_memory(); }
 
-    /// The library does all on this route in this way from now on.
+    /// Makes the library use this way for all transfers on this route.
     void take_way(Route route, const Way &way) const;
     /// Overwrites the first bytes of in().
     void clear_in(std::size_t size) const;
-    /// Whether in() begins with so many bytes of the pattern.
+    /// Whether in() begins with `size` bytes of the pattern.
     [[nodiscard]] bool pattern_is_in(std::size_t size) const;
 
-    /// Copies between the device and page-locked host memory, for some sizes: how long they took.
+    /// The times of copies between the device and page-locked host memory, for several sizes.
     [[nodiscard]] std::vector<Curve::Point> copies(bool to_host) const;
 
 private:
@@ -52,10 +53,10 @@ private:
     std::shared_ptr<DeviceResources> resources_;
 };
 
-/// Waits for a command, checks how it ended, and releases its event.
+/// Waits for a command, checks its status, and releases its event.
 void finish(cl_event event, const char *what);
 
-/// Seconds of the clock of all measurements.
+/// The clock of all measurements, in seconds.
 [[nodiscard]] double now_seconds();
 
 }  // namespace cldist::tool

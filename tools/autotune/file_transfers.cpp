@@ -66,7 +66,7 @@ void FileTransfers::once(std::size_t size) const {
 
 double FileTransfers::seconds(const Way &way, std::size_t size, unsigned count) {
     end_.take_way(route_, way);
-    once(size);  // for the page-locked memory that this way wants
+    once(size);  // allocates the page-locked memory of this way
     const double start = now_seconds();
     for (unsigned i = 0; i < count; ++i) once(size);
     return (now_seconds() - start) / count;

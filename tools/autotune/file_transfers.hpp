@@ -7,10 +7,10 @@
 
 namespace cldist::tool {
 
-/// Reads and writes a temporary file, which has no name: it is gone with the process, however that ends.
+/// Reads and writes a temporary file without name, which disappears with the process.
 class FileTransfers final : public Transfers {
 public:
-    /// The file is in `directory` and holds the pattern. Throws a TuneError if it can't be made.
+    /// Creates the file in `directory` with the pattern. Throws a TuneError on failure.
     FileTransfers(const DeviceEnd &end, const std::string &directory);
     ~FileTransfers() override;
 
@@ -18,7 +18,7 @@ public:
     double seconds(const Way &way, std::size_t size, unsigned count) override;
     bool arrives(const Way &way, std::size_t size) override;
 
-    /// Between file and host memory.
+    /// The times of copies between file and host memory.
     [[nodiscard]] std::vector<Curve::Point> plain(Route route) const;
 
 private:

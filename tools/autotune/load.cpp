@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds moment{400};
 
-// Less than this part of the cores is the noise of an idle system.
+// A smaller load is the noise of an idle system.
 constexpr double disturbing = 0.1;
 
 struct Ticks {
@@ -23,7 +23,7 @@ struct Ticks {
     double idle = 0;
 };
 
-// The first line: "cpu", then user, nice, system, idle, iowait, irq, softirq, steal.
+// The first line contains "cpu", user, nice, system, idle, iowait, irq, softirq, steal.
 std::optional<Ticks> ticks_of(const std::string &text) {
     std::istringstream in(text);
     std::string name;

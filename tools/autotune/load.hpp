@@ -5,14 +5,15 @@
 
 namespace cldist::tool {
 
-/// How many cores were busy between two readings of /proc/stat on a host with so many cores. Nothing if the texts are none.
-/// Pure.
+/// The number of busy cores between two readings of /proc/stat, on a host with `cores` cores. Empty
+/// if the texts can't be parsed. Pure.
 [[nodiscard]] std::optional<double> busy_cores(const std::string &before, const std::string &after, double cores);
 
-/// What to warn of if others use so many cores; empty if they do not disturb. Pure.
+/// The warning if other programs use `busy` cores; empty if they do not disturb. Pure.
 [[nodiscard]] std::string load_warning(const std::string &host, double busy, double cores);
 
-/// Sleeps for a moment, in which all processes of the job must sleep, and returns what to warn of, or an empty text.
+/// Sleeps for a moment and returns the warning, or an empty text. All processes of the job must
+/// sleep meanwhile.
 [[nodiscard]] std::string look_at_load();
 
 }  // namespace cldist::tool

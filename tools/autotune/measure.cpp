@@ -13,7 +13,8 @@
 namespace cldist::tool {
 namespace {
 
-// The part of the budget for depths, and the part of what is left that the next size may need for its fewest rounds.
+// The fraction of the budget for depths, and the fraction of the remaining time that the next size
+// may need for its fewest rounds.
 constexpr double depth_part = 0.1;
 constexpr double most_of_rest = 0.7;
 constexpr std::size_t depth_size = std::size_t{16} << 20U;
@@ -47,14 +48,15 @@ private:
     [[nodiscard]] double elapsed() const { return task_.now() - start_; }
     [[nodiscard]] double left() const { return task_.budget * (1 - depth_part) - elapsed(); }
 
-    // By what smaller sizes took: on this way, or else on the fastest of its kind, or of all.
+    // Estimates the time from smaller sizes: of this way, otherwise of the fastest way of its kind,
+    // otherwise of the fastest way.
     [[nodiscard]] double expected(const Way &way, std::size_t size) const {
         constexpr double nothing = std::numeric_limits<double>::infinity();
         double same_kind = nothing;
         double any = nothing;
         for (const Curve &curve : curves_) {
             if (curve.points.empty()) continue;
-            // Ways with blocks as large as the message are as good a guess.
+            // Curves of ways with larger blocks than the message are a usable estimate, too.
             const auto seconds = Curve{{Path::mapped}, curve.points}.expected_seconds(size);
             if (!seconds) continue;
             if (curve.way == way) return *seconds;
@@ -65,7 +67,7 @@ private:
         return guess < nothing ? guess : 0;
     }
 
-    // The ways to be measured, one of those that do the same.
+    // The ways to measure; of equivalent ways only one.
     [[nodiscard]] std::vector<Way> different_ways(std::size_t size) const {
         std::vector<Way> ways;
         for (const Curve &curve : curves_) {
@@ -82,8 +84,8 @@ private:
         return race(transfers_, task_, ways, size, {least_rounds, most_rounds, end, true});
     }
 
-    // The best time; nothing if there was no time to measure. `rest`: seconds for this size and those that come after it,
-    // `sizes_left` in all.
+    // Returns the best time; empty if there was no time to measure. `rest` is the time in seconds
+    // for this size and all later sizes, `sizes_left` in total.
     std::optional<double> one_size(std::size_t size, double rest, std::size_t sizes_left) {
         std::vector<Way> ways = different_ways(size);
         std::vector<double> guesses;
@@ -102,7 +104,7 @@ private:
         return *std::min_element(medians.begin(), medians.end());
     }
 
-    // With other depths than they had, the sizes that have many blocks take other times.
+    // After a change of depths, sizes with many blocks have other times.
     void measure_again() {
         std::vector<std::size_t> sizes;
         for (const std::size_t size : sizes_of(task_.route, task_.largest))
@@ -120,7 +122,8 @@ private:
         }
     }
 
-    // For each kind of way in blocks, the depth of its best block serves all blocks. Whether one is new.
+    // For each kind of way in blocks, the best depth for its best block is used for all blocks.
+    // Returns whether a depth changed.
     bool choose_depths() {
         bool changed = false;
         const double end = start_ + task_.budget;
@@ -183,7 +186,7 @@ std::vector<double> race(Transfers &transfers, const Task &task, const std::vect
             if (!runs[i]) continue;
             const double seconds = transfers.seconds(ways[i], size, counts[i]);
             times[i].push_back(seconds);
-            // The first one may have been slow for the first time's sake.
+            // The first transfer may have been slow, because it was the first.
             if (round == 0) counts[i] = repetitions(seconds, task.loop_seconds);
         }
         if (rounds.drops_slow) runs = still_measured(times);

@@ -9,13 +9,13 @@
 
 namespace cldist::tool {
 
-/// What ends `cldist tune` with exit status 1.
+/// Ends `cldist tune` with exit status 1.
 class TuneError : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// Does transfers on one route.
+/// Executes transfers on one route.
 class Transfers {
 public:
     Transfers() = default;
@@ -23,39 +23,45 @@ public:
     Transfers &operator=(const Transfers &) = delete;
     virtual ~Transfers() = default;
 
-    /// The seconds that one of `count` transfers took, there and back where there are two ways.
+    /// The time per transfer in seconds, for `count` transfers, in both directions if the route has
+    /// two.
     virtual double seconds(const Way &way, std::size_t size, unsigned count) = 0;
-    /// Transfers once into memory that held something else; whether what was sent lies there afterwards.
+    /// Transfers once into memory with other contents. Returns whether the sent bytes are there
+    /// afterwards.
     virtual bool arrives(const Way &way, std::size_t size) = 0;
 };
 
-/// What is measured on a route, and in which time.
+/// The task of measuring a route, and its time.
 struct Task {
     Route route = Route::same_host;
-    bool host_memory = false;     ///< the devices' memory is the hosts'
-    std::size_t largest = 0;      ///< bytes
-    double budget = 0;            ///< seconds, which it exceeds by less than a transfer of the largest size takes
-    double loop_seconds = 0;      ///< of a timed loop, at most, unless one transfer takes longer
-    std::function<double()> now;  ///< seconds
-    /// Told what comes next, and which part of the budget or of the work is done.
+    bool host_memory = false;  ///< device memory is host memory
+    std::size_t largest = 0;   ///< bytes
+    double budget = 0;         ///< in seconds; exceeded by less than a transfer of the largest size
+    /// the longest duration of a timed loop, unless one transfer takes longer
+    double loop_seconds = 0;
+    std::function<double()> now;  ///< in seconds
+    /// Called before each measurement with the size and the finished fraction of the budget or the
+    /// work.
     std::function<void(std::size_t size, double done)> progress;
-    std::vector<double> *spreads = nullptr;  ///< gets, of each race, that of the fastest way's times
+    /// receives the spread of the fastest way's times for each race
+    std::vector<double> *spreads = nullptr;
 };
 
-/// How often all ways take their turns.
+/// The numbers of rounds of a race.
 struct Rounds {
     unsigned least;
     unsigned most;
-    double end;       ///< of task.now(), after which no more than the least are begun
+    double end;       ///< the value of task.now() after which only the least rounds are measured
     bool drops_slow;  ///< see still_measured
 };
 
-/// Rounds of all ways in turn, so that what disturbs them disturbs all alike. Gives the median of each. Throws a TuneError
-/// where wrong bytes arrive.
+/// Measures all ways alternately in rounds, so that disturbances affect all ways alike. Returns the
+/// median of each way. Throws a TuneError if wrong bytes arrive.
 [[nodiscard]] std::vector<double> race(Transfers &transfers, const Task &task, const std::vector<Way> &ways,
                                        std::size_t size, const Rounds &rounds);
 
-/// The curves of a route: of each way that could be measured. Throws a TuneError where wrong bytes arrive.
+/// The curves of a route, for each way that could be measured. Throws a TuneError if wrong bytes
+/// arrive.
 [[nodiscard]] std::vector<Curve> measure(Transfers &transfers, const Task &task);
 
 }  // namespace cldist::tool

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int tag = 1;
 
-// What takes longer than that takes it in the network.
+// A transfer that takes longer is limited by the network, so that warming up is unnecessary.
 constexpr double longest_warming = 0.03;
 constexpr std::chrono::microseconds longest_pause{3000};
 
@@ -47,7 +47,7 @@ Order next_order(MPI_Comm orders) {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Irecv(&order, sizeof order, MPI_BYTE, 0, tag, orders, &request);
     int done = 0;
-    // Another route may be measured meanwhile.
+    // Other ranks may measure another route meanwhile, so this wait must not use a core.
     std::chrono::microseconds pause{50};
     for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); done == 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
         std::this_thread::sleep_for(pause);
@@ -60,7 +60,7 @@ Order next_order(MPI_Comm orders) {
 
 void MessageTransfers::order(const Order &order) const {
     MPI_Send(&order, sizeof order, MPI_BYTE, partner_, tag, orders_);
-    // The partner is ready.
+    // The partner's reply shows that it is ready.
     MPI_Recv(nullptr, 0, MPI_BYTE, partner_, tag, orders_, MPI_STATUS_IGNORE);
 }
 
@@ -76,7 +76,7 @@ double MessageTransfers::ping_pongs(const Way &way, std::size_t size, unsigned c
 
 double MessageTransfers::seconds(const Way &way, std::size_t size, unsigned count) {
     end_.take_way(route_, way);
-    // The first one is for the page-locked memory that this way wants.
+    // The first transfer allocates the page-locked memory of this way.
     const double first = ping_pongs(way, size, 1);
     return first > longest_warming ? first : ping_pongs(way, size, count);
 }

@@ -7,7 +7,7 @@
 
 namespace cldist::tool {
 
-/// What rank 0 wants its partner to do.
+/// An order of rank 0 to its partner.
 struct Order {
     enum class What : int { ping_pong, clear, plain, end } what = What::end;
     Route route = Route::same_host;
@@ -16,19 +16,20 @@ struct Order {
     unsigned count = 0;
 };
 
-/// Messages between this rank, 0, and another, which serves.
+/// Messages between this rank, 0, and a partner that serves.
 class MessageTransfers final : public Transfers {
 public:
-    /// Orders go over `orders`, a communicator of the tool's own with the ranks of MPI_COMM_WORLD.
+    /// Orders are sent on `orders`, a communicator of the tool with the ranks of MPI_COMM_WORLD.
     MessageTransfers(const DeviceEnd &end, Route route, int partner, MPI_Comm orders)
         : end_(end), route_(route), partner_(partner), orders_(orders) {}
     double seconds(const Way &way, std::size_t size, unsigned count) override;
     bool arrives(const Way &way, std::size_t size) override;
 
-    /// Lets the partner go; nothing else may follow. After a failure the partner may not listen.
+    /// Ends the partner's service; must be the last call. After a failure the partner may not
+    /// receive it.
     void let_go() const { order({}); }
 
-    /// MPI alone, between host memory.
+    /// The times of plain MPI messages between host memory.
     [[nodiscard]] std::vector<Curve::Point> plain(std::size_t largest) const;
 
 private:
@@ -41,7 +42,7 @@ private:
     const MPI_Comm orders_;
 };
 
-/// Does what rank 0 orders, until that lets it go. Takes no processor time while there is nothing to do.
+/// Executes rank 0's orders until it ends the service. Uses no CPU time while it waits.
 void serve(const DeviceEnd &end, MPI_Comm orders);
 
 }  // namespace cldist::tool

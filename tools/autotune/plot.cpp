@@ -17,9 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds time_limit{60};
-constexpr int no_such_command = 127;  // as env says
+constexpr int no_such_command = 127;  // the exit status of env
 
-// In ../autotune where the program was built, in the library's folder where it was installed.
+// In ../autotune of the build folder, or in the library's folder of the installation.
 fs::path script() {
     std::error_code failure;
     const fs::path folder = fs::read_symlink("/proc/self/exe", failure).parent_path();
@@ -29,7 +29,7 @@ fs::path script() {
         fmt::format("plot_profile.py is not where it was installed, {}", (folder / CLDIST_SCRIPTS).string()));
 }
 
-/// A file that is gone with this object.
+/// A temporary file that this object deletes.
 class TemporaryFile {
 public:
     explicit TemporaryFile(const std::string &text)
@@ -58,7 +58,7 @@ void draw(const nlohmann::json &data, const std::string &png) {
     if (end.well()) return;
     if (end.status == no_such_command)
         throw TuneError("drawing needs python3, which is in none of the folders of PATH");
-    // The script tells what went wrong.
+    // The script prints the error.
     throw TuneError(end.output.empty() ? "plot_profile.py failed" : end.output.substr(0, end.output.find('\n')));
 }
 

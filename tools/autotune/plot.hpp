@@ -6,7 +6,8 @@
 
 namespace cldist::tool {
 
-/// Draws plot_data() as a PNG, by a Python script that stands beside this program. Throws a TuneError if that can't be.
+/// Draws plot_data() as a PNG with a Python script next to this program. Throws a TuneError on
+/// failure.
 void draw(const nlohmann::json &data, const std::string &png);
 
 }  // namespace cldist::tool

@@ -10,7 +10,7 @@
 namespace cldist::tool {
 namespace {
 
-// Unlike fmt::print it throws nothing: what nobody sees is no reason to end a measurement.
+// Unlike fmt::print it does not throw: a failed progress message must not end the measurement.
 void show(const std::string &text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace

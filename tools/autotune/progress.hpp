@@ -4,7 +4,8 @@
 
 namespace cldist::tool {
 
-/// What is going on, on standard error: a line that changes if that is a terminal, else a line for each route.
+/// Shows the progress on standard error: a changing line in a terminal, otherwise one line per
+/// route.
 class Progress {
 public:
     Progress();
@@ -12,11 +13,11 @@ public:
     Progress &operator=(const Progress &) = delete;
     ~Progress() { clear(); }
 
-    /// A route begins; it and what follows take so many seconds, at most.
+    /// A route begins. It takes at most `seconds`, the later routes at most `seconds_after`.
     void begin(const std::string &route, double seconds, double seconds_after);
-    /// What is measured, and which part of the route's time is over.
+    /// Shows the current measurement and the finished fraction of the route's time.
     void step(const std::string &what, double done);
-    /// Makes room for other output.
+    /// Removes the line before other output.
     void clear();
 
 private:
@@ -24,7 +25,7 @@ private:
     std::string route_;
     double planned_ = 0;
     double after_ = 0;
-    double before_ = 0;  ///< planned for routes that are over
+    double before_ = 0;  ///< the planned time of finished routes
     bool shown_ = false;
 };
 

@@ -9,14 +9,14 @@ namespace {
 
 constexpr unsigned most_repetitions = 2000;
 constexpr double good_enough = 1.02;
-// Less is no reason to leave what is built in.
+// A smaller advantage is no reason to change the built-in choice.
 constexpr double noise = 1.1;
-// A message's route has more sizes and ways than a file's, and comes and goes in each turn.
+// A message's route has more sizes and ways than a file's, and each round trip has two transfers.
 double weight_of(Route route) { return route == Route::same_host || route == Route::other_host ? 2 : 1; }
-// Start, ceilings, and what can't be planned.
+// The rest is for the start, the ceilings and unplanned time.
 constexpr double planned_part = 0.9;
-// The transfers there and back of each way besides the rounds: one to warm up, one to check the bytes, and what looking at
-// them takes.
+// Round trips of each way in addition to the rounds: one to warm up, one to check the bytes, and
+// the time of the check.
 constexpr double besides_rounds = 3;
 
 }  // namespace

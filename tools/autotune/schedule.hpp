@@ -6,55 +6,59 @@
 
 #include "pipeline/profile.hpp"
 
-// How the time is spent. All pure.
+// How the time is used. All functions are pure.
 namespace cldist::tool {
 
-/// Every way has so many rounds, if it is measured at all, but those that have fallen far behind.
+/// Every measured way gets at least so many rounds, except ways that have fallen far behind.
 inline constexpr unsigned least_rounds = 3;
-/// After so many it may have fallen behind …
+/// A way may be dropped after so many rounds …
 inline constexpr unsigned rounds_before_dropping = 2;
-/// … by so much.
+/// … if its median exceeds the best one by this factor.
 inline constexpr double far_behind = 2;
 inline constexpr unsigned most_rounds = 31;
-/// Once one transfer takes so many seconds, no larger ones are measured.
+/// If one transfer takes so many seconds, no larger sizes are measured.
 inline constexpr double longest_transfer = 0.3;
 
 [[nodiscard]] double median(std::vector<double> values);
 
-/// How far the times scatter: the distance of their quartiles, as a part of their median.
+/// The spread of times: the distance of the quartiles divided by the median.
 [[nodiscard]] double spread(std::vector<double> times);
-/// A route whose typical spread is wider was disturbed too much to choose from its times.
+/// If the typical spread of a route is larger, its times are too disturbed for a choice.
 inline constexpr double widest_spread = 0.3;
 
-/// How many transfers there and back fill a timed loop, if one transfer takes `seconds`.
+/// The number of round trips in a timed loop, if one transfer takes `seconds`.
 [[nodiscard]] unsigned repetitions(double seconds, double loop_seconds);
 
-/// Which ways are measured further. `times` has what each way's rounds took; one without any is not measured.
+/// The ways that are measured further. `times` are the times of each way's rounds; a way without
+/// times is not measured.
 [[nodiscard]] std::vector<bool> still_measured(const std::vector<std::vector<double>> &times);
 
-/// Which ways can be measured in `budget` seconds: the fastest first, and at least two of them. `expected` has the seconds
-/// of one transfer of each way, 0 where nothing is known. In their order; none if not even two fit.
+/// The ways that can be measured in `budget` seconds: the fastest first, at least two. `expected`
+/// is the time of one transfer of each way, 0 if unknown. Returns indices in ascending order; none
+/// if not even two ways fit.
 [[nodiscard]] std::vector<std::size_t> affordable(const std::vector<double> &expected, double loop_seconds,
                                                   double budget);
 
-/// The time of a run, dealt out to its routes one after the other: what one leaves the next ones share.
+/// Distributes the time of a run to its routes, one after another. Later routes share the unused
+/// time.
 class Budget {
 public:
-    /// `routes` are those to come.
+    /// `routes` are all routes of the run.
     Budget(double seconds, double now, const std::vector<Route> &routes);
 
-    /// The seconds for a route, the next of those told.
+    /// The seconds for the next route.
     [[nodiscard]] double share_of(Route route, double now);
-    /// The seconds that those behind it will have at least.
+    /// The minimum time of the later routes, in seconds.
     [[nodiscard]] double rest() const { return rest_; }
 
 private:
     double end_;
-    double weights_ = 0;  ///< of those to come
+    double weights_ = 0;  ///< of the later routes
     double rest_ = 0;
 };
 
-/// The `usual` depth, if its time is within 10 % of the best; else the smallest within 2 %. `times` is not empty.
+/// The `usual` depth if its time is within 10% of the best, otherwise the smallest depth within 2%.
+/// `times` is not empty.
 [[nodiscard]] unsigned good_depth(const std::vector<std::pair<unsigned, double>> &times, unsigned usual);
 
 }  // namespace cldist::tool

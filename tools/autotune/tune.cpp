@@ -46,11 +46,12 @@ namespace fs = std::filesystem;
 constexpr std::size_t mib = std::size_t{1} << 20U;
 constexpr std::size_t largest_measured = 64 * mib;
 
-// Of a timed loop, with the usual budget.
+// The duration of a timed loop with the usual budget.
 constexpr double usual_loop_seconds = 0.004;
 constexpr double usual_seconds = 100;
 
-// What is measured is what is asked for, and nothing else: before the library reads its settings.
+// Settings that make the library use exactly the requested ways. They are set before the library
+// reads its settings.
 void take_settings(bool check) {
     if (!check) setenv("CLDIST_PROFILE", "none", 1);
     setenv("CLDIST_REFINE", "off", 1);
@@ -78,7 +79,8 @@ std::string directory_of(const TuneOptions &options) {
     return folder != nullptr && *folder != '\0' ? folder : "/tmp";
 }
 
-// Writes as many bytes beside `path` as a large profile has, and takes them away again. Throws a TuneError.
+// Writes as many bytes next to `path` as a large profile has, and deletes them. Throws a TuneError
+// on failure.
 void try_to_write(const std::string &path) {
     const std::string trial = fmt::format("{}.{}", path, getpid());
     const std::string bytes(64U << 10U, '\n');
@@ -97,7 +99,7 @@ void try_to_write(const std::string &path) {
     if (written < 0) throw TuneError(fmt::format("can't write {}: {}", path, std::strerror(error)));
 }
 
-// Where the profile goes. Said before it is measured, if that can't be.
+// The path of the profile. Errors are reported before the measurement.
 std::string output_of(const TuneOptions &options, const Profile::System &system) {
     const std::string path = options.output.empty() ? profile_path(system) : options.output;
     if (path.empty())
@@ -112,13 +114,13 @@ std::string output_of(const TuneOptions &options, const Profile::System &system)
     return path;
 }
 
-// Gives what was written.
+// Returns the written profile.
 Profile write_merged(const std::string &path, const Profile &measured) {
     std::optional<Profile> before;
     try {
         before = read_profile(path);
     } catch (const Error &) {
-        // There is none, or none of use.
+        // There is no profile, or it can't be read.
     }
     Profile profile = before ? merged(measured, *before) : measured;
     write_profile(path, profile);
@@ -135,10 +137,10 @@ std::shared_ptr<const Profile> profile_in_use(cl_device_id device) {
 
 void warn(const std::string &what) { std::fprintf(stderr, "cldist tune: warning: %s\n", what.c_str()); }
 
-// The routes of one run, and what they give: a profile, or tables of what one is worth.
+// The routes of one run, and its result: a profile, or tables that check a profile.
 class Run {
 public:
-    /// The routes come in this order.
+    /// The routes are measured in this order.
     Run(const TuneOptions &options, const DeviceEnd &end, const std::vector<Route> &routes)
         : options_(options),
           end_(end),
@@ -175,7 +177,7 @@ public:
 
     [[nodiscard]] const Profile &profile() const { return profile_; }
 
-    // Writes it, tells what is in it. Throws a TuneError if nothing is worth being saved.
+    // Writes the profile and prints its contents. Throws a TuneError if no route can be saved.
     void conclude(const std::string &path) {
         progress_.clear();
         if (checked_ != nullptr) return;
@@ -192,7 +194,7 @@ public:
     }
 
 private:
-    // Gives the route's end.
+    // Returns the time at which the route must end.
     double begin(Route route) {
         const double now = now_seconds();
         const double share = budget_.share_of(route, now);
@@ -231,8 +233,8 @@ private:
 
     const TuneOptions &options_;
     const DeviceEnd &end_;
-    FileTransfers files_;                           ///< made before anything is measured: the disk may be full
-    const std::shared_ptr<const Profile> checked_;  ///< null: a profile is to be made
+    FileTransfers files_;                           ///< created before all measurements, because the disk may be full
+    const std::shared_ptr<const Profile> checked_;  ///< null: the run creates a profile
     Budget budget_;
     Progress progress_;
     const double loop_seconds_;
@@ -254,7 +256,7 @@ void tune_alone(const TuneOptions &options) {
     run.conclude(path);
 }
 
-/// A communicator of the tool's own.
+/// A communicator of the tool.
 class OwnCommunicator {
 public:
     OwnCommunicator() { MPI_Comm_dup(MPI_COMM_WORLD, &comm_); }
@@ -267,7 +269,7 @@ private:
     MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-// With whom rank 0 measures, if there is somebody.
+// The ranks that rank 0 measures with, if there are any.
 struct Partners {
     std::optional<int> same_host;
     std::optional<int> other_host;
@@ -281,7 +283,7 @@ Partners partners_of(const std::vector<int> &hosts) {
     return partners;
 }
 
-// The routes of a job. A network is slow, perhaps: it gets what time the others leave.
+// The routes of a job. The network comes last, because it may be slow: it gets the remaining time.
 std::vector<Route> routes_of(const Partners &partners) {
     std::vector<Route> routes;
     if (partners.same_host) routes.push_back(Route::same_host);
@@ -290,7 +292,7 @@ std::vector<Route> routes_of(const Partners &partners) {
     return routes;
 }
 
-// In rank 0.
+// The part of rank 0.
 class Leader {
 public:
     Leader(Run &run, const Job &job, const std::vector<std::string> &facts, const DeviceEnd &end, MPI_Comm orders)
@@ -316,7 +318,8 @@ private:
     const MPI_Comm orders_;
 };
 
-// What another host's profile takes over: how messages go between hosts, and the rest if the hosts are alike.
+// The parts of a profile that another host can use: messages between hosts, and everything if the
+// hosts are equal.
 Profile for_this_host(Profile measured, const Profile::System &here) {
     const bool alike = measured.system.device == here.device && measured.system.driver == here.driver;
     measured.system = here;
@@ -336,7 +339,7 @@ void share_profile(std::string text, const Job &job, const Partners &partners, c
     text.resize(static_cast<std::size_t>(length));
     MPI_Bcast(text.data(), length, MPI_CHAR, 0, MPI_COMM_WORLD);
     std::string written;
-    // A file that was named is rank 0's.
+    // A file given with --output is written only by rank 0.
     if (partners.other_host == job.rank() && end != nullptr && options.output.empty()) {
         const Profile::System here = system_of(end->device());
         const std::string path = output_of(options, here);
@@ -358,7 +361,7 @@ void measure_in_job(const TuneOptions &options, const Job &job) {
     const std::string path = leads && !options.check ? output_of(options, system_of(end->device())) : "";
     const std::vector<std::string> facts = job.gather(
         end ? nlohmann::json{{"host_memory", end->host_memory()}, {"largest", end->largest()}}.dump() : std::string());
-    // At one time in all processes: none of them disturbs.
+    // All processes sample the load at the same time, so that they do not disturb each other.
     job.wait_for_all();
     const std::string load = look_at_load();
     for (const std::string &line : job.gather(job.looks_at_host() ? load : std::string()))
@@ -387,7 +390,7 @@ int failed(const std::string &what) {
     return 1;
 }
 
-// The exit status, if `measure` fails.
+// Returns the exit status after errors of `measure`.
 template <typename Measure>
 int status_of(Measure measure) {
     try {
@@ -403,12 +406,12 @@ int status_of(Measure measure) {
 int tune_job(const TuneOptions &options) {
     const Job job;
     const int status = status_of([&] { measure_in_job(options, job); });
-    // The others wait for this one, wherever they are.
+    // The other ranks may wait for this one anywhere.
     if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
     return status;
 }
 
-// ---- What is in a profile ----------------------------------------------------------------------------------------------
+// ---- The contents of a profile ----------------------------------------------------------------
 
 struct Explained {
     std::shared_ptr<const Profile> profile;
@@ -417,7 +420,7 @@ struct Explained {
 };
 
 Explained find_explained(const TuneOptions &options) {
-    // What becomes of a profile is told below.
+    // The use of the profile is reported below, so the library must not report it.
     setenv("CLDIST_LOG", "error", 1);
     Explained found;
     if (!options.profile.empty()) {
@@ -468,7 +471,7 @@ void plot(const TuneOptions &options) {
 }  // namespace
 
 int run_tune(const TuneOptions &options) {
-    // What measures nothing needs one process.
+    // Commands without measurement run only in rank 0.
     const bool measures = !options.explain && options.plot.empty();
     if (!measures && place_of(this_environment()).rank != 0) return 0;
     if (options.explain) return status_of([&] { explain(options); });

@@ -8,17 +8,17 @@ namespace cldist::tool {
 struct TuneOptions {
     std::string device;     ///< see choose_device
     std::string directory;  ///< of the temporary file; empty: TMPDIR or /tmp
-    std::string output;     ///< empty: where the library looks for it
+    std::string output;     ///< empty: the path where the library looks for it
     double seconds = 100;
-    bool force = false;  ///< save what was measured even if it scatters widely
-    bool check = false;  ///< measure what is chosen against what else can be had
+    bool force = false;  ///< saves the profile even if the measurements scatter widely
+    bool check = false;  ///< measures the chosen ways and all alternatives
     bool explain = false;
-    std::vector<std::string> sizes;  ///< to be explained; empty: the usual ones
-    std::string plot;                ///< a PNG file to be drawn, or empty
-    std::string profile;             ///< to be explained or drawn; empty: that in use
+    std::vector<std::string> sizes;  ///< for --explain; empty: the usual sizes
+    std::string plot;                ///< the PNG file to draw, or empty
+    std::string profile;             ///< the profile to explain or draw; empty: the profile in use
 };
 
-/// `cldist tune`. Gives the exit status.
+/// `cldist tune`. Returns the exit status.
 int run_tune(const TuneOptions &options);
 
 }  // namespace cldist::tool

@@ -8,18 +8,19 @@ namespace {
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
-// As the built-in choice has it.
+// The same as the built-in choice.
 constexpr unsigned pipelined_depth(bool host_memory) { return host_memory ? 3 : 4; }
 constexpr unsigned mapped_depth = 16;
 constexpr std::size_t most_blocks = 512;
 
 constexpr Way mapped(std::size_t block) { return {Path::mapped, true, false, block, mapped_depth}; }
-// Several threads read a file, or write it.
+// Several threads read or write a file.
 constexpr unsigned file_depth = 12;
 constexpr Way pipelined(std::size_t block, bool maps, bool host_memory) {
     return {Path::pipelined, maps, false, block, pipelined_depth(host_memory)};
 }
-// Through memory that both processes have, of ring_capacity bytes; direct takes four times as large blocks.
+// Through memory of ring_capacity bytes that both processes share. The peer-to-peer path uses
+// blocks of four times the size.
 constexpr Way near(Path path, std::size_t block, bool host_memory) {
     return {path, host_memory, false, block,
             host_memory ? pipelined_depth(true) : static_cast<unsigned>(16 * mib / block)};
@@ -50,7 +51,7 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
             ways.push_back(pipelined(block, false, host_memory));
         }
         if (route == Route::same_host) {
-            // Between processors they stay in the caches.
+            // Between CPU devices, blocks of this size stay in the caches.
             const std::size_t smallest = host_memory ? 256 * kib : mib;
             for (std::size_t block = smallest; block <= 4 * smallest; block *= 2)
                 ways.push_back(near(Path::shared, block, host_memory));
@@ -58,10 +59,10 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
                 if (!host_memory) ways.push_back(near(Path::direct, block, false));
         }
     } else {
-        // Files are written by one thread, for which blocks are the same as all at once.
+        // One thread writes a file. For it, several blocks are not faster than a single one.
         for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib})
             if (host_memory && (route == Route::from_file || block == 64 * mib)) ways.push_back(mapped(block));
-        // Staging that does not stay in the processor's caches would be slower there.
+        // On CPU devices, staging memory that exceeds the CPU's caches would be slower.
         const unsigned depth = host_memory ? pipelined_depth(true) : file_depth;
         for (std::size_t block = 256 * kib; block <= 8 * mib; block *= 2)
             ways.push_back({Path::pipelined, false, false, block, depth});

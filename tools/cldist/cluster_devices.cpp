@@ -43,7 +43,7 @@ std::string name_of(cl_platform_id platform) {
     return name.data();
 }
 
-// What the linker says of a library, without its name, which is said already.
+// The linker's message about a library, without the library's name, which is printed anyway.
 std::string why_not_opened(const std::string &library) {
     const char *const text = dlerror();
     std::string why = text != nullptr ? text : "it can't be opened";
@@ -70,7 +70,7 @@ std::vector<std::string> unopened(std::string_view places) {
     return failures;
 }
 
-// "2 x a (GPU), b (CPU)"
+// A list such as "2 x a (GPU), b (CPU)".
 std::string list_of(const std::vector<std::string> &devices) {
     std::string list;
     for (std::size_t i = 0, count = 0; i < devices.size(); i += count) {
@@ -83,7 +83,7 @@ std::string list_of(const std::vector<std::string> &devices) {
     return list;
 }
 
-// Why there are no devices for a process.
+// The reason why a process has no devices.
 std::string lack_of(const ClusterAnswer &found) {
     if (!found.there.empty())
         return fmt::format("CLDIST_DEVICES={} gives no device; there are: {}", found.choice, list_of(found.there));
@@ -99,8 +99,8 @@ std::string lack_of(const ClusterAnswer &found) {
 }  // namespace
 
 std::string vendors() {
-    // Beside this program where it was built, in share/ where it was installed. Without the slash the loader of CUDA finds
-    // nothing.
+    // Next to this program in the build folder, or in share/ of the installation. CUDA's loader
+    // requires the slash at the end.
     const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
     for (const char *relative : {"vendors", CLDIST_VENDORS})
         if (fs::exists(folder / relative / "cldist-cluster.icd")) return fs::canonical(folder / relative) / "";
@@ -109,7 +109,8 @@ std::string vendors() {
 }
 
 ClusterAnswer look_as_process(std::size_t number, std::size_t processes) {
-    // The loader reads them at its first call; programs under `cldist run` do not have them.
+    // The loader reads these variables at its first call. `cldist run` removes
+    // them from its programs' environment.
     for (const char *name : {"OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"}) unsetenv(name);
     ClusterAnswer found;
     found.platform_failure = platform_failure();
@@ -130,7 +131,7 @@ ClusterAnswer look_as_process(std::size_t number, std::size_t processes) {
 
 Answer ask_cluster(std::size_t number, std::size_t processes, const std::string &devices) {
     Environment environment = rank_environment(this_environment(), vendors(), devices, nullptr);
-    environment["CLDIST_CLUSTER"] = "on";  // whether or not MPI's launcher started this process
+    environment["CLDIST_CLUSTER"] = "on";  // even if MPI's launcher did not start this process
     std::vector<std::string> variables;
     for (const auto &[name, value] : environment) variables.push_back(fmt::format("{}={}", name, value));
     return ask("cluster", {number, processes}, std::move(variables));
@@ -157,7 +158,7 @@ Finding judge_cluster(const Answer &answer) {
             topic, refusal.text,
             "`cldist run` can't be used; was the library installed as a whole, and not moved since? An installation "
             "works in the folder that it was configured for");
-    // Without it all else can be used.
+    // The rest of cldist works without the platform.
     if (refusal.status != 0)
         return note(topic, refusal.text, "programs under `cldist run` would see no device of this host");
     const auto found = answer.value.get<ClusterAnswer>();
@@ -170,7 +171,7 @@ Finding judge_cluster(const Answer &answer) {
 Finding cluster_finding() {
     try {
         return judge_cluster(ask_cluster(0, 1));
-    } catch (const std::runtime_error &error) {  // nothing is installed for it
+    } catch (const std::runtime_error &error) {  // the platform is not installed
         return judge_cluster({{}, error.what()});
     }
 }

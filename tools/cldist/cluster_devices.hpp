@@ -10,36 +10,37 @@
 
 namespace cldist::tool {
 
-/// What a process of the cluster platform would find on its host.
+/// The platform and devices that a process of the cluster platform would find on its host.
 struct ClusterAnswer {
-    std::string platform_failure;       ///< why a program does not see the platform, or nothing
+    std::string platform_failure;       ///< the reason why a program does not see the platform, or empty
     std::string places;                 ///< CLDIST_NATIVE_ICDS
     std::string choice;                 ///< CLDIST_DEVICES
-    std::string choice_failure;         ///< what is wrong with that, or nothing
+    std::string choice_failure;         ///< the error in that setting, or empty
     std::vector<std::string> left_out;  ///< drivers that can't be opened, with the reason
     std::vector<std::string> there;     ///< the host's devices: "pthread-haswell (CPU)"
-    std::vector<std::string> mine;      ///< those that the process gets, in the same form
+    std::vector<std::string> mine;      ///< the devices that the process gets, in the same form
 
     bool operator==(const ClusterAnswer &) const = default;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClusterAnswer, platform_failure, places, choice, choice_failure, left_out, there,
                                    mine)
 
-/// The folder with nothing but cldist-cluster.icd, with a slash at its end. Throws std::runtime_error if it is not there.
+/// The folder that contains only cldist-cluster.icd, with a slash at its end. Throws
+/// std::runtime_error if it is missing.
 [[nodiscard]] std::string vendors();
 
-/// Looks as process `number` of the `processes` of this host: loads the platform and the host's drivers. To be called
-/// only in a child process that ask_cluster() started, before any other call of OpenCL.
+/// Examines the host as process `number` of `processes`: loads the platform and the host's drivers.
+/// Must be called only in a child process started by ask_cluster(), before any other OpenCL call.
 [[nodiscard]] ClusterAnswer look_as_process(std::size_t number, std::size_t processes);
 
-/// Lets a child process look, in the environment that `cldist run` gives to programs. `devices` stands in place of
-/// CLDIST_DEVICES unless it is empty.
+/// Runs look_as_process() in a child process, in the environment that `cldist run` gives to
+/// programs. Unless empty, `devices` replaces CLDIST_DEVICES.
 [[nodiscard]] Answer ask_cluster(std::size_t number, std::size_t processes, const std::string &devices = {});
 
-/// Why a program can't be run with what was found, in one line, and the exit status that says so.
+/// The reason in one line why a program can't run with these devices, and the exit status.
 struct Refusal {
     std::string text;
-    int status = 0;  ///< 0: it can; then `text` is a warning, or nothing
+    int status = 0;  ///< 0: the program can run; then `text` is a warning or empty
 
     bool operator==(const Refusal &) const = default;
 };
@@ -49,7 +50,8 @@ struct Refusal {
 [[nodiscard]] Finding judge_cluster(const Answer &answer);
 [[nodiscard]] Finding cluster_finding();
 
-/// `cldist devices` in each process of its job: rank 0 prints what all processes get. Gives the exit status.
+/// `cldist devices`, in each process of its job: rank 0 prints the devices of all processes.
+/// Returns the exit status.
 int list_devices();
 
 }  // namespace cldist::tool

@@ -35,7 +35,7 @@ Colour colour_of(Finding::Level level) {
     return level == Finding::Level::ok ? Colour::green : Colour::yellow;
 }
 
-// What the settings say is in the findings; the library need not say it once more.
+// The findings contain everything about the settings, so the library must not print it again.
 void quieten_library() {
     setenv("CLDIST_LOG", "error", 1);
     unsetenv("CLDIST_TRACE");
@@ -58,7 +58,7 @@ Findings examine_alone(const std::string &program) {
     return all;
 }
 
-// What is found in rank 0; elsewhere nothing that matters.
+// The findings; complete only in rank 0.
 Findings examine_job(const Launch &launch, const std::string &program) {
     Findings local = settings_findings();
     quieten_library();
@@ -86,7 +86,7 @@ Findings examine_job(const Launch &launch, const std::string &program) {
 int run_doctor(bool json, const std::string &program) {
     const Launch launch = find_launch();
     const Findings findings = launch.by_launcher ? examine_job(launch, program) : examine_alone(program);
-    if (findings.empty()) return 0;  // another rank tells
+    if (findings.empty()) return 0;  // another rank prints the findings
     const auto count = [&](Finding::Level level) {
         return std::count_if(findings.begin(), findings.end(), [&](const Finding &f) { return f.level == level; });
     };

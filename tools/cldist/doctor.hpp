@@ -4,8 +4,9 @@
 
 namespace cldist::tool {
 
-/// Looks at the system, alone or in an MPI job, and prints what it finds, in an MPI job from rank 0. Gives the exit status: 1
-/// if something will hurt, else 0. If `program`, a file, is not empty, it is examined, too.
+/// Examines the system, alone or in an MPI job, and prints the findings (in an MPI job from rank
+/// 0). Examines the file `program` as well unless the name is empty. Returns the exit status: 1 if
+/// there is a problem, otherwise 0.
 int run_doctor(bool json, const std::string &program);
 
 }  // namespace cldist::tool

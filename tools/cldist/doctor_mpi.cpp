@@ -24,7 +24,7 @@
 namespace cldist::tool {
 namespace {
 
-constexpr std::size_t most_pairs = 28;  // those of 8 ranks
+constexpr std::size_t most_pairs = 28;  // all pairs of 8 ranks
 constexpr int trips = 200;
 constexpr int large_trips = 4;
 constexpr std::size_t large = 4U << 20U;
@@ -34,7 +34,7 @@ int number_in_environment(const char *name) {
     return text == nullptr ? 0 : std::atoi(text);
 }
 
-// A control variable of the MPI library, or nothing.
+// A control variable of the MPI library; empty if it does not exist.
 template <typename Value>
 std::optional<Value> control_variable(const char *name) {
     int level = 0;
@@ -65,7 +65,7 @@ bool is_openmpi() {
 #endif
 }
 
-// The list in which clDistLocalDevice chooses.
+// The same list of devices as in clDistLocalDevice.
 RankDevice describe(cl_device_id device, cl_device_type type) {
     const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
     const std::vector<cl_platform_id> platforms = all_platforms();
@@ -99,14 +99,15 @@ RankDevice choose_device() {
     return describe(device, type);
 }
 
-/// What one pair of ranks measured.
+/// The measurements of one pair of ranks.
 struct PairTimes {
     double latency_us = 0;
     double gigabytes_per_s = 0;
-    double reads_other = 0;  ///< whether one may read the other's memory; as a number, to be sent
+    /// whether one process may read the other's memory; a number, so that MPI can send it
+    double reads_other = 0;
 };
 
-// Half a round trip, in nanoseconds: the smallest of all, since whatever disturbs makes them longer.
+// Half of the shortest round trip in nanoseconds, because disturbances only make it longer.
 double half_trip(int other, bool first, std::vector<char> &data, int count) {
     const int bytes = static_cast<int>(data.size());
     std::uint64_t best = UINT64_MAX;
@@ -130,7 +131,7 @@ bool reads_memory_of(int other) {
     const iovec local{&read, sizeof read};
     const iovec remote{std::bit_cast<void *>(theirs[1]), sizeof read};
     const bool well = process_vm_readv(static_cast<pid_t>(theirs[0]), &local, 1, &remote, 1, 0) == sizeof read;
-    // The other's value must be there until it was read.
+    // The value must stay in memory until the other process has read it.
     MPI_Sendrecv(nullptr, 0, MPI_BYTE, other, 1, nullptr, 0, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return well && read == value;
 }
@@ -235,7 +236,7 @@ Finding describe_mpi_library() {
     int length = 0;
     MPI_Get_library_version(text.data(), &length);
     std::string line(text.data());
-    // MPICH tells how it was built, in lines; of these "MPICH Device" says what its network is.
+    // MPICH returns its build configuration. The line "MPICH Device" contains its network.
     std::string device;
     if (const std::size_t at = line.find("MPICH Device:"); at != std::string::npos) {
         device = line.substr(at + 13, line.find('\n', at) - at - 13);
@@ -294,7 +295,7 @@ HostFacts Job::host_facts() const {
     int ranks = 0;
     MPI_Comm_size(host_, &ranks);
     HostFacts facts = tool::host_facts(static_cast<unsigned>(ranks));
-    // Each rank may be bound to some of the cores.
+    // Ranks may be bound to different numbers of cores.
     cpu_set_t cores;
     CPU_ZERO(&cores);
     sched_getaffinity(0, sizeof cores, &cores);

@@ -14,15 +14,15 @@
 
 namespace cldist::tool {
 
-/// How the launcher says it started this process.
+/// How the launcher started this process.
 struct Launch {
     bool by_launcher = false;
     bool by_openmpi = false;
-    int size = 1;  ///< processes; 1 if the launcher does not tell
+    int size = 1;  ///< number of processes; 1 if the launcher does not set it
 };
 [[nodiscard]] Launch find_launch();
 
-/// Two ranks, and how many pairs of the same two hosts they stand for.
+/// Two ranks, and the number of pairs of the same two hosts that they represent.
 struct Pair {
     int a;
     int b;
@@ -31,19 +31,19 @@ struct Pair {
     bool operator==(const Pair &) const = default;
 };
 
-/// Which pairs are measured: all, or where these are too many one of each two hosts, at most `most`. `hosts` has the host of
-/// each rank as a number. Pure.
+/// The pairs to measure: all, or if there are too many, one for each two hosts, at most `most`.
+/// `hosts` is the host of each rank as a number. Pure.
 [[nodiscard]] std::vector<Pair> choose_pairs(const std::vector<int> &hosts, std::size_t most);
 
-/// Whether Open MPI's setting `btl` leaves shared memory in use. Pure.
+/// Whether Open MPI's setting `btl` allows shared memory. Pure.
 [[nodiscard]] bool leaves_shared_memory(std::string_view btl);
 
-/// Which device a rank would take.
+/// The device that a rank would use.
 struct RankDevice {
     std::string host;
-    int host_number = 0;   ///< the same for ranks of one host
-    std::string name;      ///< "device 0.3, NVIDIA H200"; empty if there is none
-    std::string identity;  ///< the same for ranks of one host that take the same device
+    int host_number = 0;   ///< equal for ranks of one host
+    std::string name;      ///< such as "device 0.3, NVIDIA H200"; empty if there is none
+    std::string identity;  ///< equal for ranks of one host that use the same device
     bool processor = false;
 };
 /// One line for each rank. Pure.
@@ -52,7 +52,7 @@ struct RankDevice {
 /// The version of the MPI library, in one line. MPI need not be initialised.
 [[nodiscard]] Finding describe_mpi_library();
 [[nodiscard]] Finding judge_thread_level(bool multiple);
-/// Of a process that no launcher started; MPI is tried in a child process.
+/// For a process that no launcher started. Tries MPI in a child process.
 [[nodiscard]] Findings mpi_findings_alone();
 
 /// The MPI job that this process belongs to, between MPI_Init and MPI_Finalize. All calls are collective.
@@ -65,11 +65,11 @@ public:
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int size() const { return size_; }
-    /// The lowest rank of each host looks at the host.
+    /// The lowest rank of each host examines the host.
     [[nodiscard]] bool looks_at_host() const { return host_rank_ == 0; }
-    /// The number of this rank among those of its host.
+    /// The number of this rank on its host.
     [[nodiscard]] int host_rank() const { return host_rank_; }
-    /// How many ranks are on this host.
+    /// The number of ranks on this host.
     [[nodiscard]] int host_size() const {
         int size = 1;
         MPI_Comm_size(host_, &size);
@@ -81,17 +81,17 @@ public:
     [[nodiscard]] const std::vector<std::string> &host_names() const { return host_names_; }
     [[nodiscard]] HostFacts host_facts() const;
 
-    /// What is the same for all: library, thread level, whether the launcher fits.
+    /// Findings that concern all ranks: library, thread level, launcher.
     [[nodiscard]] Findings job_findings(const Launch &launch) const;
-    /// Waiting ranks on this host.
+    /// Judges waiting ranks on this host.
     [[nodiscard]] Finding judge_idle(const HostFacts &facts) const;
-    /// Where each rank is and which device it would take.
+    /// The host of each rank, and the device that it would use.
     [[nodiscard]] Findings rank_findings() const;
     [[nodiscard]] Findings pair_findings() const;
 
-    /// Waits for all, without taking processor time from those that measure.
+    /// Waits for all ranks without using CPU time, which would disturb measurements.
     void wait_for_all() const;
-    /// The texts of all ranks, in rank 0; in others nothing.
+    /// The texts of all ranks in rank 0; empty in other ranks.
     [[nodiscard]] std::vector<std::string> gather(const std::string &text) const;
 
 private:

@@ -57,7 +57,7 @@ Finding describe_device(const std::string &name, cl_device_id device) {
     return ok(name, fact);
 }
 
-// What a probe that gave no answer says.
+// The finding for a probe without answer.
 Finding unanswered(const std::string &topic, const std::string &device, const Answer &answer) {
     return problem(
         topic,

@@ -11,24 +11,25 @@
 
 namespace cldist::tool {
 
-/// What of the OpenCL loader matters.
+/// Facts about the OpenCL loader.
 struct LoaderFacts {
-    std::size_t platforms = 0;                                     ///< that this process sees
-    std::vector<std::string> installed;                            ///< names of *.icd files
-    std::vector<std::pair<std::string, std::string>> environment;  ///< variables that choose platforms, as they are set
-    bool openmpi_job = false;                                      ///< started by Open MPI's mpirun
+    std::size_t platforms = 0;           ///< seen by this process
+    std::vector<std::string> installed;  ///< names of *.icd files
+    /// variables that select platforms, with their values
+    std::vector<std::pair<std::string, std::string>> environment;
+    bool openmpi_job = false;  ///< started by Open MPI's mpirun
 };
 
-/// PoCL as the device: `threads` of each rank compute.
+/// PoCL as the device: each rank computes with `threads` threads.
 struct PoclFacts {
     unsigned threads = 1;
     bool limited = false;  ///< by POCL_MAX_PTHREAD_COUNT
 };
 
-// Pure.
+// These functions are pure.
 [[nodiscard]] Finding judge_loader(const LoaderFacts &facts);
 [[nodiscard]] Finding judge_pocl(const PoclFacts &facts, const HostFacts &host);
-/// `device` stands in front of each topic's fact: "device 0.1".
+/// `device` is printed in front of each fact, such as "device 0.1".
 [[nodiscard]] Findings judge_user_event(const std::string &device, const Answer &answer);
 [[nodiscard]] Findings judge_pageable_copy(const std::string &device, const Answer &answer);
 [[nodiscard]] Findings judge_error_code(const std::string &device, const Answer &answer);
@@ -36,7 +37,7 @@ struct PoclFacts {
 [[nodiscard]] Finding judge_profile(const std::string &device, const FoundProfile &found);
 [[nodiscard]] Findings judge_profiling(const std::string &device, const Answer &answer);
 
-/// Platforms, devices, and how their drivers behave; takes some seconds.
+/// Examines platforms, devices, and the behaviour of their drivers. Takes some seconds.
 [[nodiscard]] Findings opencl_findings(const HostFacts &host, bool openmpi_job);
 
 }  // namespace cldist::tool

@@ -33,7 +33,7 @@ std::vector<Value> read_at(std::ifstream &file, std::uint64_t offset, std::uint6
     return file ? values : std::vector<Value>{};
 }
 
-// What the file gives to other objects.
+// The symbols that the file defines.
 LoadedObject examine(const std::string &path) {
     LoadedObject object{path};
     std::ifstream file(path, std::ios::binary);

@@ -14,10 +14,10 @@ struct LoadedObject {
     bool has_profiling_init = false;  ///< defines PMPI_Init
 };
 
-/// Whether the program's MPI calls reach cldist. `objects` are in the order in which the loader looks for functions. Pure.
+/// Whether the program's MPI calls reach cldist. `objects` are in the loader's search order. Pure.
 [[nodiscard]] Findings judge_program(const std::string &program, const std::vector<LoadedObject> &objects);
 
-/// The same for a program's file, in this environment. The program does not run.
+/// The same for a program's file in this environment. Does not run the program.
 [[nodiscard]] Findings program_findings(const std::string &program);
 
 }  // namespace cldist::tool

@@ -45,7 +45,7 @@ unsigned usable_cores() {
     return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// "max 100000" or "200000 100000": microseconds of processor time in each period.
+// The file contains "max 100000" or "200000 100000": microseconds of CPU time, and the period.
 double quota_of_container() {
     std::istringstream line(first_line("/sys/fs/cgroup/cpu.max").value_or(""));
     double quota = 0;

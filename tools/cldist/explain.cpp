@@ -18,7 +18,7 @@ int run_explain(const std::string &program, const std::vector<std::string> &opti
         fmt::print(stderr, "cldist explain: {}: can't be read\n", program);
         return 1;
     }
-    // As clBuildProgram takes them, in one text.
+    // One text, as for clBuildProgram.
     std::string all;
     for (const std::string &option : options) {
         all += '"';

@@ -5,7 +5,7 @@
 
 namespace cldist::tool {
 
-/// Prints what is derived of each kernel of an OpenCL program. Returns the exit status.
+/// Prints the derived accesses of each kernel of an OpenCL program. Returns the exit status.
 int run_explain(const std::string &program, const std::vector<std::string> &options);
 
 }  // namespace cldist::tool

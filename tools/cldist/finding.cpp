@@ -52,7 +52,8 @@ Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts) {
                 place = std::next(same);
                 continue;
             }
-            // Next to what others found on the same topic, or else where it stood on its own host.
+            // Inserts the finding after other hosts' findings on its topic, otherwise at its place
+            // on its own host.
             const auto last = std::find_if(all.rbegin(), all.rend(),
                                            [&](const Finding &other) { return other.topic == finding.topic; });
             place = all.insert(last == all.rend() ? place : last.base(), finding);
@@ -74,7 +75,7 @@ Findings without_repetition(const Findings &findings) {
         return std::pair(finding.fact.substr(prefix.size(), colon - prefix.size()), finding.fact.substr(colon + 2));
     };
     std::vector<Finding> all;
-    std::vector<std::vector<std::string>> devices;  // of each of them
+    std::vector<std::vector<std::string>> devices;  // the devices of each finding
     for (const Finding &finding : findings) {
         const auto parts = split(finding);
         const auto same = std::find_if(all.begin(), all.end(), [&](const Finding &other) {

@@ -7,20 +7,21 @@
 
 namespace cldist::tool {
 
-/// One thing that `cldist doctor` looked at.
+/// One fact that `cldist doctor` examined.
 struct Finding {
     enum class Level {
         ok,
-        note,     ///< worth knowing; what to do about it is up to the user
-        warning,  ///< works, but hardly as it is meant
-        problem,  ///< will hurt
+        note,     ///< information; whether to act on it is up to the user
+        warning,  ///< works, but not as intended
+        problem,  ///< will cause errors or bad performance
     };
 
     Level level;
     std::string topic;
     std::string fact;
-    std::string advice = {};              ///< what to do; empty if there is nothing to do
-    std::vector<std::string> hosts = {};  ///< on which it was found; empty if there is only one
+    std::string advice = {};  ///< what the user should do; empty if nothing
+    /// the hosts with this finding; empty if there is only one host
+    std::vector<std::string> hosts = {};
 
     bool operator==(const Finding &) const = default;
 };
@@ -44,14 +45,15 @@ inline Finding problem(std::string topic, std::string fact, std::string advice) 
 void to_json(nlohmann::json &json, const Finding &finding);
 void from_json(const nlohmann::json &json, Finding &finding);
 
-/// The findings of several hosts as one list: what all found alike stands there once, and the rest names its hosts.
+/// Joins the findings of several hosts. A finding common to all hosts appears once; other findings
+/// list their hosts.
 [[nodiscard]] Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts);
 
-/// The findings of one host as a shorter list: what several devices have in common ("device 0.0: …", "device 0.1: …") stands
-/// there once, with the names of all ("devices 0.0, 0.1: …").
+/// Shortens the findings of one host. A finding that several devices share ("device 0.0: …",
+/// "device 0.1: …") appears once, with all devices ("devices 0.0, 0.1: …").
 [[nodiscard]] Findings without_repetition(const Findings &findings);
 
-/// One line for people.
+/// The finding as a line of text.
 [[nodiscard]] std::string line_of(const Finding &finding);
 
 }  // namespace cldist::tool

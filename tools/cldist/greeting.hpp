@@ -10,17 +10,19 @@ namespace cldist::tool {
 
 using Secret = std::array<char, 32>;
 
-/// What a rank sends first to the hub of its job.
+/// The first data that a rank sends to the hub of its job.
 struct Greeting {
     Secret secret;
     std::uint32_t rank;
     std::uint32_t ranks;
-    /// The name of the rank's host, if the connection only shows that the host is there. Empty on connections for rank 0's answers.
+    /// The name of the rank's host, if the connection only shows that the host is alive. Empty on
+    /// connections for rank 0's answers.
     std::array<char, 64> host;
 };
 
-/// Returns the greeting in the first bytes of a connection, or nothing if they are not the greeting of one of the job's ranks.
-/// Anybody may have sent the bytes. All wrong secrets take the same time.
+/// Parses the first bytes of a connection. Returns nothing if they are not the greeting of one of
+/// the job's ranks. Any program may have sent the bytes. The time does not depend on the contents
+/// of a wrong secret.
 [[nodiscard]] std::optional<Greeting> parse_greeting(std::span<const std::byte> bytes, const Secret &secret);
 
 }  // namespace cldist::tool

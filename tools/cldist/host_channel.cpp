@@ -38,12 +38,12 @@ namespace fs = std::filesystem;
 using host::Channel;
 
 constexpr int connect_ms = 3000;
-// Connections that have not sent their greeting: the oldest is closed for one more.
+// The maximum number of connections without greeting. A further connection closes the oldest one.
 constexpr std::size_t most_strangers = 256;
 constexpr int look_again_ms = 200;
 constexpr std::size_t piece = std::size_t{64} << 10U;
 
-/// A rank has come to a barrier.
+/// A rank has reached a barrier.
 struct AtBarrier {
     std::uint64_t rank;
     std::uint64_t number;
@@ -66,7 +66,7 @@ bool receive_all(int socket, void *bytes, std::size_t size) {
     return recv(socket, bytes, size, MSG_WAITALL) == static_cast<ssize_t>(size);
 }
 
-// Threads of this tool leave signals to the one that waits for them.
+// Threads of this tool block all signals, so that the thread that waits for signals gets them.
 template <typename Body>
 std::thread quiet_thread(Body body) {
     sigset_t all;
@@ -90,7 +90,7 @@ void add_once(std::vector<in_addr> &addresses, in_addr address) {
         addresses.push_back(address);
 }
 
-// This host's address on the way to another, if that has an address.
+// This host's address on the route to another host; empty if the other host has no address.
 std::optional<in_addr> address_towards(const std::string &host) {
     addrinfo *found = nullptr;
     addrinfo hints{};
@@ -100,7 +100,7 @@ std::optional<in_addr> address_towards(const std::string &host) {
     const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     sockaddr_in own{};
     socklen_t size = sizeof own;
-    // Nothing is sent.
+    // connect() on a datagram socket sends nothing.
     const bool is_known = connect(socket, found->ai_addr, found->ai_addrlen) == 0 &&
                           getsockname(socket, reinterpret_cast<sockaddr *>(&own), &size) == 0;
     freeaddrinfo(found);
@@ -120,7 +120,8 @@ std::vector<in_addr> own_addresses() {
     return addresses;
 }
 
-// Of this host those that ranks on `hosts` may connect to. All, where it is not known which hosts there are.
+// The addresses of this host that ranks on `hosts` may connect to: all if a host or its address is
+// unknown.
 std::vector<in_addr> addresses_for(const std::vector<std::string> &hosts) {
     std::vector<in_addr> addresses;
     for (const std::string &host : hosts) {
@@ -132,7 +133,7 @@ std::vector<in_addr> addresses_for(const std::vector<std::string> &hosts) {
         add_once(addresses, *address);
     }
     if (addresses.empty()) addresses = own_addresses();
-    // On another host, this would be that host.
+    // On another host, a loopback address would be that host. So it comes last.
     std::ranges::stable_partition(addresses, [](in_addr address) { return !is_loopback(address); });
     return addresses;
 }
@@ -196,12 +197,12 @@ std::string host_library() {
     return {};
 }
 
-// ---- Memory ---------------------------------------------------------------------------------------------------------------
+// ---- Memory -----------------------------------------------------------------------------------
 
 HostChannel::HostChannel() : file_(memfd_create("cldist-host", MFD_CLOEXEC)) {
     if (file_ < 0 || ftruncate(file_, sizeof(Channel)) != 0 || (channel_ = map_channel(file_)) == nullptr)
         fail("memory for the processes' answers");
-    // What a new file has are zeros, as what is not written here: its pages stay untouched.
+    // A new file contains zeros. Unwritten values stay zero, and their pages untouched.
     channel_->magic = Channel::magic_number;
     if (getrandom(channel_->seed.data(), sizeof channel_->seed, 0) < 0) fail("getrandom");
 }
@@ -213,7 +214,7 @@ HostChannel::~HostChannel() {
 
 std::string HostChannel::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
 
-// ---- The hub --------------------------------------------------------------------------------------------------------------
+// ---- The hub ----------------------------------------------------------------------------------
 
 HostHub::HostHub(const std::vector<std::string> &hosts) : stop_(eventfd(0, EFD_CLOEXEC)) {
     if (stop_ < 0) fail("eventfd");
@@ -259,7 +260,7 @@ struct Stranger {
     std::size_t size = 0;
 };
 
-/// Connections until they have sent their greetings. Nobody waits for any of them.
+/// Connections that have not sent their greeting yet. No thread waits for any of them.
 class Strangers {
 public:
     explicit Strangers(const Secret &secret) : secret_(secret) {}
@@ -281,9 +282,10 @@ public:
     void add_to(std::vector<pollfd> &ready) const {
         for (const Stranger &each : all_) ready.push_back({each.socket, POLLIN, 0});
     }
-    /// For how long poll may wait.
+    /// The timeout of poll.
     [[nodiscard]] int patience_ms() const { return all_.empty() ? -1 : look_again_ms; }
-    /// `join` gets the sockets and greetings that are right. `ready` is what add_to() added, after a poll.
+    /// Passes sockets with correct greetings to `join`. `ready` are the entries that add_to()
+    /// added, after poll.
     template <typename Join>
     void look(std::span<const pollfd> ready, Join join) {
         std::size_t at = 0;
@@ -328,7 +330,7 @@ void HostHub::run() {
     std::vector<Link> links;
     std::vector<Present> hosts;
     Strangers strangers(secret_);
-    std::vector<char> early;  // rank 0's, for those that have yet to come
+    std::vector<char> early;  // rank 0's data for ranks that have not joined yet
     std::array<std::uint32_t, 8> seed{};
     (void)!getrandom(seed.data(), sizeof seed, 0);
     bool first_ended = false;
@@ -337,7 +339,7 @@ void HostHub::run() {
         const auto found = std::ranges::find_if(links, [](const Link &link) { return link.rank == 0; });
         return found == links.end() ? nullptr : &*found;
     };
-    std::vector<AtBarrier> before_first;  // for rank 0, which has yet to come
+    std::vector<AtBarrier> before_first;  // for rank 0, which has not joined yet
     const auto tell_first = [&](const AtBarrier &at) {
         if (Link *const link = first(); link != nullptr)
             send_all(link->socket, &at, sizeof at);
@@ -419,11 +421,11 @@ std::string HostHub::lost_host() const {
     return lost_host_;
 }
 
-// ---- A rank ---------------------------------------------------------------------------------------------------------------
+// ---- A rank -----------------------------------------------------------------------------------
 
 namespace {
 
-// The connection to the hub, or -1.
+// Returns the connection to the hub, or -1.
 int greet(const std::string &place, int rank, int ranks, const std::string &host) {
     Greeting greeting{};
     const std::vector<std::string> parts = split(place, '@');
@@ -462,11 +464,11 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
     const std::string library = host_library();
     std::string groups = host_wrap(environment);
     if (library.empty() || groups == "off") return;
-    // Without answers it sees how the program ends.
+    // Even without answers, the library observes the end of the program.
     std::string &preloaded = environment["LD_PRELOAD"];
     preloaded = preloaded.empty() ? library : library + ":" + preloaded;
     if (channel.empty() && (hub.empty() || ranks < 2)) return;
-    if (all_output)  // each process's own is wanted
+    if (all_output)  // the output of each process is wanted
         if (const std::size_t at = groups.find("output"); at != std::string::npos)
             groups.erase(at, std::strlen("output"));
     if (static_cast<std::size_t>(rank_) >= Channel::most_readers) return;
@@ -523,7 +525,7 @@ void HostRank::send_answers() {
         reader.take(there);
     }
     shutdown(hub_, SHUT_WR);
-    // The barriers of this one are its others'.
+    // Rank 0 must not wait any more for this reader, which represents the other ranks.
     channel_->reader[0].position.store(Channel::gone);
 }
 

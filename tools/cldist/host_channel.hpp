@@ -13,10 +13,10 @@
 
 namespace cldist::tool {
 
-/// The library that is preloaded into programs (libcldist-host), or nothing if it was not built.
+/// The library that is preloaded into programs (libcldist-host); empty if it was not built.
 [[nodiscard]] std::string host_library();
 
-/// Memory for rank 0's answers, as long as this lives.
+/// Memory for rank 0's answers. Exists as long as this object.
 class HostChannel {
 public:
     HostChannel();
@@ -24,7 +24,7 @@ public:
     HostChannel &operator=(const HostChannel &) = delete;
     ~HostChannel();
 
-    /// How this host's processes open it.
+    /// The path that this host's processes open.
     [[nodiscard]] std::string path() const;
     [[nodiscard]] host::Channel &operator*() const { return *channel_; }
     [[nodiscard]] host::Channel *operator->() const { return channel_; }
@@ -34,18 +34,20 @@ private:
     host::Channel *channel_ = nullptr;
 };
 
-/// In `cldist run` itself, where ranks are on several hosts: passes what rank 0 says on to the others.
+/// Runs in `cldist run` itself if ranks are on several hosts. Forwards rank 0's answers to the
+/// other ranks.
 class HostHub {
 public:
-    /// Listens where ranks on these hosts find it; on all of this host's addresses if there is none, or one without address.
+    /// Listens on the addresses that ranks on these hosts use; on all addresses of this host if a
+    /// host has no address or none is given.
     explicit HostHub(const std::vector<std::string> &hosts);
     HostHub(const HostHub &) = delete;
     HostHub &operator=(const HostHub &) = delete;
     ~HostHub();
 
-    /// How ranks find it: a secret, and this host's addresses with ports.
+    /// A secret, and this host's addresses with ports, for the ranks.
     [[nodiscard]] const std::string &place() const { return place_; }
-    /// The first host whose HostPresence has ended without a word, or nothing.
+    /// The first host whose HostPresence ended without a goodbye; empty if there is none.
     [[nodiscard]] std::string lost_host() const;
 
 private:
@@ -60,10 +62,11 @@ private:
     std::thread thread_;
 };
 
-/// In a rank of each host: shows to the hub that the host is there, as long as this lives.
+/// Runs in one rank of each host. Shows the hub that the host is alive, as long as this object
+/// exists.
 class HostPresence {
 public:
-    /// `place` is the hub's, or empty: then this does nothing.
+    /// `place` is that of the hub. If it is empty, this object does nothing.
     HostPresence(const std::string &place, int rank, int ranks, const std::string &host);
     HostPresence(const HostPresence &) = delete;
     HostPresence &operator=(const HostPresence &) = delete;
@@ -73,14 +76,15 @@ private:
     int hub_ = -1;
 };
 
-/// A rank's part: makes ready for its program what `cldist run` began, and ends it behind the program.
+/// A rank's part: connects its program to the channel, and disconnects after the program's end.
 class HostRank {
 public:
-    /// Adds to `environment` what the program needs for it, if the job has it. Says on standard error why it can't be had.
+    /// Adds the variables that the program needs to `environment`, if the job has a channel. Prints
+    /// errors to standard error.
     HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output);
     HostRank(const HostRank &) = delete;
     HostRank &operator=(const HostRank &) = delete;
-    /// When the program has ended.
+    /// Must be called after the program's end.
     ~HostRank();
 
 private:
@@ -92,7 +96,7 @@ private:
 
     const int rank_;
     std::string folder_;
-    std::unique_ptr<HostChannel> own_;  // on several hosts
+    std::unique_ptr<HostChannel> own_;  // only if ranks are on several hosts
     host::Channel *channel_ = nullptr;
     int hub_ = -1;
     std::atomic<bool> ended_ = false;

@@ -24,7 +24,7 @@ Intervals intersection_of(const Intervals &a, const Intervals &b) {
     for (auto at = a.begin(), other = b.begin(); at != a.end() && other != b.end();) {
         const Interval both{std::max(at->start, other->start), std::min(at->end, other->end)};
         if (both.start < both.end) common.push_back(both);
-        // The one that ends first has nothing more in common with the other list.
+        // The interval that ends first does not intersect the rest of the other list.
         if (at->end < other->end)
             ++at;
         else

@@ -4,7 +4,7 @@
 
 namespace cldist::tool {
 
-/// A stretch of time, in microseconds.
+/// A period of time in microseconds.
 struct Interval {
     double start;
     double end;
@@ -15,10 +15,10 @@ struct Interval {
 /// Disjoint intervals in the order of time.
 using Intervals = std::vector<Interval>;
 
-/// The times that lie in at least one of the intervals, which may be in any order. Empty ones and reversed ones don't count.
+/// The union of the intervals, which may be in any order. Empty and reversed intervals are ignored.
 [[nodiscard]] Intervals union_of(std::vector<Interval> intervals);
 
-/// The times that lie in both.
+/// The times that are in both lists.
 [[nodiscard]] Intervals intersection_of(const Intervals &a, const Intervals &b);
 
 [[nodiscard]] double length_of(const Intervals &intervals);

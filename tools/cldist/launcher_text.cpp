@@ -11,13 +11,13 @@
 namespace cldist::tool {
 namespace {
 
-// Around each message of mpirun's.
+// This line surrounds each message of mpirun.
 const std::string line_of_dashes = std::string(74, '-') + '\n';
 constexpr std::size_t longest_message = 8192;
 
-// The beginnings of messages about ends that `cldist run` reports itself.
+// The first words of messages about ends that `cldist run` reports itself.
 constexpr std::array job_aborted{"Primary job  terminated normally, but", "MPI_ABORT was invoked on rank "};
-// Behind the launcher's name.
+// These texts follow the launcher's name.
 constexpr std::array about_ended_ranks{" detected that one or more processes exited with non-zero status",
                                        " noticed that process rank"};
 constexpr std::string_view host_lost = "ORTE has lost communication with a remote daemon.";
@@ -25,7 +25,7 @@ constexpr std::array launch_failed{"ORTE was unable to reliably start one or mor
                                    "An ORTE daemon has unexpectedly failed after launch"};
 constexpr std::string_view remote_daemon = "Remote daemon: ";
 constexpr std::array ssh_failures{"ssh: Could not resolve hostname ", "ssh: connect to host "};
-// What mpirun prints when `cldist run` sends it a signal.
+// mpirun prints this when `cldist run` sends it a signal.
 const std::string interrupt_forwarded = fmt::format(": Forwarding signal {} to job\n", interrupt_carrier);
 constexpr std::array about_signals{": Forwarding signal ", ": killing job"};
 
@@ -39,7 +39,7 @@ void add_once(std::vector<std::string> &names, std::string_view name) {
 
 }  // namespace
 
-// Whether the message is known, or may become so.
+// Whether the message is known, or may become a known message.
 bool LauncherText::is_known(std::string_view message) const {
     const auto begins = [&](std::string_view known) { return message.starts_with(known.substr(0, message.size())); };
     return std::ranges::any_of(job_aborted, begins) || begins(host_lost) ||

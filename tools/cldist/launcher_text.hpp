@@ -7,17 +7,19 @@
 
 namespace cldist::tool {
 
-/// Standard error of Open MPI's mpirun, with that of the ranks. Removes the messages of mpirun about ranks that `cldist run`
-/// has reported itself, and keeps those about hosts that mpirun can't reach. Other text passes unchanged.
+/// Standard error of Open MPI's mpirun, including that of the ranks. Removes mpirun's messages
+/// about ranks that `cldist run` has reported itself, and keeps messages about unreachable hosts.
+/// Other text passes unchanged.
 class LauncherText {
 public:
-    /// `launcher` is mpirun's name as it was started.
+    /// `launcher` is the name with which mpirun was started.
     explicit LauncherText(std::string launcher) : launcher_(std::move(launcher)) {}
-    /// Returns the text to print after `part` has arrived. At the end, `part` is empty.
+    /// Returns the text to print after `part` has arrived. An empty `part` means the end.
     [[nodiscard]] std::string pass(std::string_view part);
     /// The hosts whose daemons mpirun has lost, each once.
     [[nodiscard]] const std::vector<std::string> &lost_hosts() const { return lost_hosts_; }
-    /// mpirun's message that it could not start, or has lost, a daemon of a host that it does not name; or nothing.
+    /// mpirun's message that it lost or could not start a daemon, without the host's name; or
+    /// empty.
     [[nodiscard]] const std::string &launch_failure() const { return launch_failure_; }
     /// The hosts that ssh could not reach, each once.
     [[nodiscard]] const std::vector<std::string> &unreachable_hosts() const { return unreachable_hosts_; }
@@ -28,9 +30,9 @@ private:
     void look_at(std::string_view line);
 
     const std::string launcher_;
-    std::string held_;  ///< the beginning of a message
+    std::string held_;  ///< the first part of a message
     bool at_line_start_ = true;
-    bool reported_ = false;  ///< the end of a rank, or the user has interrupted the job
+    bool reported_ = false;  ///< a rank's end was reported, or the user has interrupted the job
     std::string launch_failure_;
     std::vector<std::string> lost_hosts_;
     std::vector<std::string> unreachable_hosts_;

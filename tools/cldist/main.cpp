@@ -1,4 +1,4 @@
-// cldist: what a user of the library wants to know of his system and of his runs.
+// cldist: a command that examines the system, and runs and analyses programs.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -141,7 +141,7 @@ Exit status: that of a rank that failed; 128 + N if signal N ended it; 127 or 12
 does not exist or cannot be executed; 2 for wrong usage, and if no device of --devices or
 CLDIST_DEVICES exists; 1 if the platform does not load or a host is lost.)";
 
-// Says what is wrong with an argument, if something is.
+// Returns the error in an argument; empty if it is valid.
 std::string check_size(const std::string &text) {
     return parse_size(text) ? "" : "\"" + text + "\" is not a size, like 4096, 64k or 4M";
 }
@@ -157,7 +157,7 @@ std::string check_simulation(const std::string &text) {
                : "\"" + text + "\" is not PROCESSES[:RANK[:PER_HOST]], with a rank among at most 65536 processes";
 }
 
-// The usage line names what follows the options.
+// The usage line includes the arguments after the options.
 class Usage : public CLI::Formatter {
 public:
     explicit Usage(const char *rest) : rest_(rest) {}
@@ -206,7 +206,7 @@ CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
     return tune;
 }
 
-// What `run` and `devices` have in common.
+// The common options of `run` and `devices`.
 void add_job_options(CLI::App *run, RunOptions &options) {
     run->add_option("-n", options.ranks, "Number of processes (default: what the hosts or the batch system provide)")
         ->check(CLI::Range(1, 1 << 20U));
@@ -229,7 +229,7 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
     CLI::App *const run = app.add_subcommand("run", "Runs an OpenCL program on the devices of several hosts");
     run->footer(run_help);
     set_usage(run, "PROGRAM [ARGUMENTS]");
-    run->prefix_command();  // PROGRAM and all behind it
+    run->prefix_command();  // PROGRAM and all following arguments
     add_job_options(run, options);
     run->add_flag("--all-output", options.all_output, "Show the standard output of all ranks");
     CLI::Option *const simulate =
@@ -256,14 +256,15 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
            "--stage", options.stage,
            "Files and folders, separated by colons, that other hosts read from rank 0's; sets CLDIST_HOST_STAGE")
         ->check(check_named);
-    // What mpirun starts.
+    // Options for the ranks that mpirun starts.
     run->add_flag("--rank", rank)->group("");
     run->add_flag("--look", options.look)->group("");
     run->add_flag("--no-terminal", options.no_terminal)->group("");
     return run;
 }
 
-// Takes "--" and what is behind it from the arguments of `cldist run`: CLI11 would give that to the main command.
+// Removes "--" and the following arguments from those of `cldist run`, because CLI11 would pass
+// them to the main command.
 std::vector<std::string> take_marked(std::vector<std::string> &arguments) {
     if (arguments.empty() || arguments.front() != "run") return {};
     const auto mark = std::find(arguments.begin(), arguments.end(), "--");
@@ -272,7 +273,8 @@ std::vector<std::string> take_marked(std::vector<std::string> &arguments) {
     return marked;
 }
 
-// The program to run, from what is left in front of "--", and from there on. Throws if it is not there.
+// The program and its arguments: first those left before "--", then those after it. Throws if there
+// is no program.
 std::vector<std::string> program_of(std::vector<std::string> left, const std::vector<std::string> &marked) {
     if (!left.empty() && left.front().starts_with("-")) throw CLI::ExtrasError("run", left);
     left.insert(left.end(), marked.begin() + (left.empty() && !marked.empty() ? 1 : 0), marked.end());
@@ -280,7 +282,7 @@ std::vector<std::string> program_of(std::vector<std::string> left, const std::ve
     return left;
 }
 
-// What the library and this command were built with.
+// The versions that the library and this command were built with.
 std::string version_text() {
     const std::string hdf5 = CLDIST_HDF5;
 #ifdef OPEN_MPI
@@ -293,7 +295,7 @@ std::string version_text() {
                        hdf5 == "none" ? "no HDF5" : "HDF5 " + hdf5);
 }
 
-// A first argument that is no command. Gives whether it was one.
+// Handles a first argument that is no command. Returns whether it was one.
 bool complain_of_command(const CLI::App &app, const std::string &word) {
     if (word.starts_with("-")) return false;
     std::vector<std::string> names;
@@ -310,7 +312,8 @@ bool complain_of_command(const CLI::App &app, const std::string &word) {
     return true;
 }
 
-// An option that the command does not have. Gives whether there is one; `words` are the command and what follows it.
+// Handles an unknown option. Returns whether there is one. `words` are the command and its
+// arguments.
 bool complain_of_option(const CLI::App &app, const std::vector<std::string> &words) {
     const std::vector<const CLI::App *> commands = app.get_subcommands(nullptr);
     const auto found = std::ranges::find_if(
@@ -319,7 +322,7 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
     const CLI::App *const command = *found;
     for (std::size_t i = 1; i < words.size(); ++i) {
         if (!words[i].starts_with("-")) {
-            if (command->get_prefix_command()) return false;  // the rest is PROGRAM's
+            if (command->get_prefix_command()) return false;  // the rest belongs to PROGRAM
             continue;
         }
         if (const std::string count = words[i].substr(0, words[i].find('=')); count == "-np" || count == "--np") {
@@ -331,7 +334,8 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
         const bool is_long = words[i].starts_with("--");
         const std::string name = is_long ? words[i].substr(0, words[i].find('=')) : words[i].substr(0, 2);
         if (const CLI::Option *const option = command->get_option_no_throw(name); option != nullptr) {
-            if (option->get_items_expected_max() > 0 && name == words[i]) ++i;  // its value
+            // the option's value
+            if (option->get_items_expected_max() > 0 && name == words[i]) ++i;
             continue;
         }
         if (!is_long || name == "--") continue;
@@ -408,10 +412,10 @@ int run_command(int argc, char **argv) {
     settings->footer(config_help);
     set_usage(settings, "");
 
-    // What `run` starts beside the program with a central host.
+    // The process that `run` starts on the other ranks with a central host.
     const CLI::App *const worker = app.add_subcommand("worker")->group("");
 
-    // What doctor runs as its child processes.
+    // The child processes of doctor.
     std::string question;
     DevicePlace place;
     CLI::App *const probe = app.add_subcommand("probe")->group("");
@@ -427,7 +431,8 @@ int run_command(int argc, char **argv) {
             return 0;
         }
         if (!arguments.empty() && complain_of_command(app, arguments.front())) return wrong_usage;
-        app.parse(std::vector<std::string>{arguments.rbegin(), arguments.rend()});  // as CLI11 wants them
+        // CLI11 expects the reverse order
+        app.parse(std::vector<std::string>{arguments.rbegin(), arguments.rend()});
         if (run->parsed()) run_options.program = program_of(run->remaining(), marked);
         if (explain->parsed()) explained = program_of(explain->remaining(), marked);
     } catch (const CLI::ParseError &error) {

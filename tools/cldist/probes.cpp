@@ -29,7 +29,7 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds child_limit{20};
-// What has not happened by then does not happen by itself.
+// An action that has not happened after this time is not expected any more.
 constexpr std::chrono::milliseconds patience{500};
 
 double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
@@ -76,7 +76,7 @@ Event fill(const Queue &queue, const Mem &buffer, cl_event wait) {
     return event;
 }
 
-// An event can't be waited for with a limit.
+// OpenCL has no wait with a limit, so this polls.
 bool completes(const Event &event) {
     for (const auto deadline = Clock::now() + patience; Clock::now() < deadline;
          std::this_thread::sleep_for(std::chrono::milliseconds(1)))
@@ -84,7 +84,7 @@ bool completes(const Event &event) {
     return false;
 }
 
-// Whether `other` does a command while one in `held` waits for a user event.
+// Whether `other` executes a command while a command in `held` waits for a user event.
 bool runs_beside(const Bench &bench, const Queue &held, const Queue &other) {
     const Mem first = bench.buffer(64);
     const Mem second = bench.buffer(64);
@@ -118,7 +118,7 @@ Json probe_pageable_copy(cl_device_id device) {
     std::vector<char> memory(size, 1);
     Json answer{{"bytes", size}};
     const auto measure = [&](const char *name, const auto &enqueue) {
-        // Of several the one with the shortest call: a thread may lose its core in the middle of one.
+        // The shortest of several calls, because the thread may lose its core during a call.
         auto shortest = Clock::duration::max();
         for (int i = 0; i < 5; ++i) {
             const auto start = Clock::now();
@@ -140,7 +140,7 @@ Json probe_pageable_copy(cl_device_id device) {
     return answer;
 }
 
-/// Told by a callback.
+/// Set by a callback.
 struct Told {
     std::binary_semaphore called{0};
     std::atomic<cl_int> status{CL_COMPLETE};
@@ -158,7 +158,7 @@ Json probe_error_code(cl_device_id device) {
     const Event gate = bench.user_event();
     const Mem buffer = bench.buffer(64);
     const Event event = fill(queue, buffer, gate.get());
-    auto *const told = new Told;  // a callback that comes late must find it
+    auto *const told = new Told;  // never freed, because the callback may come late
     check(clSetEventCallback(event.get(), CL_COMPLETE, &on_complete, told), "clSetEventCallback");
     check(clSetUserEventStatus(gate.get(), sent), "clSetUserEventStatus");
     const bool called = told->called.try_acquire_for(patience);
@@ -190,7 +190,7 @@ Json probe_profiling(cl_device_id device) {
     return {{"start", start}, {"end", end}};
 }
 
-// As the library starts it.
+// The same call as in the library.
 Json probe_mpi() {
     int level = MPI_THREAD_SINGLE;
     MPI_Init(nullptr, nullptr);
@@ -241,7 +241,7 @@ int run_probe(const std::string &question, DevicePlace place) {
     }
     fmt::print("{}\n", answer.dump());
     std::fflush(stdout);
-    std::_Exit(0);  // the platform's own exit is not what is asked about
+    std::_Exit(0);  // the probe does not test the platform's own shutdown
 }
 
 Answer ask(const std::string &question, DevicePlace place, std::vector<std::string> variables) {

@@ -9,7 +9,7 @@
 
 namespace cldist::tool {
 
-/// A device, by its place in the lists of platforms and devices, which a child process has too.
+/// A device as its index in the lists of platforms and devices. A child process has the same lists.
 struct DevicePlace {
     std::size_t platform = 0;
     std::size_t device = 0;
@@ -18,21 +18,23 @@ struct DevicePlace {
 [[nodiscard]] std::vector<cl_platform_id> all_platforms();
 [[nodiscard]] std::vector<cl_device_id> all_devices(cl_platform_id platform);
 
-/// What may crash or hang is asked in a child process, which is this program again: `cldist probe QUESTION …`. Does there
-/// what is asked and prints the answer, a JSON object, on standard output. Gives the exit status.
+/// Queries that may crash or hang run in a child process, which is this program again: `cldist
+/// probe QUESTION …`. This function executes the query in the child and prints the answer, a JSON
+/// object, on standard output. Returns the exit status.
 ///
-/// Questions about a device (its place follows): user-event, pageable-copy, error-code, failed-event, profiling.
-/// About MPI: mpi. About the cluster platform: cluster; the number of a process and of the processes of its host follow.
+/// Queries about a device, followed by its place: user-event, pageable-copy, error-code,
+/// failed-event, profiling. About MPI: mpi. About the cluster platform: cluster, followed by the
+/// number of a process and the number of processes of its host.
 int run_probe(const std::string &question, DevicePlace place);
 
-/// The answer to a question.
+/// The answer to a query.
 struct Answer {
-    nlohmann::json value;  ///< null if there is none
-    std::string failure;   ///< then: what became of the child, in words
+    nlohmann::json value;  ///< null after a failure
+    std::string failure;   ///< describes the failure of the child process
 };
 
-/// Asks a child process, which is killed after 20 seconds.
-/// `variables` ("NAME=VALUE") take the place of those of its environment.
+/// Runs a query in a child process, which is killed after 20 seconds. `variables` ("NAME=VALUE")
+/// replace the child's environment.
 [[nodiscard]] Answer ask(const std::string &question, DevicePlace place = {}, std::vector<std::string> variables = {});
 
 }  // namespace cldist::tool

@@ -26,7 +26,7 @@ namespace cldist::tool {
 namespace {
 
 constexpr std::array stopping{SIGTERM, SIGINT, SIGHUP};
-// A group's members get a signal one after the other.
+// Members of a process group get a signal one after another, within this time.
 constexpr int group_ms = 200;
 
 int checked(int result, const char *what) {
@@ -64,24 +64,26 @@ private:
     explicit Pipe(std::array<int, 2> ends) : out(ends[0]), in(ends[1]) {}
 };
 
-/// The signals that run_program takes, blocked, as a descriptor. `also` is one more, or 0.
+/// The signals that run_program handles, blocked, as a descriptor. `also` is an additional signal,
+/// or 0.
 class Signals {
 public:
     explicit Signals(int also) {
-        signal(SIGCHLD, SIG_DFL);  // else, where it was ignored, there would be no end to wait for
+        // if SIGCHLD were ignored, waitpid would not report the child's end
+        signal(SIGCHLD, SIG_DFL);
         sigset_t taken;
         sigemptyset(&taken);
         for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&taken, number);
         if (also != 0) sigaddset(&taken, also);
         sigset_t blocked = taken;
-        sigaddset(&blocked, SIGPIPE);  // a write tells
+        sigaddset(&blocked, SIGPIPE);  // a failed write returns an error instead
         sigprocmask(SIG_BLOCK, &blocked, &before_);
         descriptor_.emplace(checked(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
     }
     [[nodiscard]] int descriptor() const { return descriptor_->get(); }
-    /// As this process was started.
+    /// The signal mask with which this process was started.
     [[nodiscard]] const sigset_t &mask_before() const { return before_; }
-    /// The next one that has come, if there is one.
+    /// The next pending signal, if there is one.
     [[nodiscard]] std::optional<signalfd_siginfo> next() const {
         signalfd_siginfo info{};
         if (read(descriptor(), &info, sizeof info) != sizeof info) return std::nullopt;
@@ -100,12 +102,12 @@ std::vector<char *> pointers_to(std::vector<std::string> &texts) {
     return pointers;
 }
 
-// In the child: comes back, with errno, if the program can't be executed.
+// Runs in the child. Returns, with errno set, only if the program can't be executed.
 void become(const Program &program, const std::vector<char *> &arguments, const std::vector<char *> &environment,
             pid_t parent, int output, int errors, sigset_t mask) {
     if (program.own_group) setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, program.death_signal);
-    if (getppid() != parent) _exit(1);  // it died before that
+    if (getppid() != parent) _exit(1);  // the parent died before the prctl call
     if (program.no_input) dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
     if (output >= 0) dup2(output, STDOUT_FILENO);
     if (errors >= 0) dup2(errors, STDERR_FILENO);
@@ -115,7 +117,7 @@ void become(const Program &program, const std::vector<char *> &arguments, const 
     execvpe(arguments[0], arguments.data(), environment.data());
 }
 
-// The child's id, or nothing, with errno in `error`.
+// Returns the child's id; empty on failure, with errno in `error`.
 std::optional<pid_t> start(const Program &program, int output, int errors, const Signals &signals, int &error) {
     std::vector<std::string> arguments = program.arguments;
     std::vector<std::string> entries;
@@ -139,22 +141,22 @@ std::optional<pid_t> start(const Program &program, int output, int errors, const
     return std::nullopt;
 }
 
-// Takes what one read gives; nothing at the end.
+// Returns the data of one read; empty at the end of the file.
 std::string take(int from) {
     std::array<char, 65536> part{};
     const ssize_t got = read(from, part.data(), part.size());
     return {part.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
 }
 
-/// One output of a program, on its way through this process.
+/// One output of a program that passes through this process.
 class Passage {
 public:
-    /// `into` receives what is not to be printed.
+    /// `into` receives output that is not printed.
     Passage(bool wanted, int to, Filter filter, Tail *into = nullptr)
         : to_(to), filter_(std::move(filter)), into_(into) {
         if (wanted) pipe_.emplace();
     }
-    /// The end for the program, or -1.
+    /// The program's end of the pipe, or -1.
     [[nodiscard]] int program_end() const { return pipe_ ? pipe_->in.get() : -1; }
     void has_started() {
         if (pipe_) pipe_->in.close();
@@ -163,10 +165,10 @@ public:
         if (!pending_.empty()) return {to_, POLLOUT, 0};
         return {pipe_ ? pipe_->out.get() : -1, POLLIN, 0};
     }
-    /// Does what awaits() named.
+    /// Performs the action that awaits() requested.
     void step() {
         if (!pending_.empty()) {
-            // What a pipe takes at once, if it takes anything.
+            // At most PIPE_BUF bytes, so that a pipe that is ready takes all of them.
             write_some(std::min<std::size_t>(pending_.size(), PIPE_BUF));
             return;
         }
@@ -176,7 +178,8 @@ public:
         else
             add(part);
     }
-    /// The program has ended. What is in the pipe passes: a child of the program's may hold it open, and write for ever.
+    /// The program has ended. Only data already in the pipe passes: a child of the program may keep
+    /// the pipe open and write forever.
     void finish() {
         if (pipe_) {
             int size = 0;
@@ -187,9 +190,9 @@ public:
         }
         while (!pending_.empty() && !is_cut_) write_some(pending_.size());
     }
-    /// Whether nobody reads any more what it writes.
+    /// Whether the reader of this process's output has closed it.
     [[nodiscard]] bool is_cut() const { return is_cut_; }
-    /// Nothing is written any more.
+    /// Stops all further output.
     void cut() {
         is_cut_ = true;
         pending_.clear();
@@ -231,7 +234,7 @@ bool is_stopping(int signal) {
 
 constexpr unsigned most_interrupts = 2;
 
-/// A running program, or what has taken its place.
+/// A running program, or the daemon that has replaced it.
 struct Running {
     const Program &program;
     pid_t process;
@@ -248,17 +251,18 @@ struct Running {
         kill(process, SIGTERM);
     }
 
-    // A signal for the program has come.
+    // Passes a signal to the program.
     void pass_on(const signalfd_siginfo &info) {
         const int number = static_cast<int>(info.ssi_signo);
-        if (info.ssi_pid == static_cast<std::uint32_t>(getpid())) return;  // sent to the group below
+        // sent to the own group below
+        if (info.ssi_pid == static_cast<std::uint32_t>(getpid())) return;
         const bool from_parent = info.ssi_pid == static_cast<std::uint32_t>(getppid());
         if (number == SIGINT) end.interrupted = true;
         if (number == program.interrupted_by) {
             if (!from_parent) return;
             end.interrupted = true;
             end.stopped_by = SIGINT;
-            // As a terminal does. A daemon is in a group of its own.
+            // Signals the whole group, like a terminal. A daemon is in its own group.
             const bool is_in_group = getpgrp() == getpid() && getpgid(process) == getpgrp();
             kill(is_in_group ? 0 : process, SIGINT);
             return;
@@ -279,7 +283,7 @@ std::string executable_of(pid_t process) {
     return {path.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
 }
 
-// Whether a process may do the work of a program with that executable.
+// Whether a process may be the daemon of a program with this executable.
 bool is_daemon(pid_t process, const std::string &executable) {
     const std::string own = executable_of(process);
     if (!own.empty() && own == executable) return true;
@@ -289,7 +293,7 @@ bool is_daemon(pid_t process, const std::string &executable) {
     return false;
 }
 
-// Of this process's children, which its descendants become that lose their parents.
+// Searches the children of this process. Descendants whose parents have ended become its children.
 std::optional<pid_t> find_daemon(const std::string &executable) {
     std::ifstream children(fmt::format("/proc/self/task/{}/children", getpid()));
     for (pid_t process = 0; children >> process;)
@@ -297,7 +301,7 @@ std::optional<pid_t> find_daemon(const std::string &executable) {
     return std::nullopt;
 }
 
-// Takes the ends of child processes. Returns whether the program is among them.
+// Collects the exit statuses of child processes. Returns whether the program has ended.
 bool reap(Running &running) {
     bool ended = false;
     for (int status = 0;;) {
@@ -358,7 +362,7 @@ ProgramEnd run_program(const Program &program) {
     output.finish();
     errors.finish();
     end.output = tail.text();
-    // The signal that ended it may be on its way to this process, too.
+    // This process may be about to get the signal that ended the program.
     pollfd more{signals.descriptor(), POLLIN, 0};
     if (WIFSIGNALED(end.wait_status) && is_stopping(WTERMSIG(end.wait_status)))
         while (end.stopped_by == 0 && poll(&more, 1, group_ms) > 0)

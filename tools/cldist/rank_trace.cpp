@@ -52,20 +52,20 @@ RankTrace read_file(const fs::path &path, int rank) {
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     if (in.bad()) throw TraceError("can't be read");
     RankTrace trace = parse_trace(text);
-    // Reads them once for what may be wrong with them, while the file's name is at hand.
+    // Reads the commands to find errors while the file's name is known.
     [[maybe_unused]] const std::vector<Command> commands = commands_of(trace);
     if (trace.rank != rank) throw TraceError(fmt::format("holds the trace of rank {}", trace.rank));
     return trace;
 }
 
-/// What any event may have, and the tool uses. Throws Json::exception if it is something else.
+/// Checks the optional fields that the tool uses. Throws Json::exception if one has a wrong type.
 void check_event(const Json &event) {
     if (event.contains("dur")) static_cast<void>(event["dur"].get<double>());
     if (event.contains("name")) static_cast<void>(event["name"].get_ref<const std::string &>());
     if (event.contains("args")) static_cast<void>(event["args"].get_ref<const Json::object_t &>());
 }
 
-/// What is read of one folder, with what is wrong.
+/// The traces of a folder, and their errors.
 struct Found {
     std::vector<RankTrace> traces;
     std::vector<std::string> complaints;
@@ -82,7 +82,7 @@ Found read_all(const fs::path &folder) {
         }
     }
     if (found.traces.empty()) return found;
-    // Of the run that the first file is of.
+    // The first file determines the run.
     const int ranks = found.traces.front().ranks;
     for (int rank = 0; rank < ranks; ++rank)
         if (!files.contains(rank))
@@ -105,8 +105,8 @@ double end_of_wait(const Command &command, double begin) {
     return begin;
 }
 
-/// Puts the beginnings and ends of a trace together; stages come between the beginning and the end of their command. A
-/// process that is killed leaves commands without an end.
+/// Combines the begin and end events of a trace. Stages come between the begin and the end of their
+/// command. A killed process leaves commands without an end.
 class CommandReader {
 public:
     void take(const Json &event) {
@@ -169,8 +169,9 @@ private:
 
     std::vector<Command> commands_;
     std::map<Key, std::vector<Json>> open_;
-    std::map<std::uint64_t, std::vector<Command::Stage>> stages_;  ///< of commands whose end has not come
-    double last_ = 0;                                              ///< when the trace ends
+    /// of commands without an end so far
+    std::map<std::uint64_t, std::vector<Command::Stage>> stages_;
+    double last_ = 0;  ///< the time of the last event
 };
 
 }  // namespace

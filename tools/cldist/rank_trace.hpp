@@ -12,21 +12,22 @@
 
 namespace cldist::tool {
 
-/// What is wrong with a trace, or with the files of a folder, in words that name the file.
+/// An error in a trace, or in the files of a folder. The text contains the file's name.
 class TraceError : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// A command of the library, of which `stages` are parts, or a kernel.
+/// A command of the library with its stages, or a kernel.
 struct Command {
     struct Stage {
         std::string name;
         Interval time;
     };
 
-    std::string kind;  ///< "send", "file read", …; "kernel NAME"; "send, not ended" if the trace has no end of it
-    /// From when it could start, its wait list done, to its end.
+    /// "send", "file read", …; "kernel NAME"; "send, not ended" if the trace contains no end
+    std::string kind;
+    /// From the moment when its wait list was complete to its end.
     Interval time;
     double bytes = 0;
     std::vector<Stage> stages;
@@ -39,21 +40,22 @@ struct RankTrace {
     int rank = 0;
     int ranks = 1;
     std::string host;
-    std::string boot;  ///< of the running kernel: ranks with the same one have the same clock
+    std::string boot;  ///< of the running kernel: ranks with equal values share a clock
     std::vector<ClockSample> clock;
-    nlohmann::json events;  ///< an array of Chrome's trace events
+    nlohmann::json events;  ///< an array of Chrome trace events
 };
 
-/// Reads a trace from its text. Throws a TraceError that does not name the file.
+/// Parses a trace. The text of a TraceError does not contain the file's name.
 [[nodiscard]] RankTrace parse_trace(const std::string &text);
 
-/// Reads cldist-trace-<rank>.json of all ranks, in their order. What is missing or damaged, or of another run, throws a
-/// TraceError that names all such files; with `partial` they are left out, and named in `left_out`, if any is whole.
+/// Reads cldist-trace-<rank>.json of all ranks in order. If files are missing, damaged or of
+/// another run, throws a TraceError that lists them. With `partial` they are listed in `left_out`
+/// instead, provided that at least one file is valid.
 [[nodiscard]] std::vector<RankTrace> read_traces(const std::filesystem::path &folder, bool partial,
                                                  std::vector<std::string> &left_out);
 
-/// The commands and kernels among a rank's events. Throws a TraceError that does not name the file, if parse_trace() made
-/// the trace; those of read_traces() are well.
+/// The commands and kernels among a rank's events. Throws a TraceError without the file's name for
+/// traces of parse_trace(). Traces of read_traces() are already checked.
 [[nodiscard]] std::vector<Command> commands_of(const RankTrace &trace);
 
 }  // namespace cldist::tool

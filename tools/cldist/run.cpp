@@ -51,10 +51,10 @@ constexpr bool open_mpi = false;
 
 constexpr int wrong_usage = 2;
 constexpr int drain_ms = 500;
-// As a shell gives them.
+// The exit statuses of a shell.
 constexpr int not_executable = 126;
 constexpr int not_found = 127;
-// The job has failed for another reason than a rank.
+// The job failed, but not because of a rank.
 constexpr int job_failed = 1;
 
 int say_not_started(const std::string &program, int error) {
@@ -77,7 +77,7 @@ std::string first_line(const fs::path &path) {
     return line;
 }
 
-// What a process may run on, or nothing if the system does not tell.
+// The processors that a process may run on; empty if the system does not report them.
 std::vector<Processor> processors_of(pid_t process) {
     constexpr std::size_t most = 65536;
     std::vector<cpu_set_t> mask(CPU_ALLOC_SIZE(most) / sizeof(cpu_set_t));
@@ -95,12 +95,12 @@ std::vector<Processor> processors_of(pid_t process) {
     return processors;
 }
 
-// The time of how many processors the control groups of this process leave it.
+// The CPU time limit of this process's control groups, in processors.
 int allowed_processors() {
     int allowed = INT_MAX;
     std::ifstream groups("/proc/self/cgroup");
     for (std::string line; std::getline(groups, line);) {
-        // "0::/folder" of version 2, "4:cpu,cpuacct:/folder" of version 1.
+        // "0::/folder" in version 2, "4:cpu,cpuacct:/folder" in version 1.
         const std::size_t first = line.find(':');
         const std::size_t second = line.find(':', first + 1);
         if (second == std::string::npos) continue;
@@ -123,11 +123,11 @@ int allowed_processors() {
     return allowed;
 }
 
-// Whether there are processors enough for the ranks of this host beside what others run on it.
+// Whether the host has enough processors for its ranks in addition to other programs.
 bool has_room_for(int ranks) {
     std::vector<std::string> looks;
     for (int i = 0; i < 5; ++i) {
-        if (i != 0) poll(nullptr, 0, 5);  // programs that just start come and go
+        if (i != 0) poll(nullptr, 0, 5);  // short-lived programs end between samples
         looks.push_back(first_line("/proc/loadavg"));
     }
     return running_besides(looks) + ranks <= sysconf(_SC_NPROCESSORS_ONLN);
@@ -141,25 +141,26 @@ void bind_to(const std::vector<int> &processors) {
         std::fprintf(stderr, "cldist run: can't bind a rank to its cores: %s\n", std::strerror(errno));
 }
 
-// What MPI_Abort says to MPICH's mpirun, in PMI's words. Else that would wait for the other ranks of a program without
-// MPI, and where it ends them, take the status of any of them.
+// Sends MPI_Abort's message of the PMI protocol to MPICH's mpirun. Otherwise mpirun would wait for
+// the other ranks of a program without MPI, and after ending them would use the status of any rank.
 void abort_job(const Environment &environment, int status) {
     const auto connection = environment.find("PMI_FD");
     if (open_mpi || connection == environment.end()) return;
-    // It drops what it has not read.
+    // mpirun drops unread output.
     for (const int output : {STDOUT_FILENO, STDERR_FILENO})
         for (int i = 0, left = 0; i < drain_ms && ioctl(output, FIONREAD, &left) == 0 && left > 0; ++i)
             poll(nullptr, 0, 1);
     const std::string text = fmt::format("cmd=abort exitcode={}\n", status);
-    // After MPI_Finalize nobody listens.
+    // After MPI_Finalize no process reads this message.
     send(std::atoi(connection->second.c_str()), text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-// For the launcher to see. Open MPI's names the signal; MPICH's would make its number an exit status.
+// Ends this process for the launcher. Open MPI's mpirun reports the signal; MPICH's would use its
+// number as an exit status.
 int end_as(int wait_status) {
     if (open_mpi && WIFSIGNALED(wait_status)) {
         const int number = WTERMSIG(wait_status);
-        prctl(PR_SET_DUMPABLE, 0);  // the program's core is the one of interest
+        prctl(PR_SET_DUMPABLE, 0);  // only the program's core dump is useful
         std::signal(number, SIG_DFL);
         sigset_t mask;
         sigemptyset(&mask);
@@ -170,7 +171,7 @@ int end_as(int wait_status) {
     return exit_status(wait_status);
 }
 
-// Whether the choice of devices can be meant. Gives the exit status.
+// Checks the choice of devices for errors. Returns the exit status.
 int check_choice(const Environment &environment, const std::string &devices) {
     std::vector<std::string> entries;
     for (const auto &[name, value] : environment) entries.push_back(fmt::format("{}={}", name, value));
@@ -188,7 +189,8 @@ int check_choice(const Environment &environment, const std::string &devices) {
     return wrong_usage;
 }
 
-// Whether a program on this host would see the platform with devices, as asked. Gives the exit status.
+// Checks whether a program on this host would see the platform with the requested devices. Returns
+// the exit status.
 int check_cluster(const std::string &where, const RankPlace &place, const std::string &devices) {
     const Refusal refusal = refusal_of(ask_cluster(static_cast<std::size_t>(place.local_rank),
                                                    static_cast<std::size_t>(std::max(place.local_size, 1)), devices));
@@ -196,7 +198,7 @@ int check_cluster(const std::string &where, const RankPlace &place, const std::s
     return refusal.status;
 }
 
-// Those that the user has named.
+// The hosts that the user listed.
 std::vector<std::string> hosts_of(const RunOptions &options) {
     std::vector<std::string> hosts = host_names(options.hosts, ',');
     if (options.hostfile.empty()) return hosts;
@@ -213,8 +215,9 @@ bool is_pipe(int descriptor) {
     return fstat(descriptor, &state) == 0 && (S_ISFIFO(state.st_mode) || S_ISSOCK(state.st_mode));
 }
 
-/// With a central host, and all ranks on this host: how many programs of rank 0 have joined the workers so far. Each program needs new
-/// workers, since MPI starts once in a process. In memory of all ranks.
+/// The number of rank 0's programs that have joined the workers, for a central host with all ranks
+/// on this host. Each program needs new workers, because MPI can be initialised only once per
+/// process. In memory shared by all ranks.
 class ProgramCount {
 public:
     static constexpr std::uint32_t over = ~std::uint32_t{0};
@@ -233,7 +236,8 @@ public:
         if (file_ >= 0) close(file_);
     }
     [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
-    /// Returns whether another program has joined than the first `before`; waits for it or for the end of rank 0's programs.
+    /// Waits for another program after the first `before`, or for the end of rank 0's programs.
+    /// Returns whether a program has joined.
     [[nodiscard]] bool wait_for_another(std::uint32_t before) const {
         if (word_ == nullptr) return false;
         const auto is_told_to_stop = [] {  // run_program has left these signals blocked
@@ -259,7 +263,8 @@ private:
     Word *word_ = nullptr;
 };
 
-// Where the rank writes why it ends the job, for this process to repeat: its standard error may be someone's own.
+// Memory in which the rank writes why it ends the job. This process prints it, because the rank's
+// standard error may be redirected.
 class RankReport {
 public:
     RankReport() : file_(memfd_create("cldist-report", MFD_CLOEXEC)) {}
@@ -276,12 +281,12 @@ public:
         const std::size_t begin = std::min(all.find_first_not_of('\0'), all.size());
         if (begin < all.size()) std::fprintf(stderr, "cldist run: %s", std::string(all.substr(begin)).c_str());
     }
-    /// Whether a program of the rank has joined the other ranks: each puts a 0 in front.
+    /// Whether a program of the rank has joined the other ranks: each program writes a leading 0.
     [[nodiscard]] bool has_joined() const {
         char first = 'x';
         return pread(file_, &first, 1, 0) == 1 && first == '\0';
     }
-    /// Whether a program of the rank that has joined is running: it holds a lock.
+    /// Whether a joined program of the rank is running: it holds a lock.
     [[nodiscard]] bool is_joined() const {
         struct flock whole {};
         whole.l_type = F_WRLCK;
@@ -298,7 +303,8 @@ namespace {
 
 // One process, without mpirun.
 int run_simulated(const RunOptions &options, const Environment &environment) {
-    const auto simulation = parse_simulation(options.simulate).value();  // checked with the arguments
+    // checked with the arguments
+    const auto simulation = parse_simulation(options.simulate).value();
     if (is_central(environment) && simulation.rank != 0) {
         std::fprintf(stderr,
                      "cldist run: --simulate %s: with a central host it plays rank 0 alone, which is the host\n",
@@ -354,7 +360,7 @@ int run_job(RunOptions options) {
         return wrong_usage;
     }
     if (const int status = check_choice(environment, options.devices); status != 0) return status;
-    // On other hosts a rank looks.
+    // If ranks are on other hosts, the ranks check their hosts.
     if (!on_other_hosts(options, environment))
         if (const int status = check_cluster("", {0, 0, options.ranks}, options.devices); status != 0) return status;
     std::optional<HostChannel> channel;
@@ -364,7 +370,7 @@ int run_job(RunOptions options) {
     std::optional<ProgramCount> programs;
     if (is_central(environment) && !on_other_hosts(options, environment))
         environment[ProgramCount::variable] = programs.emplace(memfd_create("cldist-programs", MFD_CLOEXEC)).path();
-    // With a central host one process alone has the program.
+    // With a central host only one process runs the program.
     if (const std::string wrap = host_wrap(environment);
         wrap != "off" && options.ranks != 1 && !is_central(environment) && !host_library().empty()) {
         if (const std::string word = wrong_group(wrap); !word.empty()) {
@@ -386,8 +392,8 @@ int run_job(RunOptions options) {
     mpirun.arguments =
         mpirun_command(options, open_mpi, CLDIST_MPIRUN, fs::read_symlink("/proc/self/exe").string(), environment);
     mpirun.environment = mpirun_environment(options, open_mpi, environment);
-    // In a terminal it reads from, it must be in the foreground; else nobody but this process shall send it signals:
-    // Open MPI's forgets its ranks on a second one.
+    // In a terminal that it reads from, mpirun must be in the foreground group. Otherwise only this
+    // process may send it signals: on a second signal Open MPI's mpirun abandons its ranks.
     mpirun.own_group = tcgetpgrp(STDIN_FILENO) != getpgrp();
     mpirun.death_signal = SIGTERM;
     if (open_mpi) mpirun.interrupt_as = interrupt_carrier;
@@ -399,7 +405,7 @@ int run_job(RunOptions options) {
     if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
     if (end.cut_off) return 128 + SIGPIPE;
     std::vector<std::string> lost = errors.lost_hosts();
-    // ssh ends with its host, too.
+    // ssh also ends when its host is lost.
     if (lost.empty() && hub && !errors.launch_failure().empty() && !hub->lost_host().empty())
         lost.push_back(hub->lost_host());
     if (const std::string report = hosts_report(lost, errors.unreachable_hosts()); !report.empty()) {
@@ -415,7 +421,7 @@ int run_job(RunOptions options) {
 
 namespace {
 
-// The first of the files and folders to be staged that is not there.
+// The first missing file or folder of those to stage.
 std::string missing_to_stage(const Environment &environment) {
     const auto entry = environment.find("CLDIST_HOST_STAGE");
     if (entry == environment.end()) return {};
@@ -459,7 +465,7 @@ int run_devices(RunOptions options) {
 int run_rank(const RunOptions &options) {
     Environment environment = this_environment();
     const RankPlace place = place_of(environment);
-    // Before the host can fail, until its last word.
+    // Created before the host can fail, and ended last.
     const std::string hub = std::exchange(environment["CLDIST_HOST_PRESENCE"], {});
     environment.erase("CLDIST_HOST_PRESENCE");
     std::optional<HostPresence> presence(std::in_place, place.local_rank == 0 ? hub : "", place.rank,
@@ -495,7 +501,7 @@ int run_rank(const RunOptions &options) {
                                     options.all_output);
     program.parent_signals_group = true;
     program.death_signal = SIGKILL;
-    // MPICH's leaves it open without an end.
+    // MPICH's mpirun leaves standard input open forever.
     program.no_input = place.rank != 0 && environment.contains("MPI_LOCALRANKID");
     using Output = Program::Output;
     if (place.rank != 0 && !options.all_output)
@@ -505,7 +511,7 @@ int run_rank(const RunOptions &options) {
     if (open_mpi) program.interrupted_by = interrupt_carrier;
     // A worker ends when the program has ended.
     program.is_interruptible = place.rank == 0 || !is_central(environment);
-    // A daemon may join before the end of its parent is noticed here.
+    // A daemon may join before this process notices its parent's end.
     program.may_leave_daemon = [&report] { return !report.has_joined() || report.is_joined(); };
     std::optional<ProgramCount> programs;
     if (const auto path = program.environment.find(ProgramCount::variable); path != program.environment.end())
@@ -523,13 +529,13 @@ int run_rank(const RunOptions &options) {
         abort_job(environment, status);
         return status;
     }
-    // The others wait for the program; a worker in its place joins them, and ends them.
+    // The other ranks wait for the program. A worker in its place joins and ends them.
     if (is_host && exit_status(end.wait_status) == 0 && !report.has_joined()) {
         program.arguments = {self, "worker"};
         run_program(program);
     }
     if (programs && place.rank == 0) programs->end();
-    // A rank that was told to stop has not failed.
+    // A rank that was stopped on request has not failed.
     if (exit_status(end.wait_status) != 0 && end.stopped_by == 0) {
         const std::string failure = failure_report(place.rank, host_name(), end.wait_status, end.output);
         std::fwrite(failure.data(), 1, failure.size(), stderr);

@@ -4,16 +4,18 @@
 
 namespace cldist::tool {
 
-/// `cldist run`: starts the ranks with mpirun. Gives the exit status.
+/// `cldist run`: starts the ranks with mpirun. Returns the exit status.
 int run_job(RunOptions options);
 
-/// `cldist devices`: the same with a program that lists what each rank gets.
+/// `cldist devices`: the same with a program that lists each rank's devices.
 int run_devices(RunOptions options);
 
-/// What mpirun starts: one rank. Gives the exit status, or ends by the signal by which the program ended.
+/// One rank, started by mpirun. Returns the exit status, or ends with the signal that ended the
+/// program.
 int run_rank(const RunOptions &options);
 
-/// `cldist worker`: what the other ranks run where rank 0 alone runs the program. Follows its calls until it has ended.
+/// `cldist worker`: the program of the other ranks with a central host. Executes the central host's
+/// calls until its program has ended.
 int run_worker();
 
 }  // namespace cldist::tool

@@ -37,7 +37,7 @@ std::optional<int> number_of(const Environment &environment, const char *name) {
     return parse_number(value_of(environment, name));
 }
 
-// The tasks of a node from Slurm's "2(x3),1".
+// The tasks of a node in Slurm's list, such as "2(x3),1".
 std::optional<int> slurm_tasks(std::string_view list, int node) {
     for (int first = 0; !list.empty();) {
         const std::string_view entry = list.substr(0, list.find(','));
@@ -52,7 +52,7 @@ std::optional<int> slurm_tasks(std::string_view list, int node) {
     return std::nullopt;
 }
 
-// By package, then by the first of its threads.
+// The cores, ordered by package, then by their first hardware thread.
 std::vector<std::vector<int>> cores_of(std::vector<Processor> processors) {
     std::sort(processors.begin(), processors.end(), [](const Processor &a, const Processor &b) {
         return std::pair(a.package, a.number) < std::pair(b.package, b.number);
@@ -95,7 +95,7 @@ std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi
     if (options.ranks > 0) add({"-n", std::to_string(options.ranks)});
     if (!options.hostfile.empty()) add({open_mpi ? "--hostfile" : "-f", options.hostfile});
     if (!options.hosts.empty()) add({open_mpi ? "--host" : "-hosts", options.hosts});
-    // MPICH's takes the whole environment to other hosts.
+    // MPICH's mpirun passes the whole environment to other hosts.
     if (open_mpi)
         for (const auto &[name, value] : environment)
             if (name.starts_with("CLDIST_")) add({"-x", name});
@@ -114,13 +114,13 @@ std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi
 Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environment environment) {
     environment.emplace("HWLOC_COMPONENTS", "-opencl");
     if (!open_mpi) return environment;
-    // Open MPI 4 and 5. Not as options: those are the user's.
+    // For Open MPI 4 and 5. Not as options, because the user's options must override them.
     environment.emplace("OMPI_MCA_ess_base_forward_signals", "SIGURG");
     environment.emplace("PRTE_MCA_ess_base_forward_signals", "SIGURG");
     environment.emplace("OMPI_MCA_hwloc_base_binding_policy", "none");
     environment.emplace("PRTE_MCA_hwloc_default_binding_policy", "none");
     if (on_other_hosts(options, environment)) return environment;
-    // Without ssh and rsh Open MPI 4 starts nothing, on this host neither.
+    // Without ssh and rsh, Open MPI 4 starts no rank, not even on this host.
     environment.emplace("OMPI_MCA_plm_rsh_agent", "ssh:rsh:false");
     environment.emplace("OMPI_MCA_rmaps_base_oversubscribe", "1");
     environment.emplace("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
@@ -182,7 +182,7 @@ std::string wrong_group(std::string_view groups) {
 int running_besides(const std::vector<std::string> &looks) {
     int fewest = INT_MAX;
     for (const std::string &line : looks) {
-        // "0.20 0.18 0.12 3/1024 4711": of 1024 threads 3 run or could.
+        // "0.20 0.18 0.12 3/1024 4711": 3 of 1024 threads are running or runnable.
         const std::size_t slash = line.find('/');
         if (slash == std::string::npos) return 0;
         const std::size_t space = line.rfind(' ', slash);
@@ -257,7 +257,8 @@ std::vector<std::string> rank_program(const RunOptions &options, const Environme
 Environment rank_environment(Environment environment, const std::string &vendors, const std::string &devices,
                              const CoreShare *share) {
     if (!environment.contains(native_icds)) {
-        // The loaders' rules: the libraries of OCL_ICD_FILENAMES come first, and the standard folder gives way.
+        // The rules of OpenCL loaders: the libraries of OCL_ICD_FILENAMES come first, and a folder
+        // variable replaces the standard folder.
         std::string list = value_of(environment, "OCL_ICD_FILENAMES");
         std::string folder = value_of(environment, "OCL_ICD_VENDORS");
         if (folder.empty()) folder = value_of(environment, "OPENCL_VENDOR_PATH");
@@ -272,7 +273,8 @@ Environment rank_environment(Environment environment, const std::string &vendors
     environment.emplace("PMIX_MCA_gds", "hash");
     if (!devices.empty()) environment["CLDIST_DEVICES"] = devices;
     if (share == nullptr) return environment;
-    environment.emplace("POCL_MAX_PTHREAD_COUNT", std::to_string(share->threads));  // up to PoCL 4
+    // for PoCL up to version 4
+    environment.emplace("POCL_MAX_PTHREAD_COUNT", std::to_string(share->threads));
     environment.emplace("POCL_CPU_MAX_CU_COUNT", std::to_string(share->threads));
     if (share->crowded) environment.emplace("OMPI_MCA_mpi_yield_when_idle", "1");
     return environment;

@@ -10,97 +10,100 @@
 
 namespace cldist::tool {
 
-/// What `cldist run` decides, apart from what it asks and does. All of it is pure.
+/// The decisions of `cldist run`, separate from its actions. All functions are pure.
 
 using Environment = std::map<std::string, std::string>;
 
-/// The signal that Open MPI's mpirun passes on to the ranks in place of SIGINT, on which mpirun would end the job. By default
-/// it ends no process.
+/// Open MPI's mpirun passes this signal to the ranks. It replaces SIGINT, with which mpirun would
+/// end the job. By default it ends no process.
 constexpr int interrupt_carrier = SIGURG;
 
 struct RunOptions {
-    int ranks = 0;          ///< 0: as many as the hosts or the allocation give
-    std::string hostfile;   ///< mpirun's, or empty
+    int ranks = 0;          ///< 0: as many as the hosts or the allocation provide
+    std::string hostfile;   ///< mpirun's host file, or empty
     std::string hosts;      ///< "a:2,b", or empty
-    std::string host;       ///< what --host was given, or empty
+    std::string host;       ///< the value of --host, or empty
     std::string devices;    ///< the value of CLDIST_DEVICES, or empty
-    std::string simulate;   ///< that of CLDIST_SIMULATE, or empty
-    std::string counts;     ///< that of CLDIST_COUNTS, or empty
-    std::string host_mode;  ///< that of CLDIST_HOST_MODE, or empty
-    std::string stage;      ///< that of CLDIST_HOST_STAGE, or empty
-    std::string view;       ///< that of CLDIST_VIEW, or empty
+    std::string simulate;   ///< the value of CLDIST_SIMULATE, or empty
+    std::string counts;     ///< the value of CLDIST_COUNTS, or empty
+    std::string host_mode;  ///< the value of CLDIST_HOST_MODE, or empty
+    std::string stage;      ///< the value of CLDIST_HOST_STAGE, or empty
+    std::string view;       ///< the value of CLDIST_VIEW, or empty
     bool all_output = false;
     bool no_bind = false;
-    bool no_terminal = false;  ///< of a rank: the job's standard output is no terminal
-    bool look = false;         ///< of a rank: it looks whether its host has what was asked for
+    bool no_terminal = false;  ///< of a rank: the job's standard output is not a terminal
+    bool look = false;         ///< of a rank: it checks its host for the requested devices
     std::vector<std::string> mpirun_options;
     std::vector<std::string> program;  ///< with its arguments
 };
 
-/// Whether a batch system that mpirun knows gave hosts to this process.
+/// Whether a batch system known to mpirun has allocated hosts to this process.
 [[nodiscard]] bool has_allocation(const Environment &environment);
 
-/// Whether the ranks may be on other hosts than this one.
+/// Whether ranks may be on hosts other than this one.
 [[nodiscard]] bool on_other_hosts(const RunOptions &options, const Environment &environment);
 
-/// The names in "a:2,b", without numbers.
+/// The names in "a:2,b", without the numbers.
 [[nodiscard]] std::vector<std::string> host_names(std::string_view list, char separator);
 
-/// The command that starts the ranks, `self` being the path of cldist on every host.
+/// The command that starts the ranks. `self` is the path of cldist on every host.
 [[nodiscard]] std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi,
                                                       const std::string &mpirun, const std::string &self,
                                                       const Environment &environment);
 
-/// What mpirun gets: it binds no rank, puts any number of ranks on this host unless hosts are given, and loads no
-/// OpenCL platform; all but where the user has said something else.
+/// The environment of mpirun: ranks are not bound, any number of ranks may run on this host unless
+/// hosts are given, and mpirun loads no OpenCL platform. The user's own settings take precedence.
 [[nodiscard]] Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environment environment);
 
-/// A rank's place, from what mpirun or Slurm has set.
+/// A rank's place, from the variables of mpirun or Slurm.
 struct RankPlace {
     int rank = 0;
     int local_rank = 0;
-    int local_size = 0;  ///< ranks on this host; 0 if that is not known
+    int local_size = 0;  ///< ranks on this host; 0 if unknown
 
     bool operator==(const RankPlace &) const = default;
 };
 [[nodiscard]] RankPlace place_of(const Environment &environment);
-/// How many ranks the job has, 1 if that is not known.
+/// The number of ranks of the job; 1 if unknown.
 [[nodiscard]] int ranks_of(const Environment &environment);
 
 /// The value of CLDIST_HOST_WRAP.
 [[nodiscard]] std::string host_wrap(const Environment &environment);
-/// The first word of it that is none, or nothing.
+/// The first invalid word in that value; empty if all words are valid.
 [[nodiscard]] std::string wrong_group(std::string_view groups);
 
 /// A hardware thread.
 struct Processor {
     int number = 0;
     int package = 0;
-    std::string core;  ///< the same for all threads of a core
+    std::string core;  ///< equal for all threads of a core
 };
 
 /// A rank's part of its host.
 struct CoreShare {
-    std::vector<int> processors;  ///< to be bound to these, or nothing: to be left as it is
+    std::vector<int> processors;  ///< the processors to bind to; empty: no binding
     int threads = 1;              ///< for computing
-    bool crowded = false;         ///< the ranks are more than the cores
+    bool crowded = false;         ///< there are more ranks than cores
 
     bool operator==(const CoreShare &) const = default;
 };
 
-/// Whole cores, and neighbours. `usable` are those of the rank's affinity mask, and `launcher_processors` the number of
-/// those of the process that started it: where that has more, somebody has bound the rank. `place` has a local size.
-/// `allowed`: of how many processors the ranks of the host may use the time; where that is not all, none is bound.
+/// Neighbouring whole cores. `usable` are the processors of the rank's affinity mask, and
+/// `launcher_processors` is the number in the mask of the starting process. If that is larger, the
+/// rank is already bound. `place` has a local size. `allowed` is the CPU time limit of the host's
+/// ranks in processors. If there is a limit, ranks are not bound.
 [[nodiscard]] CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind,
                                  int allowed = INT_MAX);
 
-/// Of the lines of /proc/loadavg at several looks: how many threads ran at each of them, besides the one that looked.
+/// The number of threads, except the sampling one, that ran at each of several samples of
+/// /proc/loadavg.
 [[nodiscard]] int running_besides(const std::vector<std::string> &looks);
-/// The time of how many processors, at least one, a control group has by `quota` and `period` ("max", -1 or nothing: no
-/// limit).
+/// The CPU time limit of a control group in processors, at least 1, from `quota` and `period`.
+/// "max", -1 or an empty text means no limit.
 [[nodiscard]] int processors_by_quota(const std::string &quota, const std::string &period);
 
-/// Takes `--host`, the former name of `--hosts` and `--host-mode`. Returns a warning, or why it can't be taken.
+/// Handles `--host`, the former name of `--hosts` and `--host-mode`. Returns a warning, or an
+/// error.
 struct FormerOption {
     std::string warning;
     std::string refusal;
@@ -109,22 +112,24 @@ struct FormerOption {
 };
 [[nodiscard]] FormerOption take_host(RunOptions &options);
 
-/// Why Open MPI would refuse to run as root, and what to do, or nothing.
+/// The reason why Open MPI would refuse to run as root, with advice; empty if it would not.
 [[nodiscard]] std::string refusal_of_root(const RunOptions &options, const Environment &environment);
 
-/// Whether rank 0 alone runs the program (CLDIST_HOST_MODE).
+/// Whether only rank 0 runs the program (CLDIST_HOST_MODE).
 [[nodiscard]] bool is_central(const Environment &environment);
 
-/// What a rank runs: the program, or, where that runs on rank 0 alone, what follows its calls; `self` is the path of cldist.
+/// The command that a rank runs: the program or, on other ranks of a central host, the worker.
+/// `self` is the path of cldist.
 [[nodiscard]] std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment, int rank,
                                                     const std::string &self);
 
-/// What the program gets: the cluster's platform alone, the one in the folder `vendors`, which gets the list of the
-/// drivers that would have been loaded; and its `share`, if that is known.
+/// The environment of the program: it sees only the cluster platform in the folder `vendors`, which
+/// gets the list of the drivers that would have been loaded. Also contains the rank's `share`, if
+/// known.
 [[nodiscard]] Environment rank_environment(Environment environment, const std::string &vendors,
                                            const std::string &devices, const CoreShare *share);
 
-/// The end of an output.
+/// The last part of an output.
 class Tail {
 public:
     static constexpr std::size_t limit = 16384;  ///< bytes
@@ -136,20 +141,21 @@ private:
     std::string text_;
 };
 
-/// "SIGSEGV", or "signal 35".
+/// For example "SIGSEGV" or "signal 35".
 [[nodiscard]] std::string signal_name(int signal);
 
-/// A shell's exit status for what waitpid gave: 128 + N for signal N.
+/// A shell's exit status for a status of waitpid: 128 + N for signal N.
 [[nodiscard]] int exit_status(int wait_status);
 
-/// The same for mpirun, which got the signal `stopped_by`, or 0: what it gives then, 0 among it, tells nothing.
+/// The same for mpirun. If it got the signal `stopped_by` (not 0), its own status, even 0, is
+/// meaningless.
 [[nodiscard]] int job_status(int wait_status, int stopped_by);
 
-/// The report of hosts that were lost, and of others that were never reached, or nothing.
+/// The report of lost hosts and of unreachable hosts; empty if there are none.
 [[nodiscard]] std::string hosts_report(const std::vector<std::string> &lost,
                                        const std::vector<std::string> &unreachable);
 
-/// What to say of a rank that failed.
+/// The report of a failed rank.
 [[nodiscard]] std::string failure_report(int rank, const std::string &host, int wait_status, const std::string &tail);
 
 }  // namespace cldist::tool

@@ -20,7 +20,7 @@ void write_merged(const std::filesystem::path &path, const std::vector<RankTrace
     if (!out) throw TraceError(fmt::format("{}: can't be written: {}", path.string(), std::strerror(errno)));
 }
 
-// Gives false if nothing was recorded.
+// Returns false if the traces are empty.
 bool print_tables(const std::vector<RankTrace> &traces, const std::vector<std::vector<Command>> &ranks, bool per_rank) {
     const std::vector<Row> rows = summarise(ranks);
     if (rows.empty()) return false;

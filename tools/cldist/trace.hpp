@@ -11,7 +11,7 @@ struct TraceOptions {
     bool partial = false;
 };
 
-/// Merges the traces of a folder and prints the table. Gives the exit status; what is wrong is printed.
+/// Merges the traces of a folder and prints the table. Prints errors. Returns the exit status.
 int run_trace(const TraceOptions &options);
 
 }  // namespace cldist::tool

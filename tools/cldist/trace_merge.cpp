@@ -45,7 +45,8 @@ ClockChoice choose_clock(const RankTrace &trace, const RankTrace *first) {
     std::string measured = samples.empty() ? "not measured" : text_of(samples.front()) + " at the start";
     if (samples.size() > 1) measured += ", " + text_of(samples.back()) + " at the end";
     const std::string who = fmt::format("clock of rank {} (host {}): {}", trace.rank, trace.host, measured);
-    // Times of one clock need no correction, which could only be worse. Containers may have a clock of their own all the same.
+    // Times of one clock need no correction, which could only add errors. But even on one kernel a
+    // container may have its own clock.
     if (same_kernel && std::all_of(samples.begin(), samples.end(), may_be_zero))
         return {ClockCorrection(), who + "; it is the clock of rank 0, left as it is"};
     if (samples.empty()) return {ClockCorrection(), who + "; ITS TIMES CAN'T BE COMPARED with those of other ranks"};

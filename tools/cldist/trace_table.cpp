@@ -11,21 +11,21 @@
 namespace cldist::tool {
 namespace {
 
-// The order in which a command goes through them.
+// The order of the stages in a command.
 constexpr std::array<const char *, 5> stage_order{"wait", "match", "device", "message", "file"};
 
-/// Kernels behind everything else; the whole before its stages.
+/// Sorts kernels last, and a command before its stages.
 struct Key {
     bool kernel;
     std::string kind;
-    std::ptrdiff_t stage;  ///< -1 for the whole
+    std::ptrdiff_t stage;  ///< -1 for the whole command
 
     bool operator<(const Key &other) const {
         return std::tie(kernel, kind, stage) < std::tie(other.kernel, other.kind, other.stage);
     }
 };
 
-/// What a row is made of.
+/// The data of a row.
 struct Sum {
     double bytes = 0;
     double busy_us = 0;

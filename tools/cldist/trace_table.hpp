@@ -11,21 +11,21 @@ namespace cldist::tool {
 /// All commands of one kind, or one stage of them.
 struct Row {
     std::string kind;
-    std::string stage;  ///< empty for the commands as wholes
+    std::string stage;  ///< empty for whole commands
     std::size_t count = 0;
     double bytes = 0;
-    double total_us = 0;   ///< the sum of their times
-    double median_us = 0;  ///< of one
-    double busy_us = 0;    ///< the time in which at least one was under way, summed over the ranks
-    double under_us = 0;   ///< how much of that lies under kernels of the same rank
+    double total_us = 0;   ///< the sum of their durations
+    double median_us = 0;  ///< of one command
+    double busy_us = 0;    ///< the time in which at least one was in flight, summed over the ranks
+    double under_us = 0;   ///< the part of that time during which kernels of the same rank ran
     bool kernel = false;
 };
 
-/// A row for each kind, in the order of their names, kernels last, and behind each one for each of its stages. `ranks` has the
-/// commands of each rank.
+/// A row for each kind of command, sorted by kind with kernels last, each followed by rows for its
+/// stages. `ranks` are the commands of each rank.
 [[nodiscard]] std::vector<Row> summarise(const std::vector<std::vector<Command>> &ranks);
 
-/// As a table for people.
+/// The rows as a text table.
 [[nodiscard]] std::string format_table(const std::vector<Row> &rows);
 
 }  // namespace cldist::tool

@@ -1,4 +1,5 @@
-// What most sources include, compiled once for each target that asks for it (-Dprecompiled_headers=true). No source relies on it.
+// The most frequently included headers, precompiled once per target (-Dprecompiled_headers=true).
+// No source relies on this file.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,4 +1,4 @@
-// As library.hpp.
+// Like library.hpp.
 #include <algorithm>
 #include <array>
 #include <cstdint>
