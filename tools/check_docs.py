@@ -4,7 +4,8 @@
 Usage: check_docs.py links ROOT
        check_docs.py run PAGE --build FOLDER --mpicc FILE --mpirun "COMMAND ARGUMENT..."
 
-links   Every relative link and picture of the Markdown files under ROOT exists, with its heading, and pictures have a text.
+links   Every relative link and picture of the Markdown files under ROOT exists, with its heading, and pictures have a text. A
+        block whose first line has the name of a file of examples/ is that file.
 run     Follows PAGE in an empty folder. A block whose first line is a comment with a file's name (`/* ring.c */`, `# jacobi.py`)
         is written to that file. Blocks marked ```console are executed: lines that begin with `$ ` are commands, the lines below
         one are its output, in any order. `...` in them stands for any text. Other blocks are for reading.
@@ -43,6 +44,11 @@ def broken_links(root):
         if not page.exists():
             continue
         text = page.read_text()
+        for _, _, block in FENCE.findall(text):
+            file = NAMED.match(block)
+            example = root / "examples" / file[1] if file else None
+            if example and example.exists() and example.read_text() != block:
+                yield f"{page.relative_to(root)}: the program differs from examples/{file[1]}"
         prose = re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
         for picture, label, target in LINK.findall(prose):
             where = f"{page.relative_to(root)}: {target}"

@@ -86,6 +86,12 @@ extern "C" {
 #define CL_INVALID_MPI_OP -1214
 /** The processes' collective commands on a communicator differ in call, root, size, datatype, operator or order. */
 #define CL_COLLECTIVE_MISMATCH -1215
+
+/** Returns the name of a code of OpenCL or of this library: "CL_SUCCESS", "CL_INVALID_RANK".
+ *
+ *  The result is never NULL. It is "unknown error code" for any other number. The text is static and must not be freed.
+ *  Thread-safe. Not collective. Works without MPI. */
+const char *clDistErrorName(cl_int code);
 /** @} */
 
 /** @defgroup cldist_init Initialisation

@@ -118,6 +118,12 @@ void CL_CALLBACK on_traced_event(cl_event event, cl_int status, void *data) {
 
 extern "C" {
 
+const char *clDistErrorName(cl_int code) {
+    if (code == CL_SUCCESS) return "CL_SUCCESS";
+    const char *const name = error_name(code);
+    return name != nullptr ? name : "unknown error code";
+}
+
 cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t param_value_size, void *param_value,
                          size_t *param_value_size_ret) {
     return at_boundary("clGetTransferInfo", [&] {

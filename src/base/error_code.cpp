@@ -57,10 +57,15 @@ constexpr Named names[] = {
 
 }  // namespace
 
-std::string code_text(int code) {
+const char *error_name(int code) {
     const auto *const found =
         std::find_if(std::begin(names), std::end(names), [code](const Named &named) { return named.code == code; });
-    return found == std::end(names) ? fmt::format("{}", code) : fmt::format("{} ({})", found->name, code);
+    return found == std::end(names) ? nullptr : found->name;
+}
+
+std::string code_text(int code) {
+    const char *const name = error_name(code);
+    return name == nullptr ? fmt::format("{}", code) : fmt::format("{} ({})", name, code);
 }
 
 }  // namespace cldist

@@ -118,7 +118,7 @@ said=$("${bare[@]}" "$dir/runtime$prefix/bin/cldist" run -n 2 --devices cpu "$op
     fail "an OpenCL program where the tag runtime alone is installed: $said"
 
 # Checks the documents, and the references to them.
-for document in README.md CHANGELOG.md quickstart.md cluster.md configuration.md tuning.md howto/tracing.md; do
+for document in README.md CHANGELOG.md quickstart.md cluster.md configuration.md tuning.md howto/tracing.md examples/hello.c; do
     [ -s "$dir/root$prefix/share/doc/cldist/$document" ] || fail "no share/doc/cldist/$document"
 done
 for page in cldist cldist-run cldist-tune; do

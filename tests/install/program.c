@@ -1,5 +1,6 @@
 /* A user's program in C99. It calls every function once, without a device, and checks the codes. */
 #include <stdio.h>
+#include <string.h>
 
 #include <CL/cl_ext_dist.h>
 
@@ -30,6 +31,11 @@ int main(int argc, char **argv) {
     expect("clEnqueueSendrecvBuffer",
            clEnqueueSendrecvBuffer(NULL, NULL, CL_FALSE, 0, 4, 0, 0, NULL, 0, 4, 0, 0, MPI_COMM_WORLD, 0, NULL, NULL),
            CL_INVALID_COMMAND_QUEUE);
+    expect("clEnqueueSendrecvBufferRect",
+           clEnqueueSendrecvBufferRect(NULL, NULL, CL_FALSE, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0,
+                                       MPI_COMM_WORLD, 0, NULL, NULL),
+           CL_INVALID_COMMAND_QUEUE);
+    expect("clDistErrorName", strcmp(clDistErrorName(CL_INVALID_RANK), "CL_INVALID_RANK"), 0);
     expect("clGetTransferInfo", clGetTransferInfo(NULL, CL_TRANSFER_PATH, sizeof path, path, NULL), CL_INVALID_EVENT);
     expect("clTraceEvent", clTraceEvent(NULL, "kernel"), CL_INVALID_EVENT);
     MPI_Finalize();
