@@ -324,6 +324,22 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
                                const size_t region[3], size_t row_pitch, size_t slice_pitch, int source, int tag,
                                MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                cl_event *event);
+
+/** Enqueues one command that sends a rectangular region and receives into another one at the same time, and completes
+ *  when both are done.
+ *
+ *  Counterpart of MPI_Sendrecv with vector or subarray datatypes. The regions are described as for
+ *  #clEnqueueSendBufferRect, with the same errors; otherwise the command behaves as #clEnqueueSendrecvBuffer. Both
+ *  regions may be in one buffer if no byte is in both. They may interleave, such as two columns of one array.
+ *
+ *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref
+ *          cldist_messages and #clEnqueueSendBufferRect. */
+cl_int clEnqueueSendrecvBufferRect(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                   const size_t send_origin[3], const size_t send_region[3], size_t send_row_pitch,
+                                   size_t send_slice_pitch, int dest, int send_tag, cl_mem recv_buffer,
+                                   const size_t recv_origin[3], const size_t recv_region[3], size_t recv_row_pitch,
+                                   size_t recv_slice_pitch, int source, int recv_tag, MPI_Comm comm,
+                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
 /** @} */
 
 /** @defgroup cldist_files Files

@@ -53,10 +53,15 @@ void check_bounds(RangeArgument &range) {
 
 cl_mem parent_of(cl_mem buffer) { return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr); }
 
+RectRegion region_of(const RangeArgument &range) {
+    return range.strided.value_or(RectRegion{range.size, 1, 1, range.size, range.size});
+}
+
 void check_overlap(const RangeArgument &a, const RangeArgument &b) {
     const Extent x = extent_of(a);
     const Extent y = extent_of(b);
-    if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end)
+    if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end &&
+        overlap(region_of(a), region_of(b), static_cast<std::ptrdiff_t>(y.begin - x.begin)))
         throw Error(CL_INVALID_VALUE, fmt::format("the range to send, bytes {} to {}, and the range to receive, bytes "
                                                   "{} to {}, overlap",
                                                   x.begin, x.end, y.begin, y.end));
@@ -100,7 +105,7 @@ Extent extent_of(const RangeArgument &range) {
     const cl_mem parent = parent_of(range.buffer);
     const std::size_t origin = parent == nullptr ? 0 : query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
     const std::size_t begin = origin + range.offset;
-    return {parent == nullptr ? range.buffer : parent, begin, begin + range.size};
+    return {parent == nullptr ? range.buffer : parent, begin, begin + range.extent()};
 }
 
 void check_not_failed(const CommandArguments &command) {

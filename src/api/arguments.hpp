@@ -43,7 +43,7 @@ struct PeerArgument {
     int tag;
 };
 
-/// The bytes of a range in its buffer. For a sub-buffer, in its parent.
+/// The bytes of a range in its buffer, from the first to the last. For a sub-buffer, in its parent.
 struct Extent {
     cl_mem buffer;
     std::size_t begin;

@@ -358,4 +358,19 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
     });
 }
 
+cl_int clEnqueueSendrecvBufferRect(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                                   const size_t send_origin[3], const size_t send_region[3], size_t send_row_pitch,
+                                   size_t send_slice_pitch, int dest, int send_tag, cl_mem recv_buffer,
+                                   const size_t recv_origin[3], const size_t recv_region[3], size_t recv_row_pitch,
+                                   size_t recv_slice_pitch, int source, int recv_tag, MPI_Comm comm,
+                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+    return at_boundary("clEnqueueSendrecvBufferRect", [&] {
+        const RectArguments send{send_origin, send_region, send_row_pitch, send_slice_pitch};
+        const RectArguments recv{recv_origin, recv_region, recv_row_pitch, recv_slice_pitch};
+        std::array parts{Part{{send_buffer, 0, 0, Direction::send, send}, {dest, send_tag}},
+                         Part{{recv_buffer, 0, 0, Direction::recv, recv}, {source, recv_tag}}};
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+    });
+}
+
 }  // extern "C"

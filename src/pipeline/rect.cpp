@@ -1,5 +1,6 @@
 #include "pipeline/rect.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -49,7 +50,49 @@ void copy_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std
     for (std::size_t row = 0; row < count; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, width);
 }
 
+// Compares a_count pieces of a_size bytes with b_count pieces of b_size bytes. Both series have the same `pitch`; the
+// first piece of b is `distance` bytes behind the first one of a. Calls `use` with the distance between the pieces of each
+// pair that has a byte in common. Returns whether one of the calls returns true.
+template <typename Use>
+bool any_meeting(std::ptrdiff_t distance, std::size_t pitch, std::size_t a_count, std::size_t a_size,
+                 std::size_t b_count, std::size_t b_size, Use &&use) {
+    const auto step = static_cast<std::ptrdiff_t>(pitch);
+    const std::ptrdiff_t first = 1 - static_cast<std::ptrdiff_t>(b_size) - distance;
+    std::ptrdiff_t k = first / step + (first % step > 0 ? 1 : 0);
+    k = std::max(k, 1 - static_cast<std::ptrdiff_t>(a_count));
+    for (; k < static_cast<std::ptrdiff_t>(b_count); ++k) {
+        const std::ptrdiff_t between = distance + k * step;
+        if (between >= static_cast<std::ptrdiff_t>(a_size)) return false;
+        if (use(between)) return true;
+    }
+    return false;
+}
+
+std::size_t extent_of_slice(const RectRegion &region) { return (region.rows - 1) * region.row_pitch + region.width; }
+
 }  // namespace
+
+bool overlap(const RectRegion &a, const RectRegion &b, std::ptrdiff_t distance) {
+    // A single row or slice fits any pitch.
+    const bool same_rows = a.rows == 1 || b.rows == 1 || a.row_pitch == b.row_pitch;
+    const bool same_slices = a.slices == 1 || b.slices == 1 || a.slice_pitch == b.slice_pitch;
+    if (same_rows && same_slices) {
+        const std::size_t row_pitch = a.rows == 1 ? b.row_pitch : a.row_pitch;
+        const std::size_t slice_pitch = a.slices == 1 ? b.slice_pitch : a.slice_pitch;
+        return any_meeting(distance, slice_pitch, a.slices, extent_of_slice(a), b.slices, extent_of_slice(b),
+                           [&](std::ptrdiff_t between) {
+                               return any_meeting(between, row_pitch, a.rows, a.width, b.rows, b.width,
+                                                  [](std::ptrdiff_t) { return true; });
+                           });
+    }
+    if (a.rows * a.slices > b.rows * b.slices) return overlap(b, a, -distance);
+    for (std::size_t slice = 0; slice < a.slices; ++slice)
+        for (std::size_t row = 0; row < a.rows; ++row) {
+            const std::size_t at = slice * a.slice_pitch + row * a.row_pitch;
+            if (overlap({a.width, 1, 1, a.width, a.width}, b, distance - static_cast<std::ptrdiff_t>(at))) return true;
+        }
+    return false;
+}
 
 RectRegion RectRegion::simplified() const {
     RectRegion simple = *this;

@@ -31,6 +31,9 @@ struct PlacedRect {
     RectRegion region;
 };
 
+/// Whether the regions have a byte in common. The first byte of `b` is `distance` bytes behind that of `a`, or before it.
+[[nodiscard]] bool overlap(const RectRegion &a, const RectRegion &b, std::ptrdiff_t distance);
+
 /// The arguments of a rectangular command, as in clEnqueueReadBufferRect.
 struct RectArguments {
     const std::size_t *origin;  ///< bytes, rows, slices

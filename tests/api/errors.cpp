@@ -10,7 +10,16 @@ using namespace cldist_test;
 namespace {
 
 /// The command, and the half of it, that gets the arguments under test.
-enum class part { send, receive, sendrecv_send, sendrecv_receive, send_rect, receive_rect };
+enum class part {
+    send,
+    receive,
+    sendrecv_send,
+    sendrecv_receive,
+    send_rect,
+    receive_rect,
+    sendrecv_rect_send,
+    sendrecv_rect_receive
+};
 
 constexpr std::size_t buffer_size = 4096;
 
@@ -57,6 +66,8 @@ struct error_bench {
     cl_int issue(part which, const call &c, cl_event *event) const {
         const std::size_t origin[] = {c.offset, 0, 0};
         const std::size_t region[] = {c.size, 1, 1};
+        const std::size_t first[] = {0, 0, 0};
+        const std::size_t row[] = {64, 1, 1};
         switch (which) {
             case part::send:
                 return clEnqueueSendBuffer(c.queue, c.buffer, c.blocking, c.offset, c.size, c.peer, c.tag, c.comm,
@@ -76,6 +87,13 @@ struct error_bench {
             case part::receive_rect:
                 return clEnqueueRecvBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0, c.peer, c.tag,
                                                c.comm, c.number, c.events, event);
+            case part::sendrecv_rect_send:
+                return clEnqueueSendrecvBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0, c.peer, c.tag,
+                                                   partner, first, row, 0, 0, 0, 7, c.comm, c.number, c.events, event);
+            case part::sendrecv_rect_receive:
+                return clEnqueueSendrecvBufferRect(c.queue, partner, c.blocking, first, row, 0, 0, 0, 7, c.buffer,
+                                                   origin, region, 0, 0, c.peer, c.tag, c.comm, c.number, c.events,
+                                                   event);
         }
         return CL_SUCCESS;
     }
@@ -107,7 +125,10 @@ struct error_bench {
     int highest_tag = 0;
 };
 
-bool sends(part which) { return which == part::send || which == part::sendrecv_send || which == part::send_rect; }
+bool sends(part which) {
+    return which == part::send || which == part::sendrecv_send || which == part::send_rect ||
+           which == part::sendrecv_rect_send;
+}
 
 // One check per function; `which` is each command in turn.
 
@@ -361,15 +382,19 @@ void order_of_checks(const mpi_view &mpi, part which) {
 }  // namespace
 
 /// The same defect for each command.
-#define COMMAND_CASES(sentence, check)                                           \
-    MPI_CASE("a send " sentence, 1) { check(mpi, part::send); }                  \
-    MPI_CASE("a receive " sentence, 1) { check(mpi, part::receive); }            \
-    MPI_CASE("a send-receive " sentence, 1) {                                    \
-        check(mpi, part::sendrecv_send);                                         \
-        check(mpi, part::sendrecv_receive);                                      \
-    }                                                                            \
-    MPI_CASE("a rectangular send " sentence, 1) { check(mpi, part::send_rect); } \
-    MPI_CASE("a rectangular receive " sentence, 1) { check(mpi, part::receive_rect); }
+#define COMMAND_CASES(sentence, check)                                                 \
+    MPI_CASE("a send " sentence, 1) { check(mpi, part::send); }                        \
+    MPI_CASE("a receive " sentence, 1) { check(mpi, part::receive); }                  \
+    MPI_CASE("a send-receive " sentence, 1) {                                          \
+        check(mpi, part::sendrecv_send);                                               \
+        check(mpi, part::sendrecv_receive);                                            \
+    }                                                                                  \
+    MPI_CASE("a rectangular send " sentence, 1) { check(mpi, part::send_rect); }       \
+    MPI_CASE("a rectangular receive " sentence, 1) { check(mpi, part::receive_rect); } \
+    MPI_CASE("a rectangular send-receive " sentence, 1) {                              \
+        check(mpi, part::sendrecv_rect_send);                                          \
+        check(mpi, part::sendrecv_rect_receive);                                       \
+    }
 
 COMMAND_CASES("without a queue is CL_INVALID_COMMAND_QUEUE", no_queue)
 COMMAND_CASES("without a buffer is CL_INVALID_MEM_OBJECT", no_buffer)

@@ -1,6 +1,7 @@
 /// Rectangular commands in one process: errors of their regions, and messages of a process to
 /// itself.
 
+#include <algorithm>
 #include <limits>
 
 #include "transfers.hpp"
@@ -96,5 +97,44 @@ MPI_CASE("a region sent to MPI_PROC_NULL is not accessed", 1) {
     const box where{{1, 2, 3}, {4, 5, 6}, 16, 160};
     expect_complete(send_rect(queue, buffer, where, MPI_PROC_NULL, 1, mpi.comm));
     expect_complete(receive_rect(queue, buffer, where, MPI_PROC_NULL, 1, mpi.comm));
+    cl.expect(buffer, 0, 4096, 1);
+}
+
+MPI_CASE("a send-receive of regions that share a byte is CL_INVALID_VALUE, and of regions that interleave is not", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(4096, 1);
+    const box column{{8, 0, 0}, {4, 64, 1}, 64};
+    const box next{{12, 0, 0}, {4, 64, 1}, 64};
+    for (const box &other :
+         {box{{11, 0, 0}, {4, 64, 1}, 64}, box{{0, 63, 0}, {64, 1, 1}, 64}, box{{8, 0, 0}, {4, 32, 1}, 128}, column}) {
+        for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+            cl_event event = nullptr;
+            CHECK(clEnqueueSendrecvBufferRect(queue, buffer, blocking, column.origin.data(), column.region.data(), 64,
+                                              0, 0, 1, buffer, other.origin.data(), other.region.data(),
+                                              other.row_pitch, 0, 0, 1, mpi.comm, 0, nullptr,
+                                              &event) == CL_INVALID_VALUE);
+            CHECK(event == nullptr);
+        }
+    }
+    for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+        const event_handle moved = sendrecv_rect(queue, buffer, column, 0, buffer, next, 0, 1, mpi.comm, {}, blocking);
+        expect_received(moved, column.size(), 0, 1);
+    }
+    bytes expected = pattern(1, 4096);
+    for (std::size_t row = 0; row < 64; ++row) {
+        std::copy_n(expected.begin() + static_cast<std::ptrdiff_t>(64 * row + 8), 4,
+                    expected.begin() + static_cast<std::ptrdiff_t>(64 * row + 12));
+    }
+    CHECK((cl.read(buffer, 0, 4096) == expected));
+}
+
+MPI_CASE("a send-receive of regions with nobody changes nothing", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(4096, 1);
+    const box column{{8, 0, 0}, {4, 64, 1}, 64};
+    const box next{{12, 0, 0}, {4, 64, 1}, 64};
+    expect_complete(sendrecv_rect(queue, buffer, column, MPI_PROC_NULL, buffer, next, MPI_PROC_NULL, 1, mpi.comm));
     cl.expect(buffer, 0, 4096, 1);
 }

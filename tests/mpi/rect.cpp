@@ -382,3 +382,60 @@ MPI_CASE("if the wait list of a region's send failed, its receiver fails and its
         expect_region(cl, buffer, where, 1, {});
     }
 }
+
+MPI_CASE("two processes exchange the outer columns of an array with one send-receive of regions for each side", 2) {
+    const opencl cl;
+    constexpr std::size_t columns = 300;
+    constexpr std::size_t rows = 400;
+    constexpr std::size_t pitch = 4 * columns;
+    const auto column = [](std::size_t x) { return box{{4 * x, 1, 0}, {4, rows - 2, 1}, pitch}; };
+    const queue_handle in_order = cl.in_order_queue();
+    const queue_handle out_of_order = cl.out_of_order_queue();
+    for (const cl_command_queue queue : {in_order.get(), out_of_order.get()}) {
+        for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
+            if (mpi.rank > 1) {
+                continue;
+            }
+            CAPTURE(blocking);
+            const int peer = 1 - mpi.rank;
+            const buffer_handle array = cl.filled(pitch * rows, static_cast<std::uint64_t>(mpi.rank));
+            const event_handle low = sendrecv_rect(queue, array, column(1), peer, array, column(columns - 1), peer, 1,
+                                                   mpi.comm, {}, blocking);
+            const event_handle high = sendrecv_rect(queue, array, column(columns - 2), peer, array, column(0), peer, 2,
+                                                    mpi.comm, {}, blocking);
+            expect_received(low, 4 * (rows - 2), peer, 1);
+            expect_received(high, 4 * (rows - 2), peer, 2);
+            bytes expected = pattern(static_cast<std::uint64_t>(mpi.rank), pitch * rows);
+            const bytes theirs = pattern(static_cast<std::uint64_t>(peer), pitch * rows);
+            for (const auto &[from, to] : {std::pair{1UL, columns - 1}, std::pair{columns - 2, 0UL}}) {
+                const std::vector<std::size_t> source = column(from).places();
+                const std::vector<std::size_t> target = column(to).places();
+                for (std::size_t i = 0; i < source.size(); ++i) {
+                    expected[target[i]] = theirs[source[i]];
+                }
+            }
+            CHECK((cl.read(array, 0, expected.size()) == expected));
+        }
+    }
+}
+
+MPI_CASE("a send-receive of regions sends one shape and receives another, after its wait list", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.out_of_order_queue();
+    const box tall{{3, 1, 2}, {1, 3, 4}, 5, 20};
+    const box flat{{1, 1, 0}, {4, 3, 1}, 7};
+    if (mpi.rank < 2) {
+        const bool first = mpi.rank == 0;
+        const auto mine = static_cast<std::uint64_t>(mpi.rank);
+        const box &out = first ? tall : flat;
+        const buffer_handle from = cl.filled(buffer_size(out), mine);
+        const buffer_handle to = cl.filled(buffer_size(out), 2);
+        const event_handle gate = cl.user_event();
+        const event_handle exchanged =
+            sendrecv_rect(queue, from, out, 1 - mpi.rank, to, out, 1 - mpi.rank, 1, mpi.comm, {gate.get()});
+        CHECK(transfer_status(exchanged) > CL_RUNNING);
+        CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+        expect_received(exchanged, 12, 1 - mpi.rank, 1);
+        expect_region(cl, to, out, 2, message_of(first ? flat : tall, 1 - mine));
+    }
+}

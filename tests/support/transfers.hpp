@@ -63,6 +63,17 @@ inline event_handle receive_rect(cl_command_queue queue, cl_mem buffer, const bo
     return event;
 }
 
+inline event_handle sendrecv_rect(cl_command_queue queue, cl_mem from, const box &out, int dest, cl_mem to,
+                                  const box &in, int source, int tag, MPI_Comm comm, wait_list events = {},
+                                  cl_bool blocking = CL_FALSE) {
+    event_handle event;
+    CL_OK(clEnqueueSendrecvBufferRect(queue, from, blocking, out.origin.data(), out.region.data(), out.row_pitch,
+                                      out.slice_pitch, dest, tag, to, in.origin.data(), in.region.data(), in.row_pitch,
+                                      in.slice_pitch, source, tag, comm, static_cast<cl_uint>(events.size()),
+                                      data_of(events), event.out()));
+    return event;
+}
+
 /// One value of clGetTransferInfo.
 template <typename T>
 T transfer_info(cl_event event, cl_transfer_info name) {

@@ -1,5 +1,6 @@
 #include "pipeline/rect.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -161,4 +162,32 @@ TEST_CASE("invalid regions are refused, and the message contains their numbers")
     const std::size_t one[] = {1, 1, 1};
     CHECK_THROWS_AS(place_rect({nullptr, one, 0, 0}, 100), Error);
     CHECK_THROWS_AS(place_rect({one, nullptr, 0, 0}, 100), Error);
+}
+
+TEST_CASE("two regions overlap exactly if one of their bytes is the same, whatever their shapes and pitches") {
+    std::vector<RectRegion> shapes;
+    for (const std::size_t width : {1, 3})
+        for (const std::size_t rows : {1, 2, 3})
+            for (const std::size_t slices : {1, 2})
+                for (const std::size_t gap : {0, 2, 3})
+                    shapes.push_back(
+                        RectRegion{width, rows, slices, width + gap, (rows + gap % 2) * (width + gap)}.simplified());
+    int overlapping = 0;
+    for (const RectRegion &a : shapes)
+        for (const RectRegion &b : shapes) {
+            const std::vector<std::size_t> of_a = places(a);
+            const std::vector<std::size_t> of_b = places(b);
+            const auto reach = static_cast<std::ptrdiff_t>(std::max(a.extent(), b.extent()));
+            bool right = true;
+            for (std::ptrdiff_t distance = -reach; distance <= reach; ++distance) {
+                const bool expected = std::any_of(of_b.begin(), of_b.end(), [&](std::size_t at) {
+                    const auto moved = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(at) + distance);
+                    return std::find(of_a.begin(), of_a.end(), moved) != of_a.end();
+                });
+                right = right && overlap(a, b, distance) == expected;
+                overlapping += expected ? 1 : 0;
+            }
+            CHECK(right);
+        }
+    CHECK(overlapping > 1000);
 }
