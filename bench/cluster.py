@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The cluster platform against the device's own: the programs of examples/cluster natively and on 1, 2 and more processes,
-what it costs to enqueue commands, and copies among devices.
+"""Compares the cluster platform with the device's own OpenCL platform.
 
-All runs of a program take turns; medians. On one host the processes share its cores: each has one thread for its device,
-and so has the native run. Programs check their results.
+Measures the programs of examples/cluster, the cost of enqueueing commands, and copies between devices.
+Each program runs natively and on 1, 2 and more processes. The runs take turns, and the tables show medians.
+The processes share the cores of one host, so each run uses one thread per device. The programs check their results.
 
-Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/cluster.json.
+Environment: BUILD_DIR. Prints Markdown tables and writes the numbers to BUILD_DIR/bench-results/cluster.json.
 """
 
 import argparse
@@ -19,7 +19,8 @@ import subprocess
 import sys
 
 BUILD = pathlib.Path(os.environ["BUILD_DIR"])
-# About a second each on one core of 2020; --gpu: on a GPU.
+# Name: (default arguments, arguments of --gpu). With its default size, a program takes about a
+# second on one core of 2020.
 PROGRAMS = {
     "vector_addition": (["--size", "30000000"], ["--size", "300000000", "--no-check"]),
     "matrix_multiplication": (["--size", "1024"], ["--size", "16384", "--no-check"]),
@@ -40,7 +41,7 @@ LINE = re.compile(r"^(\S+) (.+), (\d+) devices?: ([\d.]+) s, ([\d.]+) GFLOPS, (.
 
 
 def run(program, processes, **settings):
-    """Standard output of a program natively (0 processes) or on the platform."""
+    """Runs a program natively (0 processes) or on the platform, and returns its output."""
     command = [str(BUILD / program[0]), *program[1:]]
     if processes:
         command = [str(BUILD / "tools/cldist/cldist"), "run", "-n", str(processes), "--", *command]
@@ -52,7 +53,7 @@ def run(program, processes, **settings):
 
 
 def measure_programs(arguments, counts):
-    """For each program its size and, for each number of processes, the times of all rounds."""
+    """Returns, for each program, its size and the times of all rounds by number of processes."""
     results = {}
     for name, sizes in PROGRAMS.items():
         if arguments.only and name not in arguments.only:
@@ -82,7 +83,7 @@ def print_programs(results, counts):
 
 
 def measure_calls(rounds):
-    """Nanoseconds of each call, natively and on one process."""
+    """Returns the nanoseconds of each call, natively and on one process."""
     times = {}
     for _ in range(rounds):
         for count in (0, 1):
@@ -100,7 +101,7 @@ def print_calls(times):
 
 
 def measure_attached(rounds, counts):
-    """Nanoseconds of commands on the other one of two processes, by the number of all devices."""
+    """Returns the nanoseconds of commands on a device of the other process, by total number of devices."""
     times = {}
     for _ in range(rounds):
         for count in counts:
@@ -112,13 +113,15 @@ def measure_attached(rounds, counts):
 
 
 def print_attached(times, counts):
-    print(f"\n| on another process's device, ns | {' | '.join(f'{n} devices' for n in counts)} |\n|---|{'---|' * len(counts)}")
+    print(f"\n| command on another process's device, ns | {' | '.join(f'{n} devices' for n in counts)} |\n|---|{'---|' * len(counts)}")
     for call, both in times.items():
         print(f"| {call} | {' | '.join(f'{statistics.median(both[n]):.0f}' for n in counts)} |")
 
 
 def measure_copies(rounds, sizes):
-    """Microseconds of a copy, by (devices, bytes): in one native process (PoCL shown as often), and in as many processes."""
+    """Returns the microseconds of a copy by (devices, bytes): in one native process, and with one process per device.
+
+    The native process sees as many devices because PoCL shows its device that many times."""
     times = {}
     for _ in range(rounds):
         for count, size in sizes:
@@ -130,7 +133,7 @@ def measure_copies(rounds, sizes):
 
 
 def print_copies(times):
-    print("\n| devices | bytes | native, in one process: µs a copy | in as many processes: µs | commands a second | GB/s |\n|---|---|---|---|---|---|")
+    print("\n| devices | bytes | one native process, µs per copy | one process per device, µs per copy | copies per second | GB/s |\n|---|---|---|---|---|---|")
     for (count, size), both in times.items():
         native, spread = (statistics.median(both[processes]) for processes in (0, count))
         print(f"| {count} | {size} | {native:.1f} | {spread:.1f} | {1e6 / spread:.0f} | {size / spread / 1e3:.3g} |")
@@ -139,12 +142,12 @@ def print_copies(times):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="the first has to be 1")
-    parser.add_argument("--copies", type=int, nargs="*", default=[2, 4, 8], help="numbers of devices to copy 16 bytes among")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[1 << 18, 1 << 20, 1 << 24, 1 << 26], help="bytes to copy between two devices")
-    parser.add_argument("--attached", type=int, nargs="*", default=[2, 64], help="numbers of devices, for commands on attached buffers")
-    parser.add_argument("--no-programs", action="store_true", help="calls and copies only")
-    parser.add_argument("--only", nargs="+", choices=PROGRAMS, help="of the programs, these")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], help="numbers of processes; the first must be 1")
+    parser.add_argument("--copies", type=int, nargs="*", default=[2, 4, 8], help="numbers of devices for copies of 16 bytes")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1 << 18, 1 << 20, 1 << 24, 1 << 26], help="sizes in bytes of copies between two devices")
+    parser.add_argument("--attached", type=int, nargs="*", default=[2, 64], help="numbers of devices for commands on attached buffers")
+    parser.add_argument("--no-programs", action="store_true", help="measure only calls and copies")
+    parser.add_argument("--only", nargs="+", choices=PROGRAMS, help="measure only these programs")
     parser.add_argument("--gpu", action="store_true", help="sizes for GPUs")
     parser.add_argument("--no-calls", action="store_true", help="programs only")
     arguments = parser.parse_args()
@@ -154,7 +157,7 @@ def main():
     results = {}
     if not arguments.no_programs:
         results["programs"] = measure_programs(arguments, counts)
-    print(f"Load before: {load:.1f}. Medians of {arguments.rounds} rounds.\n")
+    print(f"Load average before the runs: {load:.1f}. Medians of {arguments.rounds} rounds.\n")
     if not arguments.no_programs:
         print_programs(results["programs"], counts)
     if not arguments.no_calls:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compares two results of the benchmarks, or two folders of them.
+"""Compares two results of the benchmarks, or two folders of results.
 
-Only ratios that were taken within one run are compared: they hold between machines, times do not.
-Ends with status 1 if a ratio got worse by more than the tolerance.
+Compares only ratios that were measured within one run. Unlike times, they can be compared between machines.
+Exits with status 1 if a ratio got worse by more than the tolerance.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import sys
 
 
 def ratios_of(result):
-    """Name -> (value, higher is better)."""
+    """Returns {name: (value, whether higher is better)}."""
     if "variants" in result:  # Himeno
         speed = {variant["name"]: variant["mflops"] for variant in result["variants"]}
         return {f"himeno {result['size']}, {name} : {by}": (speed[name] / speed[by], True)
@@ -34,7 +34,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=pathlib.Path)
     parser.add_argument("new", type=pathlib.Path)
-    parser.add_argument("--tolerance", type=float, default=10, metavar="PERCENT", help="what counts as worse (10)")
+    parser.add_argument("--tolerance", type=float, default=10, metavar="PERCENT", help="how much worse a ratio may get (default 10)")
     parser.add_argument("--all", action="store_true", help="print all ratios, not only those that changed")
     arguments = parser.parse_args()
     old, new = load(arguments.old), load(arguments.new)
@@ -52,7 +52,7 @@ def main():
         if is_worse or arguments.all or abs(percent) > arguments.tolerance:
             print(f"| {name} | {old[name][0]:.2f} | {value:.2f} | {percent:+.0f} % | {'WORSE' if is_worse else ''} |")
     print(f"\n{compared} ratios compared, {worse} worse by more than {arguments.tolerance:g} %; "
-          f"{len(old.keys() - new.keys())} only in old, {len(new.keys() - old.keys())} only in new.")
+          f"{len(old.keys() - new.keys())} only in the old results, {len(new.keys() - old.keys())} only in the new.")
     if not compared:
         sys.exit("compare: the results have no ratio in common")
     sys.exit(1 if worse else 0)

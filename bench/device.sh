@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Builds, tests and measures on a machine with NVIDIA GPUs, in less than 8 minutes: every step has a limit, and a step
-# that fails does not stop the next ones.
+# Builds, tests and measures on a machine with NVIDIA GPUs, in less than 8 minutes. Every step has a
+# time limit. If a step fails, the next ones still run.
 #
-#   bench/device.sh [DRIVER_LIBRARIES]
+# Usage: bench/device.sh [DRIVER_LIBRARIES]
 #
-# DRIVER_LIBRARIES (or CLDIST_DRIVER_LIBRARIES): the folder of the driver's libraries, if the linker doesn't know it.
-# Environment: BUILD_DIR (build-device); CLDIST_DEVICE_STEPS, the steps to take, default all:
-#   "setup build devices steps copies platform small tests auto exportable shared nccl context himeno pipelined pinned enqueue",
-#   and "processors", which the default leaves out; CLDIST_DEVICE_TARGETS, what to build, default everything;
-#   CLDIST_DEVICE_SECONDS, when to stop (460); CLDIST_HEADERS, a folder with headers that the system lacks (toml++, CLI,
-#   nlohmann), default .headers here
-# With OUT set, each step's output goes to a file in that folder, at most 8 of them; a summary comes last.
+# DRIVER_LIBRARIES is the folder of the driver's libraries. Give it if the linker does not find them.
+# Environment:
+#   BUILD_DIR                the build folder (build-device)
+#   CLDIST_DRIVER_LIBRARIES  the same as DRIVER_LIBRARIES
+#   CLDIST_DEVICE_STEPS      the steps to run; default: "setup build devices steps copies platform small tests auto
+#                            exportable shared nccl context himeno pipelined pinned enqueue"; one more step is "cpu"
+#   CLDIST_DEVICE_TARGETS    what to build (everything)
+#   CLDIST_DEVICE_SECONDS    when to stop, in seconds after the start (460)
+#   CLDIST_HEADERS           a folder with headers that the system lacks: toml++, CLI, nlohmann (.headers)
+#   OUT                      the folder for the logs of the steps, at most 8 files
+# A summary comes last.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
@@ -20,20 +24,22 @@ logs=${OUT:-$BUILD_DIR/device-logs}
 mkdir -p "$logs" "$BUILD_DIR"
 rm -f "$logs"/{build,tests,p2p,himeno,enqueue,steps,copies,context}.log "$BUILD_DIR"/bench-results/*.json
 steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests auto exportable shared nccl context himeno pipelined pinned enqueue}
-deadline=${CLDIST_DEVICE_SECONDS:-460} # after the start
+deadline=${CLDIST_DEVICE_SECONDS:-460}  # in seconds after the start
 summary=()
 
 driver=${1:-${CLDIST_DRIVER_LIBRARIES:-}}
 if [ -n "$driver" ]; then export LD_LIBRARY_PATH=$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
-# A driver that was mounted into a container is often not registered with the loader.
+# In a container, the mounted driver is often not registered with the loader.
 if ! grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
     mkdir -p "$BUILD_DIR/vendors"
     cp /etc/OpenCL/vendors/*.icd "$BUILD_DIR/vendors" 2>/dev/null
     echo libnvidia-opencl.so.1 >"$BUILD_DIR/vendors/nvidia.icd"
-    export OCL_ICD_VENDORS=$BUILD_DIR/vendors/ CLDIST_NATIVE_ICDS=$BUILD_DIR/vendors/ # the loader's, and the cluster platform's
+    # The loader reads the first variable, the cluster platform the second.
+    export OCL_ICD_VENDORS=$BUILD_DIR/vendors/ CLDIST_NATIVE_ICDS=$BUILD_DIR/vendors/
 fi
-unset OCL_ICD_FILENAMES # these would come before the cluster platform
-# mpirun loads OpenCL platforms through hwloc; the loader then cuts OCL_ICD_FILENAMES, if it is set, for the ranks.
+unset OCL_ICD_FILENAMES  # these platforms would come before the cluster platform
+# mpirun loads OpenCL platforms through hwloc. The loader then cuts off OCL_ICD_FILENAMES for the
+# ranks.
 export HWLOC_COMPONENTS=-opencl
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 mpirun=$(command -v mpirun.openmpi || command -v mpirun || echo mpirun)
@@ -44,21 +50,22 @@ if [ -d "$headers" ]; then export CPATH=$headers${CPATH:+:$CPATH}; fi
 meson=(meson)
 command -v meson >/dev/null || meson=(python3 -m mesonbuild.mesonmain)
 
-# step NAME LOG SECONDS COMMAND...: appends to LOG; takes no longer than SECONDS, nor than is left.
+# step NAME LOG SECONDS COMMAND...: runs the command and appends its output to LOG.
+# Stops it after SECONDS, or at the deadline.
 step() {
     local name=$1 log=$logs/$2.log limit=$3 start=$SECONDS code
     shift 3
     case " $steps " in *" $name "*) ;; *) return;; esac
     if [ $((deadline - SECONDS)) -lt "$limit" ]; then limit=$((deadline - SECONDS)); fi
     if [ "$limit" -lt 5 ]; then
-        summary+=("$name: left out, no time")
+        summary+=("$name: SKIPPED, no time left")
         return
     fi
     printf '== %s\n' "$name" | tee -a "$log"
     timeout --kill-after=5 "$limit" "$@" >>"$log" 2>&1
     code=$?
     case $code in
-        0) summary+=("$name: well, $((SECONDS - start)) s");;
+        0) summary+=("$name: ok, $((SECONDS - start)) s");;
         124|137) summary+=("$name: STOPPED after $((SECONDS - start)) s");;
         *) summary+=("$name: FAILED ($code), $((SECONDS - start)) s");;
     esac
@@ -71,8 +78,8 @@ step setup build 40 "${meson[@]}" setup "$BUILD_DIR" "${reconfigure[@]}" -Dmpi=o
 read -ra targets <<<"${CLDIST_DEVICE_TARGETS:-}"
 step build build 100 "${meson[@]}" compile -C "$BUILD_DIR" "${targets[@]}"
 step devices build 15 "$BUILD_DIR/bench/p2p" --list --device gpu
-# One process: what the driver needs for each step of a small message, and copies of the program's memory natively and on the
-# cluster platform.
+# One process: measures the driver's time for each step of a small message, and copies of the
+# program's memory natively and on the cluster platform.
 step steps steps 20 "${mpirun[@]}" -n 1 "$BUILD_DIR/bench/steps" --device gpu
 step steps steps 20 "${mpirun[@]}" -n 1 "$BUILD_DIR/bench/steps" --device gpu --idle 1 --rounds 50
 copies() {
@@ -86,7 +93,7 @@ export -f copies
 step copies copies 60 bash -c copies
 step small p2p 40 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --max 4K --rounds 5 \
     --methods cldist,cldist-event,read-write-pinned,mpi --label "auto, small"
-step processors p2p 60 env CLDIST_BENCH_PATHS="auto mapped pipelined shared" bench/run p2p --min 16K --max 16M --rounds 5 \
+step cpu p2p 60 env CLDIST_BENCH_PATHS="auto mapped pipelined shared" bench/run p2p --min 16K --max 16M --rounds 5 \
     --methods cldist,cldist-event,mpi
 for n in 1 2; do
     step platform tests 30 "$BUILD_DIR/tools/cldist/cldist" run -n $n -- "$BUILD_DIR/tests/cluster/test_cluster"
@@ -96,7 +103,8 @@ step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds
     --methods cldist,cldist-event,read-write-pinned,mpi
 step exportable p2p 40 env CLDIST_BENCH_PATHS=direct bench/run p2p --device gpu --rounds 5 --exportable --methods cldist,cldist-event
 step shared p2p 40 env CLDIST_BENCH_PATHS=shared bench/run p2p --device gpu --rounds 5 --methods cldist,cldist-event,mpi
-# Two GPUs: NCCL between them, and copies between the devices of one context, natively and by the platform in one process.
+# Two GPUs: measures NCCL, and copies between two devices of one context, natively and on the
+# platform.
 step nccl p2p 60 python3 bench/nccl.py
 context() {
     local elements only=$BUILD_DIR/nvidia-alone

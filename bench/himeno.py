@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compares the host programs of examples/himeno on two processes: in shared memory and, where CLDIST_NETLAB names a
-network lab script and the user is root, over shaped links. All variants of a row run in turns in one job, so ratios
-within a link and size can be compared; the median counts.
+"""Compares the host programs of examples/himeno on two processes.
+
+They run in shared memory. As root, and if CLDIST_NETLAB names a network lab script, they also run over shaped links.
+All variants of a table row take turns in one job, so their ratios can be compared. The tables show medians.
 
 Environment: BUILD_DIR, CLDIST_MPIRUN (how to start processes), CLDIST_NETLAB (optional).
-Prints a Markdown table; the numbers also go to BUILD_DIR/bench-results/himeno-*.json.
+Prints a Markdown table and writes the numbers to BUILD_DIR/bench-results/himeno-*.json.
 """
 
 import argparse
@@ -49,13 +50,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
 
-    # Where PoCL is the device, each process would compute on all cores and the two would be in each other's way.
+    # If PoCL is the device, each process would use all cores, and the two would slow each other
+    # down.
     os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(max(1, os.cpu_count() // 2)))
 
     print(f"Himeno, 2 processes, {arguments.iterations} iterations, median of {arguments.rounds} rounds, every run "
           f"checked; PoCL with {os.environ['POCL_MAX_PTHREAD_COUNT']} thread(s) in each process.")
-    print("Computing and exposed communication are times per iteration, means of both ranks.\n")
-    print("| link | size | variant | MFLOPS | to serial | to handopt | to handtuned | computing | exposed |")
+    print("Times are per iteration, the mean of both ranks. Exposed: communication that computation does not hide.\n")
+    print("| link | size | variant | MFLOPS | : serial | : handopt | : handtuned | computing | exposed |")
     print("|---|---|---|---:|---:|---:|---:|---:|---:|")
 
     def measure(link, name, launcher):

@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# The Himeno benchmark's host programs against each other; himeno.py --help tells more.
+# Compares the host programs of the Himeno benchmark; see himeno.py --help.
 exec "${CLDIST_PYTHON:-python3}" -B "$(dirname "$0")/himeno.py" "$@"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Who runs the program: natively on as many devices, every process (replicated), or rank 0 alone (central).
+"""Compares the kinds of host: native, every process runs the program (replicated), or rank 0 alone runs it (central).
 
-Programs of examples/cluster, copies between devices, calls each second and what they weigh on the network, the time of a call that
-waits for nothing, and a program with a thread for each device; and what rank 0 of many processes does, simulated. All runs take
-turns; medians.
+Measures programs of examples/cluster, copies between devices, calls per second and their size on the network,
+the time of a call that waits for nothing, and a program with one thread per device. Simulated runs show the work
+of rank 0 among many processes. All runs take turns, and the tables show medians.
 
-Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/hosts.json.
+Environment: BUILD_DIR. Prints Markdown tables and writes the numbers to BUILD_DIR/bench-results/hosts.json.
 """
 
 import argparse
@@ -29,7 +29,7 @@ PROGRAMS = {
     "himeno_devices": ["--iterations", "100"],
     "kmeans": ["--size", "300000"],
 }
-# With so few work-items for each device that what the host does decides.
+# Each device has so few work-items that the host decides the time.
 SIMULATED = {
     "nbody": ["--size", "16384", "--iterations", "3"],
     "conjugate_gradient": ["--size", "1024", "--iterations", "10"],
@@ -40,7 +40,7 @@ HOSTS = ["native", "replicated", "central"]
 
 
 def run(host, processes, command, simulated=False, **settings):
-    """Standard output of a program on that many devices, of which rank 0's alone are there if they are simulated."""
+    """Runs a program on that many processes and returns its output. If `simulated`, only rank 0 exists."""
     environment = {"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ, **settings}
     if host == "native":
         environment["POCL_DEVICES"] = " ".join(["pthread"] * processes)
@@ -55,7 +55,7 @@ def run(host, processes, command, simulated=False, **settings):
 
 
 def draw(results, picture):
-    """The simulated programs' times over processes."""
+    """Draws the times of the simulated programs over the number of processes."""
     pyplot = pictures.find_pyplot()
     if pyplot is None:
         return
@@ -68,14 +68,16 @@ def draw(results, picture):
         axis.set_title(name)
         axis.set_xlabel("processes, simulated")
         axis.grid(alpha=0.3)
-    axes[0].set_ylabel("ms of rank 0")
+    axes[0].set_ylabel("time of rank 0, ms")
     axes[0].legend()
     figure.tight_layout()
     figure.savefig(picture, format="png", dpi=110)
 
 
 def measure(names, counts, rounds, take, hosts=HOSTS):
-    """`take(name, host, count)` gives a dict of numbers; their medians, by name, count and host."""
+    """Calls `take(name, host, count)`, which returns a dict of numbers, for all combinations in turn.
+
+    Returns the medians by name, count and host."""
     results = {}
     for _ in range(rounds):
         for name in names:
@@ -101,13 +103,13 @@ def program(name, host, count):
 
 
 def simulated(name, host, count):
-    """The time of rank 0, beside which nobody is: it runs its own part, and tells or takes for granted the rest."""
+    """Returns the time of rank 0. The other ranks do not exist: their results are assumed."""
     command = [str(BUILD / "examples/cluster" / name), *SIMULATED[name], "--no-check"]
     return seconds_of(name, run(host, count, command, simulated=True))
 
 
 def calls(_, host, count):
-    """The numbers of cluster_hosts, and what a call of the central host weighs on the way to a process."""
+    """Returns the numbers of bench/cluster_hosts and, for the central host, the size of a call on the network."""
     with tempfile.TemporaryDirectory() as folder:
         counts = pathlib.Path(folder) / "counts"
         command = [str(BUILD / "bench/cluster_hosts"), *(["--no-check"] if host == "replicated" else [])]
@@ -117,8 +119,8 @@ def calls(_, host, count):
             worker = counts.read_text().split("cldist: rank 1 of")[1].split("cldist: rank")[0]
             made = int(re.search(r"(\d+) OpenCL calls", worker)[1])
             messages, size = map(int, re.search(r"calls +received +(\d+) +(\d+)", worker).groups())
-            numbers["bytes of a call to a process"] = size / made
-            numbers["calls in a message"] = made / messages
+            numbers["bytes per call sent to a process"] = size / made
+            numbers["calls per message"] = made / messages
     return numbers
 
 
@@ -129,7 +131,7 @@ def main():
     parser.add_argument("--simulate", type=int, nargs="+", default=[2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], metavar="PROCESSES")
     kinds = ["programs", "copies", "calls", "simulated"]
     parser.add_argument("--only", choices=kinds, nargs="+", default=kinds)
-    parser.add_argument("--picture", metavar="FILE", help="draw the simulated programs' times")
+    parser.add_argument("--picture", metavar="FILE", help="draw the times of the simulated programs")
     arguments = parser.parse_args()
     results = {}
     if "calls" in arguments.only:
@@ -138,7 +140,7 @@ def main():
     if "copies" in arguments.only:
         def copies(_, host, count):
             found = json.loads(run(host, count, [str(BUILD / "bench/cluster_copies"), "--iterations", "20"]))
-            return {f"us of a copy of {found['bytes']} bytes": found["us_per_command"]}
+            return {f"us per copy of {found['bytes']} bytes": found["us_per_command"]}
         results["copies"] = measure([""], arguments.processes, arguments.rounds, copies)
         print_table("Copies between devices", results["copies"])
     if "programs" in arguments.only:
@@ -146,7 +148,7 @@ def main():
         print_table("Programs", results["programs"])
     if "simulated" in arguments.only:
         results["simulated"] = measure(SIMULATED, arguments.simulate, arguments.rounds, simulated, ["replicated", "central"])
-        print_table("Rank 0 of many, simulated", results["simulated"])
+        print_table("Rank 0 of many simulated processes", results["simulated"])
         if arguments.picture:
             draw(results["simulated"], arguments.picture)
     folder = BUILD / "bench-results"

@@ -1,4 +1,4 @@
-"""The links that benchmarks of whole programs are measured over."""
+"""The links over which benchmarks of whole programs run."""
 
 import os
 import shlex
@@ -10,21 +10,23 @@ LINKS = [("1 Gbit/s, 50 µs", "1gbit", ["--rate", "1gbit", "--delay", "50us"]),
 
 
 def shared_memory(processes):
-    """The command that starts a program in shared memory."""
+    """Returns the command that starts a program in shared memory."""
     return [*shlex.split(os.environ.get("CLDIST_MPIRUN", "mpirun")), "-n", str(processes)]
 
 
 def shaped(letter):
-    """Yields (title, name, the command that starts two processes on two hosts) for each shaped link, while it is up. The
-    lab is one of our own, named with `letter`. Says so, and yields nothing, where there can be none."""
+    """Sets up each shaped link in turn and yields (title, name, the command that starts two processes on two hosts).
+
+    Uses a network lab of its own, named with `letter`. Without one, prints so and yields nothing."""
     netlab = os.environ.get("CLDIST_NETLAB")
     if not netlab or os.geteuid() != 0:
-        print("\nNo shaped links: they need CLDIST_NETLAB and root.")
+        print("\nShaped links are skipped: they need CLDIST_NETLAB and root.")
         return
-    os.environ.setdefault("NETLAB_NAME", f"{letter}{os.getpid() % 100000}b")  # names end in a letter
+    # The name must end in a letter.
+    os.environ.setdefault("NETLAB_NAME", f"{letter}{os.getpid() % 100000}b")
     for title, name, options in LINKS:
         try:
-            # What `up` finds out about the link goes to stderr, beside the table.
+            # What `up` prints about the link goes to stderr, not into the table.
             subprocess.run([netlab, "up", "2", *options], check=True, stdout=sys.stderr)
             yield title, name, [netlab, "run", "-n", "2", "--"]
         finally:

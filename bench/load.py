@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""What a command costs while up to 100,000 wait, and what chains, exchanges and the cluster platform's copies cost beside
-busy loops, each against what plain OpenCL, MPI and files take for the same, or the copies against a quiet machine. Runs take turns; medians.
+"""Measures the cost of a command while many wait, and beside busy loops.
+
+Up to 100,000 commands wait. Chains, exchanges and copies of the cluster platform run beside busy loops. Chains,
+exchanges and files are compared with plain OpenCL, MPI and files, the copies with a quiet machine. Runs take turns,
+and the tables show medians.
 
 Environment: BUILD_DIR, CLDIST_MPIRUN (how to start processes).
-Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/load.json.
+Prints Markdown tables and writes the numbers to BUILD_DIR/bench-results/load.json.
 """
 
 import argparse
@@ -21,7 +24,7 @@ LOOP = "import os\nos.nice(19)\nwhile True: pass"
 
 
 def microseconds(case, count, native):
-    """Of each command."""
+    """Returns the microseconds per command."""
     command = [*shlex.split(os.environ.get("CLDIST_MPIRUN", "mpirun")), "-n", "2", str(BUILD / "bench/load"), case, str(count),
                *(["--native"] if native else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -41,7 +44,7 @@ def cluster_microseconds(program, count, processes):
 
 
 def copies_microseconds(processes):
-    """Of a 16-byte copy between the devices of that many processes."""
+    """Returns the microseconds of a 16-byte copy between the devices of that many processes."""
     command = [str(BUILD / "tools/cldist/cldist"), "run", "-n", str(processes), "--", str(BUILD / "bench/cluster_copies"),
                "--iterations", "200"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={"POCL_MAX_PTHREAD_COUNT": "1", **os.environ})
@@ -72,16 +75,16 @@ def measure(runs, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--loops", type=int, default=2 * os.cpu_count(), help="busy loops of lowest priority beside the runs")
+    parser.add_argument("--loops", type=int, default=2 * os.cpu_count(), help="number of busy loops, which run with the lowest priority")
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 10000, 100000])
     arguments = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"## load\n\n- load before: {load:.2f}\n- rounds: {arguments.rounds}, medians\n")
     if load > os.cpu_count() / 2:
-        print("- **other programs kept the machine busy: measure again on a quiet one**\n")
+        print("- **the machine was busy with other programs: measure again on a quiet machine**\n")
     results = []
 
-    print("| pending | " + " | ".join(f"{n}, µs each" for n in arguments.counts) + " | last : first | plain, last : first |")
+    print("| pending | " + " | ".join(f"{n}, µs per command" for n in arguments.counts) + " | last : first | plain, last : first |")
     print("|---|" + "---:|" * (len(arguments.counts) + 2))
     for case in ("chain", "receives", "files"):
         runs = {(count, native): lambda count=count, native=native: microseconds(case, count, native)
@@ -114,7 +117,7 @@ def main():
         results.append({"name": f"load, cluster, {program}, busy, 2 processes : native", "value": times[2] / times[0], "better": "lower"})
 
     print("\n| 16-byte copies, beside the loops | quiet, µs | busy, µs | busy : quiet | quiet, commands/s |\n|---|---:|---:|---:|---:|")
-    for processes in (2, 2 * os.cpu_count()):  # at most as many as cores, and more
+    for processes in (2, 2 * os.cpu_count()):  # not more processes than cores, then more
         def busy_copies(processes=processes):
             with busy_loops(arguments.loops):
                 return copies_microseconds(processes)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the host programs of examples/nanopowder: on two and four processes in shared memory and, where CLDIST_NETLAB
-names a network lab script and the user is root, on two over shaped links. The versions of a row run in turns in one job,
-so ratios within a link can be compared; the median counts. Every run is checked.
+"""Compares the host programs of examples/nanopowder.
+
+They run on two and four processes in shared memory. As root, and if CLDIST_NETLAB names a network lab script, they
+also run on two processes over shaped links. The versions of a table row take turns in one job, so their ratios can
+be compared. The tables show medians. Every run is checked.
 
 Environment: BUILD_DIR, CLDIST_MPIRUN (how to start processes), CLDIST_NETLAB (optional).
-Prints a Markdown table; the numbers also go to BUILD_DIR/bench-results/nanopowder-*.json.
+Prints a Markdown table and writes the numbers to BUILD_DIR/bench-results/nanopowder-*.json.
 """
 
 import argparse
@@ -51,15 +53,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
 
-    # Where PoCL is the device, each process would compute on all cores and the two would be in each other's way.
+    # If PoCL is the device, each process would use all cores, and the processes would slow each
+    # other down.
     os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(max(1, os.cpu_count() // 2)))
 
     print(f"Nanopowder, {arguments.bins} bins, a matrix of {4e-6 * arguments.bins**2:.1f} MB, {arguments.steps} steps, "
           f"median of {arguments.rounds} rounds, every run checked; PoCL with "
           f"{os.environ['POCL_MAX_PTHREAD_COUNT']} thread(s) in each process.")
-    print("Times are per step: in all, rank 0 computing the matrix, kernels (mean of all ranks), and what a step takes "
-          "beyond the longer of these two.\n")
-    print("| link | processes | version | step | matrix | kernel | exposed | to baseline | mass error |")
+    print("Times are per step. Matrix: rank 0 computes the matrix. Kernel: the mean of all ranks. Exposed: the step minus "
+          "the longer of these two.\n")
+    print("| link | processes | version | step | matrix | kernel | exposed | : baseline | mass error |")
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
 
     def measure(link, name, launcher):

@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# The nanopowder's host programs against each other; nanopowder.py --help tells more.
+# Compares the host programs of the nanopowder simulation; see nanopowder.py --help.
 exec "${CLDIST_PYTHON:-python3}" -B "$(dirname "$0")/nanopowder.py" "$@"

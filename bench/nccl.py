@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""NCCL's send and receive between the first two GPUs of this host, a ping-pong, one way in µs; what bench/p2p is compared with.
+"""Measures NCCL's send and receive between the first two GPUs of this host, to compare with bench/p2p.
 
     nccl.py [--rounds N] [SIZE...]    sizes in bytes, with an optional suffix k or M; default 8 1M 16M 256M
 
-Needs PyTorch with NCCL and two GPUs; exit status 3 without them. The bytes that arrive are compared with those that were sent.
-The time is that of the host between two synchronisations, over enough messages to last a few milliseconds; medians of the rounds.
+Prints the one-way time of a ping-pong in µs: host time between two synchronisations, over enough messages to last a
+few milliseconds; medians of the rounds. Checks the bytes that arrive.
+Needs PyTorch with NCCL and two GPUs; the exit status is 3 without them.
 """
 
 import argparse
@@ -62,12 +63,13 @@ def main():
     try:
         import torch
     except ImportError:
-        print("nccl.py: no PyTorch here", file=sys.stderr)
+        print("nccl.py: PyTorch is not installed", file=sys.stderr)
         return 3
     if torch.cuda.device_count() < 2:
         print("nccl.py: needs two GPUs", file=sys.stderr)
         return 3
-    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")  # multicast is of no use here, and not allowed everywhere
+    # Multicast does not help here, and not every machine allows it.
+    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     print(f"NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}, {torch.cuda.get_device_name(0)}")
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(measure, (options.sizes, options.rounds, os.path.join(folder, "meet")), nprocs=2)

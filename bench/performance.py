@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Writes the tables and the pictures of docs/performance.md from bench/results.
 
-Usage: performance.py [--check]. With --check it writes nothing and fails if a table is not current.
+Usage: performance.py [--check]. With --check it writes nothing and fails if a table is out of date.
 
-A table is between `<!-- table: FOLDER/NAME KIND -->` and `<!-- end -->`. KIND is `plain`, `speed` (each column divided by the one named after
-it: `speed COLUMN`) or `rate COLUMN` (the reverse, for seconds and microseconds).
+A table is between `<!-- table: FOLDER/NAME KIND -->` and `<!-- end -->`. KIND is one of
+- `plain`
+- `speed COLUMN`: adds to each value its ratio to the value in COLUMN
+- `rate COLUMN`: the inverse ratio, for seconds and microseconds
 """
 
 import json
@@ -89,7 +91,7 @@ def main():
     current = PAGE.read_text()
     wanted = MARKED.sub(lambda m: m[1] + table(m[2], m[3], m[4].strip()) + m[5], current)
     if sys.argv[1:] == ["--check"]:
-        sys.exit(None if wanted == current else "docs/performance.md is not current: run bench/performance.py")
+        sys.exit(None if wanted == current else "docs/performance.md is out of date: run bench/performance.py")
     if sys.argv[1:]:
         sys.exit(__doc__)
     PAGE.write_text(wanted)

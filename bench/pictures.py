@@ -1,14 +1,14 @@
-"""Matplotlib for the benchmarks' pictures, which do without it where it is missing."""
+"""Loads Matplotlib for the pictures of the benchmarks. Without it, they draw none."""
 
 import sys
 
 
 def find_pyplot():
-    """Draws to files. None, said on standard error, where this Python has no matplotlib."""
+    """Returns pyplot, set up to draw to files; None, after a message, if this Python has no matplotlib."""
     try:
         import matplotlib
     except ImportError:
-        print("no picture without matplotlib (Debian: python3-matplotlib)", file=sys.stderr)
+        print("no picture is drawn: it needs matplotlib (Debian: python3-matplotlib)", file=sys.stderr)
         return None
     matplotlib.use("Agg")
     from matplotlib import pyplot

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws bandwidth over size: every path of bench/p2p's results, MPI, and the limits of the wires.
+"""Draws bandwidth over size: every path in the results of bench/p2p, MPI, and the limits of the hardware.
 
     plot_p2p.py PICTURE.png RESULT.json... [--nccl OUTPUT] [--limit NAME=GB/S]... [--title TEXT]
 
-The results are those that `bench/run p2p` leaves in BUILD_DIR/bench-results, one for each path. The blocking and the
-event-chained messages are lines of their path; MPI between host buffers is drawn once, as the median of all results;
---nccl adds what bench/nccl.py printed. Needs matplotlib (Debian: python3-matplotlib); exit status 3 without it.
+RESULT.json is what `bench/run p2p` writes to BUILD_DIR/bench-results, one file for each path. Each path has a line for
+blocking and a line for event-chained messages. MPI between host buffers has one line, the median of all results.
+--nccl adds the output of bench/nccl.py. Needs matplotlib (Debian: python3-matplotlib); the exit status is 3 without it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def size_text(size, _=None):
 
 
 def lines_of(results):
-    """[(label, colour, dashes, [(size, GB/s)])] of the results of bench/p2p."""
+    """Returns [(label, colour, dashes, [(size, GB/s)])] for the results of bench/p2p."""
     lines = []
     mpi = {}
     for result, colour in zip(results, COLOURS * len(results)):
@@ -50,7 +50,7 @@ def lines_of(results):
 
 
 def nccl_line(name):
-    """What bench/nccl.py printed, as a line of the picture."""
+    """Returns the output of bench/nccl.py as a line of the picture."""
     with open(name, encoding="utf-8") as file:
         rows = [line.split() for line in file if line.startswith("nccl ")]
     return "NCCL", "#d62728", "-.", [(int(row[1]), int(row[1]) / float(row[3]) / 1e3) for row in rows]
@@ -77,7 +77,7 @@ def main():
             results.append(json.load(file))
     lines = lines_of(results)
     if not lines:
-        print("these results have no messages of cldist")
+        print("the results contain no messages of cldist")
         return 1
     if arguments.nccl:
         lines.append(nccl_line(arguments.nccl))

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""The cluster platform on a thousand devices, on one machine: one process plays the last rank of many (cldist run --simulate).
+"""Measures the cluster platform with thousands of devices on one machine.
 
-What a virtual command costs the host thread, and one that is dropped; what a device and a buffer take; 100 rounds of copies of 16
-bytes among 512 devices; and how many commands of each example program a process has, as Table 6 of SnuCL-D's paper. Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/scale.json.
+One process acts as the last rank of many (cldist run --simulate). Measures the host time of a virtual and of a dropped
+command, the memory of a device and of a buffer, and 100 rounds of copies of 16 bytes among 512 devices. Counts the
+commands of a process in each example program, like Table 6 of the SnuCL-D paper.
+
+Environment: BUILD_DIR. Prints Markdown tables and writes the numbers to BUILD_DIR/bench-results/scale.json.
 """
 
 import argparse
@@ -18,7 +21,7 @@ import sys
 BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 
 
-# Sizes that take a moment. What is counted depends on the number of devices and of iterations alone.
+# Small sizes. The counts depend only on the numbers of devices and iterations.
 PROGRAMS = {
     "vector_addition": ["--size", "100000"], "matrix_multiplication": ["--size", "128"], "nbody": ["--size", "1024"],
     "black_scholes": ["--size", "100000"], "binomial_option": ["--size", "100"], "coulombic_potential": ["--size", "32"],
@@ -29,20 +32,20 @@ PROGRAMS = {
 
 
 def run(processes, program, *arguments, rank=None, attach="program", wrong=False):
-    """What a program prints as one of so many processes, the last one unless said, and what that has counted."""
+    """Runs a program as rank `rank` (default: the last) of that many processes. Returns its output and its counts."""
     counts = BUILD / "bench-results/scale-counts"
     counts.unlink(missing_ok=True)
     command = [str(BUILD / "tools/cldist/cldist"), "run", "--simulate", f"{processes}:{processes - 1 if rank is None else rank}:8",
                "--counts", str(counts), "--devices", "cpu", str(BUILD / program), *arguments]
     environment = {"POCL_MAX_PTHREAD_COUNT": "1", "CLDIST_PROFILE": "none", **os.environ, "CLDIST_ATTACH": attach}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
-    if done.returncode != 0 and not wrong:  # what the program finds in results that are zeros
+    if done.returncode != 0 and not wrong:  # some programs fail because their results are zeros
         sys.exit(f"scale: {shlex.join(command)} failed with status {done.returncode}")
     return done.stdout, counts.read_text()
 
 
 def lines(printed):
-    """Those of JSON."""
+    """Parses the output of `run`, one JSON value per line."""
     return [json.loads(line) for line in printed[0].splitlines()]
 
 
@@ -53,12 +56,12 @@ def copies_of(program, devices, attach):
 
 
 def commands_of(account):
-    """Those that a process has: actual, virtual, and dropped."""
+    """Returns the numbers of actual, virtual and dropped commands of a process."""
     return [int(number) for number in re.search(r"(\d+) actual commands, .* (\d+) virtual ones, and (\d+) more", account).groups()]
 
 
 def commands_table(processes):
-    """Of each program, for the last process: without attachments, and with what is attached by itself."""
+    """Prints the commands of the last process in each program, without attachments and with automatic ones."""
     print(f"\n| program on {processes} devices | all commands | actual | virtual | dropped with CLDIST_ATTACH=auto | enqueued then |")
     print("|---|---:|---:|---:|---:|---:|")
     found = {}
@@ -82,13 +85,13 @@ def table(title, counts, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, nargs="+", default=[4, 64, 512, 4096], help="numbers of devices")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each, whose median counts")
-    parser.add_argument("--copies", type=int, default=512, help="devices that copy to each other")
-    parser.add_argument("--programs", type=int, default=16, help="devices for the programs")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each benchmark; the tables show medians")
+    parser.add_argument("--copies", type=int, default=512, help="number of devices that copy to each other")
+    parser.add_argument("--programs", type=int, default=16, help="number of devices for the programs")
     arguments = parser.parse_args()
 
     load = os.getloadavg()[0]
-    print(f"Load before: {load:.1f}. Medians of {arguments.rounds} rounds.")
+    print(f"Load average before the runs: {load:.1f}. Medians of {arguments.rounds} rounds.")
     costs, least, memory = {}, {}, {}
     for count in arguments.devices:
         for _ in range(arguments.rounds):
@@ -98,11 +101,11 @@ def main():
                     least.setdefault(line["call"], {}).setdefault(count, []).append(line["least"])
         for line in lines(run(count, "bench/cluster_memory")):
             memory.setdefault(line["what"], {})[count] = line["bytes"]
-    table("ns of a call on another's device", arguments.devices,
+    table("call on another process's device, ns", arguments.devices,
           {call: [statistics.median(ns[count]) for count in arguments.devices] for call, ns in costs.items()})
-    table("the least of all batches, ns", arguments.devices,
+    table("fastest batch, ns", arguments.devices,
           {call: [min(ns[count]) for count in arguments.devices] for call, ns in least.items()})
-    # What a process has besides is in the figure for the fewest devices.
+    # The difference to the fewest devices leaves out all other memory of the process.
     devices = memory.pop("devices, with context and queues")
     fewest = min(arguments.devices)
     more = [count for count in arguments.devices if count > fewest]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the host programs of examples/smith_waterman, a search in a protein database that comes from a file, over sizes
-of its chunks. Hosts and sizes run in turns in one process, so ratios can be compared; the medians count. All runs must
-give the same scores, which are compared with a sequential reference.
+"""Compares the host programs of examples/smith_waterman over the size of their chunks.
+
+They search a protein database that they read from a file. Hosts and sizes take turns in one process, so their ratios
+can be compared. The tables show medians. All runs must give the same scores as a sequential reference.
 
 Environment: BUILD_DIR. The database is generated in BUILD_DIR/bench-data.
-Prints the program's table; the numbers also go to BUILD_DIR/bench-results/smith_waterman.json and, where Python has
-matplotlib, a picture to smith_waterman.png beside it.
+Prints the table of the program and writes the numbers to BUILD_DIR/bench-results/smith_waterman.json. With matplotlib,
+it also draws smith_waterman.png there.
 """
 
 import argparse
@@ -97,11 +98,11 @@ def main():
     parser.add_argument("--residues", default="16M", help="size of the database (16M)")
     parser.add_argument("--blocks", default=BLOCKS)
     parser.add_argument("--rounds", default="5")
-    parser.add_argument("--check", default="100", help="percent of the scores compared with the reference (100)")
-    parser.add_argument("others", nargs="*", metavar="-- OPTION", help="for 'smith_waterman search', as --cache cold")
+    parser.add_argument("--check", default="100", help="how many percent of the scores to compare with the reference (default 100)")
+    parser.add_argument("others", nargs="*", metavar="-- OPTION", help="options for 'smith_waterman search', such as --cache cold")
     arguments = parser.parse_args()
 
-    # Where PoCL is the device, it would compute on all cores, and files would be read in its way.
+    # If PoCL is the device, it would use all cores and slow down the reading of files.
     os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(max(1, os.cpu_count() // 2)))
 
     results = pathlib.Path(os.environ["BUILD_DIR"]) / "bench-results/smith_waterman.json"

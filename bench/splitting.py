@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Kernels that are split: the programs of examples/splitting natively and on one device in front of 1, 2 and more processes'.
+"""Measures kernels that are split: the programs of examples/splitting, natively and on one device that stands for the
+devices of 1, 2 and more processes.
 
-For each program the seconds of a run, and the median time that its host takes to enqueue a launch, by what is derived and
-by meta-functions: what that is above the native time is bookkeeping. What the time of two processes goes to, from their traces:
-kernels of the first, messages, both at once, or neither. Then HotSpot by the height of its pyramids, the time to enqueue a launch
-beside devices that are simulated, and how many of the kernels of examples/ can be split with no meta-functions. Programs check
-their results, except simulated ones and those of --large.
+- The seconds of a run and the median time to enqueue a launch, with derived access and with meta-functions. The time
+  above the native one is bookkeeping.
+- How two processes spend their time, from their traces: kernels of the first, messages, both at once, or neither.
+- HotSpot by the height of its pyramids.
+- The time to enqueue a launch with simulated devices.
+- How many kernels of examples/ can be split without meta-functions.
 
-Environment: BUILD_DIR. Prints Markdown tables; the numbers also go to BUILD_DIR/bench-results/splitting.json.
+Programs check their results, except simulated runs and those of --large.
+
+Environment: BUILD_DIR. Prints Markdown tables and writes the numbers to BUILD_DIR/bench-results/splitting.json.
 """
 
 import argparse
@@ -27,7 +31,8 @@ BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 CLDIST = str(BUILD / "tools/cldist/cldist")
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 META = str(BUILD / "examples/splitting/libsplitting-meta-functions.so")
-# About a second or less each on one core of 2020; --quick: as small as in the tests; --large: some milliseconds of a GPU.
+# Default sizes take at most about a second on one core of 2020. --quick: the sizes of the tests.
+# --large: some milliseconds on a GPU.
 PROGRAMS = {
     "nearest_neighbour": (["--size", "4000000"], ["--size", "1009"], ["--size", "20000000"]),
     "mandelbrot": (["--size", "1024"], ["--size", "61", "--iterations", "50"], ["--size", "8192"]),
@@ -45,7 +50,7 @@ LINE = re.compile(r"^\S+ \S+: ([\d.]+) s, ([\d.]+) us to enqueue a launch", re.M
 
 
 def run(name, arguments, *how, **settings):
-    """The seconds of a run, and the microseconds of enqueueing a launch."""
+    """Returns the seconds of a run and the microseconds to enqueue a launch."""
     command = [str(BUILD / "examples/splitting" / f"splitting_{name}"), *arguments]
     if how:
         command = [CLDIST, "run", *how, "--view", "aggregate", "--", *command]
@@ -58,7 +63,7 @@ def run(name, arguments, *how, **settings):
 
 
 def medians(rounds, runs):
-    """Of each of several runs, which take turns."""
+    """Returns the medians of several runs, which take turns."""
     results = {key: [] for key in runs}
     for _ in range(rounds):
         for key, once in runs.items():
@@ -73,7 +78,7 @@ def table(head, rows):
 
 
 def options(arguments, usual, small, large):
-    """Of a program, by the sizes that are asked for. Its reference on one core would take minutes for what a GPU is given."""
+    """Returns the options of a program for the chosen sizes. Large runs are not checked: that would take minutes."""
     return {"usual": usual, "small": small, "large": [*large, "--no-check"]}[arguments.sizes]
 
 
@@ -95,7 +100,7 @@ def measure_programs(arguments):
 
 
 def union(spans):
-    """The same times in spans that do not touch, in order."""
+    """Joins spans that overlap or touch, and sorts them."""
     joined = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
@@ -110,7 +115,7 @@ def length(spans):
 
 
 def sends_of(events):
-    """From when each may begin. A receive may wait for what its sender waits for."""
+    """Yields the times of sends, each from when it may begin. Receives are left out: they may wait for the sender."""
     begun = {}
     for event in sorted((event for event in events if event["ph"] in "be"), key=lambda event: event["ts"]):
         if (event["name"], event["ph"]) in (("send", "b"), ("wait", "e")):
@@ -120,8 +125,8 @@ def sends_of(events):
 
 
 def parts_of(traces):
-    """Of the time between the first and the last span: kernels of the first process alone, messages at the same time, messages
-    alone, neither. The traces are those of two processes of one host."""
+    """Returns how the time between the first and the last event divides into kernels of the first process alone, both at
+    once, messages alone, and neither. The traces come from two processes of one host."""
     events = [json.loads(trace.read_text())["traceEvents"] for trace in traces]
     kernels = [(event["ts"], event["ts"] + event["dur"]) for event in events[0] if event["ph"] == "X"]
     messages = [send for of_one in events for send in sends_of(of_one)]
@@ -178,7 +183,7 @@ def measure_pyramids(arguments):
 
 
 def measure_simulated(arguments):
-    """So many work-items that each device has some."""
+    """Uses enough work-items to give each device some."""
     size = ["--size", "100000", "--repeat", "50", "--no-check"]
     results = medians(arguments.rounds, {n: lambda n=n: run("hash", size, "--simulate", str(n)) for n in (2, 64, 1024)})
     table(["devices, simulated", "launches of `hash` per second"],
@@ -187,7 +192,7 @@ def measure_simulated(arguments):
 
 
 def count_kernels():
-    """Of all kernels of examples/. Options as their programs give them, or some that will do."""
+    """Counts the kernels of examples/ that can be split. The options are valid, but not always those of the programs."""
     options = {"hotspot": "-DBLOCK=16", "lu_decomposition": "-DBLOCK=16", "nbody": "-DGROUP=64",
                "kmeans": "-DCLUSTERS=5 -DDIMENSIONS=8", "matrix_multiplication": "-DTILE=16"}
     split, whole, failed = [], [], []
@@ -199,24 +204,24 @@ def count_kernels():
             continue
         for kernel, rest in re.findall(r"^kernel (\w+): (.*)", done.stdout, re.MULTILINE):
             (split if rest.startswith("can be split") else whole).append(f"{source.stem}: {kernel}")
-    print(f"\nOf {len(split) + len(whole)} kernels of examples/ {len(split)} can be split with no meta-functions.")
+    print(f"\nOf {len(split) + len(whole)} kernels of examples/ {len(split)} can be split without meta-functions.")
     for name in whole:
-        print(f"- not {name}")
+        print(f"- {name} can't be split")
     for name in failed:
-        print(f"- {name} is not compiled alone")
+        print(f"- {name} does not compile on its own")
     return {"split": split, "whole": whole, "failed": failed}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4], metavar="N")
-    parser.add_argument("--rounds", type=int, default=1, help="of all runs, of which the medians count (default 1)")
+    parser.add_argument("--rounds", type=int, default=1, help="how often to run each program; the tables show medians (default 1)")
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--quick", dest="sizes", action="store_const", const="small", default="usual",
-                       help="small sizes: whether it works, not how fast")
+                       help="small sizes, to test that the programs work")
     sizes.add_argument("--large", dest="sizes", action="store_const", const="large",
                        help="sizes for GPUs; results are not checked")
-    parser.add_argument("--picture", metavar="FILE.png", help="draws what the time goes to (Debian: python3-matplotlib)")
+    parser.add_argument("--picture", metavar="FILE.png", help="draw how the time is spent (needs matplotlib, Debian: python3-matplotlib)")
     arguments = parser.parse_args()
     results = {"programs": measure_programs(arguments), "parts": measure_parts(arguments),
                "pyramids": measure_pyramids(arguments), "simulated": measure_simulated(arguments),

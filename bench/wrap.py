@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What linking with cldist costs a plain MPI program: an 8-byte ping-pong of two processes. Every round runs, in turn, the
-program without the library, without it at the thread level that the library asks for, and with it.
+"""Measures what linking with cldist costs a plain MPI program, with an 8-byte ping-pong of two processes.
+
+Each round runs three programs in turn: without the library, without it but at the thread level that the library
+requests, and with it.
 
 Environment: BUILD_DIR, CLDIST_MPIRUN (how to start processes).
-Prints a Markdown table; the numbers also go to BUILD_DIR/bench-results/wrap.json.
+Prints a Markdown table and writes the numbers to BUILD_DIR/bench-results/wrap.json.
 """
 
 import argparse
@@ -44,7 +46,7 @@ def main():
     print(f"## wrap: 8 B between two processes, plain MPI\n\n- load before: {load:.2f}\n- rounds: {arguments.rounds}, "
           "medians of 200 loops of 500 messages in each\n")
     if load > os.cpu_count() / 2:
-        print("- **other programs kept the machine busy: measure again on a quiet one**\n")
+        print("- **the machine was busy with other programs: measure again on a quiet machine**\n")
     print("| program | one way, MPI_ | one way, PMPI_ |\n|---|---:|---:|")
     for name, pairs in times.items():
         print(f"| {name} | {statistics.median(p[0] for p in pairs):.0f} ns | {statistics.median(p[1] for p in pairs):.0f} ns |")
