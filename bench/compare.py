@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares two results of the benchmarks, or two folders of results.
 
-Compares only ratios that were measured within one run. Unlike times, they can be compared between machines.
+Compares only ratios that were measured within one run, and skips results without ratios. Unlike times, ratios can be
+compared between machines.
 Exits with status 1 if a ratio got worse by more than the tolerance.
 """
 
@@ -17,7 +18,7 @@ def ratios_of(result):
         speed = {variant["name"]: variant["mflops"] for variant in result["variants"]}
         return {f"himeno {result['size']}, {name} : {by}": (speed[name] / speed[by], True)
                 for name in speed for by in ("serial", "handopt", "handtuned") if by in speed and name != by}
-    return {ratio["name"]: (ratio["value"], ratio["better"] == "higher") for ratio in result["ratios"]}
+    return {ratio["name"]: (ratio["value"], ratio["better"] == "higher") for ratio in result.get("ratios", [])}
 
 
 def load(path):
