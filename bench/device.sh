@@ -24,7 +24,7 @@ logs=${OUT:-$BUILD_DIR/device-logs}
 mkdir -p "$logs" "$BUILD_DIR"
 rm -f "$logs"/{build,tests,p2p,himeno,enqueue,steps,copies,context}.log "$BUILD_DIR"/bench-results/*.json
 steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests auto exportable shared nccl context himeno pipelined pinned enqueue}
-deadline=${CLDIST_DEVICE_SECONDS:-460}  # in seconds after the start
+deadline=${CLDIST_DEVICE_SECONDS:-460} # in seconds after the start
 summary=()
 
 driver=${1:-${CLDIST_DRIVER_LIBRARIES:-}}
@@ -37,7 +37,7 @@ if ! grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
     # The loader reads the first variable, the cluster platform the second.
     export OCL_ICD_VENDORS=$BUILD_DIR/vendors/ CLDIST_NATIVE_ICDS=$BUILD_DIR/vendors/
 fi
-unset OCL_ICD_FILENAMES  # these platforms would come before the cluster platform
+unset OCL_ICD_FILENAMES # these platforms would come before the cluster platform
 # mpirun loads OpenCL platforms through hwloc. The loader then cuts off OCL_ICD_FILENAMES for the
 # ranks.
 export HWLOC_COMPONENTS=-opencl

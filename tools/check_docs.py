@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Checks the documents: that links lead somewhere, and that what pages tell a reader to type works.
+"""Checks the documents: links have a target, and the commands on a page work.
 
 Usage: check_docs.py links ROOT
        check_docs.py run PAGE --build FOLDER --mpicc FILE --mpirun "COMMAND ARGUMENT..."
 
-links   Every relative link and picture of the Markdown files under ROOT exists, with its heading, and pictures have a text. A
-        block whose first line has the name of a file of examples/ is that file.
-run     Follows PAGE in an empty folder. A block whose first line is a comment with a file's name (`/* ring.c */`, `# jacobi.py`)
-        is written to that file. Blocks marked ```console are executed: lines that begin with `$ ` are commands, the lines below
-        one are its output, in any order. `...` in them stands for any text. Other blocks are for reading.
+links   Checks that every relative link and picture in the Markdown files under ROOT exists, with its heading, and that every
+        picture has a text. A code block that begins with the name of a file of examples/ must be equal to that file.
+run     Follows PAGE in an empty folder. Writes a code block to a file if its first line is a comment with a file name
+        (`/* ring.c */`, `# jacobi.py`). Runs blocks marked ```console: lines that begin with `$ ` are commands, and the lines
+        below are the expected output, in any order. `...` in the output stands for any text. Ignores other blocks.
 """
 
 import argparse
@@ -28,7 +28,7 @@ NAMED = re.compile(r"^(?:/\*|#|//) ([\w-]+\.(?:c|cpp|py|cl|txt))\b")
 
 
 def anchors_of(text):
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Returns the anchors of a page's headings, as GitHub makes them."""
     found = set()
     for heading in re.findall(r"^#+ +(.*)$", FENCE.sub("", text), re.MULTILINE):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Checks that each module of src/, and each room of src/cluster, includes only those it may build on.
+"""Checks that each module of src/, and each folder of src/cluster, includes only what the layers allow.
 
-Usage: check_layers.py SRC_FOLDER. Prints one line per wrong include; the exit status says if there was any.
+Usage: check_layers.py SRC_FOLDER. Prints one line per forbidden include, and fails if there is one.
 """
 
 import pathlib
 import re
 import sys
 
-# api -> mpi_interop | stdio -> pipeline -> events -> ocl -> base, and the cluster platform beside api.
+# Layers: api -> mpi_interop | stdio -> pipeline -> events -> ocl -> base. The cluster platform is
+# beside api.
 LOWER = ["pipeline", "events", "ocl", "base"]
 MAY_INCLUDE = {
     "base": [],
@@ -18,33 +19,34 @@ MAY_INCLUDE = {
     "mpi_interop": LOWER,
     "stdio": LOWER,
     "api": ["mpi_interop", "stdio", *LOWER],
-    "hdf5": ["api", "stdio", *LOWER],  # a library of its own
-    "splitting": ["base"],  # pure
-    "analysis": ["splitting", "base"],  # a library of its own, loaded by splitting
+    "hdf5": ["api", "stdio", *LOWER],  # a separate library
+    "splitting": ["base"],  # no system dependencies
+    "analysis": ["splitting", "base"],  # a separate library, loaded by splitting
     "cluster": ["mpi_interop", "splitting", *LOWER],
-    "collectives": LOWER[2:],  # a library of its own
-    "host": [],  # a library of its own, preloaded into programs
-    "probe": ["ocl", "base"],  # a program of its own, run by events
+    "collectives": LOWER[2:],  # a separate library
+    "host": [],  # a separate library, preloaded into programs
+    "probe": ["ocl", "base"],  # a separate program, started by events
 }
-# The rooms of src/cluster: icd -> api -> world -> split -> execution -> objects -> calls, schedule.
-ROOMS_BELOW = ["api", "world", "split", "execution", "objects", "calls", "schedule"]
+# The folders of src/cluster: icd -> api -> world -> split -> execution -> objects -> calls,
+# schedule.
+FOLDERS_BELOW = ["api", "world", "split", "execution", "objects", "calls", "schedule"]
 CLUSTER_MAY_INCLUDE = {
-    "icd": ROOMS_BELOW,
-    "api": ROOMS_BELOW[1:],
-    "world": ROOMS_BELOW[2:],
-    "split": ROOMS_BELOW[3:],
-    "execution": ROOMS_BELOW[4:],
-    "objects": ROOMS_BELOW[5:],
+    "icd": FOLDERS_BELOW,
+    "api": FOLDERS_BELOW[1:],
+    "world": FOLDERS_BELOW[2:],
+    "split": FOLDERS_BELOW[3:],
+    "execution": FOLDERS_BELOW[4:],
+    "objects": FOLDERS_BELOW[5:],
     "calls": [],
     "schedule": [],
 }
-PURE_ROOMS = ["schedule"]  # include nothing of other modules
+PURE_FOLDERS = ["schedule"]  # may not include other modules
 SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".def", ".inc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 def place_of(parts):
-    """The module that a path's folders name, with its room in src/cluster; None for neither."""
+    """Returns (module, folder in src/cluster or None) of a path; None if it is in no module."""
     if len(parts) < 2 or parts[0] not in MAY_INCLUDE:
         return None
     if parts[0] != "cluster":
@@ -53,20 +55,20 @@ def place_of(parts):
 
 
 def may_include(place, target):
-    """Whether files of the module and room `place` may include those of `target`."""
-    (module, room), (target_module, target_room) = place, target
+    """Returns whether files in `place` may include files in `target`; both are (module, folder)."""
+    (module, folder), (target_module, target_folder) = place, target
     if module != target_module:
-        return target_module in MAY_INCLUDE[module] and room not in PURE_ROOMS
-    return room == target_room or target_room in CLUSTER_MAY_INCLUDE[room]
+        return target_module in MAY_INCLUDE[module] and folder not in PURE_FOLDERS
+    return folder == target_folder or target_folder in CLUSTER_MAY_INCLUDE[folder]
 
 
 def wrong_includes(place, text):
-    """The reasons why a file of the module and room `place` with this text is wrong, each with its line number."""
+    """Yields (line, reason) for each forbidden include of a file in `place` with this text."""
     for match in INCLUDE.finditer(text):
         line = text.count("\n", 0, match.start(1)) + 1
         target = place_of(match[1].split("/"))
         if target is None:
-            yield line, f'"{match[1]}" does not begin with a module of src/, or a room of src/cluster'
+            yield line, f'"{match[1]}" does not begin with a module of src/, or a folder of src/cluster'
         elif not may_include(place, target):
             yield line, f'"{match[1]}": {name_of(place)} must not include {name_of(target)}'
 
@@ -76,13 +78,13 @@ def name_of(place):
 
 
 def check(src):
-    """All complaints about the folder `src`, and the number of files looked at."""
+    """Returns all complaints about the folder `src`, and the number of checked files."""
     complaints = []
     files = sorted(path for path in src.rglob("*") if path.suffix in SUFFIXES)
     for path in files:
         place = place_of(path.relative_to(src).parts)
         if place is None:
-            complaints.append(f"{path}: not in a module of src/ ({', '.join(MAY_INCLUDE)}), or a room of src/cluster")
+            complaints.append(f"{path}: not in a module of src/ ({', '.join(MAY_INCLUDE)}), or a folder of src/cluster")
             continue
         complaints += [f"{path}:{line}: {why}" for line, why in wrong_includes(place, path.read_text())]
     return complaints, len(files)
@@ -93,8 +95,8 @@ def main():
         sys.exit(__doc__)
     complaints, count = check(pathlib.Path(sys.argv[1]))
     if count == 0:
-        complaints.append(f"{sys.argv[1]}: no sources there")
-    print("\n".join(complaints) if complaints else f"{count} files include only what is below them")
+        complaints.append(f"{sys.argv[1]}: the folder contains no sources")
+    print("\n".join(complaints) if complaints else f"{count} files include only what the layers allow")
     sys.exit(1 if complaints else 0)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/configuration.md from src/base/config.def, the list of all settings.
 
-Usage: config_doc.py [--check] CONFIG_DEF MANUAL. With --check it writes nothing and fails if MANUAL is not current.
+Usage: config_doc.py [--check] CONFIG_DEF MANUAL. With --check it writes nothing and fails if MANUAL is out of date.
 """
 
 import pathlib
@@ -16,14 +16,14 @@ Settings are environment variables. Set them to the same value for all processes
 `-x NAME` with Open MPI and `-genv NAME VALUE` with MPICH. `cldist run` passes them to all hosts. `cldist config` prints all settings with their values.
 cldist reports a misspelt name or an invalid value once, and ignores it.
 """
-# A string, a comment, or anything else that matters for finding the ends of arguments.
+# A string, a comment, or another token that matters for the end of an argument.
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//[^\n]*|/\*.*?\*/|[(),{}]|[^"\'(),{}/]+|/', re.DOTALL)
 CALL = re.compile(r"^[ \t]*CLDIST_SETTING\s*\(", re.MULTILINE)
 GROUP = re.compile(r"^// ---- (.+)$", re.MULTILINE)
 
 
 def arguments_of(text):
-    """The top-level arguments of a macro call, `text` beginning after its opening parenthesis."""
+    """Returns the top-level arguments of a macro call. `text` begins after its opening parenthesis."""
     arguments, depth = [""], 0
     for token in TOKEN.findall(text):
         if token.startswith(("//", "/*")):
@@ -42,7 +42,7 @@ def arguments_of(text):
 
 
 def unquoted(argument):
-    """The text of C string literals standing one behind another; any other argument as it is."""
+    """Returns the text of adjacent C string literals; returns any other argument unchanged."""
     literals = re.findall(r'"((?:\\.|[^"\\])*)"', argument)
     if not literals or re.sub(r'"(?:\\.|[^"\\])*"', "", argument).strip():
         return argument
@@ -50,7 +50,7 @@ def unquoted(argument):
 
 
 def settings_of(text):
-    """(group, name, default, description) of each CLDIST_SETTING(type, field, "NAME", default, "description")."""
+    """Yields (group, name, default, description) of each CLDIST_SETTING(type, field, "NAME", default, "description")."""
     groups = [(match.start(), match[1]) for match in GROUP.finditer(text)]
     for call in CALL.finditer(text):
         arguments = arguments_of(text[call.end():])
@@ -61,7 +61,7 @@ def settings_of(text):
 
 
 def section(name, default, description):
-    """The text of one setting: what it is, its values as a list, an example."""
+    """Returns the section of one setting: the description, the list of values, the default and an example."""
     parts = [f"### `{name}`", ""]
     for line in description.split("\n"):
         if line.startswith("Example: "):
@@ -75,7 +75,7 @@ def section(name, default, description):
 
 
 def readable(default):
-    """A default as a user would write it: Bytes{64U << 20U} is 64M, Path::automatic is auto, 30.0 is 30."""
+    """Returns a default as a user would write it: 64M for Bytes{64U << 20U}, auto for Path::automatic, 30 for 30.0."""
     value = re.sub(r"^\w+\{(.*)\}$", r"\1", default)
     value = re.sub(r"(?<=[0-9])[uUlLzZ]+", "", value).replace("'", "")
     shift = re.fullmatch(r"(\d+)\s*<<\s*(\d+)", value)
@@ -111,7 +111,7 @@ def main():
     wanted = manual(source.read_text())
     current = target.read_text() if target.exists() else None
     if checking:
-        sys.exit(None if wanted == current else f"{target} is not current: run tools/config_doc.py {source} {target}")
+        sys.exit(None if wanted == current else f"{target} is out of date: run tools/config_doc.py {source} {target}")
     if wanted != current:
         target.write_text(wanted)
         print(f"{target} written")

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Usage: demo.sh BUILD_DIR
 #
-# Shows what the project is for, in a minute: messages under computation, a file streamed to a device, and an OpenCL program
-# on several processes. Prints one line for each and draws the time line of the first to BUILD_DIR/demo/timeline.png; the
-# full tables are beside it. All results are checked; exits with 1 if one is wrong.
+# Shows in a minute what cldist does: it overlaps messages with computation, streams a file to a
+# device, and runs an OpenCL program on several processes. Prints one line for each, and draws a
+# timeline of the messages to BUILD_DIR/demo/timeline.png. The full tables are in the same folder.
+# Checks all results, and exits with 1 if one is wrong.
 # CLDIST_MPIRUN and CLDIST_PYTHON name the commands that start processes and Python.
 set -euo pipefail
 
@@ -17,7 +18,7 @@ rate=200mbit
 rm -rf "$demo"
 mkdir -p "$demo"
 
-# Where PoCL is the device, each process would compute on all cores and the two would be in each other's way.
+# If PoCL is the device, each process would use all cores, and the two would slow each other down.
 cores=$(($(nproc) / 2))
 export POCL_MAX_PTHREAD_COUNT=${POCL_MAX_PTHREAD_COUNT:-$((cores > 1 ? cores : 1))}
 
@@ -26,7 +27,8 @@ fail() { # WHAT FILE
     echo "demo: $1" >&2
     exit 1
 }
-# What takes longer than LIMIT seconds has failed. Interrupted, nothing is left running; a namespace ends with its processes.
+# A command fails if it takes longer than LIMIT seconds. After an interrupt, no process keeps
+# running: the processes of a namespace end with it.
 child=
 bounded() { # LIMIT COMMAND...
     timeout -k 10 "$@" &
@@ -49,15 +51,16 @@ python_says() { "$python" -c "import json, sys; $1" "${@:2}"; } # PROGRAM ARGUME
 
 # ---- Messages --------------------------------------------------------------------------------------------------------
 
-# Communication matters where the link is slow. A network namespace has a loopback of its own, which can be shaped.
+# Communication takes long only on a slow link. A network namespace has its own loopback device,
+# which can be slowed down.
 cat >"$demo/shaped" <<'END'
 ip link set dev lo mtu 9000 up && tc qdisc replace dev lo root tbf rate "$1" burst 32kb latency 400ms || exit 1
 shift
 exec "$@"
 END
 link=()
-where="in shared memory, where communication hardly matters (a slow link needs root, tc and Open MPI)"
-# Open MPI's mpirun calls itself OpenRTE under other names than mpirun.
+where="in shared memory, where communication takes little time (a slow link needs root, tc and Open MPI)"
+# Open MPI's mpirun reports the name OpenRTE if it runs under another name.
 if [ "$(id -u)" = 0 ] && [[ $("${mpirun[@]}" --version 2>/dev/null) =~ Open\ MPI|OpenRTE ]] &&
     unshare --net sh "$demo/shaped" "$rate" true 2>"$demo/shaped.txt"; then
     link=(unshare --net sh "$demo/shaped" "$rate")
@@ -103,7 +106,7 @@ seconds_on() { # PROCESSES: sets seconds
     seconds=$(sed -n 's/.*: \([0-9.]*\) s, .*correct$/\1/p' "$demo/nbody-$1.txt")
     [ -n "$seconds" ] || fail "nbody on $1 processes gave a wrong result" "$demo/nbody-$1.txt"
 }
-# As many threads on each device: processes stand for machines.
+# Each device gets the same number of threads, because the processes stand for machines.
 export POCL_CPU_MAX_CU_COUNT=${POCL_CPU_MAX_CU_COUNT:-$POCL_MAX_PTHREAD_COUNT}
 seconds_on 1
 one=$seconds

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the manual pages cldist(1) and cldist-COMMAND(1) from what `cldist --help` and `cldist COMMAND --help` print.
+"""Writes the manual pages cldist(1) and cldist-COMMAND(1) from the output of `cldist --help` and `cldist COMMAND --help`.
 
 Usage: man_pages.py CLDIST VERSION FOLDER COMMAND...
 """
@@ -21,7 +21,7 @@ def escaped(text):
 
 
 def sections_of(text):
-    """The summary, the usage line, {heading: [(term, explanation)]}, and the paragraphs behind the options."""
+    """Returns the summary, the usage line, {heading: [(term, explanation)]}, and the paragraphs after the options."""
     lines = text.splitlines()
     usage = next(i for i, line in enumerate(lines) if line.startswith("Usage: "))
     summary = " ".join(line for line in lines[:usage] if line)
@@ -44,7 +44,7 @@ def sections_of(text):
 
 
 def term_of(term):
-    """An option without CLI11's remarks about its type and what it excludes."""
+    """Removes CLI11's notes about the type of an option and what it excludes."""
     term = re.sub(r" (Excludes|Needs):.*", "", term)
     return re.sub(r":[^ ]*( in \[[^\]]*\])?", "", term)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints, one per line, the Meson tests that a filter is about.
+"""Prints the Meson tests that match a filter, one per line.
 
-Usage: select_tests.py BUILD_FOLDER FILTER named    the tests with the filter in their name: to be run as they are
-       select_tests.py BUILD_FOLDER FILTER cases    the others that may have such test cases: to be run with the filter
+Usage: select_tests.py BUILD_FOLDER FILTER named    prints the tests with the filter in their name; run them without it
+       select_tests.py BUILD_FOLDER FILTER cases    prints the others that may have such cases; run them with the filter
 """
 
 import json
@@ -16,7 +16,7 @@ def select(tests, text, which):
     for test in tests:
         named = text.lower() in test["name"].lower()
         has_cases = any(suite.split(":")[-1] in SUITES_WITH_CASES for suite in test["suite"])
-        # A test that sets a filter itself runs its own cases.
+        # A test that sets a filter itself runs only its own cases.
         own_filter = "CLDIST_TEST_FILTER" in test["env"] or any("--test-case" in word for word in test["cmd"])
         if which == "named" and named:
             yield test["name"]
@@ -29,7 +29,7 @@ def main():
         sys.exit(__doc__)
     folder, text, which = sys.argv[1:]
     tests = json.loads((pathlib.Path(folder) / "meson-info" / "intro-tests.json").read_text())
-    # With the project before it, since Meson takes what is before a colon for one.
+    # Adds the project name, because Meson reads the text before a colon as a project name.
     project = json.loads((pathlib.Path(folder) / "meson-info" / "intro-projectinfo.json").read_text())["descriptive_name"]
     print("\n".join(f"{project}:{name}" for name in dict.fromkeys(select(tests, text, which))))
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Sums up test runs: counts test cases, names what failed and what was skipped.
+"""Sums up test runs: counts test cases, and lists failures and skipped tests.
 
 Usage: test_summary.py [--filter TEXT] [--skipped RUN=WHAT]... RUN=STATUS[=LOG]...
 
-RUN is the name of a run, STATUS the exit status of its build and tests, LOG the log that Meson wrote (left out where the
-build failed), BUILD_FOLDER/meson-logs/*.json. A doctest program counts with its cases, another test as one. In a log
-named filtered.json programs chose their cases by the filter, and tests that have no cases don't count unless they
-failed. --skipped names what a run left out. The last line is "N passed, N failed"; the exit status is 0 only if
+RUN is the name of a run, and STATUS the exit status of its build and tests. LOG is Meson's log of the tests,
+BUILD_FOLDER/meson-logs/*.json. Leave it out if the build failed. A doctest program counts with its cases, another test
+as one. In a log named filtered.json, programs chose their cases by the filter. There, tests without cases count only if
+they failed. --skipped names what a run left out. The last line is "N passed, N failed". The exit status is 0 only if
 something passed and nothing failed.
 """
 
@@ -16,12 +16,12 @@ import pathlib
 import re
 import sys
 
-# Two rules keep a broken run from looking green: a program that failed counts at least one failure, and so does a run
-# that ended badly without a failure to name.
+# Two rules keep a broken run from looking green. A program that failed counts at least one failure.
+# So does a run that failed without naming a failure.
 
 CASES = re.compile(r"\[doctest\] test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed")
 FAILED_CASE = re.compile(r"^(?:TEST CASE:|FAILED\s+[\d.]+ s)\s+(.*\S)", re.MULTILINE)
-# What a failed check of an MPI job says: the rank's line and the indented ones below it.
+# The failed checks of an MPI job: the line of the rank, and the indented lines below it.
 CHECK = re.compile(r"^\[rank \d+\] .*(?:\n[ \t]+.*)*", re.MULTILINE)
 SKIP = re.compile(r"^\s*SKIP: (.*\S)", re.MULTILINE)
 COLOR = re.compile("\x1b\\[[0-9;]*m")
@@ -31,8 +31,8 @@ DOCTEST = "[doctest] doctest version"
 class Sum:
     def __init__(self):
         self.passed = 0
-        self.failures = []  # [name, count, lines that say why]
-        self.skips = {}  # what -> names of runs
+        self.failures = []  # [name, count, lines that give the reason]
+        self.skips = {}  # description -> names of runs
 
     @property
     def failed(self):
@@ -52,7 +52,7 @@ class Sum:
                 self.add_skip(what, run)
             return
 
-        # Of several summaries (one per process) the worst counts.
+        # If there are several summaries (one per process), the worst one counts.
         summaries = [tuple(map(int, found)) for found in CASES.findall(output)]
         if not summaries:
             if not ended_well:
@@ -89,18 +89,18 @@ class Sum:
 
 
 def reasons(output):
-    """The lines of a failed test's output that tell why, a few: its failed checks, or else its end."""
+    """Returns a few lines that show why a test failed: its failed checks, or the end of its output."""
     checks = [line for check in CHECK.findall(output) for line in check.splitlines()]
     return checks[:30] or [line for line in output.splitlines() if line.strip()][-12:]
 
 
 def read_log(path):
-    """What ran: one entry per test, with its plain name."""
+    """Returns one entry per test, with its name without the project and suite."""
     if not path.is_file():
         return []
     tests = [json.loads(line) for line in path.read_text(errors="replace").splitlines() if line.strip()]
     for test in tests:
-        # Meson writes "project:suite / name", or the name alone.
+        # Meson writes "project:suite / name", or only the name.
         test["name"] = re.sub(r"^[^ /]+:[^/]* / ", "", test["name"])
     return tests
 

@@ -136,7 +136,7 @@ class Layers(unittest.TestCase):
         self.assertTrue(self.complaints("base", '#include "status.hpp"\n'))
         self.assertTrue(self.complaints("base", '#include "../base/status.hpp"\n'))
 
-    def test_rooms_of_the_cluster_platform_include_those_below_them(self):
+    def test_folders_of_the_cluster_platform_include_only_those_below_them(self):
         self.assertEqual(self.complaints("cluster/execution", '#include "cluster/objects/event.hpp"\n'), [])
         self.assertTrue(self.complaints("cluster/objects", '#include "cluster/execution/executor.hpp"\n'))
         self.assertTrue(self.complaints("cluster/api", '#include "cluster/event.hpp"\n'))
@@ -198,7 +198,7 @@ Starts PROGRAM.
 
 
 class Dev(unittest.TestCase):
-    """./dev refuses what it can't do before it builds anything, and help leaves nothing behind."""
+    """./dev reports wrong arguments before it builds anything, and --help changes no files."""
 
     def dev(self, *arguments):
         return subprocess.run([TOOLS.parent / "dev", *arguments], text=True, capture_output=True, check=False, timeout=60)
@@ -227,7 +227,7 @@ class Dev(unittest.TestCase):
             self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
 
     def test_options_that_exclude_each_other_are_refused(self):
-        self.assertIn("--all or --sanitize", self.dev("test", "--all", "--sanitize").stderr)
+        self.assertIn("--all and --sanitize", self.dev("test", "--all", "--sanitize").stderr)
 
 
 class RunAndCheck(unittest.TestCase):
@@ -271,15 +271,15 @@ class TimeLine(unittest.TestCase):
         self.assertEqual(rank.stages, [("file", "file", 1, 5)])
         self.assertEqual(rank.overlap(), (4, 2))
         self.assertEqual(timeline.lanes_of({0: rank}), ["file"])
-        self.assertEqual(timeline.title_of(["file"]), "Computation, and the file access under it")
+        self.assertEqual(timeline.title_of(["file"]), "Computation with simultaneous file access")
 
     def test_messages_and_files_have_lanes_of_their_own(self):
         with tempfile.TemporaryDirectory() as folder:
             rank = timeline.Rank(self.write(folder, self.span("file write", 1, 0, 9000), self.span("file", 1, 1000, 5000),
                                             self.span("send", 2, 0, 900), self.span("message", 2, 100, 200)))
         self.assertEqual(timeline.lanes_of({0: rank}), ["send", "file"])
-        self.assertEqual(timeline.title_of(["send", "file"]), "Computation, and the communication and file access under it")
-        self.assertEqual(timeline.title_of(["send", "recv"]), "Computation, and the communication under it")
+        self.assertEqual(timeline.title_of(["send", "file"]), "Computation with simultaneous communication and file access")
+        self.assertEqual(timeline.title_of(["send", "recv"]), "Computation with simultaneous communication")
         self.assertEqual(timeline.title_of([]), "Computation")
 
     @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "there is no matplotlib")
@@ -290,7 +290,7 @@ class TimeLine(unittest.TestCase):
             done = subprocess.run([sys.executable, TOOLS / "timeline.py", "--output", picture, f"streamed={folder}"], text=True,
                                   capture_output=True, check=False, timeout=60)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("streamed, rank 0: 4.0 ms of file access, 50 % of it while kernels ran", done.stdout)
+            self.assertIn("streamed, rank 0: 4.0 ms of file access, kernels ran during 50 % of that time", done.stdout)
             self.assertTrue(picture.read_bytes().startswith(b"\x89PNG"))
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws the traces of CLDIST_TRACE: for each rank, what its device computes, and which messages and files move meanwhile.
+"""Draws the traces of CLDIST_TRACE: for each rank the kernels of its device, and the messages and files that move meanwhile.
 
 Usage: timeline.py [--iterations N] [--output FILE] [TITLE=]FOLDER...
 
-FOLDER is what CLDIST_TRACE named, with one cldist-trace-RANK.json per rank, all of one clock (one host). Several folders
-are drawn below each other, to the same scale. For each rank it prints how long messages and files moved, and for which part
-of that time kernels ran, over the whole trace.
+FOLDER is the value of CLDIST_TRACE. It contains one cldist-trace-RANK.json per rank, all with the same clock (one host).
+Draws several folders below each other, on the same scale. For each rank, also prints how long messages and files moved,
+and for which part of that time kernels ran, over the whole trace.
 """
 
 import argparse
@@ -26,7 +26,7 @@ KERNEL_HEIGHT, LANE_HEIGHT, GAP = 0.5, 0.18, 0.04
 
 
 class Rank:
-    """What one rank did: kernels as (name, start, end), stages as (stage, lane, start, end), in milliseconds."""
+    """The work of one rank: kernels as (name, start, end), stages as (stage, lane, start, end), in milliseconds."""
 
     def __init__(self, path):
         events = json.loads(path.read_text())["traceEvents"]
@@ -49,14 +49,14 @@ class Rank:
                        for number, name, start, end in spans if name in STAGES and number in lane_of]
 
     def overlap(self):
-        """Milliseconds in which messages and files moved, and how much of it kernels covered."""
+        """Returns the milliseconds in which messages and files moved, and the part in which kernels ran."""
         moving = union((start, end) for _, _, start, end in self.stages)
         computation = union((start, end) for _, start, end in self.kernels)
         covered = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in moving for b in computation)
         return sum(end - start for start, end in moving), covered
 
     def window(self, iterations):
-        """From the start to the end of some iterations, well after the first."""
+        """Returns the start and end of some iterations, well after the first one."""
         count = min(iterations * len({name for name, _, _ in self.kernels}), len(self.kernels))
         first = min(len(self.kernels) * 2 // 3, len(self.kernels) - count)
         first -= first % len({name for name, _, _ in self.kernels})
@@ -83,19 +83,19 @@ def read(folder):
 
 
 def lanes_of(ranks):
-    """Those in which some rank has something."""
+    """Returns the lanes that some rank uses."""
     used = {lane for rank in ranks.values() for _, lane, _, _ in rank.stages}
     return [lane for lane in LANES if lane in used]
 
 
 def what_moves(lanes):
-    """In words; empty without lanes."""
+    """Returns a description of what moves in these lanes; empty without lanes."""
     return " and ".join(["communication"] * (set(lanes) - {"file"} != set()) + ["file access"] * ("file" in lanes))
 
 
 def title_of(lanes):
-    """Of the whole picture."""
-    return f"Computation, and the {what_moves(lanes)} under it" if lanes else "Computation"
+    """Returns the title of the whole picture."""
+    return f"Computation with simultaneous {what_moves(lanes)}" if lanes else "Computation"
 
 
 def draw(axes, title, ranks, begin, colors):
@@ -139,7 +139,7 @@ def main():
     parser.add_argument("traces", nargs="+", metavar="[TITLE=]FOLDER")
     arguments = parser.parse_args()
 
-    import matplotlib  # here: the tests of what is above need none
+    import matplotlib  # imported here, because the tests of the functions above do not need it
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -155,7 +155,7 @@ def main():
     names = list(dict.fromkeys(name for _, ranks in panels for rank in ranks.values() for name, _, _ in rank.kernels))
     colors = {name: KERNEL_COLORS[n % len(KERNEL_COLORS)] for n, name in enumerate(names)}
 
-    # In inches, so that the margins stay as they are whatever the number of ranks.
+    # The sizes are in inches, so that the margins do not depend on the number of ranks.
     heights = [len(ranks) * (0.6 + 0.25 * len(lanes_of(ranks))) for _, ranks in panels]
     lanes = {lane for _, ranks in panels for lane in lanes_of(ranks)}
     top, between, bottom = 0.75, 0.75, 1.15
@@ -180,8 +180,8 @@ def main():
             total, covered = rank.overlap()
             if total > 0:
                 print(f"{title}, rank {number}: {total:.1f} ms of {what_moves(lanes_of(ranks))}, "
-                      f"{100 * covered / total:.0f} % of it while kernels ran")
-    print(f"The time line is in {arguments.output}")
+                      f"kernels ran during {100 * covered / total:.0f} % of that time")
+    print(f"The timeline is in {arguments.output}")
 
 
 if __name__ == "__main__":

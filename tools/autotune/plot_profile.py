@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what `cldist tune --plot` gives it.
+"""Draws the measurements of `cldist tune --plot`.
 
     plot_profile.py DATA.json PICTURE.png
 """
@@ -28,7 +28,7 @@ def size_text(size, _=None):
 
 
 def draw(axes, route):
-    # The chosen one lies under the paths it is made of.
+    # The chosen path lies below the paths it consists of.
     axes.plot(*zip(*route["chosen"]), color="black", alpha=0.25, linewidth=8, solid_capstyle="round", label="chosen")
     for path in route["paths"]:
         axes.plot(*zip(*path["points"]), color=COLOURS.get(path["label"]), marker="o", markersize=4, linewidth=1.6,
