@@ -1,6 +1,7 @@
-/// What the benchmarks share: a device for each rank, checks, medians, facts about the machine, results as JSON.
+/// Shared by the benchmarks: a device for each rank, checks, medians, facts about the machine, and
+/// results in JSON.
 ///
-/// MPI calls are not checked one by one: MPI's default error handler ends the program.
+/// MPI calls are not checked one by one, because MPI's default error handler ends the program.
 #pragma once
 
 #include <algorithm>
@@ -36,14 +37,14 @@ inline void check(cl_int status, std::string_view what) {
     if (status != CL_SUCCESS) die("{} failed: {}", what, status);
 }
 
-/// "4K", "16M", "1G", the same with small letters, or plain bytes.
+/// Accepts "4K", "16M", "1G", the same with small letters, and plain bytes.
 inline size_t parse_size(const char *text) {
     char *end = nullptr;
     const size_t number = std::strtoull(text, &end, 10);
     const std::string_view units = "kmg", unit = end;
     const size_t at = unit.size() == 1 ? units.find(static_cast<char>(unit[0] | 0x20)) : std::string_view::npos;
     if (number == 0 || (!unit.empty() && at == std::string_view::npos))
-        die("'{}' is not a size, like 4096, 4K or 16M", text);
+        die("'{}' is not a size; sizes look like 4096, 4K or 16M", text);
     return unit.empty() ? number : number << (10 * (at + 1));
 }
 
@@ -60,21 +61,21 @@ inline double median(std::vector<double> values) {
     return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// The median of of[i] / by[i]: values of one round belong together, so noise that lasts longer than a round cancels.
+/// Returns the median of of[i] / by[i]. Both values come from one round, so long noise cancels out.
 inline double median_ratio(const std::vector<double> &of, const std::vector<double> &by) {
     std::vector<double> ratios;
     for (size_t i = 0; i < std::min(of.size(), by.size()); ++i) ratios.push_back(of[i] / by[i]);
     return median(ratios);
 }
 
-/// Seconds on a clock that only goes forward.
+/// Returns the seconds of a monotonic clock.
 inline double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // ---- Start ------------------------------------------------------------------------------------
 
-/// What every benchmark can be told.
+/// The options of every benchmark.
 struct CommonOptions {
     std::string device = "cpu", label = "auto", json;
 };
@@ -82,10 +83,11 @@ struct CommonOptions {
 inline constexpr std::string_view common_usage =
     "  --device cpu|gpu   the kind of device (cpu)\n"
     "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
-    "  --json FILE        write the raw numbers as well\n";
+    "  --json FILE        also write the raw numbers to FILE\n";
 
-/// Reads the command line. `own` are the benchmark's own options, each with a letter other than d, l, j and h, with
-/// which `take` gets it; its value is in optarg. `usage` prints the help and exits with the code it is given.
+/// Reads the command line. `own` are the benchmark's own options. `take` gets their letters, and
+/// the value is in optarg. The letters d, l, j and h are taken. `usage` prints the help and exits
+/// with the given code.
 template <typename Take>
 void parse_options(int argc, char **argv, CommonOptions &common, std::vector<option> own, void (*usage)(int),
                    const Take &take) {
@@ -107,14 +109,14 @@ void parse_options(int argc, char **argv, CommonOptions &common, std::vector<opt
     }
 }
 
-/// Starts MPI; this process's rank among the two that there must be.
+/// Starts MPI and returns this process's rank. Fails unless there are two processes.
 inline int rank_of_two(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int rank = 0;
     int size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size != 2) die("run this with two processes");
+    if (size != 2) die("start this program with two processes");
     return rank;
 }
 
@@ -125,7 +127,7 @@ inline std::string device_text(cl_device_id device, cl_device_info what) {
     check(clGetDeviceInfo(device, what, 0, nullptr, &size), "clGetDeviceInfo");
     std::string text(size, '\0');
     check(clGetDeviceInfo(device, what, size, text.data(), nullptr), "clGetDeviceInfo");
-    if (!text.empty()) text.pop_back();  // the terminating zero
+    if (!text.empty()) text.pop_back();  // removes the terminating zero
     return text;
 }
 
@@ -134,14 +136,14 @@ inline std::string platform_text(cl_platform_id platform, cl_platform_info what)
     check(clGetPlatformInfo(platform, what, 0, nullptr, &size), "clGetPlatformInfo");
     std::string text(size, '\0');
     check(clGetPlatformInfo(platform, what, size, text.data(), nullptr), "clGetPlatformInfo");
-    if (!text.empty()) text.pop_back();  // the terminating zero
+    if (!text.empty()) text.pop_back();  // removes the terminating zero
     return text;
 }
 
-/// All devices of a type, of all platforms but Oclgrind, which checks programs and is not to be measured.
+/// Returns all devices of a type. Leaves out Oclgrind, which checks programs and is slow.
 inline std::vector<cl_device_id> devices(cl_device_type type, bool print = false) {
     cl_uint platform_count = 0;
-    clGetPlatformIDs(0, nullptr, &platform_count);  // an error means none
+    clGetPlatformIDs(0, nullptr, &platform_count);  // on an error, the count stays 0
     std::vector<cl_platform_id> platforms(platform_count);
     if (platform_count) check(clGetPlatformIDs(platform_count, platforms.data(), nullptr), "clGetPlatformIDs");
     std::vector<cl_device_id> found;
@@ -170,7 +172,7 @@ inline cl_device_type device_type(std::string_view name) {
     die("device '{}' is neither cpu nor gpu", name);
 }
 
-/// The number of this rank among those of its host; 0 where MPI was not started.
+/// Returns this rank's number among the ranks of its host; 0 if MPI is not initialised.
 inline int local_rank() {
     int initialized = 0;
     int number = 0;
@@ -183,7 +185,7 @@ inline int local_rank() {
     return number;
 }
 
-/// This rank's device: the one with the number of the rank among those of its host.
+/// The device of this rank. The ranks of a host take its devices in turn.
 struct Device {
     cl_device_id id = nullptr;
     cl_context context = nullptr;
@@ -191,7 +193,7 @@ struct Device {
 
     explicit Device(cl_device_type type) {
         const auto all = devices(type);
-        if (all.empty()) die("no such OpenCL device here");
+        if (all.empty()) die("this host has no OpenCL device of that type");
         count = all.size();
         id = all[static_cast<size_t>(local_rank()) % count];
         cl_int status = CL_SUCCESS;
@@ -218,7 +220,7 @@ struct Device {
     }
 };
 
-/// Page-locked host memory, as OpenCL programs get it: a buffer that stays mapped.
+/// Page-locked host memory. OpenCL programs get it from a buffer that stays mapped.
 class Pinned {
 public:
     Pinned(const Device &device, cl_command_queue queue, size_t size)
@@ -254,13 +256,13 @@ inline std::string json_text(std::string_view text) {
     return out + '"';
 }
 
-/// What a benchmark found. Ratios are what may be compared between machines and versions.
+/// The results of a benchmark. Only ratios can be compared between machines and versions.
 struct Report {
     std::string name;
     std::string label;
     std::vector<std::pair<std::string, std::string>> facts{};
     std::vector<std::string> ratios{};  ///< JSON objects
-    std::vector<std::string> rows{};    ///< JSON objects: the raw numbers
+    std::vector<std::string> rows{};    ///< JSON objects with the raw numbers
     bool busy = false;
 
     void ratio(std::string_view of, double value, bool higher_is_better) {
@@ -268,7 +270,7 @@ struct Report {
                                      higher_is_better ? "higher" : "lower"));
     }
 
-    /// To be called before anything is measured.
+    /// Call this before the measurements.
     void collect_facts(const Device &device) {
         char library[MPI_MAX_LIBRARY_VERSION_STRING] = {};
         int length = 0;
@@ -314,7 +316,7 @@ struct Report {
 
     void print_facts() const {
         for (const auto &[key, value] : facts) fmt::print("- {}: {}\n", key, value);
-        if (busy) fmt::print("- **other programs kept the machine busy: measure again on a quiet one**\n");
+        if (busy) fmt::print("- **the machine was busy with other programs: measure again on a quiet machine**\n");
         fmt::print("\n");
         std::fflush(stdout);
     }
@@ -332,7 +334,7 @@ struct Report {
     }
 };
 
-/// Seconds of `count` ping-pongs, as the first process sees them.
+/// Returns the seconds of `count` ping-pongs, measured by the first process.
 template <typename Method, typename End>
 double ping_pong(const Method &method, const End &end, int rank, int count) {
     MPI_Barrier(MPI_COMM_WORLD);

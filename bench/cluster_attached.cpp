@@ -1,7 +1,8 @@
-/// What a command on the last device costs the host thread of the first process, with buffers that are attached to that device
-/// and without, with an event and without: medians over batches of calls, and the least. On the cluster platform that device is
-/// another process's. clFinish between the batches is not counted. Without CLDIST_ATTACH=program buffers that are not attached
-/// are so by themselves.
+/// Measures the host time of a command on the last device, for the first process. Compares attached
+/// and unattached buffers, with an event and without.
+/// Prints medians over batches of calls, and the fastest batch. On the cluster platform, the last
+/// device belongs to another process. The time of clFinish between batches does not count. Set
+/// CLDIST_ATTACH=program, or the platform also attaches the other buffers.
 #include <CL/cl_ext_attach.h>
 
 #include <algorithm>
@@ -21,8 +22,8 @@ struct Call {
     std::string name;
     std::function<void(cl_event *)> make;
     bool has_events = false;
-    std::vector<double> ns{};           ///< of a call, one value a batch
-    std::vector<double> ns_released{};  ///< of the release of its event
+    std::vector<double> ns{};           ///< per call, one value per batch
+    std::vector<double> ns_released{};  ///< for the release of the event of a call
 };
 
 void measure_calls(const Options &options) {
@@ -61,7 +62,7 @@ void measure_calls(const Options &options) {
                 [=](cl_event *event) { return clEnqueueCopyBuffer(queue, from, to, 0, 0, 16, 0, nullptr, event); });
         }
     }
-    // The batches take turns, so that what disturbs the machine disturbs all. The first round warms up.
+    // The batches take turns, so that noise affects all of them alike. The first round warms up.
     std::vector<cl_event> events(batch);
     const auto time = [](auto call) {
         const double start = now();
@@ -93,7 +94,7 @@ void measure_calls(const Options &options) {
 
 int main(int argc, char **argv) {
     return run_program({"cluster_attached",
-                        "Measures the host's time for commands of another process, in medians of batches of 500.",
+                        "Measures the host time of commands on a device of another process; medians of batches of 500.",
                         nullptr,
                         nullptr,
                         {.repeat = 30, .check = false}},

@@ -1,9 +1,11 @@
-/// How long a copy takes in a context with many devices.
+/// Measures copies in a context with N devices.
 ///
-/// Each of N devices has a buffer. In a round, each device in turn copies its buffer to those of all others,
-/// after the device before it has: N (N - 1) clEnqueueCopyBuffer, none of which waits on the host, then clFinish on all
-/// queues. As cluster_copies_attached, each device's buffer is attached to it. So each device fetches what its buffer got from the device before it, and hands it on: after the first round
-/// all have what the first one had, and no copy may be left out or come too early for that.
+/// Each device has a buffer. In a round, each device in turn copies its buffer to all others, after
+/// the previous device. A round has N (N - 1) calls of clEnqueueCopyBuffer. The host waits only at
+/// the end, with clFinish on all queues.
+/// After the first round, all buffers have the content of the first one. This fails if a copy is
+/// missing or too early.
+/// In the program cluster_copies_attached, each buffer is attached to its device.
 #include "common.hpp"
 
 #include <algorithm>
@@ -56,7 +58,7 @@ void copy_all_to_all(const Options &options) {
                                               buffers[std::size_t(to)].get(), 0, 0, bytes, before.count(),
                                               before.data(), last ? after.put() : nullptr),
                           "clEnqueueCopyBuffer");
-                    before.clear();  // the rest of the queue comes after its first command
+                    before.clear();  // the other commands follow the first one in the queue
                 }
                 flush(devices.queue(from));
                 before = std::move(after);
@@ -83,7 +85,7 @@ void copy_all_to_all(const Options &options) {
 int main(int argc, char **argv) {
     return run_program({"cluster_copies",
                         "Measures copies between all devices of a context.",
-                        "elements of 4 bytes in a copy",
+                        "elements of 4 bytes per copy",
                         "rounds",
                         {.size = "4", .iterations = 100}},
                        argc, argv, copy_all_to_all);

@@ -1,5 +1,5 @@
-/// What a command costs the host thread that enqueues it, on an in-order queue of the first device of a context: medians
-/// over batches of calls. clFinish between the batches, and what the calls wait for there, is not counted.
+/// Measures the host time of enqueueing a command in an in-order queue of the first device. Prints
+/// medians over batches of calls. The time of clFinish between batches does not count.
 #include "common.hpp"
 
 using namespace cluster;
@@ -7,7 +7,7 @@ using namespace cluster;
 namespace {
 
 constexpr int batch = 100;          ///< calls
-constexpr std::size_t size = 4096;  ///< bytes of a write, a read and a copy
+constexpr std::size_t size = 4096;  ///< bytes of a write, read or copy
 
 constexpr char source[] = R"CL(
 kernel void one(global float *a) {}
@@ -17,7 +17,7 @@ kernel void four(global float *a, global float *b, global const float *c, global
 struct Call {
     const char *name;
     std::function<void()> make;
-    std::vector<double> ns{};  ///< of a call, one value a batch
+    std::vector<double> ns{};  ///< per call, one value per batch
 };
 
 void measure_calls(const Options &options) {
@@ -47,7 +47,7 @@ void measure_calls(const Options &options) {
                    "clEnqueueCopyBuffer");
          }},
     };
-    // The batches take turns, so that what disturbs the machine disturbs all. The first round warms up.
+    // The batches take turns, so that noise affects all of them alike. The first round warms up.
     for (int round = 0; round <= options.repeat; ++round)
         for (Call &call : calls) {
             const double start = now();
@@ -65,7 +65,7 @@ void measure_calls(const Options &options) {
 
 int main(int argc, char **argv) {
     return run_program({"cluster_enqueue",
-                        "Measures the host's time for calls, in medians of batches of 100.",
+                        "Measures the host time of calls; medians of batches of 100.",
                         nullptr,
                         nullptr,
                         {.repeat = 50, .check = false}},

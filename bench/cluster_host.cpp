@@ -1,6 +1,7 @@
-/// Copies between a device and the program's memory: how long the call takes that enqueues one, not blocking, how long the
-/// copy, and how fast a row of them goes. For ordinary memory and for memory that the program has from a mapping, which
-/// drivers page-lock. All bytes are compared. Run it natively too.
+/// Measures copies between a device and the program's memory: the time of the non-blocking call,
+/// the time of the copy, and the rate of several copies in a row.
+/// Measures ordinary memory and mapped memory, which drivers page-lock. Checks all read bytes. Runs
+/// natively or on the platform.
 #include <cstring>
 
 #include "common.hpp"
@@ -77,7 +78,7 @@ void measure_copies(const Options &options) {
                     check(clWaitForEvents(1, &event), "clWaitForEvents");
                     const double done = now();
                     clReleaseEvent(event);
-                    if (reads && std::memcmp(memory, data.data(), size) != 0) refuse("wrong data was read");
+                    if (reads && std::memcmp(memory, data.data(), size) != 0) refuse("the read data is wrong");
                     const double begin = now();
                     for (int i = 0; i < row; ++i) copy(CL_FALSE, nullptr);
                     check(clFinish(queue), "clFinish");
@@ -106,10 +107,11 @@ void measure_copies(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run_program({"cluster_host",
-                        "Measures copies between a device and the program's memory, of 4 KiB to 64 MiB; medians.",
-                        nullptr,
-                        nullptr,
-                        {.repeat = 9, .check = false}},
-                       argc, argv, measure_copies);
+    return run_program(
+        {"cluster_host",
+         "Measures copies between a device and the program's memory, from 4 KiB to 64 MiB; prints medians.",
+         nullptr,
+         nullptr,
+         {.repeat = 9, .check = false}},
+        argc, argv, measure_copies);
 }

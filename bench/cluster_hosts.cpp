@@ -1,5 +1,7 @@
-/// What a host costs: calls each second, made and done everywhere, the time of a call that waits for nothing, on the last
-/// device, and a kernel on all devices from a thread for each. Run it natively and with hosts of each kind (bench/hosts.py).
+/// Measures the cost of a kind of host. Run it natively and with each kind of host (bench/hosts.py).
+///
+/// Measures the calls per second that run everywhere, and the time of a call that waits for nothing
+/// on the last device. Then it runs kernels on all devices from one thread per device.
 #include <thread>
 
 #include "common.hpp"
@@ -55,7 +57,7 @@ void measure_hosts(const Options &options) {
                                for (int i = 0; i < commands; ++i) launch(queue, nothing, {1}, {1});
                                devices.finish();
                            }));
-        // A command, or there would be nothing to be waited for.
+        // Without a command, clFinish would have nothing to wait for.
         constexpr int finished = 200;
         finishes.push_back(seconds_of([&] {
                                for (int i = 0; i < finished; ++i) {
@@ -65,7 +67,7 @@ void measure_hosts(const Options &options) {
                            }) /
                            finished * 1e6);
     }
-    print(devices, "calls of clSetKernelArg a second", median(arguments));
+    print(devices, "calls of clSetKernelArg per second", median(arguments));
     print(devices, "launches a second", median(launches));
     print(devices, "us of a marker and clFinish", median(finishes));
     if (!options.check) return;
@@ -84,18 +86,17 @@ void measure_hosts(const Options &options) {
                 });
             for (std::thread &thread : all) thread.join();
         }));
-    print(devices, "s of a thread for each device", median(threads));
+    print(devices, "s with one thread per device", median(threads));
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run_program(
-        {"cluster_hosts",
-         "Measures calls and waits of the program's host on the last device, and, unless --no-check is given, a "
-         "thread for each device, which a replicated host can't have.",
-         nullptr,
-         "calls",
-         {.iterations = 100'000, .repeat = 5}},
-        argc, argv, measure_hosts);
+    return run_program({"cluster_hosts",
+                        "Measures calls and waits on the last device, and, unless --no-check is given, one thread "
+                        "per device, which a replicated host does not support.",
+                        nullptr,
+                        "calls",
+                        {.iterations = 100'000, .repeat = 5}},
+                       argc, argv, measure_hosts);
 }

@@ -1,5 +1,6 @@
-/// What this process keeps of a context with many devices, and of buffers in it: what malloc has given out, so much more after
-/// a step than before. Where the devices are others' (cldist run --simulate N) there is nothing of a driver's in it.
+/// Measures the memory that this process uses for a context with many devices, and for buffers.
+/// Each value is the growth of malloc's allocations in a step. With simulated devices (cldist run
+/// --simulate N), it contains no memory of a driver.
 #include "common.hpp"
 
 #include <malloc.h>
@@ -20,7 +21,7 @@ std::size_t allocated() {
 
 void measure_memory(const Options &options) {
     std::size_t before = allocated();
-    // Bytes for each of so many.
+    // Prints the bytes since the last call, divided by `of`.
     const auto tell = [&](const char *what, double of) {
         const std::size_t now = allocated();
         fmt::print("{{\"bench\": \"cluster_memory\", \"what\": \"{}\", \"bytes\": {:.1f}}}\n", what,
@@ -43,22 +44,22 @@ void measure_memory(const Options &options) {
                   "clEnqueueMigrateMemObjects");
         }
     };
-    // All but the last device, which is this process's where it plays the last rank.
+    // Leaves out the last device: it belongs to this process if it simulates the last rank.
     for (const Buffer &buffer : all) fill(devices.queue(0), buffer, 0.0f, 0, size / sizeof(float));
     for (int device = 1; device + 1 < count; ++device) migrate(device);
-    tell("a buffer that all devices have, beside that", buffers);
+    tell("per buffer that all devices have, in addition", buffers);
     const std::size_t part = size / std::size_t(count) / sizeof(float);
     for (const Buffer &buffer : all)
         for (int device = 0; device + 1 < count; ++device)
             fill(devices.queue(device), buffer, 1.0f, std::size_t(device) * part, part);
-    tell("a part of a buffer that each device has written, beside that", double(buffers) * (count - 1));
+    tell("per part of a buffer that a device has written, in addition", double(buffers) * (count - 1));
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
     return run_program({"cluster_memory",
-                        "Measures what buffers and devices take in this process.",
+                        "Measures the memory of buffers and devices in this process.",
                         nullptr,
                         nullptr,
                         {.check = false}},

@@ -1,4 +1,5 @@
-/// A plain OpenCL program that waits for kernels one by one: by blocking reads, by polling events, or by waiting for events.
+/// A plain OpenCL program that waits for kernels one by one: with blocking reads, by polling
+/// events, or with clWaitForEvents.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
-/// Collective commands against what a program does without them: read, MPI's collective, write.
+/// Compares collective commands with a program that does without them: read, MPI collective, write.
 ///
-/// Every round takes all methods in turn, so noise of the machine hits them alike. The results of all are compared.
+/// All methods take turns in every round, so that noise affects them alike. Compares all results.
 #include "bench.hpp"
 
 #include <cstring>
@@ -23,19 +23,20 @@ struct Options {
     fmt::print(
         "Usage: mpirun -n N collectives [OPTIONS]\n{}"
         "  --min BYTES        the smallest size (8)\n"
-        "  --max BYTES        the largest (64M)\n"
-        "  --rounds N         rounds, of which the medians are told (5)\n"
-        "  --seconds S        about what a method takes in a round (0.1)\n",
+        "  --max BYTES        the largest size (64M)\n"
+        "  --rounds N         rounds, whose median is printed (5)\n"
+        "  --seconds S        the approximate time of a method in a round (0.1)\n",
         common_usage);
     std::exit(code);
 }
 
-/// What the methods work with. `in` is what is given; of a broadcast what the root gives.
+/// The data of all methods. `in` is the input of this process; for a broadcast, only the root's
+/// counts.
 struct Case {
     cl_command_queue queue = nullptr;
     cl_mem in = nullptr, out = nullptr;
     char *host_in = nullptr, *host_out = nullptr;
-    size_t size = 0;  ///< bytes of what a process gives
+    size_t size = 0;  ///< bytes that each process contributes
     int rank = 0, ranks = 1;
 
     [[nodiscard]] size_t floats() const { return size / sizeof(float); }
@@ -51,7 +52,7 @@ void write(const Case &c, cl_mem to, const char *from, size_t size) {
 
 struct Kind {
     std::string_view name;
-    bool gathers;  ///< the result is as large as what all give
+    bool gathers;  ///< whether the result is as large as all inputs together
     void (*command)(const Case &, cl_bool blocking, cl_event *event);
     void (*by_hand)(const Case &);
     void (*on_host)(const Case &);
@@ -124,7 +125,7 @@ std::vector<char> result(const Kind &kind, const Case &c) {
     return data;
 }
 
-/// All methods that end in `out` leave the same there.
+/// Checks that all methods leave the same result in `out`.
 void compare(const Kind &kind, const Case &c) {
     std::vector<char> wanted;
     for (size_t method : {2u, 0u, 1u}) {
@@ -133,8 +134,7 @@ void compare(const Kind &kind, const Case &c) {
         once(kind, c, method);
         const std::vector<char> found = result(kind, c);
         if (wanted.empty()) wanted = found;
-        if (found != wanted)
-            die("{} of {}: {} gives something else", kind.name, size_name(c.size), method_names[method]);
+        if (found != wanted) die("{} of {}: {} has another result", kind.name, size_name(c.size), method_names[method]);
     }
 }
 
@@ -162,8 +162,8 @@ int main(int argc, char **argv) {
         fmt::print("# Collectives of {} processes, {}\n\n", c.ranks, options.common.label);
         report.print_facts();
         fmt::print(
-            "blocking, event: commands of cldist; by-hand: blocking read, MPI, blocking write; mpi: host memory\n"
-            "alone. Medians in µs; the ratios are medians of by-hand's time by the commands' of the same round.\n\n"
+            "blocking, event: commands of cldist; by-hand: blocking read, MPI, blocking write; mpi: only host\n"
+            "memory. Medians in µs. The ratios are medians of the ratios of each round.\n\n"
             "| collective | size | blocking | event | by-hand | mpi | by-hand / blocking | by-hand / event |\n"
             "|---|---:|---:|---:|---:|---:|---:|---:|\n");
     }

@@ -1,7 +1,8 @@
-/// Collectives of the devices of one context against the same with clEnqueueCopyBuffer.
+/// Compares the collectives of the devices of one context with clEnqueueCopyBuffer.
 ///
-/// Before each run every device fills what it gives, so that on the cluster platform no other device has it yet. Both ways take
-/// turns; ratios are of runs that follow each other. What they leave is compared.
+/// Before each run, every device fills its source buffer, so that on the cluster platform no other
+/// device has it yet. Both ways take turns. A ratio compares two runs of the same round. Checks
+/// that both ways have the same result.
 #include "common.hpp"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ void copy(const Case &c, cl_uint queue, cl_mem from, cl_mem to, std::size_t from
 
 struct Kind {
     const char *name;
-    bool gives_all, gets_all;  ///< of n times as much
+    bool gives_all, gets_all;  ///< whether the source or the destination is n times as large
     void (*command)(const Case &);
     void (*by_hand)(const Case &);
 };
@@ -72,7 +73,7 @@ const Kind kinds[] = {
                                         nullptr, c.bytes, CL_FLOAT, 0, nullptr, nullptr),
                "clEnqueueAllReduceBuffer");
      },
-     // The first device collects, adds up and gives back.
+     // The first device collects all data, adds it up, and distributes the result.
      [](const Case &c) {
          copy(c, 0, c.sources[0], c.destinations[0], 0, 0);
          for (cl_uint i = 1; i < c.n(); ++i) {
@@ -92,7 +93,7 @@ void measure_kind(const Case &c, const Kind &kind, int rounds) {
     std::vector<float> left[2];
     for (int round = -1; round < rounds; ++round) {
         for (int turn : {0, 1}) {
-            const int way = (turn + round + 1) % 2;  // neither always comes first
+            const int way = (turn + round + 1) % 2;  // the ways take turns to go first
             for (cl_uint i = 0; i < c.n(); ++i) {
                 fill(c.queues[i], c.given[i], float(int(i) + 2 + round), 0, given / sizeof(float));
                 fill(c.queues[i], c.got[i], -1, 0, got / sizeof(float));
@@ -111,7 +112,8 @@ void measure_kind(const Case &c, const Kind &kind, int rounds) {
         }
         if (round >= 0) ratios.push_back(seconds[1].back() / seconds[0].back());
     }
-    if (left[0] != left[1]) throw std::runtime_error(fmt::format("{} gives something else than copies", kind.name));
+    if (left[0] != left[1])
+        throw std::runtime_error(fmt::format("{} and the copies have different results", kind.name));
     fmt::print(
         "{{\"collective\": \"{}\", \"devices\": {}, \"bytes\": {}, \"us\": {:.1f}, \"copies_us\": {:.1f}, "
         "\"copies/collective\": {:.2f}}}\n",
@@ -145,8 +147,8 @@ void measure_all(const Options &options) {
 
 int main(int argc, char **argv) {
     return run_program({"device_collectives",
-                        "Measures collectives of all devices of a context.",
-                        "the largest, in KiB",
+                        "Measures collectives between all devices of a context.",
+                        "the largest size, in KiB",
                         "rounds",
                         {.size = "16384", .iterations = 11}},
                        argc, argv, measure_all);

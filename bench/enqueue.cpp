@@ -1,8 +1,8 @@
-/// What a non-blocking command costs the host thread that enqueues it, against clEnqueueReadBuffer on a queue of the
-/// same kind; and what an idle process costs.
+/// Compares the host time of enqueueing a non-blocking command with that of clEnqueueReadBuffer on
+/// a queue of the same kind. Also measures the CPU time of an idle process.
 ///
-/// The first process measures, the second one is the far end. A batch is enqueued inside the timing and finished
-/// outside of it. Batches of the three commands take turns.
+/// The first process measures, and the second one is its peer. The timing contains the enqueueing
+/// of a batch, but not its completion. Batches of the three commands take turns.
 #include "bench.hpp"
 
 #include <array>
@@ -18,7 +18,7 @@ using namespace bench;
 using namespace std::chrono_literals;
 
 constexpr int tag = 7;
-constexpr double goal = 4;  ///< a send may cost this many reads
+constexpr double goal = 4;  ///< the most that a send may cost, in reads
 
 struct Options : CommonOptions {
     size_t size = 4096;
@@ -26,7 +26,7 @@ struct Options : CommonOptions {
     int batches = 30;
 };
 
-/// A barrier that leaves the cores to others.
+/// A barrier that sleeps instead of spinning.
 void quiet_barrier() {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -42,7 +42,7 @@ double thread_cpu() {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// Processor time of this process, all threads.
+/// Returns the CPU time of this process, with all threads.
 double process_cpu() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -52,7 +52,8 @@ double process_cpu() {
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Percent of one core that this process uses while its main thread sleeps for two seconds.
+/// Returns how many percent of one core this process uses while its main thread sleeps for two
+/// seconds.
 double sleeping_cpu_percent() {
     const double start = now();
     const double before = process_cpu();
@@ -68,7 +69,7 @@ struct Case {
     bool with_event;
 };
 
-/// Seconds for each call, one value a batch: as the clock goes, and as the thread worked.
+/// Seconds per call, one value per batch: elapsed time, and CPU time of the thread.
 struct Samples {
     std::vector<double> wall, cpu;
 };
@@ -94,7 +95,7 @@ public:
         clReleaseCommandQueue(queue_);
     }
 
-    /// One batch of one command. The receives of a send are there before it; the sends of a receive come after it.
+    /// Runs one batch of one command. The receives are always enqueued before the sends.
     void batch(Op op, bool with_event, Samples *samples) {
         if (rank_ == 1 && op == Op::send) enqueue(Op::recv, false);
         quiet_barrier();
@@ -124,7 +125,7 @@ public:
         quiet_barrier();
     }
 
-    /// CPU percent with a receive that nothing arrives for.
+    /// Returns the CPU percentage while a receive waits for a message that does not come.
     double pending_receive() {
         if (rank_ == 0) {
             one(Op::recv, nullptr);
@@ -215,7 +216,7 @@ void measure_idle(const Options &options, const Device &device, int rank, double
     if (rank != 0) return;
     fmt::print(
         "\nCPU of a process whose main thread sleeps for 2 s, percent of one core: {:.2f} before any command, "
-        "{:.2f} after commands, {:.2f} with a receive pending that nothing arrives for.\n",
+        "{:.2f} after commands, {:.2f} while a receive waits for a message that does not come.\n",
         before, after, pending);
     report.rows.push_back(fmt::format(R"({{"idle_before": {:.3f}, "idle_after": {:.3f}, "idle_pending": {:.3f}}})",
                                       before, after, pending));
@@ -224,9 +225,9 @@ void measure_idle(const Options &options, const Device &device, int rank, double
 [[noreturn]] void usage(int code) {
     fmt::print(
         "usage: mpirun -n 2 enqueue [options]\n"
-        "  --size SIZE        bytes of a command (4K)\n"
-        "  --batch N          calls of one batch (100)\n"
-        "  --batches N        batches of each command (30)\n"
+        "  --size SIZE        bytes per command (4K)\n"
+        "  --batch N          calls per batch (100)\n"
+        "  --batches N        batches per command (30)\n"
         "{}",
         common_usage);
     std::exit(code);
@@ -263,7 +264,7 @@ int main(int argc, char **argv) {
         quiet_barrier();
         if (rank == 0) {
             fmt::print(
-                "Medians of {} batches of {} calls; µs for each call, ratios against clEnqueueReadBuffer "
+                "Medians of {} batches of {} calls; µs per call, ratios to clEnqueueReadBuffer "
                 "(goal: a send at most {}).\n\n"
                 "| queue | event | read | send | recv | send : read | recv : read | CPU time of the thread, "
                 "send : read | recv : read |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n",

@@ -1,10 +1,12 @@
-/// Files: the commands of cldist against what a program does without them, and against the file's access alone.
+/// Compares file commands with a program that does without them, and with the file access alone.
 ///
-/// One process, without MPI. Every round takes all methods in turn, so noise of the machine hits them alike. Before each
-/// timed loop its target is filled with something else; after it, all of it is compared with what should have arrived.
+/// Runs in one process, without MPI. All methods take turns in every round, so that noise affects
+/// them alike. Before each timed loop, the target gets other data. After it, all of the target is
+/// compared with the expected data.
 ///
-/// The files are made once, at their largest size, and unlinked at once: nothing of them stays, however the program ends.
-/// Writing overwrites them, so nothing is allocated on the disk while it is measured.
+/// The files are created once, with their largest size, and unlinked at once, so nothing remains
+/// after the program. Writes overwrite existing data, so that the file system allocates nothing
+/// during the measurement.
 #include "bench.hpp"
 
 #include <array>
@@ -31,10 +33,10 @@ namespace {
 using namespace bench;
 
 constexpr size_t smallest = 64u << 10, largest = 1u << 30;
-constexpr int most_shifts = 4096;  ///< how many different contents can be written
+constexpr int most_shifts = 4096;  ///< number of different contents that can be written
 constexpr size_t hdf5_chunk = 1u << 20;
 #if CLDIST_HAS_HDF5
-constexpr size_t file_count = 3;  ///< how many times the largest size is stored
+constexpr size_t file_count = 3;  ///< how often the largest size is stored
 #else
 constexpr size_t file_count = 1;
 #endif
@@ -66,7 +68,8 @@ void write_all(int fd, const char *from, size_t size, size_t place) {
     }
 }
 
-/// The files, opened once for each way of getting at them, so that none has the position or the read-ahead of another.
+/// The file, opened once for each kind of access, so that no method uses the position or read-ahead
+/// of another.
 struct Files {
     int alone = -1, fd = -1;
     FILE *serial = nullptr, *stdio = nullptr;
@@ -107,8 +110,8 @@ struct Files {
 
 #if CLDIST_HAS_HDF5
 private:
-    /// Two datasets of cl_uint, allocated. HDF5's own caches for parts of chunks and of contiguous data are off: else
-    /// small parts would come from there.
+    /// Creates two datasets of cl_uint with allocated space. Disables HDF5's own data caches,
+    /// because small parts would come from there.
     void make_datasets(const std::string &path, size_t bytes) {
         const hid_t access = checked(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
         checked(H5Pset_cache(access, 0, 0, 0, 0), "H5Pset_cache");
@@ -134,7 +137,7 @@ private:
 #endif
 };
 
-/// The share of the file that is in the page cache: of its first `size` bytes, or, if that is 0, of all.
+/// Returns the share of the file's first `size` bytes (0: all) that is in the page cache.
 double cached_share(int fd, size_t size) {
     if (size == 0) size = static_cast<size_t>(lseek(fd, 0, SEEK_END));
     void *mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -147,7 +150,7 @@ double cached_share(int fd, size_t size) {
            static_cast<double>(pages.size());
 }
 
-/// Empties the page cache: the whole system's where that is permitted, else the file's.
+/// Empties the page cache: of the whole system if permitted, otherwise of the file.
 class Dropper {
 public:
     static constexpr size_t try_bytes = smallest;
@@ -166,11 +169,12 @@ public:
         if (system_ >= 0) close(system_);
     }
 
-    /// Returns what mincore then finds of the file's first `size` bytes (0: of all) in the cache, as a share of the pages.
+    /// Empties the cache. Returns the share of the file's first `size` bytes (0: all) that is still
+    /// cached.
     double drop(int fd, size_t size) {
-        checked(fdatasync(fd), "fdatasync");  // what is dirty stays
+        checked(fdatasync(fd), "fdatasync");  // dirty pages would stay in the cache
         double left = 1;
-        for (int i = 0; i < 5 && left > 0.01; ++i) {  // what is being read ahead stays, too
+        for (int i = 0; i < 5 && left > 0.01; ++i) {  // so would pages of a running read-ahead
             if (system_ >= 0) {
                 checked(pwrite(system_, "1\n", 2, 0), "write to /proc/sys/vm/drop_caches");
             } else if (const int error = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED)) {
@@ -203,19 +207,19 @@ HostMemory host_memory(size_t size) {
     return memory;
 }
 
-/// What is on the two sides of a transfer.
+/// The two sides of a transfer.
 struct Ends {
     const Files &files;
     cl_command_queue queue;
     cl_mem buffer;
     char *host;
 #if CLDIST_HAS_HDF5
-    std::vector<hid_t> file_spaces{};  ///< of the parts of the case, one after the other
+    std::vector<hid_t> file_spaces{};  ///< one per part of the case, in order
     hid_t memory_space = H5I_INVALID_HID;
 #endif
 };
 
-/// Bytes of the file, and of the memory, from `place` on.
+/// A part of the file and of the memory, in bytes from `place` on.
 struct Part {
     size_t place, size;
     cl_bool blocking;
@@ -236,7 +240,8 @@ void write_buffer(const Ends &ends, size_t place, size_t size, const void *from)
 
 enum class Role { alone, serial, command };
 
-/// A way to move parts of a file. Commands are compared with the other two roles for the same kind of file.
+/// A way to move parts of a file. Commands are compared with the roles `alone` and `serial` for the
+/// same kind of file.
 struct Method {
     std::string_view name;
     std::string_view kind;
@@ -246,10 +251,11 @@ struct Method {
     void (*in)(const Ends &, const Part &);
     void (*out)(const Ends &, const Part &);
     void (*rewind)(const Files &) = [](const Files &) {};
-    void (*flush)(const Files &) = [](const Files &) {};  ///< gives the system what the program has kept back
+    /// writes out what the program has buffered
+    void (*flush)(const Files &) = [](const Files &) {};
 
     [[nodiscard]] int fd_of(const Files &files) const { return files.*fd; }
-    /// Bytes of the file that are in use, from its first on; 0 stands for all.
+    /// Returns how many of the file's first bytes are in use; 0 means all.
     [[nodiscard]] size_t span_in_file(size_t span) const { return kind == "file" ? span : 0; }
 };
 
@@ -264,16 +270,16 @@ void flush_stream(const Files &files) {
 }
 
 const std::array file_methods = {
-    Method{"alone", "file", Role::alone, "pread into host memory, no device", "pwrite from host memory, no device",
-           &Files::alone,
+    Method{"alone", "file", Role::alone, "pread into host memory without a device",
+           "pwrite from host memory without a device", &Files::alone,
            [](const Ends &ends, const Part &part) {
                read_all(ends.files.alone, ends.host + part.place, part.size, part.place);
            },
            [](const Ends &ends, const Part &part) {
                write_all(ends.files.alone, ends.host + part.place, part.size, part.place);
            }},
-    Method{"serial", "file", Role::serial, "fread into host memory of malloc, blocking clEnqueueWriteBuffer",
-           "blocking clEnqueueReadBuffer into host memory of malloc, fwrite, fflush at the end", &Files::serial_fd,
+    Method{"serial", "file", Role::serial, "fread into memory from malloc, blocking clEnqueueWriteBuffer",
+           "blocking clEnqueueReadBuffer into memory from malloc, fwrite, fflush at the end", &Files::serial_fd,
            [](const Ends &ends, const Part &part) {
                if (fread(ends.host, 1, part.size, ends.files.serial) != part.size) die("fread failed");
                write_buffer(ends, part.place, part.size, ends.host);
@@ -330,14 +336,13 @@ void hdf5_flush(const Files &files) { checked(H5Fflush(files.hdf5, H5F_SCOPE_LOC
 template <hid_t Files::*dataset>
 std::array<Method, 3> hdf5_methods(std::string_view kind, std::string_view command_name) {
     return {
-        Method{"alone", kind, Role::alone, "H5Dread into host memory, no device",
-               "H5Dwrite from host memory, no device, H5Fflush at the end", &Files::hdf5_fd,
+        Method{"alone", kind, Role::alone, "H5Dread into host memory without a device",
+               "H5Dwrite from host memory without a device, H5Fflush at the end", &Files::hdf5_fd,
                [](const Ends &ends, const Part &part) { hdf5_read<dataset>(ends, part, ends.host + part.place); },
                [](const Ends &ends, const Part &part) { hdf5_write<dataset>(ends, part, ends.host + part.place); },
                [](const Files &) {}, hdf5_flush},
-        Method{"serial", kind, Role::serial, "H5Dread into host memory of malloc, blocking clEnqueueWriteBuffer",
-               "blocking clEnqueueReadBuffer into host memory of malloc, H5Dwrite, H5Fflush at the end",
-               &Files::hdf5_fd,
+        Method{"serial", kind, Role::serial, "H5Dread into memory from malloc, blocking clEnqueueWriteBuffer",
+               "blocking clEnqueueReadBuffer into memory from malloc, H5Dwrite, H5Fflush at the end", &Files::hdf5_fd,
                [](const Ends &ends, const Part &part) {
                    hdf5_read<dataset>(ends, part, ends.host);
                    write_buffer(ends, part.place, part.size, ends.host);
@@ -379,11 +384,11 @@ std::vector<Method> all_methods() {
 
 struct Options : CommonOptions {
     size_t min = smallest, max = largest;
-    size_t stream = 64u << 20;  ///< bytes of a stream of commands
+    size_t stream = 64u << 20;  ///< bytes that a stream of commands moves
     int rounds = 7;
-    double budget = 0.02;  ///< seconds of one timed loop of blocking commands
+    double budget = 0.02;  ///< seconds per timed loop of blocking commands
     std::string folder = "/tmp";
-    std::string only;  ///< "cached", "dropped", or both
+    std::string only;  ///< "cached", "dropped", or empty for both
     std::vector<Method> methods{};
 
     [[nodiscard]] size_t index_of(std::string_view kind, Role role) const {
@@ -395,8 +400,8 @@ struct Options : CommonOptions {
 
 // ---- Measuring --------------------------------------------------------------------------------
 
-/// What a timed loop is: `count` commands of `size` bytes, each behind the one before and not blocking (`stream`), or
-/// all of the file's first bytes and blocking.
+/// A timed loop. A stream is `count` non-blocking commands of `size` bytes for consecutive parts of
+/// the file. Otherwise all commands are blocking and use the first bytes of the file.
 struct Case {
     Direction direction;
     State state;
@@ -407,13 +412,12 @@ struct Case {
     [[nodiscard]] size_t span() const { return stream ? size * count : size; }
 };
 
-/// The seconds of one command, for each method one value a round; none if the data came out wrong.
+/// The seconds per command: for each method one value per round, or none if the data was wrong.
 struct Row {
     Case what;
     std::vector<std::vector<double>> seconds;
     std::vector<std::string> paths;
-    std::vector<double>
-        cached;  ///< the share of the file's pages in the cache at the start, or the most after dropping
+    std::vector<double> cached;  ///< the share of cached pages at the start, or the largest share after dropping
 };
 
 class Bench {
@@ -444,7 +448,7 @@ public:
         const size_t count = methods_.size();
         Row row{what, std::vector<std::vector<double>>(count), std::vector<std::string>(count),
                 std::vector<double>(count)};
-        // Contents that are known; parts of the case, as one.
+        // Fills the range of the case with known data in one piece.
         Case whole = what;
         whole.size = what.span();
         select(whole);
@@ -485,7 +489,7 @@ private:
         return pattern_.get() + static_cast<size_t>(shift) * sizeof(uint64_t);
     }
 
-    /// Describes the parts of a case to HDF5, outside of the timing.
+    /// Tells HDF5 the parts of a case, outside of the timing.
     void select([[maybe_unused]] const Case &what) {
 #if CLDIST_HAS_HDF5
         for (const hid_t space : ends_.file_spaces) H5Sclose(space);
@@ -510,7 +514,7 @@ private:
         checked(fdatasync(method.fd_of(ends_.files)), "fdatasync");
     }
 
-    /// Pages memory in, and tells the path that a command takes.
+    /// Pages in the memory. Returns the path that a command takes.
     std::string warm_up(const Method &method, const Case &what) {
         cl_event event = nullptr;
         method.rewind(ends_.files);
@@ -525,7 +529,8 @@ private:
         return fmt::format("{}{}", path, direct != CL_FALSE ? ", direct" : "");
     }
 
-    /// How many blocking commands fill the budget. Without the page cache only the first one would be without it.
+    /// Returns how many blocking commands fill the budget. With a dropped cache it is one, because
+    /// the next command would find its data in the cache.
     size_t calibrate(const Method &method, const Case &what) {
         if (what.stream || what.state == State::dropped) return what.count;
         const double seconds = timed(method, what);
@@ -536,7 +541,8 @@ private:
         (what.direction == Direction::in ? method.in : method.out)(ends_, part);
     }
 
-    /// All commands have ended and their bytes are the system's; without the page cache, on the disk.
+    /// Waits until all commands are complete and the system has their bytes. With dropped caches,
+    /// also until they are on the disk.
     void finish(const Method &method, const Case &what) const {
         if (what.stream && method.role == Role::command) check(clFinish(ends_.queue), "clFinish");
         if (what.direction == Direction::in) return;
@@ -554,15 +560,15 @@ private:
         return now() - start;
     }
 
-    /// Fills what is to be overwritten with something else, and brings the page cache into its state. What was left in
-    /// it after dropping, as a share.
+    /// Overwrites the target with other data and prepares the page cache. Returns the share that is
+    /// still cached after dropping.
     double prepare(const Method &method, const Case &loop) {
         const uint64_t other = 0xA5A5A5A5A5A5A5A5u;
         std::memset(ends_.host, 0xA5, loop.span());
         check(clEnqueueFillBuffer(ends_.queue, ends_.buffer, &other, sizeof other, 0, loop.span(), 0, nullptr, nullptr),
               "clEnqueueFillBuffer");
         check(clFinish(ends_.queue), "clFinish");
-        method.flush(ends_.files);  // what a stream has read ahead is from before
+        method.flush(ends_.files);  // discards old data that a stream has read ahead
         if (loop.direction == Direction::out) {
             shift_ = shift_ % (most_shifts - 1) + 1;
             if (method.role == Role::alone) {
@@ -577,7 +583,7 @@ private:
         return 0;
     }
 
-    /// Whether every byte of the target is what it should be.
+    /// Checks every byte of the target.
     [[nodiscard]] bool arrived(const Method &method, const Case &loop) const {
         const bool in = loop.direction == Direction::in;
         if (in && method.role != Role::alone) read_buffer(ends_, 0, loop.span(), ends_.host);
@@ -594,7 +600,7 @@ private:
     Dropper &dropper_;
     HostMemory host_, pattern_;
     Ends ends_;
-    int shift_ = 0;  ///< which content was written last
+    int shift_ = 0;  ///< the content that was written last
 };
 
 // ---- Tables -----------------------------------------------------------------------------------
@@ -613,7 +619,7 @@ void print_head(const Options &options, const Case &what) {
                what.stream ? fmt::format("{} in non-blocking commands, one clFinish", size_name(options.stream))
                            : "one blocking command");
     fmt::print(
-        "| size | command | path | in page cache | {0} alone, ms | serial, ms | command, ms | GB/s | of {0} alone | "
+        "| size | command | path | cached | {0} alone, ms | serial, ms | command, ms | GB/s | of {0} alone | "
         "× serial |\n|---:|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
         alone);
 }
@@ -658,15 +664,15 @@ void print_rows(const Options &options, const Row &row, Report &report) {
 }
 
 void print_methods(const Options &options) {
-    fmt::print("Times are of one command, medians of {} rounds (up to 1 MiB {}). Every byte was compared.\n\n",
+    fmt::print("Times are per command, medians of {} rounds (up to 1 MiB {}). Every byte was checked.\n\n",
                options.rounds, 3 * options.rounds);
     for (const Method &method : options.methods)
         fmt::print("- {}, {}: {}; {}\n", method.kind, method.name, method.in_what, method.out_what);
     fmt::print(
-        "- device → file overwrites a file that is there. Cached: its pages are in the page cache, clean, and the time "
-        "ends when the bytes are there. Dropped caches: they are not, and the time ends after fdatasync.\n");
+        "- device → file overwrites an existing file. Cached: its pages are clean in the page cache, and the time "
+        "ends when the bytes are there. Dropped: its pages are not cached, and the time ends after fdatasync.\n");
 #if CLDIST_HAS_HDF5
-    fmt::print("- HDF5: cl_uint without conversion, chunks of {}, HDF5's own caches of data off.\n",
+    fmt::print("- HDF5: cl_uint without conversion, chunks of {}, without HDF5's own data caches.\n",
                size_name(hdf5_chunk));
 #endif
     fmt::print("\n");
@@ -685,20 +691,20 @@ std::string command_names(const std::vector<Method> &methods) {
 [[noreturn]] void usage(int code) {
     fmt::print(
         "usage: file [options]\n"
-        "  --min SIZE, --max SIZE   64K to 1G; sizes are 64K, 256K, 1M, ... 1G; less where disk or memory is short\n"
-        "  --stream SIZE      what a stream of non-blocking commands moves (64M)\n"
-        "  --rounds N         rounds (7), whose median is taken; three times as many up to 1 MiB\n"
-        "  --budget MS        length of one timed loop of blocking commands (20)\n"
-        "  --folder PATH      where the file is made (TMPDIR, or /tmp); "
-        "it needs room for the largest size{}\n"
-        "  --only STATE       cached or dropped (both)\n"
-        "  --methods A,B      only these commands, of {} (all)\n"
+        "  --min SIZE, --max SIZE   64K to 1G; sizes are 64K, 256K, 1M, ... 1G; less if disk or memory is too small\n"
+        "  --stream SIZE      bytes of a stream of non-blocking commands (64M)\n"
+        "  --rounds N         rounds (7), whose median is printed; three times as many up to 1 MiB\n"
+        "  --budget MS        time of a timed loop of blocking commands (20)\n"
+        "  --folder PATH      folder of the file (TMPDIR, or /tmp); "
+        "it needs free space for the largest size{}\n"
+        "  --only STATE       measure only cached or dropped (both)\n"
+        "  --methods A,B      measure only these commands of {} (all)\n"
         "{}",
         file_count > 1 ? fmt::format(", {} times", file_count) : "", command_names(all_methods()), common_usage);
     std::exit(code);
 }
 
-/// Keeps the commands named, and what they are compared with.
+/// Keeps the named commands and the methods they are compared with.
 void choose_methods(std::vector<Method> &methods, std::string_view names) {
     const std::string all = command_names(methods);
     std::vector<Method> chosen;
@@ -706,7 +712,8 @@ void choose_methods(std::vector<Method> &methods, std::string_view names) {
         const std::string_view name = names.substr(0, names.find(','));
         names.remove_prefix(std::min(names.size(), name.size() + 1));
         const auto found = std::find_if(methods.begin(), methods.end(), [&](auto &m) { return m.name == name; });
-        if (found == methods.end() || found->role != Role::command) die("there is no command '{}', only {}", name, all);
+        if (found == methods.end() || found->role != Role::command)
+            die("unknown command '{}'; commands: {}", name, all);
         for (const Method &method : methods) {
             const bool there = std::any_of(chosen.begin(), chosen.end(), [&](const Method &other) {
                 return other.kind == method.kind && other.name == method.name;
@@ -742,7 +749,7 @@ Options parse(int argc, char **argv) {
     return options;
 }
 
-/// Bytes of memory that can be had without swapping.
+/// Returns how many bytes of memory are available without swapping.
 size_t available_memory() {
     std::ifstream meminfo("/proc/meminfo");
     for (std::string line; std::getline(meminfo, line);) {
@@ -757,7 +764,7 @@ size_t available_disk(const std::string &folder) {
     return disk.f_bavail * disk.f_frsize;
 }
 
-/// "ext4, /dev/sda1": what the folder is on.
+/// Returns the file system of the folder, such as "ext4, /dev/sda1".
 std::string file_system(int fd) {
     struct stat at {};
     checked(fstat(fd, &at), "fstat");
@@ -774,7 +781,8 @@ std::string file_system(int fd) {
     return "unknown";
 }
 
-/// Makes the largest size what disk, memory and device have room for; the text says what was short.
+/// Reduces the largest size to the space on disk, in memory and on the device. Returns what limits
+/// it.
 std::string fit(Options &options, const Device &device) {
     cl_ulong most = 0;
     check(clGetDeviceInfo(device.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most, nullptr), "clGetDeviceInfo");
@@ -782,10 +790,11 @@ std::string fit(Options &options, const Device &device) {
     const auto limit = [&](size_t bytes, std::string_view what) {
         if (options.max <= bytes) return;
         options.max = bytes;
-        shortage = fmt::format("{} ({} has no room for more)", size_name(bytes), what);
+        shortage = fmt::format("{} ({} has no space for more)", size_name(bytes), what);
     };
     limit(available_disk(options.folder) / 10 * 9 / file_count, "the folder");
-    limit(available_memory() / (4 + file_count), "memory");  // two host copies, the device's, the page cache, and air
+    // two copies on the host, one on the device, the page cache, and a reserve
+    limit(available_memory() / (4 + file_count), "memory");
     limit(most, "the device");
     if (options.max < std::max(options.min, smallest))
         die("no size to measure: the largest is {}", shortage.empty() ? size_name(options.max) : shortage);
@@ -810,7 +819,8 @@ int main(int argc, char **argv) {
     report.facts.emplace_back("CLDIST_DIRECT_IO", direct ? direct : "not set");
     report.facts.emplace_back("folder", fmt::format("{} ({})", options.folder, file_system(files.alone)));
     report.facts.emplace_back(
-        "caches dropped by", fmt::format("{}{}", dropper.how(), dropper.works() ? "" : ": left out, the pages stayed"));
+        "caches dropped by",
+        fmt::format("{}{}", dropper.how(), dropper.works() ? "" : ": skipped, the pages stayed in the cache"));
     if (!shortage.empty()) report.facts.emplace_back("largest size", shortage);
     fmt::print("## file: between file and device, {}\n\n", options.label);
     report.print_facts();

@@ -1,5 +1,5 @@
-/* What calls that libcldist-host wraps cost: the least time of one, in ns. Alone, and under `cldist run` with
-   CLDIST_HOST_WRAP=off or not. */
+/* Measures the cost of calls that libcldist-host wraps: the shortest time of a call, in ns. Run it
+ * alone, and under `cldist run` with and without CLDIST_HOST_WRAP=off. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,12 @@
-/// What a command costs while many wait, and what an exchange costs: to be run beside others, too (bench/load.py).
+/// Measures the cost of a command while many wait, and of an exchange. bench/load.py also runs it
+/// beside other programs.
 ///
-/// chain: every command waits for the one before it. receives: all are enqueued before the first message is sent.
-/// files: writes to one file, all behind one event. exchange: blocking messages of 8 bytes to and fro.
-/// --native runs what plain OpenCL, MPI and the file system have for the same.
+/// - chain: every command waits for the previous one.
+/// - receives: all are enqueued before the first send.
+/// - files: writes to one file wait for one event.
+/// - exchange: blocking messages of 8 bytes go in both directions.
+///
+/// --native measures the same with plain OpenCL, MPI and the file system.
 #include "bench.hpp"
 
 #include <fcntl.h>
@@ -15,7 +19,7 @@ namespace {
 using namespace bench;
 
 constexpr size_t size = 64;
-// Of tags, which MPI need not have more of.
+// MPI guarantees only 32767 tags.
 constexpr int tags = 30000;
 
 [[noreturn]] void usage(int code) {
@@ -39,7 +43,8 @@ struct Load {
         return made;
     }
 
-    /// Seconds from when `gate` is opened until all is done. A marker for all would take PoCL 3.1 the square of their number.
+    /// Returns the seconds from the opening of `gate` until all commands are complete. Does not use
+    /// a marker, because its time in PoCL 3.1 grows with the square of the number of commands.
     [[nodiscard]] double released(cl_event gate) const {
         MPI_Barrier(MPI_COMM_WORLD);
         const double start = now();
@@ -100,7 +105,7 @@ struct Load {
     [[nodiscard]] double files() {
         char name[] = "/tmp/cldist-load-XXXXXX";
         const int file = mkstemp(name);
-        if (file < 0) die("no temporary file");
+        if (file < 0) die("can't create a temporary file");
         unlink(name);
         const cl_event gate = user_event();
         for (int i = 0; i < count; ++i) {

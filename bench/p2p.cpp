@@ -1,8 +1,10 @@
-/// Device to device between two processes: the commands of cldist against what a program does without them.
+/// Compares device-to-device messages of cldist between two processes with programs that do without
+/// it.
 ///
-/// A ping-pong of two processes; the time of one way is half of it. Every round takes all methods in turn, so noise of
-/// the machine hits them alike. After each timed loop, both processes compare what lies in the receiving memory, which
-/// was filled with something else before, with a pattern that depends on size, method and round.
+/// Measures a ping-pong; the one-way time is half of it. All methods take turns in every round, so
+/// that noise affects them alike. Before each timed loop, the receiving memory gets other data.
+/// After it, both processes compare the memory with a pattern that depends on size, method and
+/// round.
 #include "bench.hpp"
 
 #include <array>
@@ -28,8 +30,8 @@ HostMemory host_memory(size_t size) {
     return memory;
 }
 
-/// One process's end of the ping-pong. The first process sends `out` and receives `in`; the second sends back what it
-/// received, so its `out` is `in`.
+/// One process's end of the ping-pong. The first process sends `out` and receives `in`. The second
+/// one sends back what it received, so its `out` is `in`.
 struct End {
     cl_command_queue queue = nullptr;
     int peer = 0;
@@ -89,7 +91,7 @@ struct Method {
 };
 
 const std::array methods = {
-    Method{"cldist", "blocking clEnqueueSendBuffer, clEnqueueRecvBuffer", Memory::device, false,
+    Method{"cldist", "blocking clEnqueueSendBuffer and clEnqueueRecvBuffer", Memory::device, false,
            [](const End &end) {
                check(clEnqueueSendBuffer(end.queue, end.out, CL_TRUE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
                                          nullptr, nullptr),
@@ -100,7 +102,7 @@ const std::array methods = {
                                          nullptr, nullptr),
                      "clEnqueueRecvBuffer");
            }},
-    Method{"cldist-event", "the same non-blocking, then clWaitForEvents", Memory::device, false,
+    Method{"cldist-event", "the same, non-blocking, then clWaitForEvents", Memory::device, false,
            [](const End &end) {
                cl_event event = nullptr;
                check(clEnqueueSendBuffer(end.queue, end.out, CL_FALSE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
@@ -121,7 +123,7 @@ const std::array methods = {
     Method{"read-write-pinned", "the same with page-locked host memory", Memory::device, false,
            [](const End &end) { read_and_send(end, end.pinned_in); },
            [](const End &end) { recv_and_write(end, end.pinned_in); }},
-    Method{"map", "blocking map, MPI on the mapped memory, unmap; the receiver clFinish", Memory::device, false,
+    Method{"map", "blocking map, MPI on the mapped memory, unmap; clFinish on the receiver", Memory::device, false,
            [](const End &end) {
                void *mapped = map(end, end.out, CL_MAP_READ);
                mpi_send(end, mapped);
@@ -132,7 +134,7 @@ const std::array methods = {
                void *mapped = map(end, end.in, CL_MAP_WRITE_INVALIDATE_REGION);
                mpi_recv(end, mapped);
                unmap(end, end.in, mapped);
-               check(clFinish(end.queue), "clFinish");  // the data is on the device
+               check(clFinish(end.queue), "clFinish");  // waits until the data is on the device
            }},
     Method{"mpi", "plain MPI from host memory to host memory, no device", Memory::host, false,
            [](const End &end) { mpi_send(end, end.host_out); }, [](const End &end) { mpi_recv(end, end.host_in); }},
@@ -144,23 +146,24 @@ struct Options : CommonOptions {
     std::vector<const Method *> methods;
     size_t min = 8, max = 256u << 20;
     int rounds = 7;
-    double budget = 0.01;  ///< seconds of one timed loop
+    double budget = 0.01;  ///< seconds per timed loop
     bool exportable = false;
 
-    /// Small messages suffer most from other programs, and cost least to repeat.
+    /// Other programs disturb small messages most, and more rounds of them cost little.
     [[nodiscard]] int rounds_of(size_t size) const { return size <= 1u << 20 ? 3 * rounds : rounds; }
 };
 
 // ---- Patterns ---------------------------------------------------------------------------------
 
-/// Word `i` of the data of one loop. All sizes are multiples of 8 bytes.
+/// Returns word `i` of the data of a loop. All sizes are multiples of 8 bytes.
 uint64_t word(uint64_t seed, size_t i) { return (seed + i) * 0x9e3779b97f4a7c15u; }
 
 uint64_t seed_of(size_t size, size_t method, int round) {
     return (size << 20) + (method << 12) + static_cast<uint64_t>(round) + 1;
 }
 
-/// The memory that a method sends from (`sending`) or receives into, read and written in chunks.
+/// Reads and writes the memory of a method in chunks: the source if `sending`, else the
+/// destination.
 class Contents {
 public:
     Contents(const End &end, Memory memory, bool sending)
@@ -212,17 +215,18 @@ private:
 
 // ---- Measuring --------------------------------------------------------------------------------
 
-/// How many ping-pongs fill the budget. The same on both processes.
+/// Returns how many ping-pongs fill the budget. Both processes get the same number.
 int calibrate(const Method &method, const End &end, int rank, double budget) {
     double seconds = ping_pong(method, end, rank, 1);
     MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-    if (seconds < 0.2) seconds = ping_pong(method, end, rank, 2) / 2;  // the first one also paged memory in
+    // the first one also paged in the memory
+    if (seconds < 0.2) seconds = ping_pong(method, end, rank, 2) / 2;
     int count = std::clamp(static_cast<int>(budget / seconds), 1, 5000);
     MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return count;
 }
 
-/// The path that the library takes for this size, as its receiver says.
+/// Returns the path that the receiver reports for this size.
 std::string path_taken(const End &end, int rank) {
     if (rank != 0) {
         methods[0].send(end);
@@ -238,7 +242,8 @@ std::string path_taken(const End &end, int rank) {
     return path;
 }
 
-/// One size: the seconds of one way, for each method one value a round; none if the data came out wrong.
+/// One size: the seconds of one way, for each method one value per round, or none if the data was
+/// wrong.
 struct Row {
     size_t size = 0;
     std::string path;
@@ -328,7 +333,8 @@ void print_table(const Options &options, const std::vector<Row> &rows, std::stri
     fmt::print("\n");
 }
 
-/// How many times as fast as each competitor the library is: medians of the ratios of each round.
+/// Prints by which factor the library is faster than the other methods: medians of the ratios of
+/// each round.
 void print_ratios(const Options &options, const std::vector<Row> &rows, Report &report) {
     std::vector<std::pair<size_t, size_t>> pairs;
     for (size_t of = 0; of < options.methods.size(); ++of) {
@@ -339,7 +345,7 @@ void print_ratios(const Options &options, const std::vector<Row> &rows, Report &
         }
     }
     if (pairs.empty()) return;
-    fmt::print("How many times as fast (1.00: as fast):\n\n| size |");
+    fmt::print("How many times as fast (1.00: equal):\n\n| size |");
     for (const auto &[of, by] : pairs) fmt::print(" {} : {} |", options.methods[of]->name, options.methods[by]->name);
     fmt::print("\n|---:|");
     for (size_t i = 0; i < pairs.size(); ++i) fmt::print("---:|");
@@ -386,14 +392,14 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
 [[noreturn]] void usage(int code) {
     fmt::print(
         "usage: mpirun -n 2 p2p [options]\n"
-        "  --methods A,B      only these (all):\n");
+        "  --methods A,B      measure only these (all):\n");
     for (const Method &method : methods) fmt::print("      {:<18} {}\n", method.name, method.what);
     fmt::print(
         "  --min SIZE, --max SIZE   8 to 256M; sizes are 8, 64, 512, 4K, 16K, 64K, ... 256M\n"
-        "  --rounds N         rounds (7), whose median is taken; three times as many up to 1 MiB\n"
-        "  --budget MS        length of one timed loop (10)\n"
-        "  --exportable       buffers made by clCreateBufferExportable\n"
-        "  --list             print OpenCL's platforms and devices; fails without a device of the kind\n"
+        "  --rounds N         rounds (7), whose median is printed; three times as many up to 1 MiB\n"
+        "  --budget MS        time of a timed loop (10)\n"
+        "  --exportable       create the buffers with clCreateBufferExportable\n"
+        "  --list             print the OpenCL platforms and devices; fails without a device of this kind\n"
         "{}",
         common_usage);
     std::exit(code);
@@ -405,7 +411,7 @@ std::vector<const Method *> choose_methods(std::string_view names, bool gpu) {
         const std::string_view name = names.substr(0, names.find(','));
         names.remove_prefix(std::min(names.size(), name.size() + 1));
         const auto *found = std::find_if(methods.begin(), methods.end(), [&](auto &m) { return m.name == name; });
-        if (found == methods.end()) die("there is no method '{}'", name);
+        if (found == methods.end()) die("unknown method '{}'", name);
         if (!found->only_gpu || gpu) chosen.push_back(&*found);
     }
     return chosen;

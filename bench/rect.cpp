@@ -1,8 +1,9 @@
-/// Faces of a cube of floats between two processes: rectangular commands against what a program does without them.
+/// Compares rectangular commands for faces of a cube of floats between two processes with programs
+/// that do without them.
 ///
-/// A ping-pong of two processes; the time of one way is half of it. Every round takes all methods in turn, so noise of
-/// the machine hits them alike. After each timed loop, both processes compare the face that they received, which held
-/// something else before, with a pattern that depends on face, method and round.
+/// Measures a ping-pong; the one-way time is half of it. All methods take turns in every round, so
+/// that noise affects them alike. Before each timed loop, the receiving face gets other data. After
+/// it, both processes compare the face with a pattern that depends on face, method and round.
 #include "bench.hpp"
 
 #include <array>
@@ -17,33 +18,34 @@ namespace {
 using namespace bench;
 
 constexpr int tag = 7;
-constexpr double goal = 3;             ///< times as fast as row by row
-constexpr size_t most_pending = 512;   ///< commands enqueued before they are waited for
-constexpr size_t many_rows = 1 << 14;  ///< of a face; from here on, methods that go row by row get one round
+constexpr double goal = 3;            ///< how many times as fast as row by row it should be
+constexpr size_t most_pending = 512;  ///< commands enqueued before a wait
+/// with this many rows per face, methods that go row by row get one round
+constexpr size_t many_rows = 1 << 14;
 
 struct Options {
     std::string device = "cpu", label = "auto", json;
-    size_t edge = 512;  ///< floats of the cube's edge
+    size_t edge = 512;  ///< length of the cube's edge in floats
     int rounds = 7;
-    double budget = 0.05;  ///< seconds of one timed loop
+    double budget = 0.05;  ///< seconds per timed loop
 };
 
 using Triple = std::array<size_t, 3>;
 
-/// One face of the cube: bytes, rows, slices.
+/// One face of the cube in bytes, rows and slices.
 struct Face {
     Triple origin, region;
     size_t row_pitch, slice_pitch;
 
     [[nodiscard]] size_t bytes() const { return region[0] * region[1] * region[2]; }
     [[nodiscard]] size_t rows() const { return region[1] * region[2]; }
-    /// Where row `i` of the face starts in the buffer.
+    /// Returns where row `i` of the face starts in the buffer.
     [[nodiscard]] size_t row(size_t i) const {
         return (origin[2] + i / region[1]) * slice_pitch + (origin[1] + i % region[1]) * row_pitch + origin[0];
     }
 };
 
-/// The face that is `layer` layers from the cube's low one, across direction 0 (x) to 2 (z).
+/// Returns the face that is `layer` layers above the low end of direction 0 (x) to 2 (z).
 Face face_of(size_t edge, size_t direction, size_t layer) {
     const size_t row = edge * sizeof(cl_float);
     Face face{{0, 0, 0}, {row, edge, edge}, row, row * edge};
@@ -53,14 +55,14 @@ Face face_of(size_t edge, size_t direction, size_t layer) {
     return face;
 }
 
-/// One process's end of the ping-pong. The first process sends `out` and receives `in`; the second sends back what it
-/// received, so its `out` is `in`.
+/// One process's end of the ping-pong. The first process sends `out` and receives `in`. The second
+/// one sends back what it received, so its `out` is `in`.
 struct End {
     cl_command_queue queue = nullptr;
     int peer = 0;
     cl_mem cube = nullptr;
     Face out{}, in{};
-    char *host = nullptr;  ///< of a face's bytes
+    char *host = nullptr;  ///< memory for a face
 };
 
 void wait_and_release(cl_event event) {
@@ -96,7 +98,8 @@ void write_rect(const End &end, const Face &face, const void *from) {
           "clEnqueueWriteBufferRect");
 }
 
-/// One command for each row, `enqueue`(offset, event), of which only the last has an event; waits now and then.
+/// Runs `enqueue`(offset, event) for each row. Waits after `most_pending` commands, and for the
+/// last one.
 template <typename Enqueue>
 void row_by_row(const Face &face, Enqueue enqueue) {
     for (size_t i = 0; i < face.rows(); ++i) {
@@ -128,7 +131,7 @@ struct Method {
 };
 
 const std::array methods = {
-    Method{"rect", "non-blocking clEnqueueSendBufferRect, clEnqueueRecvBufferRect, then clWaitForEvents", false,
+    Method{"rect", "non-blocking clEnqueueSendBufferRect and clEnqueueRecvBufferRect, then clWaitForEvents", false,
            [](const End &end) {
                cl_event event = nullptr;
                send_rect(end, CL_FALSE, &event);
@@ -139,7 +142,7 @@ const std::array methods = {
                recv_rect(end, CL_FALSE, &event);
                wait_and_release(event);
            }},
-    Method{"rect-blocking", "the same blocking", false, [](const End &end) { send_rect(end, CL_TRUE, nullptr); },
+    Method{"rect-blocking", "the same, blocking", false, [](const End &end) { send_rect(end, CL_TRUE, nullptr); },
            [](const End &end) { recv_rect(end, CL_TRUE, nullptr); }},
     Method{"read-write-rect", "blocking clEnqueueReadBufferRect, MPI, blocking clEnqueueWriteBufferRect; one message",
            false,
@@ -152,15 +155,14 @@ const std::array methods = {
                         MPI_STATUS_IGNORE);
                write_rect(end, end.in, end.host);
            }},
-    Method{"rows", "one non-blocking clEnqueueSendBuffer, clEnqueueRecvBuffer for each row of bytes, in one queue",
-           true,
+    Method{"rows", "one non-blocking clEnqueueSendBuffer and clEnqueueRecvBuffer per row of bytes, in one queue", true,
            [](const End &end) {
                row_by_row(end.out, [&](size_t at, cl_event *event) { send_row(end, CL_FALSE, at, event); });
            },
            [](const End &end) {
                row_by_row(end.in, [&](size_t at, cl_event *event) { recv_row(end, CL_FALSE, at, event); });
            }},
-    Method{"rows-blocking", "the same blocking", true,
+    Method{"rows-blocking", "the same, blocking", true,
            [](const End &end) {
                for (size_t i = 0; i < end.out.rows(); ++i) send_row(end, CL_TRUE, end.out.row(i), nullptr);
            },
@@ -187,17 +189,19 @@ bool face_equals(const End &end, const Face &face, uint64_t seed) {
     return differs == 0;
 }
 
-/// How many ping-pongs fill the budget. The same on both processes.
+/// Returns how many ping-pongs fill the budget. Both processes get the same number.
 int calibrate(const Method &method, const End &end, int rank, double budget) {
     if (method.by_rows && end.in.rows() >= many_rows) return 1;
     double seconds = 0;
-    for (int i = 0; i < 2; ++i) seconds = ping_pong(method, end, rank, 1);  // the first one also pages memory in
+    // the first one also pages in the memory
+    for (int i = 0; i < 2; ++i) seconds = ping_pong(method, end, rank, 1);
     int count = std::clamp(static_cast<int>(budget / seconds), 1, 5000);
     MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return count;
 }
 
-/// One face: the seconds of one way, for each method one value a round; none if the data came out wrong.
+/// One face: the seconds of one way, for each method one value per round, or none if the data was
+/// wrong.
 struct Row {
     std::string_view face;
     Face in;
@@ -243,8 +247,9 @@ Row measure(const Options &options, int rank, End end, size_t direction) {
 
 void print_all(const Options &options, const std::vector<Row> &rows, Report &report) {
     for (const Method &method : methods) fmt::print("- {}: {}\n", method.name, method.what);
-    fmt::print("\nOne way, µs (medians of {} rounds; row by row with {} rows and more, one round):\n\n| face | rows |",
-               options.rounds, many_rows);
+    fmt::print(
+        "\nOne way, µs (medians of {} rounds; one round for row by row with at least {} rows):\n\n| face | rows |",
+        options.rounds, many_rows);
     for (const Method &method : methods) fmt::print(" {} |", method.name);
     fmt::print("\n|---|---|");
     for (size_t i = 0; i < methods.size(); ++i) fmt::print("---:|");
@@ -256,7 +261,7 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
             fmt::print(" {} |", seconds.empty() ? "wrong" : fmt::format("{:.0f}", median(seconds) * 1e6));
         fmt::print("\n");
     }
-    fmt::print("\nHow many times as fast as the others rect and rect-blocking are (goal against rows: {}):\n\n| face |",
+    fmt::print("\nSpeed of rect and rect-blocking relative to the others (goal for rows: {}):\n\n| face |",
                goal);
     constexpr size_t ours = 2;
     for (size_t of = 0; of < ours; ++of)
@@ -297,11 +302,11 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
     fmt::print(
         "usage: mpirun -n 2 rect [options]\n"
         "  --device cpu|gpu   the kind of device (cpu)\n"
-        "  --edge N           floats of the cube's edge (512); each process has one cube\n"
-        "  --rounds N         rounds (7), whose median is taken\n"
-        "  --budget MS        length of one timed loop (50)\n"
+        "  --edge N           length of the cube's edge in floats (512); each process has one cube\n"
+        "  --rounds N         rounds (7), whose median is printed\n"
+        "  --budget MS        time of a timed loop (50)\n"
         "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
-        "  --json FILE        write the raw numbers as well\n");
+        "  --json FILE        also write the raw numbers to FILE\n");
     std::exit(code);
 }
 
@@ -335,7 +340,7 @@ int main(int argc, char **argv) {
     int size = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size != 2) die("run this with two processes");
+    if (size != 2) die("start this program with two processes");
     int wrong = 0;
     {
         const Device device(device_type(options.device));

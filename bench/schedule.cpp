@@ -1,8 +1,11 @@
-/// What a command of the cluster platform costs the host thread of one process to account for, on simulated clusters:
-/// one device for each process, eight processes on a host. This process is the last one.
+/// Measures the host time in which one process of the cluster platform decides a command, on
+/// simulated clusters. Each process has one device, and each host has eight processes. This process
+/// is the last one.
 ///
-/// Promises: 200 ns for a virtual command on any number of devices; 5 s for 100 rounds of the N (N - 1) copies of 16
-/// bytes with N = 512. And what it costs to record a call, promised: 20 ns.
+/// Limits:
+/// - 200 ns for a virtual command on any number of devices
+/// - 5 s for 100 rounds of N (N - 1) copies of 16 bytes with N = 512
+/// - 20 ns to record a call
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -50,8 +53,8 @@ std::vector<BufferId> buffers_of(Schedule &schedule, std::uint32_t count, std::s
     return buffers;
 }
 
-/// Runs `round`, which returns the number of commands, some hundred times in batches of a millisecond or more; prints
-/// the median of the batches.
+/// Runs `round`, which returns the number of commands, in some hundred batches of at least a
+/// millisecond. Prints the median of the batches.
 template <typename Round>
 void measure(std::uint32_t devices, const char *what, Round &&round) {
     round();
@@ -150,7 +153,7 @@ void recorded_calls() {
     });
 }
 
-/// Device i copies its buffer to all others'; `by_target`: in the queues of the others' devices.
+/// Device i copies its buffer to all others: in their queues if `by_target`, else in its own queue.
 void all_to_all(std::uint32_t devices, std::uint32_t rounds, bool by_target) {
     constexpr std::size_t size = 16;
     Schedule schedule = last_of(devices);

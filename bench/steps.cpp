@@ -1,6 +1,8 @@
-/// What each step of a small message takes: what the driver needs for each of its calls, how threads wake, and what the
-/// library makes of it. One process, whose messages go to itself: two processes on one GPU wait for each other's turns.
-/// Medians, in microseconds.
+/// Measures each step of a small message: the driver's calls, the wake-up of threads, and the
+/// library.
+///
+/// Runs in one process that sends messages to itself, because two processes on one GPU wait for
+/// their turn. Prints medians in microseconds.
 #include "bench.hpp"
 
 #include <sched.h>
@@ -28,7 +30,7 @@ struct Options : CommonOptions {
 [[noreturn]] void usage(int code) {
     fmt::print(code ? stderr : stdout,
                "usage: mpirun -n 1 steps [--rounds N] [--idle MS]\n"
-               "  --rounds N         of each measurement (200)\n"
+               "  --rounds N         rounds per measurement (200)\n"
                "  --idle MS          sleep before each round (0)\n{}",
                common_usage);
     std::exit(code);
@@ -50,7 +52,7 @@ void poll_and_release(cl_event event) {
     clReleaseEvent(event);
 }
 
-/// A second thread that does what it is told. It sleeps meanwhile, or watches.
+/// A second thread that runs functions on request. Between them, it sleeps or polls.
 class Helper {
 public:
     explicit Helper(bool sleeps) : sleeps_(sleeps), thread_([this] { run(); }) {}
@@ -97,7 +99,7 @@ private:
     std::thread thread_;
 };
 
-/// Prints the median and the tenth and ninetieth percentile of what `body` returns, in us.
+/// Prints the median and the 10th and 90th percentile of the result of `body`, in us.
 void measure(const Options &options, const char *name, const std::function<double()> &body) {
     std::vector<double> times;
     for (int i = -20; i < options.rounds; ++i) {
@@ -163,7 +165,8 @@ struct Bench {
     static void set(cl_event event) { check(clSetUserEventStatus(event, CL_COMPLETE), "clSetUserEventStatus"); }
     void settle() const { check(clFinish(queue), "clFinish"); }
 
-    /// The call alone, then until its event is seen by polling, and by waiting.
+    /// Measures the call alone, then the time until its event is complete, by polling and by
+    /// waiting.
     void enqueued(const char *name, const std::function<cl_event()> &enqueue) const {
         measure(options, fmt::format("{}: the call and the flush", name).c_str(), [&] {
             cl_event event = nullptr;
@@ -171,7 +174,7 @@ struct Bench {
             wait_and_release(event);
             return seconds;
         });
-        measure(options, fmt::format("{}: until its status is seen by asking", name).c_str(),
+        measure(options, fmt::format("{}: until polling sees its status", name).c_str(),
                 [&] { return timed([&] { poll_and_release(enqueue()); }); });
         measure(options, fmt::format("{}: until clWaitForEvents returns", name).c_str(),
                 [&] { return timed([&] { wait_and_release(enqueue()); }); });
@@ -222,15 +225,15 @@ struct Bench {
             });
         };
         behind_user_event("barrier behind a user event: the call and the flush", false, true);
-        behind_user_event("the event set until the barrier's is seen by asking", false, false);
+        behind_user_event("from setting the event until polling sees the barrier's status", false, false);
         behind_user_event("write of 8 B behind a user event: the call and the flush", true, true);
-        behind_user_event("the event set until the write's is seen by asking", true, false);
+        behind_user_event("from setting the event until polling sees the write's status", true, false);
         for (const bool sleeps : {true, false}) {
             Helper helper(sleeps);
             measure(options,
                     sleeps
-                        ? "the event set by another thread, which sleeps, until clWaitForEvents of the write returns"
-                        : "the event set by another thread, which watches, until clWaitForEvents of the write returns",
+                        ? "from setting the event in a thread that slept until clWaitForEvents of the write returns"
+                        : "from setting the event in a thread that polled until clWaitForEvents of the write returns",
                     [&] {
                         const cl_event user = user_event();
                         const cl_event last = write(pinned, user);
@@ -244,7 +247,7 @@ struct Bench {
         }
         const cl_event ended = marker();
         settle();
-        measure(options, "asking for a status", [&] { return timed([&] { has_ended(ended); }); });
+        measure(options, "query of a status", [&] { return timed([&] { has_ended(ended); }); });
         clReleaseEvent(ended);
     }
 
@@ -253,8 +256,8 @@ struct Bench {
         for (const bool sleeps : {true, false}) {
             Helper helper(sleeps);
             measure(options,
-                    sleeps ? "a thread that sleeps on a condition is woken and answers"
-                           : "a thread that yields is told and answers",
+                    sleeps ? "a thread that sleeps on a condition variable wakes and answers"
+                           : "a thread that polls and yields answers",
                     [&] {
                         std::atomic<bool> answered = false;
                         return timed([&] {
@@ -286,7 +289,7 @@ struct Bench {
         return made;
     }
 
-    /// Prints how long the stages of a transfer took, and when they began after `start`.
+    /// Returns the start and end of each stage of a transfer, in us after `start`.
     static std::string stages(cl_event event, double start) {
         const std::array names{"wait", "match", "device", "message", "file"};
         cl_transfer_stage all[8];
@@ -308,30 +311,30 @@ struct Bench {
                 receive(queue, CL_TRUE, false);
             });
         });
-        measure(options, "clEnqueueSendBuffer of 8 B, not blocking: the call", [&] {
+        measure(options, "non-blocking clEnqueueSendBuffer of 8 B: the call", [&] {
             cl_event sent = nullptr;
             const double seconds = timed([&] { sent = send(CL_FALSE, true); });
             receive(other, CL_TRUE, false);
             wait_and_release(sent);
             return seconds;
         });
-        measure(options, "clEnqueueRecvBuffer of 8 B, not blocking: the call", [&] {
+        measure(options, "non-blocking clEnqueueRecvBuffer of 8 B: the call", [&] {
             cl_event received = nullptr;
             const double seconds = timed([&] { received = receive(other, CL_FALSE, true); });
             send(CL_TRUE, false);
             wait_and_release(received);
             return seconds;
         });
-        measure(options, "a send, not blocking, until clWaitForEvents returns", [&] {
+        measure(options, "a non-blocking send until clWaitForEvents returns", [&] {
             const double seconds = timed([&] { wait_and_release(send(CL_FALSE, true)); });
             receive(other, CL_TRUE, false);
             return seconds;
         });
-        measure(options, "a receive, not blocking, whose message is there, until clWaitForEvents returns", [&] {
+        measure(options, "a non-blocking receive of a message that has arrived until clWaitForEvents returns", [&] {
             send(CL_TRUE, false);
             return timed([&] { wait_and_release(receive(other, CL_FALSE, true)); });
         });
-        measure(options, "both enqueued, the receive first, until clWaitForEvents of it returns", [&] {
+        measure(options, "both enqueued, the receive first, until its clWaitForEvents returns", [&] {
             cl_event sent = nullptr;
             const double seconds = timed([&] {
                 const cl_event received = receive(other, CL_FALSE, true);

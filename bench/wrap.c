@@ -1,10 +1,10 @@
-/* What linking with cldist costs a plain MPI program: a ping-pong of 8 bytes. Built twice, wrap and wrap-without-cldist;
- * wrap.py runs both in turn.
+/* Measures what linking with cldist costs a plain MPI program, with a ping-pong of 8 bytes. It is built as wrap and as
+ * wrap-without-cldist, and wrap.py runs both in turn.
  *
- *   wrap single|multiple    the thread level that the program asks for (cldist raises it itself)
+ *   wrap single|multiple    the thread level that the program requests (cldist raises it)
  *
- * Prints the medians of one way in ns: by MPI_Send and MPI_Recv, and, in rounds between those, by the PMPI_ names, which
- * no library comes between. */
+ * Prints the medians of the one-way time in ns, with MPI_Send and MPI_Recv, and with the PMPI_ names, which no library
+ * wraps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { rounds = 200, messages = 500, tag = 7 };
 
-/* The two differ in nothing but the names. */
+/* The two functions differ only in the names of the calls. */
 #define PING_PONG(name, send, recv)                                                  \
     static double name(int rank) {                                                   \
         unsigned char out[8] = {0};                                                  \
@@ -53,14 +53,14 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != 2) {
-        fprintf(stderr, "wrap: run this with two processes\n");
+        fprintf(stderr, "wrap: start this program with two processes\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     double mpi[rounds];
     double pmpi[rounds];
-    for (int i = -10; i < rounds; ++i) { /* the first ten to warm up */
+    for (int i = -10; i < rounds; ++i) { /* ten rounds to warm up */
         const int at = i < 0 ? 0 : i;
-        /* Each goes first in every other round. */
+        /* The two take turns to go first. */
         if (i % 2 == 0) mpi[at] = by_mpi(rank);
         pmpi[at] = by_pmpi(rank);
         if (i % 2 != 0) mpi[at] = by_mpi(rank);
