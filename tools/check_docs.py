@@ -119,6 +119,7 @@ def follow(page, build, mpicc, mpirun):
         libraries = [build / "src", build / "src/collectives", build / "src/hdf5"]
         environment["LD_LIBRARY_PATH"] = ":".join(map(str, libraries))
         environment["CPATH"] = str(root / "include")
+        environment["PYTHONPATH"] = str(root / "python")
         done = 0
         for _, kind, block in FENCE.findall(text):
             file = NAMED.match(block)

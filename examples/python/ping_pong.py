@@ -15,14 +15,15 @@ INCREMENT = "kernel void increment(global uchar *data) { ++data[get_global_id(0)
 
 def bounce(rank, queue, buffer, size, between=lambda: None):
     """Enqueues one round trip, with a kernel `between` on each side; the in-order queue is all the order there is."""
+    part = cldist.Range(buffer, 0, size)
     if rank == 0:
-        cldist.send(queue, buffer, dest=1, size=size)
-        back = cldist.recv(queue, buffer, source=1, size=size)
+        cldist.send(queue, part, dest=1)
+        back = cldist.recv(queue, part, source=1)
         between()
         return back
-    cldist.recv(queue, buffer, source=0, size=size)
+    cldist.recv(queue, part, source=0)
     between()
-    return cldist.send(queue, buffer, dest=0, size=size)
+    return cldist.send(queue, part, dest=0)
 
 
 def verify(rank, queue, buffer, size, increment):

@@ -1,0 +1,164 @@
+"""The library, its calls, their errors, and what commands keep alive."""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Iterable, Optional, Sequence
+
+import pyopencl as cl
+
+Handle, Size, Int, Uint = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint32
+
+_libraries: dict[str, ctypes.CDLL] = {}
+
+
+def _candidates(name: str) -> Iterable[str]:
+    chosen = os.environ.get("CLDIST_LIBRARY")
+    if chosen:
+        folder = Path(chosen) if os.path.isdir(chosen) else Path(chosen).parent
+        yield str(folder / name)
+    yield name  # LD_LIBRARY_PATH and the system's folders
+    yield str(Path(sys.prefix, "lib", name))
+    try:
+        asked = subprocess.run(["pkg-config", "--variable=libdir", "cldist"], capture_output=True, text=True, check=False)
+        if asked.stdout.strip():
+            yield str(Path(asked.stdout.strip(), name))
+    except OSError:
+        pass
+
+
+def load(name: str) -> ctypes.CDLL:
+    """The library `name` ("libcldist.so.0"), loaded once. Raises ImportError with the reasons."""
+    if name not in _libraries:
+        reasons = []
+        for candidate in _candidates(name):
+            try:
+                _libraries[name] = ctypes.CDLL(candidate)
+                break
+            except OSError as error:
+                reasons.append(str(error))
+        else:
+            raise ImportError(f"cldist finds no {name}; install cldist, or set LD_LIBRARY_PATH or CLDIST_LIBRARY to its "
+                              f"folder ({'; '.join(reasons)})")
+        if name == "libcldist.so.0":
+            _libraries[name].clDistErrorName.restype = ctypes.c_char_p
+    return _libraries[name]
+
+
+def files_library() -> ctypes.CDLL:
+    """The commands for files, transfer information and error names. Needs neither mpi4py nor MPI_Init."""
+    return load("libcldist.so.0")
+
+
+def messages_library() -> ctypes.CDLL:
+    """The commands that need MPI. mpi4py comes first, so that its MPI library is initialised."""
+    mpi()
+    return load("libcldist.so.0")
+
+
+def mpi() -> Any:
+    """The module mpi4py.MPI."""
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ImportError("messages, collectives and MPI files need mpi4py, built with the MPI library of cldist") from error
+    return MPI
+
+
+def mpi_handle(thing: Any) -> Any:
+    """The C handle of an object of mpi4py: a pointer or an int, by MPI library."""
+    kind = Handle if mpi()._sizeof(thing) == ctypes.sizeof(Handle) else Int
+    return kind.from_address(mpi()._addressof(thing))
+
+
+def mpi_address(thing: Any) -> Any:
+    """The address of the C handle, or of the C status, of an object of mpi4py."""
+    return Handle(mpi()._addressof(thing))
+
+
+class Error(RuntimeError):
+    """A call or a transfer failed.
+
+    Attributes:
+        code: the error code of OpenCL or of cldist, below 0.
+        name: its name, such as "CL_INVALID_RANK".
+        cause: why a transfer failed. It is "" for a call that failed; the library logs the cause of these.
+    """
+
+    def __init__(self, where: str, code: int, cause: str = "") -> None:
+        self.code = code
+        self.name = error_name(code)
+        self.cause = cause
+        super().__init__(f"{where}: {self.name} ({code})" + (f": {cause}" if cause else ""))
+
+
+def error_name(code: int) -> str:
+    """The name of a code of OpenCL or of cldist: "CL_SUCCESS", "CL_INVALID_RANK"; "unknown error code" otherwise."""
+    return files_library().clDistErrorName(Int(code)).decode()
+
+
+def check(where: str, code: int) -> None:
+    """Raises an Error if `code`, the result of the call `where`, is not CL_SUCCESS."""
+    if code != 0:
+        raise Error(where, code)
+
+
+class _InFlight:
+    """Objects that a command uses, until its event has ended: pooled memory, files, communicators, host arrays."""
+
+    def __init__(self) -> None:
+        self._entries: collections.deque[tuple[cl.Event, tuple, bool]] = collections.deque()
+        self._lock = threading.Lock()
+        atexit.register(self.drain)
+
+    def keep(self, event: cl.Event, objects: Sequence[Any], waits_at_exit: bool) -> None:
+        done = []  # released without the lock
+        with self._lock:
+            for _ in range(2):  # looks at two old events for each new one
+                if self._entries:
+                    entry = self._entries.popleft()
+                    (done if entry[0].command_execution_status <= 0 else self._entries).append(entry)
+            self._entries.append((event, tuple(objects), waits_at_exit))
+
+    def drain(self) -> None:
+        """The interpreter ends: commands that use files or host memory of Python end first."""
+        while self._entries:
+            event, _, waits = self._entries.popleft()
+            if waits:
+                try:
+                    event.wait()
+                except cl.Error:
+                    pass
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+in_flight = _InFlight()
+
+
+def event_list(wait_for: Optional[Iterable[cl.Event]]) -> list:
+    """The arguments `num_events_in_wait_list` and `event_wait_list`."""
+    events = list(wait_for or [])
+    return [Uint(len(events)), (Handle * len(events))(*(event.int_ptr for event in events)) if events else None]
+
+
+def enqueue(library: ctypes.CDLL, name: str, arguments: Sequence[Any], blocking: bool,
+            wait_for: Optional[Iterable[cl.Event]], keep: Sequence[Any],
+            waits_at_exit: bool = False) -> Optional[cl.Event]:
+    """Makes the call `name` with `arguments` and the wait list. Returns the event; None if `blocking`."""
+    # A failed event ends the job on platforms that do not survive it. A blocking call without event returns the error.
+    event = Handle()
+    check(name, getattr(library, name)(*arguments, *event_list(wait_for), None if blocking else ctypes.byref(event)))
+    if blocking:
+        return None
+    result = cl.Event.from_int_ptr(event.value, retain=False)
+    in_flight.keep(result, keep, waits_at_exit)
+    return result

@@ -1,0 +1,113 @@
+"""Files and datasets of the Python package, in one process without MPI."""
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
+import pytest
+
+import cldist
+
+
+def numbers(queue, count, start=0, dtype=np.float32):
+    return cla.to_device(queue, np.arange(start, start + count, dtype=dtype))
+
+
+def test_files_do_not_need_mpi4py(queue, tmp_path):
+    (tmp_path / "file").write_bytes(bytes(40))
+    with open(tmp_path / "file", "rb") as file:
+        cldist.read_file(queue, numbers(queue, 10), file, blocking=True)
+    assert "mpi4py" not in sys.modules
+
+
+def test_an_array_is_written_and_read_at_an_offset_of_a_file(queue, tmp_path):
+    array = numbers(queue, 100000, 3)
+    with open(tmp_path / "file", "wb") as file:
+        event = cldist.write_file(queue, array, file, 100)
+    cldist.wait(event)  # the file of Python is closed
+    assert cldist.transfer_info(event).bytes == 400000
+    assert np.array_equal(np.fromfile(tmp_path / "file", np.float32, offset=100), array.get())
+    copy = cla.zeros(queue, 99999, np.float32)
+    with open(tmp_path / "file", "rb") as file:
+        event = cldist.read_file(queue, copy, file.fileno(), 104)
+    cldist.wait(event)
+    assert np.array_equal(copy.get(), np.arange(4, 100003, dtype=np.float32))
+
+
+def test_a_file_that_ends_early_raises_its_cause(queue, tmp_path):
+    (tmp_path / "file").write_bytes(b"1234")
+    array = numbers(queue, 10)
+    with open(tmp_path / "file", "rb") as file:
+        with pytest.raises(cldist.Error, match="CL_END_OF_FILE"):
+            cldist.read_file(queue, array, file, blocking=True)
+        event = cldist.read_file(queue, array, file)
+        with pytest.raises(cldist.Error, match="CL_END_OF_FILE.*ended after 4 bytes"):
+            cldist.wait(event)
+        assert cldist.transfer_info(event).bytes == 4
+    with open(tmp_path / "file", "rb") as file, pytest.raises(cldist.Error, match="CL_FILE_ERROR"):
+        cldist.write_file(queue, array, file, blocking=True)
+
+
+def test_streams_are_pipes_or_files(queue, tmp_path):
+    array = numbers(queue, 10000)
+    with cldist.Stream(tmp_path / "file", "wb") as stream:
+        cldist.wait(cldist.write_stream(queue, array[:4000], stream), cldist.write_stream(queue, array[4000:], stream))
+    assert np.array_equal(np.fromfile(tmp_path / "file", np.float32), array.get())
+    reading, writing = os.pipe()
+    writer = threading.Thread(target=lambda: os.write(writing, b"\1" * 4000))
+    writer.start()
+    with cldist.Stream(reading) as stream:
+        cldist.wait(cldist.read_stream(queue, cldist.Range(array.data, 0, 4000), stream))
+    writer.join()
+    os.close(reading)
+    os.close(writing)
+    assert np.all(array[:1000].get().view(np.uint8) == 1)
+    with pytest.raises(FileNotFoundError):
+        cldist.Stream(tmp_path / "no" / "file")
+
+
+def test_a_part_of_a_dataset_is_written_and_read_with_conversion(queue, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    array = numbers(queue, 12)
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        dataset = file.create_dataset("x", (6, 8), "f8")
+        cldist.wait(cldist.write_dataset(queue, array, dataset, np.s_[1:4, 2:6]))
+        with cldist.hdf5_lock():
+            found = dataset[...]
+        expected = np.zeros((6, 8))
+        expected[1:4, 2:6] = np.arange(12).reshape(3, 4)
+        assert np.array_equal(found, expected)
+        column = cla.zeros(queue, 6, np.int32)
+        cldist.wait(cldist.read_dataset(queue, column, dataset, np.s_[:, 3]))
+        assert list(column.get()) == [0, 1, 5, 9, 0, 0]
+        whole = cla.zeros(queue, (6, 8), np.float64)
+        cldist.wait(cldist.read_dataset(queue, whole, dataset))
+        assert np.array_equal(whole.get(), expected)
+        with pytest.raises(ValueError, match="48 elements"):
+            cldist.read_dataset(queue, column, dataset)
+
+
+def test_a_user_event_of_pyopencl_is_no_transfer(context):
+    event = cl.UserEvent(context)
+    with pytest.raises(cldist.Error, match="CL_INVALID_EVENT"):
+        cldist.transfer_info(event)
+    event.set_status(cl.command_execution_status.COMPLETE)
+    cldist.wait(event)
+
+
+def test_pip_installs_the_package(tmp_path):
+    if not all(importlib.util.find_spec(name) for name in ("pip", "setuptools")):
+        pytest.skip("no pip or no setuptools")
+    sources = pathlib.Path(cldist.__file__).parents[1]
+    shutil.copytree(sources, tmp_path / "python", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
+                    "--target", tmp_path / "site", tmp_path / "python"], check=True)
+    assert (tmp_path / "site" / "cldist" / "py.typed").exists()
+    assert (tmp_path / "site" / f"cldist-{cldist.__version__}.dist-info").exists()
