@@ -4,10 +4,14 @@
 #include <CL/cl_ext_split.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <future>
 #include <numeric>
+#include <thread>
 
 #include "fixture.hpp"
 
@@ -112,6 +116,10 @@ kernel void by_blocks(global int *to, const global int *from) {
 kernel void unknown(global int *data) { data[get_global_id(0)] = (int)get_global_id(0) + (int)get_group_id(0); }
 
 kernel void counts(global int *count) { atomic_inc(count); }
+
+kernel void set_all(global int *to, int value) { to[get_global_id(0)] = value; }
+// The devices write each other's halves.
+kernel void set_mirrored(global int *to, int value) { to[get_global_size(0) - 1 - get_global_id(0)] = value; }
 )";
 
 template <typename... Arguments>
@@ -336,6 +344,16 @@ META(is_buffer_range_written_by_blocks) {
 
 META(is_buffer_range_read_counts) { return elements(0, 1, 4, start, next_start); }
 META(is_buffer_range_written_counts) { return elements(0, 1, 4, start, next_start); }
+
+META(is_buffer_range_read_set_all) { return nothing(next_start); }
+META(is_buffer_range_written_set_all) {
+    return param == 0 ? elements(first[0], first[0] + subrange[0], 4, start, next_start) : nothing(next_start);
+}
+META(is_buffer_range_read_set_mirrored) { return nothing(next_start); }
+META(is_buffer_range_written_set_mirrored) {
+    if (param != 0) return nothing(next_start);
+    return elements(global[0] - first[0] - subrange[0], global[0] - first[0], 4, start, next_start);
+}
 
 // ---- Cases ------------------------------------------------------------------------------------
 
@@ -939,6 +957,41 @@ TEST_CASE("a buffer that one device has long used alone is still split") {
     for (cl_int &each : wanted) ++each;
     cl.launch(add_one, {100});
     check_same(cl.read(data, 100), wanted);
+}
+
+// The platform makes a thread wait that is thousands of commands ahead of the device.
+TEST_CASE("what a thread reads while another one enqueues launches was written by the last one before") {
+    if (has_several_processes()) return;  // their threads may not make calls in different orders
+    const fixture cl(0);
+    const kernel_handle slow = cl.kernel("uneven");
+    const std::array kernels{cl.kernel("set_all"), cl.kernel("set_mirrored")};
+    const std::size_t count = 4096;
+    const buffer_handle other = cl.filled(ints(8, 1));
+    const buffer_handle data = cl.filled(ints(count, 0));
+    set_args(slow, other.get(), 0, 100'000'000);
+    cl.launch(slow, {8}, {1});
+    constexpr cl_int launches = 4000;
+    std::atomic<cl_int> launched = 0;
+    std::thread writer([&] {
+        for (cl_int i = 1; i <= launches; launched = i++) {
+            const cl_kernel kernel = kernels.at(static_cast<std::size_t>(i) % 2);
+            set_args(kernel, data.get(), i);
+            cl.launch(kernel, {count}, {64});
+        }
+    });
+    std::deque<std::pair<cl_int, ints>> reads;  // with the launch before each
+    while (launched < launches) {
+        reads.emplace_back(launched, ints(count, -1));
+        CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_FALSE, 0, count * sizeof(cl_int), reads.back().second.data(),
+                                  0, nullptr, nullptr));
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    writer.join();
+    CL_OK(clFinish(cl.queues[0]));
+    for (const auto &[at_least, values] : reads) {
+        CHECK(values.front() >= at_least);
+        check_same(values, ints(count, values.front()));
+    }
 }
 
 TEST_CASE("events of split launches order commands and report their ends") {

@@ -206,8 +206,8 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     });
 }
 
-void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, size_t offset,
-                          size_t size, const void *ptr, cl_uint num_events, const cl_event *wait_list,
+void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
+                          size_t offset, size_t size, const void *ptr, cl_uint num_events, const cl_event *wait_list,
                           cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
@@ -217,7 +217,7 @@ void enqueue_write_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, c
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
-    if (is_left_out()) return leave_out(whole, CL_COMMAND_WRITE_BUFFER, event);
+    if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_WRITE_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
     if (writes_in_all(whole, waits)) {
         Joint joint(whole, CL_COMMAND_WRITE_BUFFER, waits, event != nullptr || blocking != CL_FALSE);
@@ -279,7 +279,7 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
             });
 }
 
-void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
+void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
                                const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
                                size_t buffer_row_pitch, size_t buffer_slice_pitch, size_t host_row_pitch,
                                size_t host_slice_pitch, const void *ptr, cl_uint num_events, const cl_event *wait_list,
@@ -295,7 +295,7 @@ void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_hand
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_alignment(queue, buffer);
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
-    if (is_left_out()) return leave_out(queue, CL_COMMAND_WRITE_BUFFER_RECT, event);
+    if (handling == Handling::leave_out) return leave_out(queue, CL_COMMAND_WRITE_BUFFER_RECT, event);
     const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
     Enqueued write =
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true});
@@ -314,8 +314,9 @@ void enqueue_write_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_hand
 
 // ---- Filling and copying -------------------------------------------------------------------------------------------
 
-void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, const void *pattern, size_t pattern_size,
-                         size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list, cl_event *event) {
+void enqueue_fill_buffer(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle, const void *pattern,
+                         size_t pattern_size, size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list,
+                         cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
@@ -326,7 +327,7 @@ void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, co
             "offset or size is no multiple of pattern_size");
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
-    if (is_left_out()) return leave_out(whole, CL_COMMAND_FILL_BUFFER, event);
+    if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_FILL_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
     if (writes_in_all(whole, waits)) {
         Joint joint(whole, CL_COMMAND_FILL_BUFFER, waits, event != nullptr);
@@ -345,7 +346,7 @@ void enqueue_fill_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, co
     });
 }
 
-void enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
+void enqueue_copy_buffer(Handling handling, cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
                          size_t source_offset, size_t target_offset, size_t size, cl_uint num_events,
                          const cl_event *wait_list, cl_event *event) {
     QueueObject &queue = queue_of(queue_handle);
@@ -362,7 +363,7 @@ void enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl
     const Access write = target.access(target_offset, target_offset + size, AccessMode::write);
     require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin, CL_MEM_COPY_OVERLAP,
             "the ranges overlap");
-    if (is_left_out()) return leave_out(queue, CL_COMMAND_COPY_BUFFER, event);
+    if (handling == Handling::leave_out) return leave_out(queue, CL_COMMAND_COPY_BUFFER, event);
     if (writes_in_all(queue, waits) && copy_in_place(queue, source, read, target, write, waits, event)) return;
     QueueObject &lane = lane_for(queue, source, source_offset, source_offset + size);
     const std::array accesses{read, write};
@@ -375,11 +376,11 @@ void enqueue_copy_buffer(cl_command_queue queue_handle, cl_mem source_handle, cl
     });
 }
 
-void enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
-                              const size_t *source_origin, const size_t *target_origin, const size_t *region,
-                              size_t source_row_pitch, size_t source_slice_pitch, size_t target_row_pitch,
-                              size_t target_slice_pitch, cl_uint num_events, const cl_event *wait_list,
-                              cl_event *event) {
+void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle, cl_mem source_handle,
+                              cl_mem target_handle, const size_t *source_origin, const size_t *target_origin,
+                              const size_t *region, size_t source_row_pitch, size_t source_slice_pitch,
+                              size_t target_row_pitch, size_t target_slice_pitch, cl_uint num_events,
+                              const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
@@ -397,7 +398,7 @@ void enqueue_copy_buffer_rect(cl_command_queue queue_handle, cl_mem source_handl
     check_alignment(queue, target);
     require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
             "the regions overlap");
-    if (is_left_out()) return leave_out(queue, CL_COMMAND_COPY_BUFFER_RECT, event);
+    if (handling == Handling::leave_out) return leave_out(queue, CL_COMMAND_COPY_BUFFER_RECT, event);
     const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
                               target.access(to.begin(), to.end(), written(to))};
     enqueue({queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event, [&](Enqueued &, const Waits &w) {

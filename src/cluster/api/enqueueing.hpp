@@ -1,4 +1,4 @@
-/// How commands are enqueued and waited for.
+/// Enqueueing commands and waiting for them.
 #pragma once
 
 #include <vector>
@@ -34,23 +34,20 @@ inline void give(const Ref<EventObject> &object, cl_event *event) {
 /// Waits until this process knows of the command's end, outside of the lock. Throws an Error if it failed.
 void wait_for_result(EventObject &event, const CallHash &call);
 
-/// Ends a map's entry point, where `part` is the event of the device that maps, and `map` that of the command: gives the program
-/// its event and, if the call is blocking, waits for the contents. Returns where the program has them. Throws an Error if they
-/// did not come.
+/// The end of a map's entry point. `part` is the event of the device that maps, `map` the event of the command. Gives the program its
+/// event and, if the call is blocking, waits for the contents. Returns their address. Throws an Error if the map failed.
 void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, const Ref<EventObject> &part,
                    cl_event *event, bool blocking, const CallHash &call);
 
 inline Executor &executor() { return World::get().executor(); }
 
-/// Such a command that reads into or writes from memory at `memory`. What is mapped there lives until it has ended.
+/// For a command that reads into or writes from `memory`: a mapping of that memory lives until the command has ended.
 inline Enqueued with_host_memory(const void *memory, Enqueued &&command) {
     if (auto kept = mapped_memory().keeper_of(memory)) command.kept = command.result.kept = std::move(kept);
     return std::move(command);
 }
 
-/// Whether a command is none of this process's affairs (home_of_command): then it is checked without the lock, and gives its event
-/// if one is wanted, and that is all.
-inline bool is_left_out() { return !api_mutex().held_here(); }
+/// Leaves a checked command out: gives the program its event. Takes the lock.
 inline void leave_out(QueueObject &queue, cl_command_type type, cl_event *event) {
     if (!queue.used.load(std::memory_order_relaxed)) queue.used.store(true, std::memory_order_relaxed);
     if (event == nullptr) return;
@@ -66,8 +63,8 @@ inline void conclude(const Ref<EventObject> &enqueued, cl_event *event, bool blo
     if (blocking) wait_for_result(*enqueued, call);
 }
 
-/// Enqueues a checked command, on a lane if its queue is one, and returns its event, null if nobody wants it. `part` gets that of
-/// the lane. `native` as in Executor::run(). Throws an Error as that does.
+/// Enqueues a checked command. If its queue is a lane, `part` gets the lane's event. Returns the command's event, null if nobody
+/// wants it. `native` as in Executor::run(). Throws the same Errors.
 template <typename Native>
 Ref<EventObject> run_whole(Enqueued &&command, bool event_wanted, Native &&native, Ref<EventObject> *part = nullptr) {
     if (command.queue.whole == nullptr) {
@@ -82,8 +79,8 @@ Ref<EventObject> run_whole(Enqueued &&command, bool event_wanted, Native &&nativ
     return joint.end(has_result);
 }
 
-/// Enqueues a checked command, gives the program its event and, if it is blocking, waits for its result. `native` as in
-/// Executor::run(). Throws an Error as that does, or as wait_for_result().
+/// Enqueues a checked command, gives the program its event and, if the command is blocking, waits for its result. `native` as in
+/// Executor::run(). Throws the Errors of Executor::run() and wait_for_result().
 template <typename Native>
 void enqueue(Enqueued &&command, cl_event *event, Native &&native) {
     const bool blocking = command.blocking;

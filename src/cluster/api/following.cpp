@@ -1,4 +1,4 @@
-// What a process does that has no program: it makes the calls of a central host.
+// A process without the program makes the calls of the central host.
 #include "cluster/api/following.hpp"
 
 #include <array>
@@ -10,7 +10,18 @@
 namespace cldist::cluster {
 namespace {
 
-/// Makes a call as the host did; how it ends is the host's affair.
+/// An entry point that leaves nothing out.
+template <auto body>
+struct Whole {
+    static constexpr auto value = body;
+};
+template <typename... Arguments, void (*body)(Handling, Arguments...)>
+struct Whole<body> {
+    static void call(Arguments... arguments) { body(Handling::enqueue, arguments...); }
+    static constexpr auto value = &call;
+};
+
+/// Makes one call of the host. Only the host uses the result.
 template <const Call &call, auto body>
 struct Followed;
 template <const Call &call, typename Result, typename... Arguments, Result (*body)(Arguments...)>
@@ -22,6 +33,7 @@ struct Followed<call, body> {
             const auto arguments = take_call<call, Arguments...>(reader, memory);
             std::apply([](const auto &...each) { record<call>(each...); }, arguments);
             try {
+                std::apply([](const auto &...each) { keep_back<call>(each...); }, arguments);
                 std::apply(body, arguments);
             } catch (...) {
                 static_cast<void>(code_of_exception(call.function));
@@ -39,7 +51,7 @@ void forget_user_events(std::uint64_t queue_number) {
 }
 
 constexpr std::array calls_by_number{
-#define CLDIST_CALL(function, entry, ...) &Followed<calls::function, &entry>::make,
+#define CLDIST_CALL(function, entry, ...) &Followed<calls::function, Whole<&entry>::value>::make,
 #define CLDIST_PLAIN(function, ...)
 #define CLDIST_EXTENSION CLDIST_CALL
 #define CLDIST_ABSENT(function)

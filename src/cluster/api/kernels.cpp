@@ -382,26 +382,53 @@ double work_items_of(const splitting::SubRange &range) {
     return items;
 }
 
-/// Once what the part reads is there.
-void try_part(Joint &joint, QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
-              const SplitLaunch::PartOfLaunch &part, bool with_local) {
+/// The reads among the accesses.
+std::vector<Access> reads_of(std::span<const Access> accesses) {
     std::vector<Access> reads;
-    for (const Access &access : part.accesses)
+    for (const Access &access : accesses)
         if (access.mode != AccessMode::write)
             reads.push_back({access.buffer, access.begin, access.end, AccessMode::read});
-    Enqueued command{lane, CL_COMMAND_MARKER, reads, {}};
-    command.is_part = true;
-    Event ready;
-    joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
-        const cl_int code = enqueue_marker_behind(lane, {w.count, w.events, ready.out()});
-        if (code == CL_SUCCESS && w.event != nullptr) *w.event = Event::share(ready.get()).give();
-        return code;
-    });
-    if (ready) {
-        const Unlocked unlocked;
-        wait_for(ready.get());
+    return reads;
+}
+
+/// A part of a launch, on a lane of this process.
+struct OwnPart {
+    QueueObject *lane;
+    const SplitLaunch::PartOfLaunch *part;
+};
+
+/// Before a launch: runs its parts on copies of what they read, once that is there. Leaves the lock.
+void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &split, std::span<const OwnPart> parts,
+               const OpenUserEvents &behind, bool with_local) {
+    for (const auto &[lane, part] : parts) check_contents(kernel, split, *part, executor().schedule());
+    std::vector<std::vector<Access>> reads;
+    std::vector<CommandPart> all;
+    for (const CommandPart &part : split.all) {
+        reads.push_back(reads_of(part.accesses));
+        all.push_back({part.memory, reads.back()});
     }
-    check_part(lane, kernel, split, part, with_local);
+    KnownParts of_this_launch;
+    const std::vector<MemoryId> lacking = executor().begin_parts(all, split.buffers, of_this_launch, behind);
+    std::vector<Event> ready(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        QueueObject &lane = *parts[i].lane;
+        const std::vector<Access> accesses = reads_of(parts[i].part->accesses);
+        Enqueued command{lane, CL_COMMAND_MARKER, accesses, {}};
+        command.is_part = true;
+        command.lacks_input = std::find(lacking.begin(), lacking.end(), lane.device->memory) != lacking.end();
+        joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
+            const cl_int code = enqueue_marker_behind(lane, {w.count, w.events, ready[i].out()});
+            if (code == CL_SUCCESS && w.event != nullptr) *w.event = Event::share(ready[i].get()).give();
+            return code;
+        });
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (ready[i]) {
+            const Unlocked unlocked;
+            wait_for(ready[i].get());
+        }
+        check_part(*parts[i].lane, kernel, split, *parts[i].part, with_local);
+    }
 }
 
 /// After a launch, when the program has its event. Who has not made the call yet is waited for, without the lock; no command is.
@@ -465,59 +492,55 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     }
     Joint joint(queue, whole.type, whole.wait_list, event != nullptr);
     Adaptation *const adaptation = queue.context->adaptation.get();
-    const auto part_of = [&](const QueueObject &lane) -> const SplitLaunch::PartOfLaunch * {
-        const auto part = std::lower_bound(split.parts.begin(), split.parts.end(), lane.lane,
+    std::vector<OwnPart> own;
+    for (QueueObject *const lane : queue.own_lanes) {
+        const auto part = std::lower_bound(split.parts.begin(), split.parts.end(), lane->lane,
                                            [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
-        return part != split.parts.end() && part->lane == lane.lane ? &*part : nullptr;
-    };
-    // Not behind an event that the program has yet to set: it waits for what the parts read.
-    const bool checks = config().check_access == Switch::on && queue.context->open_user_events == 0 &&
-                        !std::exchange(split.checked, true);
-    if (checks)
-        for (const QueueObject *const lane : queue.own_lanes)
-            if (const auto *const part = part_of(*lane); part != nullptr)
-                check_contents(kernel, split, *part, executor().schedule());
+        if (part != split.parts.end() && part->lane == lane->lane) own.push_back({lane, &*part});
+    }
     const OpenUserEvents behind =
         user_events_before(queue, queue.place_of(whole.type, !whole.wait_list.empty()), whole.wait_list);
+    // The trial waits for what the parts read. So there is none while the program has user events to set.
+    if (config().check_access == Switch::on && queue.context->open_user_events == 0 &&
+        !std::exchange(split.checked, true))
+        try_parts(joint, kernel, split, own, behind, with_local);
+    // From here on the lock is kept: the schedule must know of all parts before it decides another thread's command.
     KnownParts of_this_launch;
-    executor().begin_parts(split.all, split.buffers, behind.any() ? of_this_launch : split.known, behind);
-    if (checks)
-        for (QueueObject *const lane : queue.own_lanes)
-            if (const auto *const part = part_of(*lane); part != nullptr)
-                try_part(joint, *lane, kernel, split, *part, with_local);
-    std::size_t own = 0;
-    for (QueueObject *const lane : queue.own_lanes) {
-        const auto *const part = part_of(*lane);
-        if (part == nullptr) continue;
-        ++own;
-        Enqueued command{*lane, whole.type, part->accesses, {}};
+    const std::vector<MemoryId> lacking =
+        executor().begin_parts(split.all, split.buffers, behind.any() ? of_this_launch : split.known, behind);
+    for (const OwnPart &each : own) {
+        QueueObject &lane = *each.lane;
+        const SplitLaunch::PartOfLaunch &part = *each.part;
+        Enqueued command{lane, whole.type, part.accesses, {}};
         command.is_part = true;
+        command.lacks_input = std::find(lacking.begin(), lacking.end(), lane.device->memory) != lacking.end();
         joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
             const auto launch_part = [&](const Waits &own_waits) {
                 return traced(kernel, own_waits, [&](const Waits &waits) {
-                    return launch_natively(*lane, kernel, split, part->range, with_local, waits);
+                    return launch_natively(lane, kernel, split, part.range, with_local, waits);
                 });
             };
             if (adaptation == nullptr) return launch_part(w);
-            return adaptation->times[split.kind][part->lane].measure(work_items_of(part->range), w, launch_part);
+            return adaptation->times[split.kind][part.lane].measure(work_items_of(part.range), w, launch_part);
         });
     }
-    executor().count_others(split.parts.size() - own);
+    executor().count_others(split.parts.size() - own.size());
     conclude(joint.end(), event, false, call);
     if (adaptation != nullptr &&
         adaptation->shares.count_launch(split.kind, work_items_of(splitting::whole(split.launch))))
         adapt_shares(exchange, queue.context);
 }
 
-void enqueue_kernel(cl_command_queue queue_handle, cl_kernel kernel_handle, cl_command_type type, cl_uint dimensions,
-                    const size_t *offset, const size_t *global, const size_t *local, const WaitList &list) {
+void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel kernel_handle, cl_command_type type,
+                    cl_uint dimensions, const size_t *offset, const size_t *global, const size_t *local,
+                    const WaitList &list) {
     QueueObject &queue = queue_of(queue_handle);
     KernelObject &kernel = kernel_of(kernel_handle);
     require(kernel.program->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
             "queue and kernel are not of one context");
     require(kernel.program->has_executable_for(*queue.device), CL_INVALID_PROGRAM_EXECUTABLE,
             "the kernel's program was not built for the queue's device");
-    if (is_left_out()) {  // then its arguments have been looked at
+    if (handling == Handling::leave_out) {  // then its arguments have been looked at
         check_range(kernel, *queue.device, dimensions, offset, global, local);
         return leave_out(queue, type, list.event);
     }
@@ -694,19 +717,19 @@ void get_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel
     }
 }
 
-void enqueue_nd_range_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
-                             const size_t *global, const size_t *local, cl_uint num_events, const cl_event *wait_list,
-                             cl_event *event) {
+void enqueue_nd_range_kernel(Handling handling, cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                             const size_t *offset, const size_t *global, const size_t *local, cl_uint num_events,
+                             const cl_event *wait_list, cl_event *event) {
     // Since OpenCL 2.1 no sizes are sizes of 0: the command does nothing.
     static constexpr std::array<std::size_t, most_dimensions> nothing{};
-    enqueue_kernel(queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset,
+    enqueue_kernel(handling, queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset,
                    global != nullptr ? global : nothing.data(), local, {num_events, wait_list, event});
 }
 
-void enqueue_task(cl_command_queue queue, cl_kernel kernel, cl_uint num_events, const cl_event *wait_list,
-                  cl_event *event) {
+void enqueue_task(Handling handling, cl_command_queue queue, cl_kernel kernel, cl_uint num_events,
+                  const cl_event *wait_list, cl_event *event) {
     const std::size_t one = 1;
-    enqueue_kernel(queue, kernel, CL_COMMAND_TASK, 1, nullptr, &one, &one, {num_events, wait_list, event});
+    enqueue_kernel(handling, queue, kernel, CL_COMMAND_TASK, 1, nullptr, &one, &one, {num_events, wait_list, event});
 }
 
 // CL_DEVICE_EXECUTION_CAPABILITIES has no CL_EXEC_NATIVE_KERNEL.

@@ -249,14 +249,6 @@ template <const Call &call, typename... Arguments>
     }
 }
 
-/// Commands that a process may leave out that has nothing to do for them (CL/cl_ext_attach.h).
-template <const Call &call>
-inline constexpr bool can_be_left_out =
-    call.function == "clEnqueueNDRangeKernel" || call.function == "clEnqueueTask" ||
-    call.function == "clEnqueueCopyBuffer" || call.function == "clEnqueueCopyBufferRect" ||
-    call.function == "clEnqueueFillBuffer" || call.function == "clEnqueueWriteBuffer" ||
-    call.function == "clEnqueueWriteBufferRect";
-
 template <typename T, typename Handle>
 Homes homes_of(Handle h) {
     T *const object = T::from(h);

@@ -1,6 +1,7 @@
 /// What calls.def says of OpenCL's functions.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -162,6 +163,14 @@ constexpr Argument code(std::string_view name) { return {Kind::code, name}; }
 #include "cluster/calls/calls.def"
 
 }  // namespace calls
+
+/// Whether a process may leave such a command out if it has nothing to do for it (CL/cl_ext_attach.h).
+constexpr bool can_be_left_out(const Call &call) {
+    constexpr std::array<std::string_view, 7> all{
+        "clEnqueueNDRangeKernel", "clEnqueueTask",        "clEnqueueCopyBuffer",     "clEnqueueCopyBufferRect",
+        "clEnqueueFillBuffer",    "clEnqueueWriteBuffer", "clEnqueueWriteBufferRect"};
+    return std::find(all.begin(), all.end(), call.function) != all.end();
+}
 
 /// Recorded as the last call when the program ends.
 inline constexpr Call program_end{"the end of the program", Comparison::always, {}};

@@ -253,27 +253,35 @@ Link Executor::link(const Transfer &transfer, Direction direction) const {
             transfer.kind == Transfer::Kind::copy};
 }
 
-// NVIDIA's driver takes about a thousand commands that wait; then enqueueing blocks, and with it every other call, those
-// among them that would end the waiting. So the host does not run ahead of the device by so many. Leaves the lock
-// meanwhile. Behind an event that the program has to set itself commands may be as many as it likes.
-// PoCL takes any number of commands, but each one that waits takes memory: 6 KiB with a message each way. So the host does not run
-// thousands ahead of it, in queues in order. PoCL's markers may never end behind a command that failed.
-void Executor::keep_back(QueueObject &queue) {
-    if (++queue.since_marker < milestone || queue.context->open_user_events != 0) return;
+// NVIDIA's driver takes about a thousand commands that wait. Then enqueueing blocks, and with it every other call, also those that
+// would end the waiting. So the program must not be that far ahead of the device. If it has user events to set, it may enqueue any
+// number of commands behind them.
+// PoCL takes any number of commands, but each waiting command takes memory: 6 KiB with a message each way. So the program must not be
+// thousands of commands ahead in an in-order queue. PoCL's markers may never end behind a command that failed.
+Event Executor::marker_to_wait_for(QueueObject &queue) {
+    if (queue.since_marker < milestone || queue.context->open_user_events != 0) return {};
     if (queue.space->resources()->processor() &&
         (queue.since_marker < milestone_of_processors || !queue.in_order() || queue.context->is_careful()))
-        return;
+        return {};
     queue.since_marker = 0;
     Event marker;
     check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
     clFlush(queue.native.get());
     queue.milestones.push_back(std::move(marker));
-    if (queue.milestones.size() <= most_milestones) return;
-    const Event first = std::move(queue.milestones.front());
+    if (queue.milestones.size() <= most_milestones) return {};
+    Event first = std::move(queue.milestones.front());
     queue.milestones.pop_front();
-    const cl_event event = first.get();
-    const UnlockedWithin unlocked;
-    clWaitForEvents(1, &event);
+    return first;
+}
+
+std::vector<Event> Executor::markers_to_wait_for(QueueObject &queue) {
+    std::vector<Event> markers;
+    const auto add = [&](QueueObject &each) {
+        if (Event marker = marker_to_wait_for(each)) markers.push_back(std::move(marker));
+    };
+    if (queue.is_native()) add(queue);
+    for (QueueObject *const lane : queue.own_lanes) add(*lane);
+    return markers;
 }
 
 // What a command in that space has to wait for. The event is known here. A stand-in ends once the command is enqueued: PoCL 3.1
@@ -321,18 +329,19 @@ void Executor::wait_for_one(const Enqueued &command) {
     once_enqueued_.push_back({std::move(all), std::move(one)});
 }
 
-void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known,
-                           const OpenUserEvents &behind) {
+std::vector<MemoryId> Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
+                                            KnownParts &known, const OpenUserEvents &behind) {
     if (since_forgetting_++ >= forget_every) {
         since_forgetting_ = 0;
         schedule_.over(steps_.forget_ended());
     }
-    unready_.clear();
+    std::vector<MemoryId> lacking;
     for (const Transfer &transfer : schedule_.begin_parts(parts, buffers, known, behind.any(), behind.name())) {
         poisoned_ = false;
         start(transfer);
-        if (poisoned_) unready_.push_back(transfer.target);
+        if (poisoned_) lacking.push_back(transfer.target);
     }
+    return lacking;
 }
 
 void Executor::prepare(Enqueued &command) {
@@ -349,9 +358,9 @@ void Executor::prepare(Enqueued &command) {
     user_events_ = {};
     command.queue.used.store(true, std::memory_order_relaxed);
     if (command.type == CL_COMMAND_BARRIER && !command.queue.in_order()) command.queue.has_barrier = true;
-    poisoned_ = std::any_of(command.wait_list.begin(), command.wait_list.end(),
+    poisoned_ = command.lacks_input ||
+                std::any_of(command.wait_list.begin(), command.wait_list.end(),
                             [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
-    if (command.is_part && std::erase(unready_, command.queue.device->memory) != 0) poisoned_ = true;
     if (decides_nothing(*command.queue.context)) {
         decisions_ = nullptr;
         native_ = true;
@@ -360,6 +369,7 @@ void Executor::prepare(Enqueued &command) {
         if (link_ != nullptr && command.source) bring_host_memory(command);
     }
     ++(native_ ? commands_.actual : commands_.others);
+    if (native_) ++command.queue.since_marker;
     if (!native_ && receive_ != nullptr) transport_.engine().submit(std::move(receive_), {});
     if (!native_) return;
     Space &space = *command.queue.space;

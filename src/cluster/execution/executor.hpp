@@ -60,6 +60,8 @@ struct Enqueued {
     std::shared_ptr<const void> kept{};
     /// One of the parts of a command on a lane of an aggregate queue, for whose bytes account has been kept: begin_parts() and others.
     bool is_part = false;
+    /// What it reads has not come: it fails.
+    bool lacks_input = false;
     /// The wait list of that command: `wait_list` has what it says of this lane.
     std::span<EventObject *const> whole_wait_list{};
 };
@@ -103,7 +105,6 @@ public:
     /// command and there is no other process; else the event fails.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
-        if (command.queue.is_native()) keep_back(command.queue);
         prepare(command);
         if (native_ && !poisoned_) {
             const auto count = static_cast<cl_uint>(waits_.size());
@@ -121,9 +122,12 @@ public:
     /// The event, the program's, of a command of another process's device that this process leaves out.
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
-    /// Before the parts of a split launch are run, those of this process: Schedule::begin_parts().
-    void begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers, KnownParts &known,
-                     const OpenUserEvents &behind);
+    /// Starts the transfers for the parts of a split launch (Schedule::begin_parts()). The caller then runs those of this process and
+    /// keeps the lock until it has. Returns the memories that will lack what their parts read, because a transfer has failed.
+    std::vector<MemoryId> begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
+                                      KnownParts &known, const OpenUserEvents &behind);
+    /// What the next command of the queue should wait for before it is enqueued: the program is far ahead of the device.
+    std::vector<Event> markers_to_wait_for(QueueObject &queue);
     [[nodiscard]] Schedule &schedule() { return schedule_; }
     /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so; but
     /// not those of the lanes of one queue.
@@ -195,7 +199,7 @@ private:
         Event event;
     };
 
-    void keep_back(QueueObject &queue);
+    Event marker_to_wait_for(QueueObject &queue);
     cl_int copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
                           const Waits &waits);
     void note_host_memory(const Enqueued &command);
@@ -301,7 +305,6 @@ private:
     std::unique_ptr<Command> receive_;  // of the program's memory, which ends waits_.front(); null if there is none
     std::vector<StandIn> once_enqueued_;
     std::vector<ScheduledEvent *> scheduled_;
-    std::vector<MemoryId> unready_;        // that lack what the next parts read
     std::vector<Event> passing_;           // that wait_natively() and wait_for_one() made
     std::vector<Promise> promised_;        // by the wait list
     std::shared_ptr<Ending> incoming_;     // what is promised before it to arrive in the program's memory
