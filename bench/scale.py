@@ -57,7 +57,7 @@ def copies_of(program, devices, attach):
 
 def commands_of(account):
     """Returns the numbers of actual, virtual and dropped commands of a process."""
-    return [int(number) for number in re.search(r"(\d+) actual commands, .* (\d+) virtual ones, and (\d+) more", account).groups()]
+    return [int(number) for number in re.search(r"(\d+) commands on this process's devices, (\d+) remote commands, (\d+) dropped", account).groups()]
 
 
 def commands_table(processes):

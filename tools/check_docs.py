@@ -5,7 +5,8 @@ Usage: check_docs.py links ROOT
        check_docs.py run PAGE --build FOLDER --mpicc FILE --mpirun "COMMAND ARGUMENT..."
 
 links   Checks that every relative link and picture in the Markdown files under ROOT exists, with its heading, and that every
-        picture has a text. A code block that begins with the name of a file of examples/ must be equal to that file.
+        picture has a text. A code block that begins with the name of a file of examples/ must be equal to that file. Also checks
+        every page of docs/ that a program mentions with a heading, such as "troubleshooting.md#starting".
 run     Follows PAGE in an empty folder. Writes a code block to a file if its first line is a comment with a file name
         (`/* ring.c */`, `# jacobi.py`). Runs blocks marked ```console: lines that begin with `$ ` are commands, and the lines
         below are the expected output, in any order. `...` in the output stands for any text. Ignores other blocks.
@@ -62,6 +63,15 @@ def broken_links(root):
                 yield f"{where}: there is no such file"
             elif anchor and there.suffix == ".md" and anchor not in anchors_of(there.read_text()):
                 yield f"{where}: the page has no such heading"
+
+
+def broken_mentions(root):
+    """Pages and headings that do not exist, in the messages of programs."""
+    for source in [*(root / "src").rglob("*.cpp"), *(root / "tools").rglob("*.cpp")]:
+        for name, anchor in re.findall(r'"([\w/-]+\.md)#([\w-]+)"', source.read_text()):
+            page = root / "docs" / name
+            if not page.exists() or anchor not in anchors_of(page.read_text()):
+                yield f"{source.relative_to(root)}: {name}#{anchor}: there is no such page or heading"
 
 
 def matches(pattern, line):
@@ -159,7 +169,7 @@ def main():
     parser.add_argument("--mpirun", default="mpirun")
     arguments = parser.parse_args()
     if arguments.what == "links":
-        wrong = list(broken_links(arguments.path.resolve()))
+        wrong = [*broken_links(arguments.path.resolve()), *broken_mentions(arguments.path.resolve())]
         print("\n".join(wrong) or "all links lead somewhere")
         return 1 if wrong else 0
     return follow(arguments.path.resolve(), arguments.build.resolve(), arguments.mpicc, arguments.mpirun)

@@ -65,7 +65,7 @@ public:
         arguments();
         const llvm::ReversePostOrderTraversal<const llvm::Function *> order(&function_);
         if (llvm::containsIrreducibleCFG<const llvm::BasicBlock *>(order, loops_))
-            refuse("its control flow is not structured");
+            refuse("its control flow is not structured (goto)");
         for (llvm::Instruction &instruction : llvm::instructions(function_)) {
             if (!kernel_.why_not.empty()) break;
             if (dominators_.isReachableFromEntry(instruction.getParent())) look_at(instruction);
@@ -107,13 +107,13 @@ private:
                 if (starts_with(type, "sampler")) described.buffer = false;
                 for (const char *kind : {"image", "queue_t", "clk_event_t", "reserve_id_t"}) {
                     if (starts_with(type, kind))
-                        refuse(described.name + " is of type " + type, nullptr, "use a buffer in its place");
+                        refuse(described.name + " is of type " + type, nullptr, "use a buffer instead");
                 }
             }
             if (const llvm::MDNode *qualifiers = function_.getMetadata("kernel_arg_type_qual");
                 qualifiers != nullptr && index < qualifiers->getNumOperands() &&
                 llvm::cast<llvm::MDString>(qualifiers->getOperand(index))->getString().contains("pipe")) {
-                refuse(described.name + " is a pipe", nullptr, "use a buffer in its place");
+                refuse(described.name + " is a pipe", nullptr, "use a buffer instead");
             }
             kernel_.arguments.push_back(std::move(described));
         }
@@ -133,7 +133,7 @@ private:
         } else if (auto *call = llvm::dyn_cast<llvm::CallBase>(&instruction)) {
             look_at_call(*call);
         } else if (instruction.mayReadOrWriteMemory() && !llvm::isa<llvm::FenceInst>(instruction)) {
-            refuse(std::string("it has an instruction that is not understood, ") + instruction.getOpcodeName(),
+            refuse(std::string("it has an instruction that cldist does not understand, ") + instruction.getOpcodeName(),
                    &instruction);
         }
     }
@@ -144,7 +144,7 @@ private:
 
     void look_at_call(llvm::CallBase &call) {
         const llvm::Function *callee = call.getCalledFunction();
-        if (callee == nullptr) return refuse("it calls what is not known", &call);
+        if (callee == nullptr) return refuse("it calls an unknown function", &call);
         if (auto *transfer = llvm::dyn_cast<llvm::MemTransferInst>(&call)) {
             const Operand bytes = values_.value(transfer->getLength(), call.getParent());
             access(call, transfer->getRawSource(), bytes, false);
@@ -159,8 +159,9 @@ private:
         }
         const auto [name, parameters] = demangled(callee->getName().str());
         if (!callee->isDeclaration()) return refuse("it calls " + name + ", which calls itself", &call);
-        if (name == "printf") return refuse("it calls printf, whose output has an order", &call, "leave printf out");
-        if (parameters.empty()) return refuse("it calls " + name + ", which is not known", &call);
+        if (name == "printf")
+            return refuse("it calls printf, and cldist cannot keep the order of the output", &call, "remove printf");
+        if (parameters.empty()) return refuse("it calls " + name + ", which is unknown", &call);
         if (starts_with(name, "atomic_") || starts_with(name, "atom_")) {
             for (llvm::Value *operand : call.args()) {
                 if (operand->getType()->isPointerTy()) atomic(call, operand);
@@ -252,7 +253,7 @@ private:
         const Place place = place_of(pointer, instruction.getParent());
         if (place.base == nullptr || !own_memory(place.base))
             refuse("it has atomic operations on global memory", &instruction,
-                   "have each work-group combine its values in local memory, and write one result for each group");
+                   "let each work-group combine its values in local memory and write one result");
     }
 
     void access(llvm::Instruction &instruction, llvm::Value *pointer, const Operand &bytes, bool written,
@@ -266,17 +267,17 @@ private:
         if (const auto *variable = llvm::dyn_cast_or_null<llvm::GlobalVariable>(place.base)) {
             if (!variable->isConstant())
                 refuse("it uses " + variable->getName().str() + ", which launches share", &instruction,
-                       "pass a buffer as an argument in its place");
+                       "pass a buffer as an argument instead");
             return;
         }
         const auto *argument = llvm::dyn_cast_or_null<llvm::Argument>(place.base);
         if (argument == nullptr || !kernel_.arguments[argument->getArgNo()].buffer) {
             if (written)
-                return refuse("where it writes is not understood: which argument a pointer belongs to", &instruction,
-                              "write to each argument by its own name, behind an if");
+                return refuse("cldist cannot determine to which argument a written pointer belongs", &instruction,
+                              "write to each argument by its own name, inside an if");
             for (std::size_t i = 0; i < kernel_.arguments.size(); ++i) {
                 if (kernel_.arguments[i].buffer)
-                    whole(i, "which argument a pointer belongs to is not understood", instruction);
+                    whole(i, "cldist cannot determine to which argument a pointer belongs", instruction);
             }
             return;
         }
@@ -298,10 +299,10 @@ private:
         const bool small = size <= most_nodes;
         if (!small || !bounded(*access.offset) || !bounded(*bytes)) {
             const std::string &name = kernel_.arguments[access.argument].name;
-            const std::string why = !small           ? "an index is too large an expression"
-                                    : reason.empty() ? "how much it reads or writes depends on data"
+            const std::string why = !small           ? "the expression of an index is too large"
+                                    : reason.empty() ? "the number of bytes that it reads or writes depends on data"
                                                      : reason;
-            if (written) return refuse("where it writes in " + name + " is not understood: " + why, &instruction);
+            if (written) return refuse("cldist cannot determine where it writes in " + name + ": " + why, &instruction);
             return whole(access.argument, why, instruction);
         }
         kernel_.accesses.push_back(std::move(access));

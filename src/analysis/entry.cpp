@@ -35,7 +35,7 @@ public:
     Folder() {
         std::string name = (std::filesystem::temp_directory_path() / "cldist-analysis-XXXXXX").string();
         if (mkdtemp(name.data()) == nullptr)
-            throw std::runtime_error("can't make a folder " + name + ": " + std::strerror(errno));
+            throw std::runtime_error("cannot create a folder " + name + ": " + std::strerror(errno));
         path_ = name;
     }
     Folder(const Folder &) = delete;
@@ -91,8 +91,8 @@ void compile(const std::string &source, const std::string &options, const Folder
     for (const char *last : {"-o", output.c_str(), input.c_str()}) command.emplace_back(last);
     const ChildEnd end = run_child(std::move(command), compile_limit);
     if (end.well()) return;
-    if (end.status == 127) throw std::runtime_error("there is no clang in PATH (Debian's package clang)");
-    if (end.timed_out) throw std::runtime_error("clang did not end in a minute");
+    if (end.status == 127) throw std::runtime_error("clang is not in PATH; install it (Debian's package clang)");
+    if (end.timed_out) throw std::runtime_error("clang did not end within a minute");
     // Reports the first error, because later errors are usually consequences.
     std::istringstream said(contents(messages));
     for (std::string line; std::getline(said, line);) {
@@ -113,7 +113,7 @@ std::string analysed(const std::string &source, const std::string &options) {
     const std::unique_ptr<llvm::Module> module = llvm::parseIRFile(file, error, context);
     if (module == nullptr) {
         throw std::runtime_error("LLVM " + std::to_string(LLVM_VERSION_MAJOR) +
-                                 " does not read what clang made: " + error.getMessage().str());
+                                 " cannot read the output of clang: " + error.getMessage().str());
     }
     return text_of(derive(*module, source));
 }

@@ -19,7 +19,7 @@ using namespace splitting;
 
 namespace {
 
-constexpr const char *too_large = "an index is too large an expression";
+constexpr const char *too_large = "the expression of an index is too large";
 
 static bool only_read(const llvm::Value *pointer) {
     return std::all_of(pointer->user_begin(), pointer->user_end(), [&](const llvm::User *user) {
@@ -121,14 +121,14 @@ Operand Values::counter(const llvm::Loop &loop) {
 
 Operand Values::value(llvm::Value *what, const llvm::BasicBlock *block, const llvm::Loop *scope, unsigned depth) {
     if (!what->getType()->isIntegerTy() || what->getType()->getIntegerBitWidth() > 64)
-        return unknown(64, "an index is no whole number");
+        return unknown(64, "an index is not an integer");
     return expression(evolution_.getSCEVAtScope(what, scope), block, scope, depth);
 }
 
 Operand Values::expression(const llvm::SCEV *what, const llvm::BasicBlock *block, const llvm::Loop *scope,
                            unsigned depth) {
     if (llvm::isa<llvm::SCEVCouldNotCompute>(what) || !what->getType()->isIntegerTy())
-        return unknown(64, "an index is no whole number");
+        return unknown(64, "an index is not an integer");
     const unsigned width = what->getType()->getIntegerBitWidth();
     if (width > 64 || depth > most_depth) return unknown(std::min(width, 64U), too_large);
     const auto part = [&](const llvm::SCEV *operand) { return expression(operand, block, scope, depth + 1); };
@@ -165,8 +165,8 @@ Operand Values::expression(const llvm::SCEV *what, const llvm::BasicBlock *block
             const auto *series = llvm::cast<llvm::SCEVAddRecExpr>(what);
             const llvm::Loop *loop = series->getLoop();
             const bool inside = scope != nullptr && loop->contains(scope);
-            if (!inside) return unknown(width, "an index is what a loop leaves in a variable");
-            if (!series->isAffine()) return unknown(width, "an index does not change by equal steps in a loop");
+            if (!inside) return unknown(width, "an index is the value of a variable after a loop");
+            if (!series->isAffine()) return unknown(width, "an index changes by different steps in a loop");
             // If LLVM guarantees that the value does not wrap around, only values that fit occur.
             const Kind kind = series->hasNoSignedWrap() ? Kind::sum : Kind::add;
             return node(kind, width,
@@ -175,7 +175,7 @@ Operand Values::expression(const llvm::SCEV *what, const llvm::BasicBlock *block
         }
         case llvm::scUnknown:
             return computed(llvm::cast<llvm::SCEVUnknown>(what)->getValue(), width, block, scope, depth + 1);
-        default: return unknown(width, "an index is computed in a way that is not understood");
+        default: return unknown(width, "an index is computed in a way that cldist does not understand");
     }
 }
 
@@ -210,7 +210,7 @@ Operand Values::computed(llvm::Value *what, unsigned width, const llvm::BasicBlo
         return width >= 8 ? leaf(Kind::immediate, width, argument->getArgNo()) : unknown(width, "an index is a bool");
     }
     const auto *instruction = llvm::dyn_cast<llvm::Instruction>(what);
-    if (instruction == nullptr) return unknown(width, "an index is a constant that only the device knows");
+    if (instruction == nullptr) return unknown(width, "an index is a constant that only the device's compiler knows");
     if (depth > most_depth) return unknown(width, too_large);
     if (auto *element = llvm::dyn_cast<llvm::ExtractElementInst>(what)) {
         const auto *argument = llvm::dyn_cast<llvm::Argument>(element->getVectorOperand());
@@ -220,7 +220,7 @@ Operand Values::computed(llvm::Value *what, unsigned width, const llvm::BasicBlo
                         static_cast<unsigned>(index->getZExtValue()) * width / 8);
         return unknown(width, llvm::isa<llvm::LoadInst>(element->getVectorOperand())
                                   ? "an index depends on data"
-                                  : "an index is a component of a vector that is not understood");
+                                  : "an index is a component of a vector that cldist does not understand");
     }
     if (auto *load = llvm::dyn_cast<llvm::LoadInst>(what)) return loaded(*load, width);
     if (auto *call = llvm::dyn_cast<llvm::CallBase>(what)) return called(*call, width);
@@ -249,7 +249,7 @@ Operand Values::computed(llvm::Value *what, unsigned width, const llvm::BasicBlo
         case llvm::Instruction::FPToSI:
         case llvm::Instruction::FPToUI: return unknown(width, "an index is computed with floating-point numbers");
         default:
-            return unknown(width, std::string("an index is computed in a way that is not understood (") +
+            return unknown(width, std::string("an index is computed in a way that cldist does not understand (") +
                                       instruction->getOpcodeName() + ")");
     }
 }
@@ -282,13 +282,13 @@ Operand Values::loaded(llvm::LoadInst &load, unsigned width) {
         if (const auto all = extremes(table->getInitializer(), width))
             return node(Kind::hull, width, {constant(all->first, width), constant(all->second, width)});
     }
-    return unknown(width, llvm::isa<llvm::AllocaInst>(base) ? "an index is taken from a private array or structure"
+    return unknown(width, llvm::isa<llvm::AllocaInst>(base) ? "an index is read from a private array or structure"
                                                             : "an index depends on data");
 }
 
 Operand Values::called(const llvm::CallBase &call, unsigned width) {
     const llvm::Function *callee = call.getCalledFunction();
-    if (callee == nullptr || !callee->isDeclaration()) return unknown(width, "an index is what a function returns");
+    if (callee == nullptr || !callee->isDeclaration()) return unknown(width, "an index is the result of a function");
     const std::string name = demangled(callee->getName().str()).first;
     if (name == "get_work_dim") return leaf(Kind::work_dim, width);
     const auto id = [](Kind kind, int dimension) { return leaf(kind, 64, dimension); };
@@ -315,17 +315,17 @@ Operand Values::called(const llvm::CallBase &call, unsigned width) {
     if (const auto found = by_dimension.find(name); found != by_dimension.end() && call.arg_size() == 1) {
         const auto *dimension = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(0));
         if (dimension == nullptr || dimension->getZExtValue() > 2)
-            return unknown(width, "an index is what " + name + " returns, whose dimension is not one of 0, 1 and 2");
+            return unknown(width, "an index is the result of " + name + ", whose dimension is not 0, 1 or 2");
         return leaf(found->second, width, static_cast<std::int64_t>(dimension->getZExtValue()));
     }
-    return unknown(width, "an index is what " + name + " returns");
+    return unknown(width, "an index is the result of " + name);
 }
 
 /// A variable of a loop that ScalarEvolution does not understand. If each round divides it, it is between its first
 /// value and 0, or -1 if the first value is negative. If each round multiplies it, it is at least its first value.
 Operand Values::repeated(llvm::PHINode &phi, unsigned width, const llvm::BasicBlock *block, const llvm::Loop *scope,
                          unsigned depth) {
-    const std::string why = "an index changes in a loop in a way that is not understood";
+    const std::string why = "an index changes in a loop in a way that cldist does not understand";
     const llvm::Loop &loop = *loops_.getLoopFor(phi.getParent());
     const auto steps = geometric(phi, loop);
     if (!steps) return unknown(width, why);

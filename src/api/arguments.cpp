@@ -70,8 +70,8 @@ void check_overlap(const RangeArgument &a, const RangeArgument &b) {
 void check_wait_list(const CommandArguments &command) {
     if ((command.wait_list == nullptr) != (command.num_events == 0))
         throw Error(CL_INVALID_EVENT_WAIT_LIST,
-                    fmt::format("num_events_in_wait_list is {} and event_wait_list {}", command.num_events,
-                                command.wait_list == nullptr ? "NULL" : "is not NULL"));
+                    fmt::format("num_events_in_wait_list is {}, but event_wait_list is {}", command.num_events,
+                                command.wait_list == nullptr ? "NULL" : "not NULL"));
     for (const cl_event event : command.events())
         if (event == nullptr || !query<cl_int>(event, CL_EVENT_COMMAND_EXECUTION_STATUS))
             throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
@@ -82,9 +82,10 @@ void check_alignment(const RangeArgument &range, cl_device_id device) {
     const std::size_t origin = query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
     const std::size_t alignment = query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8;
     if (alignment != 0 && origin % alignment != 0)
-        throw Error(
-            CL_MISALIGNED_SUB_BUFFER_OFFSET,
-            fmt::format("the sub-buffer's origin {} is not a multiple of the device's {} bytes", origin, alignment));
+        throw Error(CL_MISALIGNED_SUB_BUFFER_OFFSET,
+                    fmt::format("the sub-buffer begins at byte {} of its buffer; expected a multiple of {}, the "
+                                "alignment of the queue's device",
+                                origin, alignment));
 }
 
 void check_host_access(const RangeArgument &range) {
@@ -130,10 +131,10 @@ void check_peer(const PeerArgument &peer, Direction direction, const Communicato
     const bool recv = direction == Direction::recv;
     const bool known = (peer.rank >= 0 && peer.rank < comm.peers()) || peer.rank == MPI_PROC_NULL;
     if (!known && !(recv && peer.rank == MPI_ANY_SOURCE))
-        throw Error(CL_INVALID_RANK, fmt::format("{} {} is not a rank of the communicator, 0 to {}",
+        throw Error(CL_INVALID_RANK, fmt::format("{} {} is not a rank of the communicator; expected 0 to {}",
                                                  recv ? "source" : "destination", peer.rank, comm.peers() - 1));
     if ((peer.tag < 0 || peer.tag > max_tag) && !(recv && peer.tag == MPI_ANY_TAG))
-        throw Error(CL_INVALID_TAG, fmt::format("tag {} is not in 0 to {}", peer.tag, max_tag));
+        throw Error(CL_INVALID_TAG, fmt::format("the tag is {}; expected 0 to {}", peer.tag, max_tag));
 }
 
 }  // namespace cldist

@@ -24,12 +24,13 @@ Mem make_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std
     if (std::find(devices.begin(), devices.end(), device) == devices.end())
         throw Error(CL_INVALID_DEVICE, "the device does not belong to the context");
     if ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0)
-        throw Error(CL_INVALID_VALUE, "flags contains a host pointer flag; expected none for an exportable buffer");
+        throw Error(CL_INVALID_VALUE, "flags contains a host pointer flag, which an exportable buffer cannot have");
     if (size != 0 && ExportedMemory::possible(device, config().path == Path::direct)) {
         try {
             return ExportedMemory::create_buffer(context, device, flags, size);
         } catch (const Error &error) {
-            log_info("a buffer is not exportable: {}", error.status().message);
+            log_info("the platform cannot share the buffer's memory, so it is an ordinary buffer: {}",
+                     error.status().message);
         }
     }
     cl_int code = CL_SUCCESS;

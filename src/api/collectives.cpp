@@ -45,14 +45,13 @@ struct Group {
         PMPI_Comm_test_inter(handle, &inter);
         if (inter != 0)
             throw Error(CL_INVALID_COMMUNICATOR,
-                        "the communicator is an inter-communicator; collective commands need an "
-                        "intra-communicator");
+                        "the communicator is an inter-communicator; expected an intra-communicator");
         PMPI_Comm_rank(handle, &rank);
     }
     void check_root(int root) const {
         if (root < 0 || root >= size)
             throw Error(CL_INVALID_RANK,
-                        fmt::format("root {} is not a rank of the communicator, 0 to {}", root, size - 1));
+                        fmt::format("root {} is not a rank of the communicator; expected 0 to {}", root, size - 1));
     }
 };
 
@@ -76,12 +75,14 @@ std::size_t element_of(MPI_Datatype type) {
     check_mpi(PMPI_Type_size(type, &size), "MPI_Type_size");
     PMPI_Type_get_extent(type, &begin, &extent);
     PMPI_Type_get_true_extent(type, &true_begin, &true_extent);
-    if (size <= 0) throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is empty");
+    if (size <= 0)
+        throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is empty; expected a datatype of at least one byte");
     const bool whole = begin == 0 && true_begin == 0 && extent == size && true_extent == size;
     if (!whole && !predefined(type))
-        throw Error(CL_INVALID_MPI_DATATYPE,
-                    fmt::format("the datatype has {} bytes in an extent of {} from {} on: one without gaps is needed",
-                                size, extent, begin));
+        throw Error(
+            CL_INVALID_MPI_DATATYPE,
+            fmt::format("the datatype has {} bytes in an extent of {} from {} on; expected a datatype without gaps",
+                        size, extent, begin));
     return static_cast<std::size_t>(extent);
 }
 
@@ -98,7 +99,7 @@ std::size_t element_of_reduction(MPI_Datatype type, MPI_Op op) {
 std::size_t bytes_of(std::size_t count, std::size_t element) {
     std::size_t bytes = 0;
     if (__builtin_mul_overflow(count, element, &bytes))
-        throw Error(CL_INVALID_VALUE, fmt::format("{} elements of {} bytes pass the size of memory", count, element));
+        throw Error(CL_INVALID_VALUE, fmt::format("{} elements of {} bytes exceed the address space", count, element));
     return bytes;
 }
 
@@ -122,7 +123,7 @@ Side even_side_of(const Place &place, std::size_t element, int processes, Direct
 /// The same for parts with counts and displacements.
 Side uneven_side_of(const Place &place, std::size_t element, int processes, Direction direction) {
     if (place.counts == nullptr || place.displacements == nullptr)
-        throw Error(CL_INVALID_VALUE, "the counts or the displacements are NULL");
+        throw Error(CL_INVALID_VALUE, "the array of counts or of displacements is NULL");
     std::vector<Span> parts;
     std::size_t begin = SIZE_MAX;
     std::size_t end = 0;
@@ -130,24 +131,24 @@ Side uneven_side_of(const Place &place, std::size_t element, int processes, Dire
         const Span part{bytes_of(place.displacements[i], element), bytes_of(place.counts[i], element)};
         parts.push_back(part);
         if (part.size == 0) continue;
-        if (part.offset > SIZE_MAX - part.size) throw Error(CL_INVALID_VALUE, "a part passes the size of memory");
+        if (part.offset > SIZE_MAX - part.size) throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
         begin = std::min(begin, part.offset);
         end = std::max(end, part.offset + part.size);
     }
     begin = std::min(begin, end);
     for (Span &part : parts) part.offset = part.size == 0 ? 0 : part.offset - begin;
-    if (place.offset > SIZE_MAX - begin) throw Error(CL_INVALID_VALUE, "a part passes the size of memory");
+    if (place.offset > SIZE_MAX - begin) throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
     return {{place.buffer, place.offset + begin, end - begin, direction}, std::move(parts)};
 }
 
 /// Returns the counts of a reduce-scatter and their sum in elements.
 std::pair<std::vector<std::size_t>, std::size_t> counts_of(const std::size_t *counts, int processes) {
-    if (counts == nullptr) throw Error(CL_INVALID_VALUE, "the counts are NULL");
+    if (counts == nullptr) throw Error(CL_INVALID_VALUE, "the array of counts is NULL");
     std::vector<std::size_t> all(counts, counts + processes);
     std::size_t sum = 0;
     for (const std::size_t count : all)
         if (__builtin_add_overflow(sum, count, &sum))
-            throw Error(CL_INVALID_VALUE, "the counts pass the size of memory");
+            throw Error(CL_INVALID_VALUE, "the sum of the counts exceeds the address space");
     return {std::move(all), sum};
 }
 
@@ -361,8 +362,9 @@ void run(Call call) {
 /// Checks that this process sends and receives the same number of bytes to itself.
 void check_parts(std::size_t given, std::size_t got) {
     if (given != got)
-        throw Error(CL_INVALID_VALUE,
-                    fmt::format("a part has {} bytes where it is given and {} where it is got", given, got));
+        throw Error(CL_INVALID_VALUE, fmt::format("this process's own part has {} bytes in the send range and {} in "
+                                                  "the receive range; expected equal sizes",
+                                                  given, got));
 }
 
 // The entry points differ in the sides of a process and in the distance that means MPI_IN_PLACE.

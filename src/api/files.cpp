@@ -15,7 +15,7 @@ std::shared_ptr<FileAccess> stream_access(std::FILE *stream) {
 
 std::shared_ptr<FileAccess> descriptor_access(int descriptor, off_t start) {
     if (descriptor < 0) throw Error(CL_INVALID_VALUE, fmt::format("the file descriptor {} is negative", descriptor));
-    if (start < 0) throw Error(CL_INVALID_VALUE, fmt::format("the file's offset {} is negative", start));
+    if (start < 0) throw Error(CL_INVALID_VALUE, fmt::format("the file offset {} is negative", start));
     return make_descriptor_access(descriptor, start);
 }
 

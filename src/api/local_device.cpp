@@ -38,7 +38,7 @@ void check_communicator(MPI_Comm comm) {
     check_mpi(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
     if (inter != 0)
         throw Error(CL_INVALID_COMMUNICATOR,
-                    "the communicator is an inter-communicator; an intra-communicator is needed");
+                    "the communicator is an inter-communicator; expected an intra-communicator");
 }
 
 // Finds the platforms to search. An invalid handle must not reach clGetDeviceIDs, which would dereference it.
@@ -57,8 +57,10 @@ void check_type(cl_device_type type) {
     constexpr cl_device_type known = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU |
                                      CL_DEVICE_TYPE_ACCELERATOR | CL_DEVICE_TYPE_CUSTOM;
     if (type != CL_DEVICE_TYPE_ALL && (type == 0 || (type & ~known) != 0))
-        throw Error(CL_INVALID_DEVICE_TYPE,
-                    fmt::format("device type 0x{:x} is not CL_DEVICE_TYPE_ALL, nor made of the other types", type));
+        throw Error(
+            CL_INVALID_DEVICE_TYPE,
+            fmt::format("the device type 0x{:x} is neither CL_DEVICE_TYPE_ALL nor a combination of the other types",
+                        type));
 }
 
 std::vector<cl_device_id> devices_of(cl_platform_id platform, cl_device_type type) {
@@ -150,8 +152,10 @@ void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &
     if (sharing.size() < 2 || sharing.front() != host.mine() || is_processor(mine.ids[position])) return;
     std::vector<int> ranks;
     for (const std::size_t process : sharing) ranks.push_back(host.rank_of(process));
-    log_warning("clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} ({})",
-                fmt::join(ranks, ", "), device_string(mine.ids[position], CL_DEVICE_NAME), mine.identities[position]);
+    log_warning(
+        "clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} ({}); start no more "
+        "ranks on a host than it has devices",
+        fmt::join(ranks, ", "), device_string(mine.ids[position], CL_DEVICE_NAME), mine.identities[position]);
 }
 
 cl_device_id choose(MPI_Comm comm, const Request &request) {

@@ -79,9 +79,10 @@ struct HostMemory {
 };
 
 DeviceRange range_of(const HostMemory &memory) {
-    if (memory.bytes < 0) throw wrong_argument(MPI_ERR_COUNT, fmt::format("the count is {}", memory.bytes));
+    if (memory.bytes < 0)
+        throw wrong_argument(MPI_ERR_COUNT, fmt::format("the count is {}; expected 0 or more", memory.bytes));
     if (memory.bytes > 0 && memory.data == nullptr)
-        throw wrong_argument(MPI_ERR_BUFFER, fmt::format("the buffer is NULL, the count {}", memory.bytes));
+        throw wrong_argument(MPI_ERR_BUFFER, fmt::format("the buffer is NULL, but the count is {}", memory.bytes));
     // Only a receive writes to it.
     auto *data = static_cast<std::byte *>(const_cast<void *>(memory.data));
     static std::byte nothing{};

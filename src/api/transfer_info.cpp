@@ -26,7 +26,8 @@ struct Answer {
 
     void give(const void *data, std::size_t bytes) const {
         if (value != nullptr && size < bytes)
-            throw Error(CL_INVALID_VALUE, fmt::format("param_value_size is {}, the value has {} bytes", size, bytes));
+            throw Error(CL_INVALID_VALUE,
+                        fmt::format("param_value_size is {}, but the value has {} bytes", size, bytes));
         if (value != nullptr && bytes != 0) std::memcpy(value, data, bytes);
         if (size_ret != nullptr) *size_ret = bytes;
     }
@@ -144,7 +145,8 @@ cl_int clTraceEvent(cl_event event, const char *name) {
         const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
         const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
         if (queue == nullptr || (properties & CL_QUEUE_PROFILING_ENABLE) == 0)
-            throw Error(CL_PROFILING_INFO_NOT_AVAILABLE, "the event's queue has no CL_QUEUE_PROFILING_ENABLE");
+            throw Error(CL_PROFILING_INFO_NOT_AVAILABLE,
+                        "the event's queue was created without CL_QUEUE_PROFILING_ENABLE");
         auto copy = std::make_unique<std::string>(name);
         check(clSetEventCallback(event, CL_COMPLETE, &on_traced_event, copy.get()), "clSetEventCallback");
         // The callback owns it now.

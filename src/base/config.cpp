@@ -121,14 +121,15 @@ std::string parse(std::string_view text, double &value) {
 
 std::string parse(std::string_view text, Bytes &value) {
     const auto bytes = parse_bytes(text, largest_block);
-    if (!bytes) return fmt::format("a number of bytes up to {}, like 65536, 64k or 4M", largest_block);
+    if (!bytes) return fmt::format("a number of bytes up to {}, such as 65536, 64k or 4M", largest_block);
     value.value = *bytes;
     return {};
 }
 
 std::string parse(std::string_view text, Shares &value) {
     const auto shares = parse_shares(text);
-    if (!shares) return "auto, equal, measured, or weights of the devices, like 2,1,1, one of them above 0";
+    if (!shares)
+        return "auto, equal, measured, or weights of the devices such as 2,1,1, of which at least one is above 0";
     value = *shares;
     return {};
 }

@@ -73,7 +73,7 @@ void IoThreads::start_thread() {
         std::thread([state = state_] { work(state); }).detach();
         ++state_->threads;
     } catch (const std::system_error &error) {
-        log_warning("no further thread for files: {}", error.what());
+        log_warning("cannot create another thread for file commands, so they may be slower: {}", error.what());
     }
 }
 

@@ -94,7 +94,8 @@ public:
         rank_ = rank;
         ranks_ = ranks;
         if (descriptor_ < 0) {
-            if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST) return give_up("make the folder", folder_, errno);
+            if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
+                return give_up("create the folder", folder_, errno);
             descriptor_ = ::open(path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
             if (descriptor_ < 0) return give_up("write", path(), errno);
             // A program that this process started has the same environment and may use the same file.
@@ -167,7 +168,7 @@ private:
 
     static std::string give_up(const char *what, const std::string &path, int error) {
         given_up = true;
-        return fmt::format("CLDIST_TRACE: can't {} {}: {}; this process writes no trace from here on", what, path,
+        return fmt::format("CLDIST_TRACE: cannot {} {}: {}; this process writes no trace from now on", what, path,
                            std::strerror(error));
     }
 

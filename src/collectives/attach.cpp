@@ -36,9 +36,9 @@ Function function_of(cl_device_id device, const char *name) {
 
 cl_int check_buffer(const char *call, cl_mem buffer) {
     if (buffer == nullptr || query<cl_mem_object_type>(buffer, CL_MEM_TYPE) != CL_MEM_OBJECT_BUFFER)
-        return refused(call, CL_INVALID_MEM_OBJECT, "the memory object is no valid buffer");
+        return refused(call, CL_INVALID_MEM_OBJECT, "the memory object is not a valid buffer");
     if (query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr) != nullptr)
-        return refused(call, CL_INVALID_MEM_OBJECT, "the buffer is a sub-buffer: attach what it is a part of");
+        return refused(call, CL_INVALID_MEM_OBJECT, "the buffer is a sub-buffer; bind its parent buffer instead");
     return CL_SUCCESS;
 }
 
@@ -50,7 +50,7 @@ cl_int clAttachBufferToDevice(cl_mem buffer, cl_device_id device) {
     if (const cl_int code = check_buffer(__func__, buffer); code != CL_SUCCESS) return code;
     const auto devices = devices_of(buffer);
     if (std::find(devices.begin(), devices.end(), device) == devices.end())
-        return refused(__func__, CL_INVALID_DEVICE, "the device is not one of the buffer's context");
+        return refused(__func__, CL_INVALID_DEVICE, "the device does not belong to the buffer's context");
     const auto attach = function_of<clAttachBufferToDevice_fn>(device, __func__);
     return attach != nullptr ? attach(buffer, device) : CL_SUCCESS;
 }

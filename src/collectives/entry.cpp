@@ -93,7 +93,7 @@ std::size_t destination_size(const Call &call) {
 }
 
 void check_lists(const Call &call) {
-    if (call.n == 0) throw Error(CL_INVALID_VALUE, "the number of buffers is 0");
+    if (call.n == 0) throw Error(CL_INVALID_VALUE, "the number of buffers is 0; expected at least 1");
     if (call.queues.data() == nullptr || call.sources.list == nullptr || call.destinations.list == nullptr)
         throw Error(CL_INVALID_VALUE, "a list of queues or buffers is NULL");
 }
@@ -128,8 +128,8 @@ cl_context check_objects(Call &call) {
 void check_events(const Events &events, cl_context context) {
     if ((events.list == nullptr) != (events.number == 0))
         throw Error(CL_INVALID_EVENT_WAIT_LIST,
-                    fmt::format("num_events_in_wait_list is {} and event_wait_list {}", events.number,
-                                events.list == nullptr ? "NULL" : "is not NULL"));
+                    fmt::format("num_events_in_wait_list is {}, but event_wait_list is {}", events.number,
+                                events.list == nullptr ? "NULL" : "not NULL"));
     for (const cl_event event : events.waits()) {
         const auto of = query<cl_context>(event, CL_EVENT_CONTEXT);
         if (event == nullptr || !of) throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
@@ -143,7 +143,7 @@ void check_range(const Memory &memory, std::size_t size, std::size_t element) {
         throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} exceed the buffer of {} bytes", memory.offset,
                                                   size, memory.size));
     if (memory.offset % element != 0 || size % element != 0)
-        throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} are not multiples of the element's {} bytes",
+        throw Error(CL_INVALID_VALUE, fmt::format("offset {} or size {} is not a multiple of the element's {} bytes",
                                                   memory.offset, size, element));
 }
 
@@ -152,7 +152,9 @@ bool overlap(const Memory &a, std::size_t a_size, const Memory &b, std::size_t b
            b.offset_in_whole() < a.offset_in_whole() + a_size;
 }
 
-[[noreturn]] void refuse_overlap() { throw Error(CL_MEM_COPY_OVERLAP, "ranges overlap otherwise than in place"); }
+[[noreturn]] void refuse_overlap() {
+    throw Error(CL_MEM_COPY_OVERLAP, "ranges overlap in a way that is not an in-place operation");
+}
 
 // Returns true if a destination is the same memory as its source. Throws for any other overlap.
 bool check_overlap(const Call &call) {
@@ -254,12 +256,12 @@ Combination of_datatype(cl_channel_type datatype, cl_reduction_op op) {
 }
 
 Combination with_kernel(std::size_t element, cl_kernel kernel) {
-    if (element == 0) throw Error(CL_INVALID_VALUE, "element_size is 0");
+    if (element == 0) throw Error(CL_INVALID_VALUE, "element_size is 0; expected at least 1");
     cl_uint arguments = 0;
     if (kernel == nullptr ||
         clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, nullptr) != CL_SUCCESS ||
         arguments != 5)
-        throw Error(CL_INVALID_KERNEL, "the kernel is not valid or does not take five arguments");
+        throw Error(CL_INVALID_KERNEL, "the kernel is not valid, or does not have five arguments");
     return {element, kernel};
 }
 

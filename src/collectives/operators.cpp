@@ -46,7 +46,8 @@ constexpr Combining operators[] = {
 const Datatype &find(cl_channel_type type) {
     const auto *const found =
         std::find_if(std::begin(datatypes), std::end(datatypes), [&](const Datatype &d) { return d.type == type; });
-    if (found == std::end(datatypes)) throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is no datatype", type));
+    if (found == std::end(datatypes))
+        throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is not a supported datatype", type));
     return *found;
 }
 
@@ -102,7 +103,7 @@ Program build(cl_context context, const Datatype &type) {
     if (type.type == CL_DOUBLE_DIST)
         for (const cl_device_id device : devices_of(context))
             if (query<cl_device_fp_config>(device, CL_DEVICE_DOUBLE_FP_CONFIG).value_or(0) == 0)
-                throw Error(CL_INVALID_OPERATION, "a device of the context has no double precision");
+                throw Error(CL_INVALID_OPERATION, "a device of the context does not support double precision");
     std::string source = type.type == CL_DOUBLE_DIST ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "";
     for (const Combining &op : operators)
         if (type.integer || !op.for_integers) source += source_of(type, op);
@@ -149,9 +150,10 @@ Operator::Operator(cl_context context, cl_channel_type datatype, cl_reduction_op
     const Datatype &type = find(datatype);
     const auto *const found =
         std::find_if(std::begin(operators), std::end(operators), [&](const Combining &o) { return o.op == op; });
-    if (found == std::end(operators)) throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is no operator", op));
+    if (found == std::end(operators))
+        throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is not an operator of a reduction (CL_REDUCTION_...)", op));
     if (found->for_integers && !type.integer)
-        throw Error(CL_INVALID_OPERATION, fmt::format("operator 0x{:x} is for integers, not for {}", op, type.name));
+        throw Error(CL_INVALID_OPERATION, fmt::format("operator 0x{:x} accepts only integers, not {}", op, type.name));
     built_ = Built::find(context, type);
     const std::lock_guard lock(built_->mutex);
     if (std::vector<Kernel> &unused = built_->unused[op]; !unused.empty()) {

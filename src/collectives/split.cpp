@@ -21,7 +21,7 @@ cl_int clSetKernelAccessFunctions(cl_kernel kernel, cl_access_function is_read, 
         clGetKernelInfo(kernel, CL_KERNEL_CONTEXT, sizeof context, &context, nullptr) != CL_SUCCESS)
         return refused(CL_INVALID_KERNEL, "the kernel is not valid");
     if ((is_read == nullptr) != (is_written == nullptr))
-        return refused(CL_INVALID_VALUE, "one of the functions is NULL, and the other is not");
+        return refused(CL_INVALID_VALUE, "exactly one of the functions is NULL; set both, or pass NULL for both");
     std::vector<cl_device_id> devices(query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES).value_or(0));
     if (devices.empty() || clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
                                             devices.data(), nullptr) != CL_SUCCESS)

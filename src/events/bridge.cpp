@@ -99,12 +99,14 @@ void await_passing_on(std::span<const Event> commands) {
 void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
     if (config().path == Path::mapped) {
         enqueue_unmap(info, nullptr, mappings);
-        throw Error(code,
-                    fmt::format("CLDIST_PATH=mapped can't be taken: clEnqueueMapBuffer returned {}", code_text(code)));
+        throw Error(
+            code,
+            fmt::format("CLDIST_PATH=mapped is not possible here: clEnqueueMapBuffer returned {}. Use CLDIST_PATH=auto",
+                        code_text(code)));
     }
     static std::atomic_flag said;
     if (!said.test_and_set())
-        log_info("clEnqueueMapBuffer returned {}: the bytes are copied instead (said once)", code_text(code));
+        log_info("clEnqueueMapBuffer returned {}; the bytes are copied instead (logged once)", code_text(code));
 }
 
 // Makes the memory of a mapping available after `waits`. `event` stays empty if no command is necessary.

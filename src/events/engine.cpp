@@ -92,7 +92,7 @@ Engine::Engine(std::unique_ptr<Poller> poller, double stall_seconds)
     watcher_ = std::thread([this] { watch(); });
 }
 
-Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library was shut down")); }
+Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library has shut down")); }
 
 void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     const Id id = next_id_++;
@@ -454,7 +454,7 @@ void Engine::watch() {
     while (!stopped_.wait_for(lock, tick_of(stall_seconds_), [&] { return watcher_stop_; })) {
         const std::vector<std::string> lines = pending_records().stalled(stall_seconds_, now_ns());
         if (lines.empty()) continue;
-        std::string text = fmt::format("nothing moved for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
+        std::string text = fmt::format("no progress for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
         for (const std::string &line : lines) text += "\n  " + line;
         log_error("{}", text);
     }

@@ -43,8 +43,8 @@ bool probe(const std::string &driver) {
     std::string program = probe_program();
     if (program.empty()) {
         log_warning(
-            "event-probe was not found next to the library; taking {} for a platform that does not survive "
-            "failed events",
+            "event-probe was not found next to the library; assuming that {} does not survive failed events. Install "
+            "the library completely",
             driver);
         return false;
     }

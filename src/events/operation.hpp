@@ -61,7 +61,7 @@ protected:
         } catch (const Error &error) {
             fail(error.status());
         } catch (const std::bad_alloc &) {
-            fail(Status::failure(CL_OUT_OF_HOST_MEMORY, "no memory for the transfer"));
+            fail(Status::failure(CL_OUT_OF_HOST_MEMORY, "cannot allocate host memory for the transfer"));
         }
         return false;
     }

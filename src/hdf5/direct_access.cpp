@@ -22,8 +22,8 @@ constexpr std::size_t least_size = std::size_t{8} << 20U;
 // Returns true if elements have the same bytes in file and memory, and the file stores them unchanged.
 bool stored_as_they_are(const LibraryUse &hdf5, const DatasetTransfer &transfer) {
     const hid_t dataset = transfer.objects.dataset.get();
-    const Hid plist(hdf5.check(H5Dget_create_plist(dataset), "asking how the dataset was created"));
-    const Hid type(hdf5.check(H5Dget_type(dataset), "asking for the type of the dataset"));
+    const Hid plist(hdf5.check(H5Dget_create_plist(dataset), "querying how the dataset was created"));
+    const Hid type(hdf5.check(H5Dget_type(dataset), "querying the type of the dataset"));
     return H5Pget_layout(plist.get()) == H5D_CONTIGUOUS && H5Pget_external_count(plist.get()) == 0 &&
            H5Tequal(type.get(), transfer.objects.mem_type.get()) > 0;
 }

@@ -77,7 +77,8 @@ herr_t add_error(unsigned /*n*/, const H5E_error2_t *error, void *text) {
 Status LibraryUse::failure(std::string_view what) const {
     std::string cause;
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, &add_error, &cause);
-    return Status::failure(CL_HDF5_ERROR, fmt::format("{}: {}", what, cause.empty() ? "HDF5 does not say why" : cause));
+    return Status::failure(CL_HDF5_ERROR,
+                           fmt::format("{}: {}", what, cause.empty() ? "HDF5 reports no reason" : cause));
 }
 
 }  // namespace cldist

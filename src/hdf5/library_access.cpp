@@ -8,10 +8,10 @@ namespace {
 using Extent = std::vector<std::uint64_t>;
 
 Extent chunk_of(const LibraryUse &hdf5, hid_t dataset, std::size_t rank) {
-    const Hid plist(hdf5.check(H5Dget_create_plist(dataset), "asking how the dataset was created"));
+    const Hid plist(hdf5.check(H5Dget_create_plist(dataset), "querying how the dataset was created"));
     if (H5Pget_layout(plist.get()) != H5D_CHUNKED) return {};
     std::vector<hsize_t> chunk(rank);
-    hdf5.check(H5Pget_chunk(plist.get(), static_cast<int>(rank), chunk.data()), "asking for the extent of chunks");
+    hdf5.check(H5Pget_chunk(plist.get(), static_cast<int>(rank), chunk.data()), "querying the extent of chunks");
     return {chunk.begin(), chunk.end()};
 }
 

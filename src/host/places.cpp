@@ -152,8 +152,9 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
     const int file = open_own(session, path, flags, mode);
     if (file < 0) {
         const SameErrno same;
-        session.say("rank %d can't open %s, which rank 0 can; `cldist run --stage %s` gives other hosts rank 0's",
-                    session.rank(), path.c_str(), path.c_str());
+        session.say(
+            "rank %d cannot open %s, but rank 0 can; with `cldist run --stage %s` other hosts read rank 0's file",
+            session.rank(), path.c_str(), path.c_str());
     }
     return file;
 }

@@ -33,18 +33,19 @@ constexpr std::size_t much_to_receive = std::size_t{64} << 10U;
 constexpr std::size_t most_of_main = 1'000'000;  // records, from which on clocks are dropped
 constexpr std::size_t most_of_others = 65536;    // records that nobody has asked for
 
-constexpr std::array<const char *, static_cast<std::size_t>(Answer::last)> answer_names{"the program's start",
-                                                                                        "the time",
-                                                                                        "a file's opening",
-                                                                                        "a file's change",
-                                                                                        "a file's contents",
-                                                                                        "a write",
-                                                                                        "a file's state",
-                                                                                        "a change of folders",
-                                                                                        "a name",
-                                                                                        "a child process",
-                                                                                        "a read",
-                                                                                        "an OpenCL call"};
+constexpr std::array<const char *, static_cast<std::size_t>(Answer::last)> answer_names{
+    "the program's start",
+    "the time",
+    "a file's opening",
+    "a file's change",
+    "a file's contents",
+    "a write",
+    "a file's state",
+    "a change of the working directory",
+    "a name",
+    "a child process",
+    "a read",
+    "an OpenCL call"};
 const char *name_of(Answer answer) {
     const auto number = static_cast<std::size_t>(answer);
     return number < answer_names.size() ? answer_names[number] : "something else";
@@ -365,9 +366,8 @@ bool Session::take_clock(std::uint32_t key, void *payload, std::size_t size) {
     const int patience = stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1;
     if (!wait_until(lock, look, patience, nullptr) && current_.load() == this && !reader_.ended()) {
         own_clocks_ = true;
-        say("rank %d has waited %.0f s for rank 0's main thread to come to a read of the clock: from here on rank %d "
-            "uses its "
-            "own clock",
+        say("rank %d has waited %.0f s for rank 0's main thread to read the clock; from now on rank %d uses its own "
+            "clock",
             rank_, stall_seconds_, rank_);
     }
     return found;
@@ -419,17 +419,15 @@ ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void
 void Session::leave_others(const char *what) {
     this_thread.alone = true;
     if (!said_alone_.exchange(true))
-        say("a thread of rank %d called %s, which no thread of rank 0 has called for %d s: the thread gets answers of "
-            "its own "
-            "from here on, except to calls that rank 0 has made before",
+        say("a thread of rank %d called %s, which no thread of rank 0 has called for %d s; from now on this thread "
+            "gets its own results, except for calls that rank 0 has already made",
             rank_, what, patience_of_others_ms / 1000);
 }
 
 // With the mutex.
 void Session::diverge(Answer kind, const char *what, Answer theirs) {
-    say("rank %d called %s (%s) where rank 0 has called for %s%s: the programs differ from here on, and this process "
-        "gets "
-        "answers of its own",
+    say("rank %d called %s (%s), but rank 0 called %s%s; the programs differ, and from now on this process gets its "
+        "own results",
         rank_, what, name_of(kind), name_of(theirs), kind == theirs ? " with other arguments" : "");
     leave();
 }
@@ -443,7 +441,7 @@ void Session::leave() {
 
 // With the mutex. The processes of a program that uses MPI itself are meant to differ, and wait for each other by MPI.
 void Session::leave_to_mpi() {
-    say("the program uses MPI itself: from here on rank %d gets answers of its own, not rank 0's", rank_);
+    say("the program uses MPI itself; from now on rank %d gets its own results, not rank 0's", rank_);
     leave();
 }
 

@@ -116,7 +116,7 @@ Outcome CollectiveCheck::poll() {
     }
     if (!exchange_.status().ok()) return exchange_.status();
     if (differs_ == 0) return Status{};
-    if (difference_.empty()) difference_ = "two other processes give and expect parts of different sizes";
+    if (difference_.empty()) difference_ = "two other processes send and expect parts of different sizes";
     return Status::failure(CL_COLLECTIVE_MISMATCH,
                            fmt::format("collective command {} on {} differs between the processes: {}", number_,
                                        line_->name(), difference_));
@@ -129,10 +129,10 @@ std::string CollectiveCheck::difference() const {
                                text_of(theirs_[0]) == text_of(theirs_[i]) ? " with other counts" : "");
     for (std::size_t i = 0; i < theirs_.size(); ++i) {
         if (mine_[i].given != theirs_[i].expected)
-            return fmt::format("this process gives rank {} {} bytes, which expects {}", i, mine_[i].given,
+            return fmt::format("this process sends rank {} {} bytes, but that rank expects {}", i, mine_[i].given,
                                theirs_[i].expected);
         if (mine_[i].expected != theirs_[i].given)
-            return fmt::format("rank {} gives this process {} bytes, which expects {}", i, theirs_[i].given,
+            return fmt::format("rank {} sends this process {} bytes, but this process expects {}", i, theirs_[i].given,
                                mine_[i].expected);
     }
     return {};

@@ -85,11 +85,10 @@ void CollectiveExchange::end_round() {
         else if (received && status_.ok() && (kind == MPI_ERR_TRUNCATE || tickets_[i].bytes != message.piece.size))
             fail(Status::failure(
                 CL_COLLECTIVE_MISMATCH,
-                fmt::format(
-                    "rank {} sent {} bytes where this process expects {}: the processes' collective commands on "
-                    "{} differ in call, count or order. CLDIST_CHECK=on compares them",
-                    message.peer, kind == MPI_ERR_TRUNCATE ? "more" : fmt::format("{}", tickets_[i].bytes),
-                    message.piece.size, line_->name())));
+                fmt::format("rank {} sent {} bytes, but this process expects {}: the processes' collective commands on "
+                            "{} differ in call, count or order. CLDIST_CHECK=on compares them",
+                            message.peer, kind == MPI_ERR_TRUNCATE ? "more" : fmt::format("{}", tickets_[i].bytes),
+                            message.piece.size, line_->name())));
     }
     for (const LocalStep &step : round.steps) {
         if (step.combines)

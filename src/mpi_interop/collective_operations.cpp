@@ -337,8 +337,8 @@ private:
         try {
             return zeros_.emplace(size).data;
         } catch (const std::bad_alloc &) {
-            log_error("no memory for the {} bytes that {} needs; the processes that take part would wait forever",
-                      size, record()->far_end);
+            log_error("no memory for the {} bytes that {} needs; the processes that take part would wait forever", size,
+                      record()->far_end);
             PMPI_Abort(line_->comm(), 1);
             throw;
         }
@@ -549,10 +549,9 @@ private:
     }
 
     void fail_with_others() {
-        fail(
-            Status::failure(CL_PEER_TRANSFER_FAILED,
-                            fmt::format("{}: another process could not do its part: its wait list or its device failed",
-                                        record()->far_end)));
+        fail(Status::failure(
+            CL_PEER_TRANSFER_FAILED,
+            fmt::format("{}: the wait list or the device of another process failed", record()->far_end)));
     }
 
     const Collective what_;

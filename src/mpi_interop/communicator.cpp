@@ -140,7 +140,8 @@ std::shared_ptr<const Communicator> Communicators::find(MPI_Comm comm) {
     }
     const std::shared_ptr<Communicator> made = make(comm);
     if (!made->complete())
-        throw freed("a process of the communicator is not in MPI_COMM_WORLD; call clDistInit with the communicator");
+        throw freed(
+            "a process of the communicator is not in MPI_COMM_WORLD; call clDistInit with the communicator first");
     return keep(made);
 }
 

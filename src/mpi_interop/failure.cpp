@@ -47,10 +47,9 @@ void failure_policy(cl_device_id device, const std::string &account) {
         return;
     }
     log_error("a command failed: {}\n{}", account,
-              wanted == OnError::abort
-                  ? "ending the job, as CLDIST_ON_ERROR=abort asks"
-                  : "ending the job: this OpenCL platform aborts when commands wait for a failed event "
-                    "(CLDIST_ON_ERROR=event tries it all the same)");
+              wanted == OnError::abort ? "ending the job, because CLDIST_ON_ERROR is abort"
+                                       : "ending the job, because this OpenCL platform aborts when commands wait for a "
+                                         "failed event (CLDIST_ON_ERROR=event continues nevertheless)");
     const bool flushed = flush_streams();
     trace::flush();
     if (const auto call = before_ending_job.load(); call != nullptr) call();

@@ -42,7 +42,7 @@ void say_once(const std::string &what) {
                                   // use
     static std::atomic_flag said;
     if (!said.test_and_set())
-        log_info("messages to processes of this host use MPI and not shared memory: {} (logged once)", what);
+        log_info("messages to processes of this host use MPI instead of shared memory: {} (logged once)", what);
 }
 
 Status system_failure(const char *what) {
@@ -169,7 +169,7 @@ std::shared_ptr<Ring> HostLinks::offer_ring(HostLink &link) {
         Descriptor memory;
         std::shared_ptr<Ring> ring = Ring::create(memory);
         if (!send_with(link.socket_.get(), Note{ring->id(), 1, 0}, memory.get())) {
-            say_once(system_failure("passing shared memory on").message);
+            say_once(system_failure("passing shared memory to another process").message);
             return nullptr;
         }
         link.rings_.emplace(ring->id(), ring);
@@ -231,7 +231,7 @@ void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &r
         if (link.exported_.find(memory->id()) == link.exported_.end()) {
             if (!send_with(link.socket_.get(), Note{memory->id(), 1, memory->size(), memory->device()},
                            memory->descriptor())) {
-                say_once(system_failure("passing a device's memory on").message);
+                say_once(system_failure("passing a device's memory to another process").message);
                 return;
             }
             link.exported_.insert(memory->id());
@@ -244,7 +244,8 @@ void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &r
     } catch (const Error &error) {
         static std::atomic_flag said;
         if (!said.test_and_set())
-            log_info("no copies between devices of different processes: {} (logged once)", error.status().message);
+            log_info("devices of different processes cannot copy directly from each other: {} (logged once)",
+                     error.status().message);
     }
 }
 
@@ -342,7 +343,7 @@ Mem HostLinks::import(HostLink &link, const NearOffer &offer, const DeviceRange 
         answer = DirectAnswer::yes;
         return memory;
     } catch (const Error &error) {
-        log_debug("data of another process's device moves through host memory: {}", error.status().message);
+        log_debug("data from another process's device moves through host memory: {}", error.status().message);
         return {};
     }
 }

@@ -88,16 +88,15 @@ std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std:
     for (const Mine &send : mine)
         if (causes.empty() && send.is(Direction::send) && !send.waits())
             causes.push_back(
-                fmt::format("{} is pending here, too, and no receive: if each process waits for its send before it "
-                            "receives, neither ends; receive first in one of them, or use clEnqueueSendrecvBuffer",
+                fmt::format("{} is pending here, too, but no receive. If each process waits for its send before it "
+                            "receives, neither ends: receive first in one of them, or use clEnqueueSendrecvBuffer",
                             title(*send.record)));
     if (at.empty()) {
         if (message.plain == 0)
             causes.push_back(fmt::format(
-                "an MPI call with another datatype than MPI_CL_MEM (MPI_Irecv, MPI_Start, ...) got {} bytes with that "
-                "tag. "
-                "They announce the message, and the sender waits forever: give the communicator the info key "
-                "cldist_wire=plain to receive such messages with any datatype",
+                "an MPI call with another datatype than MPI_CL_MEM (MPI_Irecv, MPI_Start, ...) received {} bytes with "
+                "that tag, the header of the message. The sender waits forever. Receive the message with a command or "
+                "with MPI_CL_MEM, or set the info key cldist_wire=plain on the communicator",
                 envelope_size));
         causes.push_back("it was sent on a communicator that no command here has used");
         const auto records = pending_records().list();
@@ -124,8 +123,7 @@ std::vector<std::string> causes_of_unsent(const Inquiry &receive, const std::vec
     for (const Mine &recv : mine)
         if (recv.is(Direction::recv) && !recv.state.matched && recv.state.peer != MPI_ANY_SOURCE)
             causes.push_back(
-                fmt::format("{} is pending here, too, and no send: does each process receive before it "
-                            "sends?",
+                fmt::format("{} is pending here, too, but no send: does each process receive before it sends?",
                             title(*recv.record)));
     return causes;
 }

@@ -537,8 +537,8 @@ private:
         record()->matched(message.source, message.tag, size_);
         if (envelope->failure != CL_SUCCESS) {
             fail(Status::failure(CL_PEER_TRANSFER_FAILED,
-                                 fmt::format("rank {} had nothing to send: its command ended with {}", message.source,
-                                             code_text(envelope->failure))));
+                                 fmt::format("rank {} sent an error message: its command failed with {}",
+                                             message.source, code_text(envelope->failure))));
             return;
         }
         note_if_truncated();
@@ -551,7 +551,7 @@ private:
     void note_if_truncated() {
         if (size_ <= range_.size) return;
         fail(Status::failure(CL_MESSAGE_TRUNCATED,
-                             fmt::format("the message from rank {} with tag {} has {} bytes, the receive {}",
+                             fmt::format("the message from rank {} with tag {} has {} bytes, but the receive only {}",
                                          match_.message.source, match_.message.tag, size_, range_.size)));
     }
 
@@ -639,9 +639,8 @@ Status not_recognized(const MatchedMessage &message) {
     return Status::failure(
         CL_MESSAGE_NOT_RECOGNIZED,
         fmt::format("the message of {} bytes from rank {} with tag {} was not sent by a cldist command or with "
-                    "MPI_CL_MEM; receive it with an MPI call and the datatype that it has, such as MPI_BYTE, send it "
-                    "with clEnqueueSendBuffer or MPI_CL_MEM, or give the communicator the info key "
-                    "cldist_wire=plain",
+                    "MPI_CL_MEM. Receive it with an MPI call and its datatype, such as MPI_BYTE; or send it with "
+                    "clEnqueueSendBuffer or MPI_CL_MEM; or set the info key cldist_wire=plain on the communicator",
                     message.bytes, message.source, message.tag));
 }
 

@@ -65,9 +65,10 @@ FileView ask_view(MPI_File file) {
     free_type(filetype);
     // Bytes are moved without conversion, so MPI would not convert the representation.
     if (std::string_view(representation.data()) != "native")
-        throw Error(CL_INVALID_OPERATION, fmt::format("the view of {} has the data representation {}, not native",
+        throw Error(CL_INVALID_OPERATION, fmt::format("the view of {} has the data representation {}; expected native",
                                                       name_of(file), representation.data()));
-    if (size <= 0) throw Error(CL_INVALID_OPERATION, fmt::format("the view of {} has an empty etype", name_of(file)));
+    if (size <= 0)
+        throw Error(CL_INVALID_OPERATION, fmt::format("the view of {} has an etype of 0 bytes", name_of(file)));
     return {static_cast<std::size_t>(size), static_cast<MPI_Offset>(begin + extent)};
 }
 
@@ -93,9 +94,9 @@ void check_mode(MPI_File file, Direction direction) {
     if ((mode & MPI_MODE_SEQUENTIAL) != 0)
         unfit = "MPI_MODE_SEQUENTIAL, so it has no offsets";
     else if (direction == Direction::to_file && (mode & MPI_MODE_RDONLY) != 0)
-        unfit = "MPI_MODE_RDONLY, and the command writes it";
+        unfit = "MPI_MODE_RDONLY, but the command writes it";
     else if (direction == Direction::from_file && (mode & MPI_MODE_WRONLY) != 0)
-        unfit = "MPI_MODE_WRONLY, and the command reads it";
+        unfit = "MPI_MODE_WRONLY, but the command reads it";
     if (unfit != nullptr) throw Error(CL_INVALID_OPERATION, fmt::format("{} was opened with {}", name_of(file), unfit));
 }
 
@@ -157,7 +158,8 @@ private:
         } catch (const Error &error) {
             failed = error.status();
         } catch (const std::bad_alloc &) {
-            failed = Status::failure(CL_OUT_OF_HOST_MEMORY, "no memory for the description of the transfer");
+            failed =
+                Status::failure(CL_OUT_OF_HOST_MEMORY, "cannot allocate memory for the description of the transfer");
         }
         if (!bytes) {
             if (!collective_) return {0, failed};
@@ -173,8 +175,8 @@ private:
     }
 
     [[nodiscard]] FileResult unexplained(std::size_t offset, std::size_t moved, std::size_t size) const {
-        Status status = Status::failure(
-            CL_MPI_ERROR, fmt::format("{} moved {} of {} bytes and reported no error", account(offset), moved, size));
+        Status status = Status::failure(CL_MPI_ERROR, fmt::format("{} transferred {} of {} bytes and reported no error",
+                                                                  account(offset), moved, size));
         status.mpi_error = MPI_ERR_IO;
         return {moved, status};
     }
@@ -251,11 +253,11 @@ std::shared_ptr<FileAccess> make_mpi_file_access(MPI_File file, MPI_Offset start
                                                  bool collective) {
     Runtime::current();
     if (file == MPI_FILE_NULL) throw Error(CL_INVALID_VALUE, "the file is MPI_FILE_NULL");
-    if (start < 0) throw Error(CL_INVALID_VALUE, fmt::format("the file's offset {} is negative", start));
+    if (start < 0) throw Error(CL_INVALID_VALUE, fmt::format("the file offset {} is negative", start));
     check_mode(file, direction);
     auto view = view_of(file);
     if (size % view->etype_size != 0)
-        throw Error(CL_INVALID_VALUE, fmt::format("the size {} is no multiple of the {} bytes of the view's etype",
+        throw Error(CL_INVALID_VALUE, fmt::format("the size {} is not a multiple of the {} bytes of the view's etype",
                                                   size, view->etype_size));
     return std::make_shared<MpiFileAccess>(file, std::move(view), start, direction, collective);
 }

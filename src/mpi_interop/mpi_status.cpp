@@ -7,7 +7,7 @@ namespace {
 // code in the class to report the class.
 int peer_failed_code() {
     static const int made = [] {
-        constexpr const char *text = "cldist: the peer could not do its part of the message";
+        constexpr const char *text = "cldist: the wait list or the device of the peer failed";
         int error_class = MPI_ERR_OTHER;
         int code = MPI_ERR_OTHER;
         if (PMPI_Add_error_class(&error_class) != MPI_SUCCESS) return code;

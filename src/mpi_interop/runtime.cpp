@@ -116,7 +116,7 @@ std::string why_level_is_low() {
     const std::string other = other_init();
     const std::string cause = other.empty()
                                   ? "MPI was initialised before cldist was loaded, or by a call that bypassed cldist"
-                                  : "the program calls the MPI_Init of " + other + ", which is not cldist's";
+                                  : "the program calls MPI_Init of " + other + ", not cldist's";
     return cause +
            ". Call MPI_Init_thread with MPI_THREAD_MULTIPLE, or link the program with -lcldist before the MPI library";
 }
@@ -191,7 +191,7 @@ private:
 // Throws an Error if a Runtime can't be created.
 void check_possible() {
     Runtime::check_mpi_runs();
-    if (ending) throw Error(CL_MPI_NOT_INITIALIZED, "MPI_Finalize, or the end of the program, has begun");
+    if (ending) throw Error(CL_MPI_NOT_INITIALIZED, "MPI_Finalize or the end of the program has begun");
     Runtime::check_thread_level();
 }
 
@@ -267,7 +267,7 @@ void Runtime::finish() {
     const std::vector<int> counts = runtime->gather_counts(static_cast<int>(mine.size()));
     // Before the progress thread stops, because failed commands may end the job (CLDIST_ON_ERROR).
     runtime->name_unmatched(mine, counts);
-    runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command was done"));
+    runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command completed"));
     PMPI_Type_free(&cldist_mpi_cl_mem);
     probed_messages().end();
     runtime->trace_clock_.finish();
@@ -357,7 +357,7 @@ void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int
     if (rank_ == 0) {
         std::string text;
         for (const std::string &line : match_unmatched(all)) text += "\n  " + line;
-        log_error("MPI_Finalize ends commands that can't end by themselves:{}", text);
+        log_error("MPI_Finalize ends commands that cannot complete:{}", text);
     }
     complete([&](MPI_Request *request) { PMPI_Ibarrier(world, request); });
 }
@@ -383,7 +383,7 @@ std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
         }
         return fmt::format("rank {}: {} {}, {}, {} bytes; {} has {}", u.rank, send ? "send to" : "recv from",
                            rank_name(u.peer), tag_name(u.tag), u.bytes, rank_name(u.peer),
-                           others.empty() ? fmt::format("no {} pending for it", send ? "recv" : "send")
+                           others.empty() ? fmt::format("no pending {} for it", send ? "recv" : "send")
                                           : fmt::format("a pending {} with {}", send ? "recv" : "send", others));
     };
     std::vector<std::string> lines;

@@ -52,8 +52,8 @@ TraceClock::TraceClock() {
     if (least[0] == 0) {
         if (wanted)
             log_warning(
-                "CLDIST_TRACE is not set for all processes; how far their clocks are apart is not measured (pass it "
-                "on to other hosts: -x CLDIST_TRACE with Open MPI, -genvlist CLDIST_TRACE with MPICH)");
+                "CLDIST_TRACE is not set for all processes, so the differences between their clocks are not measured. "
+                "To pass it to other hosts, use -x CLDIST_TRACE with Open MPI, or -genvlist CLDIST_TRACE with MPICH");
         return;
     }
     comm_ = duplicate(MPI_COMM_WORLD);

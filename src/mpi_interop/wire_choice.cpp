@@ -45,7 +45,7 @@ void report_unknown(const std::string &value) {
         const std::lock_guard lock(mutex);
         if (!reported.insert(value).second) return;
     }
-    log_warning("the info key {} has the value '{}', which is ignored; it may be 'plain' or 'cldist'", wire_key, value);
+    log_warning("the info key {} has the value '{}', which is ignored; expected 'plain' or 'cldist'", wire_key, value);
 }
 
 }  // namespace

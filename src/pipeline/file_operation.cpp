@@ -87,7 +87,7 @@ std::atomic<void (*)()> give_up_at_end{nullptr};
 void at_exit() {
     if (in_forked_child()) return;
     if (!file_engine().wait_idle(config().stall_seconds))
-        log_error("the program ends; these commands have not ended:{}", pending_records().account(true));
+        log_error("the program ends, but these commands have not ended:{}", pending_records().account(true));
     file_engine().stop(std::nullopt);
     if (void (*const give_up)() = give_up_at_end) give_up();
     trace::flush();

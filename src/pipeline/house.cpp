@@ -50,7 +50,7 @@ House &house() {
 
 void log_stuck() {
     log_warning(
-        "the platform has not returned from the release of a queue or context for {} s; this release is abandoned",
+        "the OpenCL driver has not returned from the release of a queue or context for {} s; this release is abandoned",
         patience.count());
 }
 

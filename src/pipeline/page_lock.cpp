@@ -16,7 +16,7 @@ PageLock::PageLock(cl_context context, cl_command_queue queue, std::byte *memory
         mapped = clEnqueueMapBuffer(queue, buffer_.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, nullptr,
                                     nullptr, &code);
     if (code != CL_SUCCESS) {
-        log_info("{} bytes of staging memory are not page-locked: {}", size, code_text(code));
+        log_info("{} bytes of staging memory are not page-locked, so transfers are slower: {}", size, code_text(code));
         buffer_.reset();
         return;
     }

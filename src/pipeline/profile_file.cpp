@@ -63,13 +63,13 @@ std::string text_of(const toml::table &table, std::string_view key) {
 std::size_t count_of(const toml::table &table, std::string_view key, std::int64_t least, std::int64_t most) {
     const auto value = value_of<std::int64_t>(table, key, "a whole number");
     if (value < least || value > most)
-        damaged(*table.get(key), fmt::format("{} is {}, not from {} to {}", key, value, least, most));
+        damaged(*table.get(key), fmt::format("{} is {}; expected {} to {}", key, value, least, most));
     return static_cast<std::size_t>(value);
 }
 
 double number_of(const toml::node &node, std::string_view what) {
     const auto value = node.value<double>();
-    if (!value || !(*value >= 0) || *value > 1e12) damaged(node, fmt::format("{} is not a number, 0 or more", what));
+    if (!value || !(*value >= 0) || *value > 1e12) damaged(node, fmt::format("{} is not a number of at least 0", what));
     return *value;
 }
 
@@ -94,7 +94,7 @@ Way way_of(const toml::table &table) {
     way.whole = path == "whole";
     if (!way.whole && found == paths.end())
         damaged(*table.get("path"),
-                fmt::format("path is \"{}\", not whole, mapped, pinned, pipelined, shared or direct", path));
+                fmt::format("path is \"{}\"; expected whole, mapped, pinned, pipelined, shared or direct", path));
     if (!way.whole) way.path = *found;
     way.maps = value_of<bool>(table, "maps", "true or false");
     if (way.whole) {
@@ -115,12 +115,13 @@ Curve curve_of(const toml::table &table) {
     const toml::array &sizes = list_of(table, "bytes");
     const toml::array &times = list_of(table, "microseconds");
     if (sizes.size() != times.size() || sizes.empty())
-        damaged(sizes, fmt::format("bytes has {} numbers, microseconds {}", sizes.size(), times.size()));
+        damaged(sizes, fmt::format("bytes has {} numbers, but microseconds has {}; expected equal numbers",
+                                   sizes.size(), times.size()));
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         const auto size = sizes[i].value<std::int64_t>();
         const auto before = curve.points.empty() ? std::size_t{0} : curve.points.back().size;
         if (!size || *size <= 0 || static_cast<std::size_t>(*size) <= before)
-            damaged(sizes[i], "bytes are not whole numbers that grow");
+            damaged(sizes[i], "bytes is not a list of increasing whole numbers");
         const double seconds = number_of(times[i], "microseconds") * 1e-6;
         if (seconds == 0) damaged(times[i], "microseconds is 0");
         curve.points.push_back({static_cast<std::size_t>(*size), seconds});
@@ -131,7 +132,7 @@ Curve curve_of(const toml::table &table) {
 Profile profile_of(const toml::table &table) {
     const auto version = value_of<std::int64_t>(table, "version", "a whole number");
     if (version != format_version)
-        damaged(*table.get("version"), fmt::format("version is {}; this library reads {}", version, format_version));
+        damaged(*table.get("version"), fmt::format("version is {}; expected {}", version, format_version));
     Profile profile;
     if (table.get("system") == nullptr) damaged(table, "system is missing");
     const toml::table &system = table_of(*table.get("system"), "system");
@@ -141,7 +142,7 @@ Profile profile_of(const toml::table &table) {
         for (const auto &[key, node] : table_of(*routes, "route")) {
             std::size_t route = 0;
             while (route < route_count && key.str() != key_of(static_cast<Route>(route))) ++route;
-            if (route == route_count) damaged(node, fmt::format("there is no route \"{}\"", key.str()));
+            if (route == route_count) damaged(node, fmt::format("unknown route \"{}\"", key.str()));
             const toml::table &measured = table_of(node, key.str());
             Profile::Measurement measurement{text_of(measured, "when"), text_of(measured, "between"), {}};
             for (const toml::node &way : list_of(measured, "way"))
@@ -186,7 +187,7 @@ std::string file_name_of(const std::string &text) {
 
 std::string difference(const Profile::System &of, const Profile::System &here, bool any_host) {
     const auto differs = [](const char *what, const std::string &there, const std::string &now) {
-        return fmt::format("it was measured with {} \"{}\", here is \"{}\"", what, there, now);
+        return fmt::format("it was measured with {} \"{}\", but this system has \"{}\"", what, there, now);
     };
     if (of.device != here.device) return differs("device", of.device, here.device);
     if (of.driver != here.driver) return differs("driver", of.driver, here.driver);
@@ -244,8 +245,8 @@ std::string profile_path(const Profile::System &system) {
 
 std::string profile_text(const Profile &profile) {
     std::string text = fmt::format(
-        "# Made by `cldist tune`. The library reads it at start, if what stands under [system] is still so.\n"
-        "version = {}\n\n[system]\nhost = {}\ndevice = {}\ndriver = {}\nmpi = {}\n",
+        "# Made by `cldist tune`. The library reads it at start if [system] describes the system where it "
+        "runs.\nversion = {}\n\n[system]\nhost = {}\ndevice = {}\ndriver = {}\nmpi = {}\n",
         format_version, quoted(profile.system.host), quoted(profile.system.device), quoted(profile.system.driver),
         quoted(profile.system.mpi));
     for (const Ceiling &ceiling : profile.ceilings)
@@ -299,12 +300,12 @@ void write_profile(const std::string &path, const Profile &profile) {
     if (!failure) return;
     std::error_code ignored;
     fs::remove(part, ignored);
-    throw Error(CL_INVALID_VALUE, fmt::format("can't write {}: {}", path, failure.message()));
+    throw Error(CL_INVALID_VALUE, fmt::format("cannot write {}: {}", path, failure.message()));
 }
 
 Profile read_profile(const std::string &path) {
     std::ifstream file(path);
-    if (!file) throw Error(CL_INVALID_VALUE, "can't be read");
+    if (!file) throw Error(CL_INVALID_VALUE, "cannot be read");
     return parse_profile(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
@@ -317,7 +318,7 @@ FoundProfile find_profile(cl_device_id device) {
     if (known != found.end()) return known->second;
     FoundProfile &result = found[device] = look_for_profile(device);
     if (!result.refused.empty())
-        log_warning("the profile {} is not used: {}; `cldist tune` makes a new one", result.path, result.refused);
+        log_warning("the profile {} is not used: {}. Run `cldist tune` to make a new one", result.path, result.refused);
     else if (result.profile != nullptr)
         log_info("profile {}", result.path);
     return result;

@@ -128,20 +128,17 @@ PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size) {
         throw invalid(fmt::format("region {{{}, {}, {}}} has a 0", region[0], region[1], region[2]));
     const std::size_t row_pitch = arguments.row_pitch != 0 ? arguments.row_pitch : region[0];
     if (row_pitch < region[0])
-        throw invalid(fmt::format("row_pitch {} is neither 0 nor at least region[0], {}", row_pitch, region[0]));
+        throw invalid(fmt::format("row_pitch is {}; expected 0 or at least region[0] ({})", row_pitch, region[0]));
     const std::size_t slice = times(region[1], row_pitch);
     const std::size_t slice_pitch = arguments.slice_pitch != 0 ? arguments.slice_pitch : slice;
     if (arguments.slice_pitch != 0 && (slice_pitch < slice || slice_pitch % row_pitch != 0))
-        throw invalid(
-            fmt::format("slice_pitch {} is neither 0 nor a multiple of row_pitch {} of at least region[1] * "
-                        "row_pitch, {}",
-                        slice_pitch, row_pitch, slice));
+        throw invalid(fmt::format("slice_pitch is {}; expected 0 or a multiple of row_pitch ({}) of at least {}",
+                                  slice_pitch, row_pitch, slice));
     const std::size_t first = offset_of(origin[0], origin[1], origin[2], row_pitch, slice_pitch);
     const std::size_t extent = offset_of(region[0], region[1] - 1, region[2] - 1, row_pitch, slice_pitch);
     if (first > buffer_size || extent > buffer_size - first)
         throw invalid(fmt::format(
-            "origin {{{}, {}, {}}} and region {{{}, {}, {}}} with pitches {} and {} pass the end of "
-            "the buffer of {} bytes",
+            "origin {{{}, {}, {}}} and region {{{}, {}, {}}} with pitches {} and {} exceed the buffer of {} bytes",
             origin[0], origin[1], origin[2], region[0], region[1], region[2], row_pitch, slice_pitch, buffer_size));
     return {first, RectRegion{region[0], region[1], region[2], row_pitch, slice_pitch}.simplified()};
 }

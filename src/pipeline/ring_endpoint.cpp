@@ -64,7 +64,7 @@ Outcome RingEndpoint::ended(const Block &block) {
         if (!left_alone()) return std::nullopt;
         if (!passed(block))
             return Status::failure(CL_PEER_TRANSFER_FAILED,
-                                   fmt::format("{} ended in the middle of the message", peer_.name));
+                                   fmt::format("{} ended before it had transferred the whole message", peer_.name));
     }
     look_ns_ = 0;
     record_->stage_done(Stage::message, start_ns_[block.slot]);

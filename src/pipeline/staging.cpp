@@ -28,7 +28,7 @@ std::byte *map_memory(std::size_t size) {
     void *memory = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         throw Error(CL_OUT_OF_HOST_MEMORY,
-                    fmt::format("no memory for {} bytes of staging: {}", size, std::strerror(errno)));
+                    fmt::format("cannot allocate {} bytes of staging memory: {}", size, std::strerror(errno)));
     auto *begin = static_cast<std::byte *>(memory);
     const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
     if (before != 0) munmap(begin, before);

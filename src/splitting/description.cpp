@@ -38,7 +38,7 @@ unsigned take_number(std::string_view &line) {
     unsigned number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     if (error != std::errc() || end != word.data() + word.size()) {
-        throw std::invalid_argument("a number was expected, got \"" + std::string(word) + "\"");
+        throw std::invalid_argument("expected a number, got \"" + std::string(word) + "\"");
     }
     return number;
 }

@@ -54,19 +54,19 @@ Number number(std::string_view &text) {
     Number parsed{};
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parsed);
     if (error != std::errc() || end != digits.data() + digits.size()) {
-        throw std::invalid_argument("a number was expected, got \"" + std::string(digits) + "\"");
+        throw std::invalid_argument("expected a number, got \"" + std::string(digits) + "\"");
     }
     return parsed;
 }
 
 Operand parse(std::string_view &text, std::size_t depth) {
-    if (depth > most_depth) throw std::invalid_argument("an expression is too deep");
+    if (depth > most_depth) throw std::invalid_argument("an expression is nested too deeply");
     if (const auto open = word(text); open != "(") {
-        throw std::invalid_argument("an expression was expected, got \"" + std::string(open) + "\"");
+        throw std::invalid_argument("expected an expression, got \"" + std::string(open) + "\"");
     }
     const auto name = word(text);
     const auto *const found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) throw std::invalid_argument("no such expression: \"" + std::string(name) + "\"");
+    if (found == names.end()) throw std::invalid_argument("unknown expression: \"" + std::string(name) + "\"");
     Expression expression;
     expression.kind = static_cast<Kind>(found - names.begin());
     expression.width = number<unsigned>(text);

@@ -189,9 +189,9 @@ std::string exchanged(const KernelDescription &kernel, const Names &names) {
             if (nearest && !nearest->empty()) distances.insert(text_of(*nearest));
         }
         if (!is_understood) {
-            text += "    of " + argument.name + ", bytes that depend on the launch: CLDIST_EXPLAIN=1 prints them\n";
+            text += "    of " + argument.name + ", bytes that depend on the launch (CLDIST_EXPLAIN=1 prints them)\n";
         } else if (!distances.empty()) {
-            text += "    of " + argument.name + ", at the edges of parts, the elements at";
+            text += "    of " + argument.name + ", at the edges of sub-ranges, the elements at";
             for (const std::string &distance : distances)
                 text +=
                     (distance == *distances.begin() ? " " : ", ") + (distance[0] == '-' ? distance : "+" + distance);
@@ -205,7 +205,8 @@ std::string exchanged(const KernelDescription &kernel, const Names &names) {
 
 std::string readable(const KernelDescription &kernel) {
     std::string text = "kernel " + kernel.name + ": " +
-                       (kernel.why_not.empty() ? "can be split" : "runs whole on one device: " + kernel.why_not) + "\n";
+                       (kernel.why_not.empty() ? "can be split" : "runs unsplit on one device: " + kernel.why_not) +
+                       "\n";
     if (!kernel.advice.empty()) text += "  to have it split: " + kernel.advice + "\n";
     if (!kernel.why_not.empty()) return text;
     Names names;

@@ -57,7 +57,7 @@ public:
     static void warn(int original, int error) {
         static std::once_flag once;
         std::call_once(once, [&] {
-            log_warning("CLDIST_DIRECT_IO: {}, perhaps others too, goes through the page cache: {}",
+            log_warning("CLDIST_DIRECT_IO: {} uses the page cache: {} (logged once; other files may use it, too)",
                         name_of_descriptor(original), std::generic_category().message(error));
         });
     }

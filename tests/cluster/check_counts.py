@@ -52,7 +52,7 @@ def check_central(folder, cldist, processes, program):
 
 def numbers_to_compare(line):
     """Remote and dropped commands are added, because only their sum is the same."""
-    if "actual commands" not in line:
+    if "remote commands" not in line:
         return line
     actual, virtual, dropped = (int(number) for number in re.findall(r"(?<=\s)\d+(?=\s)", line))
     return actual, virtual + dropped

@@ -92,7 +92,7 @@ def check_choice():
     done = run_all(2, [PROGRAM, FOLDER, "identity"], CLDIST_HOST_WRAP="off")
     expect(any(line.startswith("identity") for line in differing(done, 2)), "off wraps nothing")
     done = run(2, [PROGRAM, FOLDER, "identity"], CLDIST_HOST_WRAP="random,clock")
-    expect(done.returncode == 2 and '"clock" is none of' in done.stderr, "an unknown group is reported", done.stderr)
+    expect(done.returncode == 2 and '"clock" is invalid; expected ' in done.stderr, "an unknown group is reported", done.stderr)
 
 
 def check_differing():
@@ -127,19 +127,19 @@ def check_mpi():
            "a process does not wait for rank 0's clock if rank 0 waits for it by MPI", done.stdout, done.stderr)
     done = run(2, [MPI_PROGRAM, "differ"])
     expect(done.returncode == 1 and "This program uses MPI itself" in done.stderr and
-           "takes no program that uses MPI" in done.stderr and "runs the program in one process alone" not in done.stderr,
+           "does not support programs that use MPI" in done.stderr and "runs the program in one process only" not in done.stderr,
            "the report for an MPI program lists only possible remedies", done.stderr)
 
 
 def check_choices_without_run():
     """mpirun alone with the platform: system calls are not made equal."""
     done = run(2, [OPENCL, FOLDER, "differ"], CLDIST_HOST_WRAP="off")
-    expect(done.returncode == 1 and "CLDIST_HOST_WRAP is off. `cldist run -n N PROGRAM`" in done.stderr,
+    expect(done.returncode == 1 and "CLDIST_HOST_WRAP is off. With `cldist run -n N PROGRAM`" in done.stderr,
            "without rank 0's answers the report of different calls mentions them", done.stderr)
 
 
 def check_children():
-    apart = "this program sees only the OpenCL devices of its own process"
+    apart = "this program finds only the OpenCL devices of its own process"
     done = run_all(2, [OPENCL, FOLDER, "child"])
     expect(done.returncode == 0 and collections.Counter(done.stdout.splitlines()) ==
            {"devices 1": 2, "end": 4, "child 0": 2} and done.stderr.count(apart) == 1,
@@ -202,7 +202,7 @@ print("end")
     expect(done.returncode == 0 and done.stdout == 2 * "one 1\nin/two 2\none 1 and more\nend\n",
            "files missing on another host are copied from rank 0's host", done.stderr)
     done = run_all(2, program)
-    expect(f"rank 1 can't open {FOLDER}/one" in done.stderr and f"--stage {FOLDER}/one" in done.stderr,
+    expect(f"rank 1 cannot open {FOLDER}/one" in done.stderr and f"--stage {FOLDER}/one" in done.stderr,
            "a file missing on another host is reported with the remedy", done.stderr)
 
 

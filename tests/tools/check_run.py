@@ -119,23 +119,23 @@ def check_failures():
 
     done = run("-n", 2, "/no/such/program")
     expect(done.returncode == 127, "status 127 for a missing program")
-    expect("cldist run: can't start /no/such/program: No such file or directory" in done.stderr,
+    expect("cldist run: cannot start /no/such/program: No such file or directory" in done.stderr,
            "the missing program is reported")
     done = run("-n", 1, FOLDER)
-    expect(done.returncode == 126 and f"can't start {FOLDER}: Permission denied" in done.stderr,
+    expect(done.returncode == 126 and f"cannot start {FOLDER}: Permission denied" in done.stderr,
            "status 126 for a folder")
     script = FOLDER / "a script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     done = run("-n", 1, script)
-    expect(done.returncode == 127 and f"can't start {script}: the interpreter that it names is not there" in done.stderr,
+    expect(done.returncode == 127 and f"cannot start {script}: its interpreter does not exist" in done.stderr,
            "a missing interpreter is reported, not a missing script")
     if MPI == "openmpi":
         done = run("-n", 1, CLDIST, "run", "-n", 1, "true")
-        expect(done.returncode == 2 and "cldist run: it starts mpirun, which can't be started by another mpirun" in done.stderr,
+        expect(done.returncode == 2 and "cldist run: it starts mpirun, so it cannot run under mpirun" in done.stderr,
                "one mpirun does not start another")
     done = run("-n", 1, "true", env=environment(PATH="/no/such/folder"))
-    expect(done.returncode == 127 and "can't start mpirun" in done.stderr, "a missing mpirun is reported")
+    expect(done.returncode == 127 and "cannot start mpirun" in done.stderr, "a missing mpirun is reported")
 
 
 def check_signals():
@@ -374,17 +374,17 @@ def check_choices():
     empty.mkdir(exist_ok=True)
     for what, options, changes, pattern in (
             ("an unknown type", ["--devices", "foo"], {},
-             'CLDIST_DEVICES=foo: "foo" is none of auto, all, gpu, cpu and accelerator; .*'),
+             'CLDIST_DEVICES=foo: "foo" is invalid; expected auto, all, gpu, cpu or accelerator, .*'),
             ("missing devices", ["--devices", "accelerator"], {},
-             r"CLDIST_DEVICES=accelerator gives no device; there are: .+ \((CPU|GPU)\).*"),
-            ("a count of 0", ["--devices", "all:0"], {}, "CLDIST_DEVICES=all:0 gives no device; there are: .+"),
-            ("a variable's wrong value", [], {"CLDIST_DEVICES": "gpus"}, 'CLDIST_DEVICES=gpus: "gpus" is none of .*'),
-            ("a variable without a value", [], {"CLDIST_DEVICES": ""}, "CLDIST_DEVICES is set, but names no devices"),
+             r"CLDIST_DEVICES=accelerator selects no device; this host has: .+ \((CPU|GPU)\).*"),
+            ("a count of 0", ["--devices", "all:0"], {}, "CLDIST_DEVICES=all:0 selects no device; this host has: .+"),
+            ("a variable's wrong value", [], {"CLDIST_DEVICES": "gpus"}, 'CLDIST_DEVICES=gpus: "gpus" is invalid; expected .*'),
+            ("a variable without a value", [], {"CLDIST_DEVICES": ""}, "CLDIST_DEVICES is set, but lists no devices; .*"),
             ("a misspelt variable", [], {"CLDIST_DEVICE": "gpu"},
              r"CLDIST_DEVICE is not a setting; did you mean CLDIST_DEVICES\?"),
-            ("an empty list of drivers", [], {"CLDIST_NATIVE_ICDS": ""}, "CLDIST_NATIVE_ICDS is set, but names no drivers"),
+            ("an empty list of drivers", [], {"CLDIST_NATIVE_ICDS": ""}, "CLDIST_NATIVE_ICDS is set, but lists no drivers; .*"),
             ("no driver", [], {"CLDIST_NATIVE_ICDS": str(empty)},
-             f"no OpenCL driver in {empty} has a device; install one: .*"),
+             f"no OpenCL driver in {empty} has a device; install a driver: .*"),
             ("a driver that does not load", [], {"CLDIST_NATIVE_ICDS": str(broken)},
              f"no OpenCL driver in {broken} can be opened: libno-such-driver.so: .*cannot open shared object.*")):
         for hosts in ([], ["--hosts", "localhost:2"]) if HAS_SSH else ([],):
@@ -400,7 +400,7 @@ def check_choices():
 
     done = run("-n", 2, "--stage", f"{FOLDER}:/no/such/folder", "sh", "-c", "echo started")
     expect(done.returncode == 2 and not done.stdout and
-           done.stderr == f"cldist run: rank 0 (host {HOST}): --stage /no/such/folder: there is no such file or folder\n",
+           done.stderr == f"cldist run: rank 0 (host {HOST}): --stage /no/such/folder: no such file or folder\n",
            "a missing folder to stage is an error", done)
     if os.geteuid() == 0 and MPI == "openmpi":
         done = run("-n", 2, "sh", "-c", "echo started", env={name: value for name, value in environment().items()
@@ -473,10 +473,10 @@ def check_devices():
            and all(re.search(r": 2 x .+ \(CPU\)$", line) for line in lines),
            "the devices of each process are listed, equal ones once", done)
     done = devices(OCL_ICD_FILENAMES="libno-such-driver.so")
-    expect(done.returncode == 0 and re.search(r"\((CPU|GPU)\); drivers that can't be opened: libno-such-driver.so: \w", done.stdout),
+    expect(done.returncode == 0 and re.search(r"\((CPU|GPU)\); drivers that cannot be opened: libno-such-driver.so: \w", done.stdout),
            "a driver that does not load is reported next to one that does", done)
     done = devices("-n", 2, "--devices", "accelerator")
-    expect(done.returncode == 2 and "there are: " in done.stderr and not done.stdout,
+    expect(done.returncode == 2 and "this host has: " in done.stderr and not done.stdout,
            "missing devices are an error", done)
 
 
@@ -509,11 +509,11 @@ def check_simulation():
     done = run("--simulate", "5:3", "sh", "-c", RANK + "echo $CLDIST_SIMULATE ${r:-alone}; exit 3")
     expect(done.returncode == 3 and done.stdout == "5:3 alone\n", "a simulated process runs alone", done)
     done = run("--simulate", "5", "/no/such/program")
-    expect(done.returncode == 127 and "can't start /no/such/program" in done.stderr, "a missing program is reported", done)
+    expect(done.returncode == 127 and "cannot start /no/such/program" in done.stderr, "a missing program is reported", done)
     done = run("--simulate", "5", "sh", "-c", "kill -SEGV $$")
     expect(done.returncode == 139 and "the program was killed by SIGSEGV" in done.stderr, "the signal is reported", done)
     done = run("--simulate", "5:3", "--host-mode", "central", "true")
-    expect(done.returncode == 2 and "5:3: with a central host it plays rank 0 alone" in done.stderr, "a simulated central host is rank 0", done)
+    expect(done.returncode == 2 and "5:3: with --host-mode central, only rank 0 can be simulated" in done.stderr, "a simulated central host is rank 0", done)
 
 
 def main():

@@ -72,7 +72,7 @@ def check_damage(cldist, folder, last):
     """Damages the trace of the last rank."""
     whole = last.read_text(encoding="utf-8")
     last.write_text(whole[:len(whole) // 2], encoding="utf-8")
-    for what, expected in (("damaged", f"{last}: is damaged"), ("missing", f"{last}: is missing")):
+    for what, expected in (("damaged", f"{last}: is damaged"), ("missing", f"{last} is missing")):
         if what == "missing":
             last.unlink()
         run = tool(cldist, folder)

@@ -150,7 +150,7 @@ TEST_CASE("a difference is reported in the order of the ranks") {
     const std::string text = "clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 4096)";
     const std::string advice =
         ". A program that runs on the cluster platform must make the same calls in all processes. "
-        "`cldist run --host-mode central` runs the program in one process alone.";
+        "`cldist run --host-mode central` runs the program in one process only.";
     const auto message = [&](const std::string &a, const std::string &b, const Difference &difference = {56, 57}) {
         const std::string told = difference_message(difference, 0, a, 3, b);
         CHECK(told == difference_message(difference, 3, b, 0, a));
@@ -173,16 +173,17 @@ TEST_CASE("a difference is reported in the order of the ranks") {
     CHECK(message("the end of the program", text) ==
           "rank 0's program ended after call 56, rank 3's call 57 is " + text);
     CHECK(difference_message({56, 57, 1}, 0, text, 3, text)
-              .ends_with("must not be left to chance. `cldist run --host-mode central` runs the program in one process "
-                         "alone."));
+              .ends_with("must be the same in all processes. `cldist run --host-mode central` runs the program in "
+                         "one process only."));
     const auto advised = [&](Start start) { return difference_message({56, 57}, 0, text, 3, "", start); };
-    CHECK(advised(Start::without_answers).find("CLDIST_HOST_WRAP is off. `cldist run -n N PROGRAM`") !=
+    CHECK(advised(Start::without_answers).find("CLDIST_HOST_WRAP is off. With `cldist run -n N PROGRAM`") !=
           std::string::npos);
-    CHECK(advised(Start::own_mpi).ends_with("`cldist run --host-mode central` takes no program that uses MPI."));
-    CHECK(advised(Start::own_mpi).find("runs the program in one process alone") == std::string::npos);
-    CHECK(message("", text) == "call 57 of rank 0 and rank 3, too long ago to be named");
+    CHECK(
+        advised(Start::own_mpi).ends_with("`cldist run --host-mode central` does not support programs that use MPI."));
+    CHECK(advised(Start::own_mpi).find("runs the program in one process only") == std::string::npos);
+    CHECK(message("", text) == "call 57 of rank 0 and rank 3, which is too old to be identified");
     CHECK(message("", "", {4096, 8192}) ==
-          "one of the calls 4097 to 8192 of rank 0 and rank 3, too long ago to be named");
+          "one of the calls 4097 to 8192 of rank 0 and rank 3, which is too old to be identified");
 }
 
 TEST_CASE("a reader never mistakes one call for another") {

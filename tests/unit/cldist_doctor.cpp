@@ -84,6 +84,20 @@ TEST_CASE("each harmful limit is found, with advice") {
     for (const Finding &finding : judge_host(facts)) CHECK((finding.level == Level::ok) == finding.advice.empty());
 }
 
+TEST_CASE("advice ends with the section of troubleshooting.md, if there is one") {
+    const Findings all = with_sections({note("single copy", "no", "do this"), note("profile", "none", "do that"),
+                                        problem("OpenCL loader", "0 platforms", "install a driver"),
+                                        problem("OpenCL loader", "1 platform", "set HWLOC_COMPONENTS=-opencl"),
+                                        ok("single copy", "yes"), warning("rank 3", "shared", "start fewer")});
+    CHECK(has(all[0].advice, "do this; see "));
+    CHECK(all[0].advice.ends_with("troubleshooting.md#single-copy"));
+    CHECK(all[1].advice == "do that");
+    CHECK(all[2].advice.ends_with("#no-opencl-platform"));
+    CHECK(all[3].advice.ends_with("#platforms-are-missing-under-mpirun"));
+    CHECK(all[4].advice.empty());
+    CHECK(all[5].advice.ends_with("#other-findings-of-doctor"));
+}
+
 TEST_CASE("settings in force are listed, and a misspelt setting is a problem") {
     CHECK(judge_settings({"HOME=/"}).at(0).fact == "no CLDIST_ variable is set; all settings have their defaults");
     const Findings findings = judge_settings({"CLDIST_PATH=mapped", "CLDIST_DEPHT=3", "CLDIST_ON_ERROR=maybe"});

@@ -225,7 +225,7 @@ TEST_CASE("if a program gets no device, one line shows the request and the exist
     CHECK(judge_cluster({found, {}}).fact.find("libmissing.so: cannot open") != std::string::npos);
     found.left_out.clear();
     found.mine.clear();
-    CHECK(refusal(found) == Refusal{"CLDIST_DEVICES=gpu gives no device; there are: 2 x a (CPU), b (GPU)", 2});
+    CHECK(refusal(found) == Refusal{"CLDIST_DEVICES=gpu selects no device; this host has: 2 x a (CPU), b (GPU)", 2});
     CHECK(judge_cluster({found, {}}).level == Finding::Level::note);
     found.choice_failure = "CLDIST_DEVICES=x: no";
     CHECK(refusal(found) == Refusal{"CLDIST_DEVICES=x: no; there are: 2 x a (CPU), b (GPU)", 2});
@@ -234,12 +234,12 @@ TEST_CASE("if a program gets no device, one line shows the request and the exist
     CHECK(judge_cluster({found, {}}).level == Finding::Level::problem);
     ClusterAnswer nothing;
     nothing.places = "/vendors";
-    CHECK(refusal(nothing).text.starts_with("no OpenCL driver in /vendors has a device; install one: "));
+    CHECK(refusal(nothing).text.starts_with("no OpenCL driver in /vendors has a device; install a driver: "));
     nothing.left_out = {"libx.so: cannot open"};
     CHECK(refusal(nothing) == Refusal{"no OpenCL driver in /vendors can be opened: libx.so: cannot open", 2});
     // A driver that crashes ends only the child process. The program still starts, and meets the
     // crash itself.
-    CHECK(refusal_of({{}, "hung"}) == Refusal{"the OpenCL drivers were tried in a child process, which hung", 0});
+    CHECK(refusal_of({{}, "hung"}) == Refusal{"the test of the OpenCL drivers failed: the child process hung", 0});
 }
 
 TEST_CASE("--host still selects hosts or the host mode, with a warning") {
@@ -361,7 +361,7 @@ TEST_CASE("hosts that mpirun lost or can't reach are reported by their names") {
     CHECK(unexplained.launch_failure() == failed);
     CHECK(hosts_report({}, {}).empty());
     CHECK(hosts_report({"nl1"}, {"far"}).find("host nl1 is lost") != std::string::npos);
-    CHECK(hosts_report({"nl1"}, {"far"}).find("host far can't be reached") != std::string::npos);
+    CHECK(hosts_report({"nl1"}, {"far"}).find("host far cannot be reached") != std::string::npos);
 }
 
 TEST_CASE("a hub accepts greetings only from its job's ranks") {

@@ -239,8 +239,10 @@ TEST_CASE("on a slow network large sizes are left out, and the time limit is kep
 TEST_CASE("wrong bytes end the measurement, and the error reports size and way") {
     Simulated transfers;
     transfers.wrong_at = 128 * kib;
-    CHECK_THROWS_WITH_AS(static_cast<void>(measure(transfers, transfers.task(Route::same_host, 45))),
-                         "device to device, same host, 128 KiB, whole, mapped: wrong bytes arrived", TuneError);
+    CHECK_THROWS_WITH_AS(
+        static_cast<void>(measure(transfers, transfers.task(Route::same_host, 45))),
+        "device to device, same host, 128 KiB, whole, mapped: the received bytes differ from the sent bytes",
+        TuneError);
 }
 
 TEST_CASE("a choice is the library's choice, with its expected time, the runner-up and the ceiling") {

@@ -208,15 +208,15 @@ TEST_CASE("a damaged profile is refused with line and cause") {
         const char *says;
     };
     for (const Row &row :
-         {Row{"version = 1", "version = 2", "line 2: version is 2; this library reads 1"},
+         {Row{"version = 1", "version = 2", "line 2: version is 2; expected 1"},
           Row{"version = 1", "version = 1 1", "line 2: "}, Row{"[system]\nhost", "[sistem]\nhost", "system is missing"},
           Row{"driver = \"1.2\"", "driver = 1.2", "driver is not a text"},
           Row{"[route.same-host]", "[route.other-host]", "way is missing"},
-          Row{"path = \"pipelined\"", "path = \"pipeline\"", "path is \"pipeline\", not whole, mapped"},
-          Row{"depth = 3", "depth = 65", "depth is 65, not from 1 to 64"},
-          Row{"block = 262144", "block = 0", "block is 0, not from 1 to"},
-          Row{"bytes = [1024, 65536,", "bytes = [65536, 1024,", "bytes are not whole numbers that grow"},
-          Row{"bytes = [1024, 65536,", "bytes = [1024,", "bytes has 2 numbers, microseconds 3"},
+          Row{"path = \"pipelined\"", "path = \"pipeline\"", "path is \"pipeline\"; expected whole, mapped"},
+          Row{"depth = 3", "depth = 65", "depth is 65; expected 1 to 64"},
+          Row{"block = 262144", "block = 0", "block is 0; expected 1 to"},
+          Row{"bytes = [1024, 65536,", "bytes = [65536, 1024,", "bytes is not a list of increasing whole numbers"},
+          Row{"bytes = [1024, 65536,", "bytes = [1024,", "bytes has 2 numbers, but microseconds has 3"},
           Row{"microseconds = [1.000,", "microseconds = [-1.000,", "microseconds is not a number"}}) {
         CAPTURE(row.to);
         const std::string complaint = complaint_about(replaced(text, row.from, row.to));
@@ -224,7 +224,7 @@ TEST_CASE("a damaged profile is refused with line and cause") {
         CHECK(complaint.find(row.says) != std::string::npos);
         CHECK(complaint.rfind("line ", 0) == 0);
     }
-    CHECK(complaint_about(text + "[route.moon]\n").find("there is no route \"moon\"") != std::string::npos);
+    CHECK(complaint_about(text + "[route.moon]\n").find("unknown route \"moon\"") != std::string::npos);
     CHECK(complaint_about(text.substr(0, text.size() / 2)) != "");
     CHECK(complaint_about("") != "");
 }

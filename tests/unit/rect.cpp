@@ -139,7 +139,7 @@ TEST_CASE("a region starts where clEnqueueReadBufferRect puts it, and pitches of
 TEST_CASE("a region may end with its buffer, but not one byte later") {
     const std::size_t last = 1 * 100 + 2 * 10 + 3 + 5 * 100 + 4 * 10 + 4;
     CHECK_NOTHROW(place({3, 2, 1}, {4, 5, 6}, 10, 100, last));
-    refuse({3, 2, 1}, {4, 5, 6}, 10, 100, last - 1, "pass the end of the buffer of 666 bytes");
+    refuse({3, 2, 1}, {4, 5, 6}, 10, 100, last - 1, "exceed the buffer of 666 bytes");
 }
 
 TEST_CASE("invalid regions are refused, and the message contains their numbers") {
@@ -149,16 +149,16 @@ TEST_CASE("invalid regions are refused, and the message contains their numbers")
         region[zero] = 0;
         refuse({0, 0, 0}, region, 0, 0, 100, "has a 0");
     }
-    refuse({0, 0, 0}, {4, 2, 2}, 3, 0, 100, "row_pitch 3 is neither 0 nor at least region[0], 4");
-    refuse({0, 0, 0}, {4, 2, 2}, 5, 5, 100, "slice_pitch 5 is neither");
-    refuse({0, 0, 0}, {4, 2, 2}, 5, 11, 100, "slice_pitch 11 is neither");
-    refuse({highest, 0, 0}, {1, 1, 1}, 0, 0, 100, "pass the end");
-    refuse({0, highest, 0}, {2, 1, 1}, 0, 0, 100, "pass the end");
-    refuse({0, 0, highest}, {2, 1, 1}, 0, 0, 100, "pass the end");
-    refuse({1, 1, 1}, {2, 1, 1}, highest, highest, 100, "pass the end");
-    refuse({0, 0, 0}, {highest, 1, 1}, 0, 0, 100, "pass the end");
-    refuse({0, 0, 0}, {std::size_t{1} << 32U, std::size_t{1} << 32U, 1}, 0, 0, 100, "pass the end");
-    refuse({0, 0, 0}, {1, std::size_t{1} << 32U, std::size_t{1} << 32U}, 0, 0, 100, "pass the end");
+    refuse({0, 0, 0}, {4, 2, 2}, 3, 0, 100, "row_pitch is 3; expected 0 or at least region[0] (4)");
+    refuse({0, 0, 0}, {4, 2, 2}, 5, 5, 100, "slice_pitch is 5; expected");
+    refuse({0, 0, 0}, {4, 2, 2}, 5, 11, 100, "slice_pitch is 11; expected");
+    refuse({highest, 0, 0}, {1, 1, 1}, 0, 0, 100, "exceed the buffer");
+    refuse({0, highest, 0}, {2, 1, 1}, 0, 0, 100, "exceed the buffer");
+    refuse({0, 0, highest}, {2, 1, 1}, 0, 0, 100, "exceed the buffer");
+    refuse({1, 1, 1}, {2, 1, 1}, highest, highest, 100, "exceed the buffer");
+    refuse({0, 0, 0}, {highest, 1, 1}, 0, 0, 100, "exceed the buffer");
+    refuse({0, 0, 0}, {std::size_t{1} << 32U, std::size_t{1} << 32U, 1}, 0, 0, 100, "exceed the buffer");
+    refuse({0, 0, 0}, {1, std::size_t{1} << 32U, std::size_t{1} << 32U}, 0, 0, 100, "exceed the buffer");
     const std::size_t one[] = {1, 1, 1};
     CHECK_THROWS_AS(place_rect({nullptr, one, 0, 0}, 100), Error);
     CHECK_THROWS_AS(place_rect({one, nullptr, 0, 0}, 100), Error);

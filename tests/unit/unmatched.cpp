@@ -16,7 +16,7 @@ TEST_CASE("unmatched commands are listed with what the other side has instead") 
     REQUIRE(lines.size() == 3);
     CHECK(lines[0] == "rank 0: send to rank 1, tag 5, 64 bytes; rank 1 has a pending recv with tag 6, 128 bytes");
     CHECK(lines[1] == "rank 1: recv from rank 0, tag 6, 128 bytes; rank 0 has a pending send with tag 5, 64 bytes");
-    CHECK(lines[2] == "rank 2: recv from any rank, tag 9, 1 bytes; any rank has no send pending for it");
+    CHECK(lines[2] == "rank 2: recv from any rank, tag 9, 1 bytes; any rank has no pending send for it");
 }
 
 TEST_CASE("an incomplete MPI request is listed, and matches nothing") {
@@ -25,7 +25,7 @@ TEST_CASE("an incomplete MPI request is listed, and matches nothing") {
     const auto lines = match_unmatched(
         {{send, 0, 1, 5, 64}, {request, 1, MPI_UNDEFINED, MPI_ANY_TAG, 0}, {event, 1, MPI_ANY_SOURCE, MPI_ANY_TAG, 0}});
     REQUIRE(lines.size() == 3);
-    CHECK(lines[0] == "rank 0: send to rank 1, tag 5, 64 bytes; rank 1 has no recv pending for it");
+    CHECK(lines[0] == "rank 0: send to rank 1, tag 5, 64 bytes; rank 1 has no pending recv for it");
     CHECK(lines[1] == "rank 1: MPI request");
     CHECK(lines[2] == "rank 1: MPI request of an event");
 }

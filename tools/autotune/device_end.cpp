@@ -89,14 +89,15 @@ cl_device_id choose_device(const std::string &wanted, int number_on_host) {
     if (const auto number = number_of(wanted)) {
         const auto all = devices_of(CL_DEVICE_TYPE_ALL);
         if (*number < all.size()) return all[*number];
-        throw TuneError(fmt::format("there is no OpenCL device {} on this host, which has {}", wanted, all.size()));
+        throw TuneError(
+            fmt::format("this host has no OpenCL device {}; it has {} devices, numbered from 0", wanted, all.size()));
     }
     std::vector<cl_device_id> devices;
     if (wanted != "cpu") devices = devices_of(CL_DEVICE_TYPE_GPU);
     if (wanted == "cpu") devices = devices_of(CL_DEVICE_TYPE_CPU);
     if (wanted.empty() && devices.empty()) devices = devices_of(CL_DEVICE_TYPE_ALL);
     if (devices.empty())
-        throw TuneError(fmt::format("there is no OpenCL device{} on this host; `cldist doctor` tells more",
+        throw TuneError(fmt::format("this host has no OpenCL device{}; run `cldist doctor` for details",
                                     wanted.empty() ? "" : fmt::format(" of type {}", wanted)));
     return devices[static_cast<std::size_t>(number_on_host) % devices.size()];
 }

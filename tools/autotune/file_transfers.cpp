@@ -35,14 +35,16 @@ void move_all(Call call, const char *what, int descriptor, Byte *memory, std::si
 FileTransfers::FileTransfers(const DeviceEnd &end, const std::string &directory) : end_(end) {
     std::string name = directory + "/cldist-tune-XXXXXX";
     descriptor_ = mkostemp(name.data(), O_CLOEXEC);
-    if (descriptor_ < 0) throw TuneError(fmt::format("can't make a file in {}: {}", directory, std::strerror(errno)));
+    if (descriptor_ < 0)
+        throw TuneError(fmt::format("cannot create a file in {}: {}; choose another folder with --directory", directory,
+                                    std::strerror(errno)));
     unlink(name.c_str());
     try {
         fill();
     } catch (const TuneError &error) {
         close(descriptor_);
-        throw TuneError(
-            fmt::format("can't write a file of {} in {}: {}", size_text(end_.largest()), directory, error.what()));
+        throw TuneError(fmt::format("cannot write a file of {} in {}: {}; choose another folder with --directory",
+                                    size_text(end_.largest()), directory, error.what()));
     }
 }
 

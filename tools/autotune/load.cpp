@@ -54,8 +54,8 @@ std::optional<double> busy_cores(const std::string &before, const std::string &a
 std::string load_warning(const std::string &host, double busy, double cores) {
     if (busy < disturbing * cores) return {};
     return fmt::format(
-        "other programs use {:.1f} of the {:.0f} cores of {}: what is measured now is slower than the system is; "
-        "measure while it is idle",
+        "other programs use {:.1f} of the {:.0f} cores of {}, so the measured times are too long; measure while the "
+        "system is idle",
         busy, cores, host);
 }
 

@@ -194,8 +194,8 @@ std::vector<double> race(Transfers &transfers, const Task &task, const std::vect
     std::vector<double> medians;
     for (std::size_t i = 0; i < ways.size(); ++i) {
         if (!transfers.arrives(ways[i], size))
-            throw TuneError(fmt::format("{}, {}, {}: wrong bytes arrived", name_of(task.route), size_text(size),
-                                        describe(ways[i])));
+            throw TuneError(fmt::format("{}, {}, {}: the received bytes differ from the sent bytes",
+                                        name_of(task.route), size_text(size), describe(ways[i])));
         medians.push_back(median(times[i]));
     }
     if (task.spreads != nullptr)

@@ -96,20 +96,21 @@ void try_to_write(const std::string &path) {
         close(descriptor);
         unlink(trial.c_str());
     }
-    if (written < 0) throw TuneError(fmt::format("can't write {}: {}", path, std::strerror(error)));
+    if (written < 0) throw TuneError(fmt::format("cannot write {}: {}", path, std::strerror(error)));
 }
 
 // The path of the profile. Errors are reported before the measurement.
 std::string output_of(const TuneOptions &options, const Profile::System &system) {
     const std::string path = options.output.empty() ? profile_path(system) : options.output;
     if (path.empty())
-        throw TuneError("neither XDG_CONFIG_HOME nor HOME tells where profiles are: name a file with --output");
+        throw TuneError(
+            "neither XDG_CONFIG_HOME nor HOME is set, so there is no folder for profiles; set a file with --output");
     std::error_code failure;
     if (fs::is_directory(path, failure))
-        throw TuneError(fmt::format("can't write {}: it is a folder; name a file", path));
+        throw TuneError(fmt::format("cannot write {}: it is a folder; expected the name of a file", path));
     const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     fs::create_directories(folder, failure);
-    if (failure) throw TuneError(fmt::format("can't make the folder {}: {}", folder.string(), failure.message()));
+    if (failure) throw TuneError(fmt::format("cannot create the folder {}: {}", folder.string(), failure.message()));
     try_to_write(path);
     return path;
 }
@@ -130,7 +131,7 @@ Profile write_merged(const std::string &path, const Profile &measured) {
 std::shared_ptr<const Profile> profile_in_use(cl_device_id device) {
     FoundProfile found = find_profile(device);
     if (found.profile == nullptr)
-        throw TuneError("no profile is in use that could be checked; `cldist tune` makes one");
+        throw TuneError("no profile is in use, so there is nothing to check; run `cldist tune` to make one");
     fmt::print("{}\n\n", found.path);
     return std::move(found.profile);
 }
@@ -183,8 +184,8 @@ public:
         if (checked_ != nullptr) return;
         if (std::none_of(profile_.routes.begin(), profile_.routes.end(), [](const auto &r) { return r.has_value(); }))
             throw TuneError(
-                "nothing is saved: all measurements scatter too widely; measure while nothing else runs, or "
-                "save them all the same with --force");
+                "nothing is saved, because all measured times vary too widely; measure while nothing else runs, or "
+                "save them nevertheless with --force");
         const Here here = here_of(end_.device());
         for (std::size_t i = 0; i < route_count; ++i)
             if (profile_.routes.at(i)) fmt::print("{}\n", result_text(profile_, static_cast<Route>(i), here));
@@ -220,7 +221,8 @@ private:
         task.spreads = &spreads;
         std::vector<Curve> curves = measure(transfers, task);
         if (curves.empty())
-            throw TuneError(fmt::format("{}: no time to measure; --seconds gives more", name_of(route)));
+            throw TuneError(fmt::format("{}: not measured, because the time was over; set a longer time with --seconds",
+                                        name_of(route)));
         if (const double typical = median(spreads); typical > widest_spread) {
             progress_.clear();
             warn(fmt::format("{}: equal transfers differ by {:.0f} % (on an idle system by less than {:.0f} %){}",
@@ -245,9 +247,8 @@ void tune_alone(const TuneOptions &options) {
     const DeviceEnd end(choose_device(options.device, 0), largest_measured);
     const std::string path = options.check ? "" : output_of(options, system_of(end.device()));
     fmt::print(
-        "Copies and files are measured. Messages are in an MPI job: `mpirun -n 2 cldist tune` on one host; `mpirun -n "
-        "3 "
-        "--host a:2,b cldist tune` measures those within a host and between two.\n");
+        "Measures copies and files. To measure messages, start it in an MPI job: `mpirun -n 2 cldist tune` measures "
+        "them within a host, `mpirun -n 3 --host a:2,b cldist tune` also between two hosts.\n");
     std::fflush(stdout);
     Run run(options, end, {Route::from_file, Route::to_file});
     if (const std::string load = look_at_load(); !load.empty()) warn(load);
@@ -344,7 +345,7 @@ void share_profile(std::string text, const Job &job, const Partners &partners, c
         const Profile::System here = system_of(end->device());
         const std::string path = output_of(options, here);
         write_merged(path, for_this_host(parse_profile(text), here));
-        written = fmt::format("That of {} is in {}", here.host, path);
+        written = fmt::format("The profile of {} is in {}", here.host, path);
     }
     for (const std::string &line : job.gather(written))
         if (!line.empty()) fmt::print("{}\n", line);
@@ -369,7 +370,7 @@ void measure_in_job(const TuneOptions &options, const Job &job) {
     std::string text;
     if (leads) {
         if (!partners.same_host && !partners.other_host)
-            fmt::print("Messages need another process: `mpirun -n 2 cldist tune`\n");
+            fmt::print("To measure messages, start two processes: `mpirun -n 2 cldist tune`\n");
         Run run(options, *end, routes_of(partners));
         Leader leader(run, job, facts, *end, orders.get());
         run.copies();
@@ -445,10 +446,11 @@ Explained find_explained(const TuneOptions &options) {
     if (in_use.profile != nullptr)
         found.origin = in_use.path;
     else if (!in_use.refused.empty())
-        found.origin = fmt::format("no profile is in use: {} is refused: {}; `cldist tune` makes a new one",
-                                   in_use.path, in_use.refused);
+        found.origin =
+            fmt::format("no profile is in use, because {} is not valid here: {}; run `cldist tune` to make a new one",
+                        in_use.path, in_use.refused);
     else
-        found.origin = "no profile is in use; `cldist tune` makes one";
+        found.origin = "no profile is in use; run `cldist tune` to make one";
     return found;
 }
 
@@ -465,7 +467,7 @@ void plot(const TuneOptions &options) {
     const Explained found = find_explained(options);
     if (found.profile == nullptr) throw TuneError(found.origin);
     draw(plot_data(*found.profile, found.here), options.plot);
-    fmt::print("{} is drawn in {}\n", found.origin, options.plot);
+    fmt::print("The picture of {} is in {}\n", found.origin, options.plot);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ std::string name_of(cl_platform_id platform) {
 // The linker's message about a library, without the library's name, which is printed anyway.
 std::string why_not_opened(const std::string &library) {
     const char *const text = dlerror();
-    std::string why = text != nullptr ? text : "it can't be opened";
+    std::string why = text != nullptr ? text : "it cannot be opened";
     if (const std::string prefix = library + ": "; why.starts_with(prefix)) why.erase(0, prefix.size());
     return why;
 }
@@ -86,13 +86,13 @@ std::string list_of(const std::vector<std::string> &devices) {
 // The reason why a process has no devices.
 std::string lack_of(const ClusterAnswer &found) {
     if (!found.there.empty())
-        return fmt::format("CLDIST_DEVICES={} gives no device; there are: {}", found.choice, list_of(found.there));
-    if (found.places.empty()) return "CLDIST_NATIVE_ICDS is set, but names no drivers";
+        return fmt::format("CLDIST_DEVICES={} selects no device; this host has: {}", found.choice,
+                           list_of(found.there));
+    if (found.places.empty()) return "CLDIST_NATIVE_ICDS is set, but lists no drivers; list some, or unset it";
     if (!found.left_out.empty())
         return fmt::format("no OpenCL driver in {} can be opened: {}", found.places, fmt::join(found.left_out, "; "));
     return fmt::format(
-        "no OpenCL driver in {} has a device; install one: pocl-opencl-icd for the processor, or that of the GPU's "
-        "maker",
+        "no OpenCL driver in {} has a device; install a driver: pocl-opencl-icd for the CPU, or the GPU vendor's",
         found.places);
 }
 
@@ -104,8 +104,8 @@ std::string vendors() {
     const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
     for (const char *relative : {"vendors", CLDIST_VENDORS})
         if (fs::exists(folder / relative / "cldist-cluster.icd")) return fs::canonical(folder / relative) / "";
-    throw std::runtime_error(fmt::format("cldist-cluster.icd is not where it was installed, {}",
-                                         (folder / CLDIST_VENDORS).lexically_normal().string()));
+    throw std::runtime_error(
+        fmt::format("cldist-cluster.icd is missing in {}", (folder / CLDIST_VENDORS).lexically_normal().string()));
 }
 
 ClusterAnswer look_as_process(std::size_t number, std::size_t processes) {
@@ -139,7 +139,7 @@ Answer ask_cluster(std::size_t number, std::size_t processes, const std::string 
 
 Refusal refusal_of(const Answer &answer) {
     if (answer.value.is_null())
-        return {fmt::format("the OpenCL drivers were tried in a child process, which {}", answer.failure), 0};
+        return {fmt::format("the test of the OpenCL drivers failed: the child process {}", answer.failure), 0};
     const auto found = answer.value.get<ClusterAnswer>();
     if (!found.platform_failure.empty())
         return {fmt::format("the cluster platform does not load: {}", found.platform_failure), 1};
@@ -154,18 +154,17 @@ Finding judge_cluster(const Answer &answer) {
     const std::string topic = "cluster platform";
     const Refusal refusal = refusal_of(answer);
     if (answer.value.is_null() || refusal.status == 1)
-        return problem(
-            topic, refusal.text,
-            "`cldist run` can't be used; was the library installed as a whole, and not moved since? An installation "
-            "works in the folder that it was configured for");
+        return problem(topic, refusal.text,
+                       "`cldist run` does not work; install cldist completely, in the folder that the build was "
+                       "configured for (an installation cannot be moved)");
     // The rest of cldist works without the platform.
     if (refusal.status != 0)
-        return note(topic, refusal.text, "programs under `cldist run` would see no device of this host");
+        return note(topic, refusal.text, "programs under `cldist run` find no device of this host");
     const auto found = answer.value.get<ClusterAnswer>();
     std::string fact = fmt::format("loads, and finds {}", list_of(found.there));
     if (found.left_out.empty()) return ok(topic, std::move(fact));
-    return note(topic, fmt::format("{}; drivers that can't be opened: {}", fact, fmt::join(found.left_out, "; ")),
-                "see that OCL_ICD_FILENAMES, CLDIST_NATIVE_ICDS or the .icd files name what is there");
+    return note(topic, fmt::format("{}; drivers that cannot be opened: {}", fact, fmt::join(found.left_out, "; ")),
+                "check that OCL_ICD_FILENAMES, CLDIST_NATIVE_ICDS or the .icd files refer to existing libraries");
 }
 
 Finding cluster_finding() {
@@ -185,7 +184,7 @@ int list_devices() {
         const auto found = answer.value.get<ClusterAnswer>();
         mine = list_of(found.mine);
         if (!found.left_out.empty())
-            mine += fmt::format("; drivers that can't be opened: {}", fmt::join(found.left_out, "; "));
+            mine += fmt::format("; drivers that cannot be opened: {}", fmt::join(found.left_out, "; "));
     }
     const std::vector<std::string> of_all = job.gather(mine);
     for (std::size_t rank = 0; rank < of_all.size(); ++rank)

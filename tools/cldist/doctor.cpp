@@ -85,7 +85,7 @@ Findings examine_job(const Launch &launch, const std::string &program) {
 
 int run_doctor(bool json, const std::string &program) {
     const Launch launch = find_launch();
-    const Findings findings = launch.by_launcher ? examine_job(launch, program) : examine_alone(program);
+    const Findings findings = with_sections(launch.by_launcher ? examine_job(launch, program) : examine_alone(program));
     if (findings.empty()) return 0;  // another rank prints the findings
     const auto count = [&](Finding::Level level) {
         return std::count_if(findings.begin(), findings.end(), [&](const Finding &f) { return f.level == level; });

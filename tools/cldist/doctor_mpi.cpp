@@ -219,14 +219,14 @@ Findings judge_ranks(const std::vector<RankDevice> &ranks) {
         const auto &sharing = users[{device.host_number, device.identity}];
         if (device.name.empty())
             findings.push_back(problem(topic, fact,
-                                       "see \"OpenCL loader\" of that host; a rank without a device can send "
-                                       "and receive host memory with MPI_CL_MEM"));
+                                       "see \"OpenCL loader\" of that host; a rank without a device can exchange only "
+                                       "host memory, with MPI_CL_MEM"));
         else if (sharing.size() > 1 && !device.processor)
             findings.push_back(warning(topic, fmt::format("{}, shared by the ranks {}", fact, fmt::join(sharing, ", ")),
                                        "start no more ranks on a host than it has devices"));
         else
             findings.push_back(ok(
-                topic, sharing.size() > 1 ? fmt::format("{}, the CPU that the ranks of its host share", fact) : fact));
+                topic, sharing.size() > 1 ? fmt::format("{}, the CPU that the ranks of this host share", fact) : fact));
     }
     return findings;
 }
@@ -262,7 +262,7 @@ Findings mpi_findings_alone() {
         findings.push_back(
             problem("MPI thread level",
                     fmt::format("a test of MPI_Init in a child process failed; the process {}", answer.failure),
-                    "run a small MPI program without and with mpirun and read its messages"));
+                    "run a small MPI program with and without mpirun, and read its messages"));
     else
         findings.push_back(judge_thread_level(answer.value.at("multiple").get<bool>()));
     if (is_openmpi() && geteuid() == 0 && std::getenv("OMPI_ALLOW_RUN_AS_ROOT") == nullptr)
@@ -313,7 +313,8 @@ Findings Job::job_findings(const Launch &launch) const {
     Findings findings{describe_mpi_library(), judge_thread_level(level == MPI_THREAD_MULTIPLE)};
     if (launch.size > 1 && size_ == 1)
         findings.push_back(problem(
-            "launcher", fmt::format("it started {} processes, but each has its own MPI_COMM_WORLD", launch.size),
+            "launcher",
+            fmt::format("the launcher started {} processes, but each has its own MPI_COMM_WORLD", launch.size),
             fmt::format(
                 "this program was built with {}: use that library's mpirun (Debian: mpirun.openmpi, mpirun.mpich)",
                 is_openmpi() ? "Open MPI" : "MPICH")));
@@ -329,7 +330,7 @@ Finding Job::judge_idle(const HostFacts &facts) const {
     if (facts.ranks <= facts.cores) return ok(topic, fact + ": waiting ranks take no time from others");
     if (!is_openmpi())
         return note(topic, fact + ": ranks that wait in MPI calls spin and take time from the others",
-                    "start fewer ranks, or wait for events and not in MPI calls");
+                    "start fewer ranks, or wait for events instead of MPI calls");
     if (control_variable<int>("mpi_yield_when_idle").value_or(0) != 0)
         return ok(topic, fact + ", but waiting ranks yield (mpi_yield_when_idle)");
     return problem(topic, fact + ": ranks that wait in MPI calls spin and take time from the others",

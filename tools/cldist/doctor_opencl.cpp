@@ -97,7 +97,7 @@ Finding judge_loader(const LoaderFacts &facts) {
     if (filtered && facts.platforms < facts.installed.size())
         return problem(topic, fact + "; the variables hide platforms",
                        facts.openmpi_job && hwloc_asks
-                           ? "mpirun loads platforms through hwloc, and OCL_ICD_FILENAMES is then cut: set "
+                           ? "MPI loads platforms through hwloc, and the loader then cuts OCL_ICD_FILENAMES: set "
                              "HWLOC_COMPONENTS=-opencl in the environment of mpirun"
                            : "unset the variables, unless this is intended");
     return ok(topic, fact);
@@ -112,7 +112,7 @@ Finding judge_pocl(const PoclFacts &facts, const HostFacts &host) {
     if (host.ranks > 1 && facts.threads * host.ranks > host.cores && facts.threads > 1)
         return problem(topic, fact + ": the ranks compete for the cores", advice);
     if (host.ranks == 1 && !facts.limited && facts.threads > 1)
-        return note(topic, fact, "with several ranks on the host, set POCL_MAX_PTHREAD_COUNT=<cores / ranks>");
+        return note(topic, fact, "if you start several ranks on the host, set POCL_MAX_PTHREAD_COUNT=<cores / ranks>");
     return ok(topic, fact);
 }
 
@@ -132,7 +132,7 @@ Findings judge_user_event(const std::string &device, const Answer &answer) {
         findings.push_back(ok(same, device + ": commands can overtake one that waits for a user event"));
     else
         findings.push_back(note(same, device + ": a pending user event blocks the whole queue",
-                                "pending messages block later commands there: use several in-order queues"));
+                                "pending messages block later commands in the queue: use several in-order queues"));
     return findings;
 }
 
@@ -173,57 +173,59 @@ Findings judge_error_code(const std::string &device, const Answer &answer) {
                                    "query CL_TRANSFER_STATUS of the messages, or set CLDIST_ON_ERROR=abort"));
     else if (seen != sent)
         findings.push_back(
-            note(topic, fmt::format("{} gets {}", fact, status_text(seen)),
+            note(topic, fmt::format("{} fails with {}", fact, status_text(seen)),
                  "the driver replaces the code; CL_TRANSFER_STATUS of a message returns the original one"));
     else
-        findings.push_back(ok(topic, fact + " gets that status"));
+        findings.push_back(ok(topic, fact + " fails with this status"));
     const auto &told = answer.value.at("callback");
     if (told.is_null())
-        findings.push_back(note(callbacks, device + ": are not called",
-                                "the library polls such events itself; do not rely on callbacks in your code"));
+        findings.push_back(note(callbacks, device + ": the driver does not call them",
+                                "the library polls such events; do not rely on such callbacks in your program"));
     else if (told.get<cl_int>() >= 0)
-        findings.push_back(note(callbacks,
-                                fmt::format("{}: are called with status {}", device, status_text(told.get<cl_int>())),
-                                "ask the event for its status"));
+        findings.push_back(note(
+            callbacks, fmt::format("{}: the driver calls them with status {}", device, status_text(told.get<cl_int>())),
+            "query the status of the event in the callback"));
     else
-        findings.push_back(
-            ok(callbacks, fmt::format("{}: are called with status {}", device, status_text(told.get<cl_int>()))));
+        findings.push_back(ok(callbacks, fmt::format("{}: the driver calls them with status {}", device,
+                                                     status_text(told.get<cl_int>()))));
     return findings;
 }
 
 Findings judge_failed_event(const std::string &device, const Answer &answer) {
     const std::string topic = "failed events";
     if (!answer.value.is_null())
-        return {ok(topic, device + ": the driver survives that a command fails whose event nobody holds")};
-    return {note(topic,
-                 fmt::format("{}: the driver does not survive that a command fails whose event nobody holds: a child "
-                             "process {}",
-                             device, answer.failure),
-                 "a failed message ends the job with its cause in words; with CLDIST_ON_ERROR=event it gets a status "
-                 "instead: then hold the events of all commands behind it")};
+        return {ok(topic, device + ": the driver survives the failure of a command whose event is not retained")};
+    return {note(
+        topic,
+        fmt::format(
+            "{}: the driver does not survive the failure of a command whose event is not retained: a child process {}",
+            device, answer.failure),
+        "a failed message prints its cause and ends the job; with CLDIST_ON_ERROR=event, its event gets a negative "
+        "status instead, and the program must retain the events of all commands that wait for it")};
 }
 
 Findings judge_profiling(const std::string &device, const Answer &answer) {
     const std::string topic = "profiling";
     if (answer.value.is_null())
-        return {note(topic, fmt::format("{}: the times of commands can't be had: {}", device, answer.failure),
-                     "clTraceEvent shows no kernels")};
+        return {note(topic,
+                     fmt::format("{}: the driver does not return the times of commands: {}", device, answer.failure),
+                     "the trace contains no kernels of this device")};
     const auto start = answer.value.at("start").get<std::uint64_t>();
     const auto end = answer.value.at("end").get<std::uint64_t>();
     if (start == 0 || end < start)
-        return {note(topic, fmt::format("{}: commands have no proper times ({} to {})", device, start, end),
-                     "clTraceEvent shows kernels at wrong times")};
-    return {ok(topic, device + ": commands have their times")};
+        return {note(topic, fmt::format("{}: the times of commands are wrong ({} to {})", device, start, end),
+                     "kernels of this device appear at wrong times in the trace")};
+    return {ok(topic, device + ": the driver returns the times of commands")};
 }
 
 Finding judge_profile(const std::string &device, const FoundProfile &found) {
     const std::string topic = "profile";
     if (!found.refused.empty())
         return note(topic, fmt::format("{}: {} is not used: {}", device, found.path, found.refused),
-                    "cldist tune makes a new one");
+                    "run `cldist tune` to make a new one");
     if (found.profile == nullptr)
-        return note(topic, device + ": none, paths and block sizes are the built-in choice",
-                    "`mpirun -n 2 cldist tune` measures this system in two minutes");
+        return note(topic, device + ": none; paths and block sizes are the built-in choice",
+                    "run `mpirun -n 2 cldist tune` to measure this system in two minutes");
     std::string when;
     for (const auto &route : found.profile->routes)
         if (route) when = std::max(when, route->when);
@@ -238,9 +240,11 @@ Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
         const std::vector<cl_device_id> devices = all_devices(platforms[p]);
         const std::string topic = fmt::format("platform {}", p);
         const std::string fact = fmt::format("{}, {}", platform_string(platforms[p], CL_PLATFORM_NAME), version);
-        all.push_back(devices.empty() ? note(topic, fact + ", without devices",
-                                             "is the device's kernel driver loaded, and may you open it?")
-                                      : ok(topic, fact));
+        all.push_back(
+            devices.empty()
+                ? note(topic, fact + ", without devices",
+                       "check that the kernel driver of the device is loaded, and that you may open the device file")
+                : ok(topic, fact));
         for (std::size_t d = 0; d < devices.size(); ++d) {
             const std::string name = fmt::format("device {}.{}", p, d);
             all.push_back(describe_device(name, devices[d]));

@@ -75,7 +75,7 @@ Findings judge_program(const std::string &program, const std::vector<LoadedObjec
     const auto mpi = std::ranges::find_if(objects, is_mpi);
     if (cldist == objects.end())
         return {note(topic, program + " does not load libcldist at its start",
-                     "link it with -lcldist; a program that loads libcldist later calls clDistInit after MPI_Init")};
+                     "link it with -lcldist, or load libcldist later and call clDistInit after MPI_Init")};
     if (mpi == objects.end())
         return {problem(topic, program + " loads libcldist, but no MPI library",
                         "link the program with MPI's compiler wrapper")};
@@ -88,10 +88,10 @@ Findings judge_program(const std::string &program, const std::vector<LoadedObjec
         if (is_tool(object))
             findings.push_back(
                 redirects_calls
-                    ? ok(topic, fmt::format("{} is a PMPI tool; calls pass the tool and cldist", object.path))
+                    ? ok(topic, fmt::format("{} is a PMPI tool; it receives each call before cldist", object.path))
                     : problem(
-                          topic, fmt::format("{} is a PMPI tool; calls that pass it bypass cldist", object.path),
-                          "call MPI_Init_thread with MPI_THREAD_MULTIPLE and then clDistInit; don't use MPI_CL_MEM"));
+                          topic, fmt::format("{} is a PMPI tool; calls through it bypass cldist", object.path),
+                          "call MPI_Init_thread with MPI_THREAD_MULTIPLE and then clDistInit; do not use MPI_CL_MEM"));
     if (cldist < mpi)
         findings.push_back(ok(topic, program + " loads libcldist before the MPI library"));
     else if (redirects_calls)
@@ -112,8 +112,8 @@ Findings judge_program(const std::string &program, const std::vector<LoadedObjec
 Findings program_findings(const std::string &program) {
     const ChildEnd end = run_child({"/usr/bin/ldd", program}, std::chrono::seconds(20));
     if (!end.well())
-        return {problem(topic, fmt::format("ldd can't list the libraries of {}", program),
-                        "name the program's file, not a script that starts it")};
+        return {problem(topic, fmt::format("ldd cannot list the libraries of {}", program),
+                        "pass the program's file, not a script that starts the program")};
     return judge_program(program, objects_in(end.output));
 }
 

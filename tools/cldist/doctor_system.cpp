@@ -13,6 +13,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -75,7 +76,7 @@ Finding judge_cores(const HostFacts &facts) {
                                          facts.cores == 1 ? "" : "s", facts.ranks, facts.ranks == 1 ? "" : "s");
     if (facts.quota_cores > 0 && facts.quota_cores < facts.cores - 0.01)
         return note(topic,
-                    fmt::format("{}, but the container may use the time of {:.1f} only", fact, facts.quota_cores),
+                    fmt::format("{}, but the container may use only the time of {:.1f} cores", fact, facts.quota_cores),
                     "the kernel stops threads when this time is used up, which delays messages by up to 100 ms: start "
                     "fewer ranks "
                     "and threads, or raise the limit (docker run --cpus)");
@@ -99,11 +100,13 @@ Finding judge_binding(const HostFacts &facts) {
 Finding judge_locked_memory(const HostFacts &facts) {
     const std::string topic = "locked memory";
     if (!facts.locked_memory) return ok(topic, "unlimited");
-    const std::string fact = fmt::format("at most {} for each process", bytes_text(*facts.locked_memory));
-    if (!facts.rdma) return ok(topic, fact + "; there is no InfiniBand card, and memory of GPU drivers does not count");
-    return problem(
-        topic, fact + ", but transfers over the InfiniBand card need locked memory",
-        "run ulimit -l unlimited, permanently in /etc/security/limits.conf (memlock); docker run --ulimit memlock=-1");
+    const std::string fact = fmt::format("at most {} per process", bytes_text(*facts.locked_memory));
+    if (!facts.rdma)
+        return ok(topic,
+                  fact + "; enough, because there is no InfiniBand card, and GPU drivers do not need this limit");
+    return problem(topic, fact + ", but transfers over the InfiniBand card need locked memory",
+                   "run ulimit -l unlimited; to make this permanent, set memlock in /etc/security/limits.conf; in a "
+                   "container, use docker run --ulimit memlock=-1");
 }
 
 Finding judge_shared_memory(const HostFacts &facts) {
@@ -131,19 +134,19 @@ Finding judge_single_copy(const HostFacts &facts) {
     const std::string scope = facts.ptrace_scope.value_or("0");
     if (scope == "0") return ok(topic, "processes of one user can read each other's memory (ptrace_scope 0)");
     if (scope == "1")
-        return note(topic, "ptrace_scope is 1: others can read a process only if it allows this",
-                    "Open MPI's ranks allow it; MPICH copies large messages within the host twice: set sysctl "
+        return note(topic, "ptrace_scope is 1: a process can read another's memory only if that process allows it",
+                    "Open MPI's ranks allow this, but MPICH copies large messages within the host twice: run sysctl "
                     "kernel.yama.ptrace_scope=0");
     return note(topic, fmt::format("ptrace_scope is {}: processes cannot read each other's memory", scope),
-                "MPI copies large messages within the host twice: set sysctl kernel.yama.ptrace_scope=0");
+                "MPI copies large messages within the host twice: run sysctl kernel.yama.ptrace_scope=0");
 }
 
 Finding judge_open_files(const HostFacts &facts) {
     const std::string topic = "open files";
     if (!facts.open_files) return ok(topic, "unlimited");
-    const std::string fact = fmt::format("at most {} for each process", *facts.open_files);
+    const std::string fact = fmt::format("at most {} per process", *facts.open_files);
     return *facts.open_files < 256
-               ? problem(topic, fact, "connections, streams and devices need several each: run ulimit -n 4096")
+               ? problem(topic, fact, "each connection, stream and device needs several: run ulimit -n 4096")
                : ok(topic, fact);
 }
 
@@ -172,7 +175,47 @@ Finding judge_governor(const HostFacts &facts) {
                 "performance");
 }
 
+// The section of troubleshooting.md about a finding, or nothing.
+std::string_view section_of(const Finding &finding) {
+    static constexpr std::pair<std::string_view, std::string_view> sections[] = {
+        {"MPI thread level", "troubleshooting.md#starting"},
+        {"launcher", "troubleshooting.md#starting"},
+        {"root", "troubleshooting.md#starting"},
+        {"cores", "troubleshooting.md#cores"},
+        {"idle ranks", "troubleshooting.md#idle-ranks"},
+        {"binding", "troubleshooting.md#binding"},
+        {"PoCL threads", "troubleshooting.md#pocl-threads"},
+        {"shared memory", "troubleshooting.md#shared-memory"},
+        {"single copy", "troubleshooting.md#single-copy"},
+        {"user event, out-of-order queue", "troubleshooting.md#user-event-out-of-order-queue"},
+        {"pageable copies", "troubleshooting.md#pageable-copies"},
+        {"failed events", "troubleshooting.md#the-job-ends-with-a-message-about-a-failed-command"},
+        {"locked memory", "troubleshooting.md#other-findings-of-doctor"},
+        {"open files", "troubleshooting.md#other-findings-of-doctor"},
+        {"huge pages", "troubleshooting.md#other-findings-of-doctor"},
+        {"core frequency", "troubleshooting.md#other-findings-of-doctor"},
+        {"error codes", "troubleshooting.md#other-findings-of-doctor"},
+        {"callbacks of failed events", "troubleshooting.md#other-findings-of-doctor"}};
+    for (const auto &[topic, section] : sections)
+        if (finding.topic == topic) return section;
+    if (finding.topic == "OpenCL loader")
+        return finding.advice.find("HWLOC_COMPONENTS") != std::string::npos
+                   ? "troubleshooting.md#platforms-are-missing-under-mpirun"
+                   : "troubleshooting.md#no-opencl-platform";
+    return finding.topic.starts_with("rank") ? "troubleshooting.md#other-findings-of-doctor" : "";
+}
+
 }  // namespace
+
+Findings with_sections(Findings findings) {
+    for (Finding &finding : findings)
+        if (const std::string_view section = section_of(finding); !finding.advice.empty() && !section.empty()) {
+            const std::size_t anchor = section.find('#');
+            finding.advice += fmt::format("; see {}{}", document(std::string(section.substr(0, anchor)).c_str()),
+                                          section.substr(anchor));
+        }
+    return findings;
+}
 
 std::string document(const char *name) {
     std::error_code error;

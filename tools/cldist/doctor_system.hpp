@@ -42,6 +42,9 @@ struct HostFacts {
 /// The path of a document: in the installation, or in the source folder.
 [[nodiscard]] std::string document(const char *name);
 
+/// The findings with a reference to the section of troubleshooting.md after the advice, if there is one.
+[[nodiscard]] Findings with_sections(Findings findings);
+
 /// "64 MiB", "1.5 GiB".
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 

@@ -15,7 +15,7 @@ int run_explain(const std::string &program, const std::vector<std::string> &opti
     std::ifstream file(program, std::ios::binary);
     const std::string source{std::istreambuf_iterator<char>(file), {}};
     if (!file) {
-        fmt::print(stderr, "cldist explain: {}: can't be read\n", program);
+        fmt::print(stderr, "cldist explain: cannot read {}\n", program);
         return 1;
     }
     // One text, as for clBuildProgram.

@@ -201,7 +201,7 @@ std::string host_library() {
 
 HostChannel::HostChannel() : file_(memfd_create("cldist-host", MFD_CLOEXEC)) {
     if (file_ < 0 || ftruncate(file_, sizeof(Channel)) != 0 || (channel_ = map_channel(file_)) == nullptr)
-        fail("memory for the processes' answers");
+        fail("memory for deterministic system calls");
     // A new file contains zeros. Unwritten values stay zero, and their pages untouched.
     channel_->magic = Channel::magic_number;
     if (getrandom(channel_->seed.data(), sizeof channel_->seed, 0) < 0) fail("getrandom");
@@ -232,7 +232,7 @@ HostHub::HostHub(const std::vector<std::string> &hosts) : stop_(eventfd(0, EFD_C
         const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (listener < 0 || bind(listener, reinterpret_cast<sockaddr *>(&at), size) != 0 ||
             listen(listener, SOMAXCONN) != 0 || getsockname(listener, reinterpret_cast<sockaddr *>(&at), &size) != 0)
-            fail("a port for the processes' answers");
+            fail("a port for deterministic system calls");
         listeners_.push_back(listener);
         places.push_back(fmt::format("{}:{}", text_of(address), ntohs(at.sin_port)));
     }
@@ -480,7 +480,10 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
         join(hub, ranks);
     }
     if (channel_ == nullptr) {
-        std::fprintf(stderr, "cldist run: rank %d can't reach rank 0's answers; its program gets its own\n", rank_);
+        std::fprintf(stderr,
+                     "cldist run: rank %d cannot connect to rank 0, so its program gets its own clocks, random numbers "
+                     "and files\n",
+                     rank_);
         return;
     }
     environment["CLDIST_HOST_CHANNEL"] = own_ != nullptr ? own_->path() : channel;

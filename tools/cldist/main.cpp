@@ -35,57 +35,58 @@ namespace {
 constexpr int wrong_usage = 2;
 
 constexpr const char *doctor_help =
-    R"(Looks at this system: OpenCL platforms and devices, what the library depends on in
-their drivers, the MPI library, limits, settings. Prints a line for each: "ok",
-"note", "WARNING" or "PROBLEM", what was found, and behind "->" what to do about it.
+    R"(Checks OpenCL platforms and devices, their drivers, the MPI library, limits and settings
+of this system. Prints one line for each finding: "ok", "note", "WARNING" or "PROBLEM",
+the finding, and after "->" what to do and the section of troubleshooting.md.
 
-In an MPI job, `mpirun -n 4 cldist doctor`, it looks at every host, and also tells
-which device each rank gets and what lies between each pair of ranks. Start it as
-you start your program: the environment is part of what is looked at.
+In an MPI job (`mpirun -n 4 cldist doctor`) it checks every host. It also prints which
+device each rank gets, and latency and bandwidth between each pair of ranks. Start it
+like your program, because it also checks the environment.
 
-With PROGRAM it tells whether that program's MPI calls reach cldist: the order of its
-libraries, PMPI tools, several MPI libraries. The program does not run.
+With PROGRAM it also checks whether the MPI calls of this program reach cldist: the order
+of its libraries, PMPI tools, several MPI libraries. The program does not run.
 
-Drivers are tried in child processes, which may die and are given 20 seconds.
+Drivers are tested in child processes, which may crash, and which end after 20 seconds.
 
-Exit status: 0 if there is no problem, 1 if something will hurt, 2 for wrong usage.)";
+Exit status: 0 if there is no problem, 1 if there is a problem, 2 for wrong usage.)";
 
 constexpr const char *trace_help = R"(
 Merges the traces of all ranks of a run with CLDIST_TRACE=FOLDER into one file for
 Perfetto (ui.perfetto.dev) or chrome://tracing, and prints a table.
 
-Times are on rank 0's clock. The library measures the differences of the ranks' clocks at
-MPI_Init and at MPI_Finalize, and interpolates linearly. The command prints the measured
+Times are on rank 0's clock. The library measures the differences between the ranks' clocks
+at MPI_Init and at MPI_Finalize, and interpolates linearly. The command prints the measured
 differences and their uncertainty.
 
 The table has a line for each kind of command, followed by a line for each of its stages:
   count          number of commands, or of blocks of a stage
   bytes          bytes moved; a send and its receive both count
-  total ms       sum of the times. A command's time begins when its wait list is done
-  median us      median time of one
+  total ms       sum of the times. A command's time begins when its wait list has completed
+  median us      median time
   busy ms        time in which at least one was in progress, summed over the ranks
   GB/s           bytes per busy time
   under kernels  share of the busy time during which kernels of the same rank ran.
                  Kernels are those that the program passed to clTraceEvent.
 
-Exit status: 0, 1 if traces are missing, damaged or cannot be written, 2 for wrong usage.)";
+Exit status: 0 for success, 1 if traces are missing, damaged or cannot be written, 2 for
+wrong usage.)";
 
 constexpr const char *tune_help = R"(
 Measures how long transfers of each size take on each path, with each block size, and
-writes a profile. The library chooses from the profile if CLDIST_PATH and similar settings
-force nothing, and if host, device, driver and MPI library are the same.
+writes a profile. The library chooses paths and block sizes by the profile if host, device,
+driver and MPI library are the same. CLDIST_PATH and similar settings take precedence.
 
-  cldist tune                              device and files
-  mpirun -n 2 cldist tune                  and messages within a host
-  mpirun -n 3 --host a:2,b cldist tune     and messages between two hosts
+  cldist tune                              measures copies and files
+  mpirun -n 2 cldist tune                  also measures messages within a host
+  mpirun -n 3 --host a:2,b cldist tune     also measures messages between two hosts
 
 With --check, it prints for each size how many times as long the profile's choice takes as
 the best other choice.
 
 Routes that are not measured this time keep their entries in the profile. Run it on an
-otherwise idle machine. Received bytes are compared with sent ones.
+otherwise idle machine. Received bytes are compared with sent bytes.
 
-Exit status: 0, 1 for failures, including wrong bytes, 2 for wrong usage.)";
+Exit status: 0 for success, 1 for failures, including wrong bytes, 2 for wrong usage.)";
 
 constexpr const char *devices_help = R"(
 Lists the devices that each process would contribute to the cluster platform. Use the same
@@ -95,30 +96,31 @@ options as for `cldist run`, on the same hosts, in the same environment, without
   cldist devices -n 4 --devices gpu
   cldist devices --hosts a:2,b:2
 
-Exit status: 0, 1 if the platform does not load, 2 if no requested device exists, and for
-wrong usage.)";
+Exit status: 0 for success, 1 if the platform does not load, 2 for wrong usage or if no
+requested device exists.)";
 
 constexpr const char *explain_help = R"(
 Prints for each kernel of an OpenCL program whether its launches can be split, and which bytes of
-each buffer a work-item reads and writes, as far as that follows from the source; or why it does not.
-k0, k1 ... count the rounds of loops, from 0. PROGRAM is compiled by the system's clang, with the
-options that the program gives to clBuildProgram:
+each buffer a work-item reads and writes. If cldist cannot derive this from the source, it prints the
+reason. k0, k1 ... count loop iterations, from 0. The system's clang compiles PROGRAM. Pass the options
+that the program passes to clBuildProgram:
 
   cldist explain kernels.cl
   cldist explain kernels.cl -DTILE=16 -cl-std=CL2.0
 
-Exit status: 0, 1 if PROGRAM can't be read or compiled, or LLVM is not there, 2 for wrong usage.)";
+Exit status: 0 for success, 1 if PROGRAM cannot be read or compiled or if cldist was built without
+LLVM, 2 for wrong usage.)";
 
 constexpr const char *config_help = R"(
 Prints each setting with its value in this environment, and whether the value is the
-default or from the environment. configuration.md, installed in share/doc/cldist, describes
-the settings.
+default or from the environment. configuration.md in share/doc/cldist describes the
+settings.
 
-Exit status: 0, 1 if a CLDIST_ variable is misspelt or its value is invalid, 2 for wrong usage.)";
+Exit status: 0 for success, 1 if a CLDIST_ variable is misspelt or its value is invalid, 2 for wrong usage.)";
 
 constexpr const char *run_help = R"(
-Starts PROGRAM, an OpenCL program without knowledge of MPI, on all hosts with mpirun. The
-program finds one OpenCL platform, which has the devices of all processes.
+Starts PROGRAM, an OpenCL program that need not use MPI, on all hosts with mpirun. The
+program finds one OpenCL platform with the devices of all processes.
 
   cldist run -n 4 ./program argument
   cldist run --hosts a,b --devices gpu ./program
@@ -126,30 +128,30 @@ program finds one OpenCL platform, which has the devices of all processes.
   cldist run --host-mode central -n 4 ./program   only rank 0 runs it
   cldist run --simulate 1024:17 ./program         simulates rank 17 of 1024
 
-Each rank runs the whole program. Rank 0's standard output is shown. If another rank fails,
-the end of its output is shown with its rank and host. Standard input goes to rank 0.
-Standard error of all ranks is shown. Ctrl-C sends SIGINT to the program; a third Ctrl-C
-ends the job. The ranks of a host share its cores: each is bound to its own cores if
-there are enough, unless mpirun or the user has bound it.
+Each rank runs the whole program. The standard output of rank 0 and the standard error of all
+ranks are shown. If another rank fails, the end of its output is shown with its rank and host.
+Standard input goes to rank 0. Ctrl-C sends SIGINT to the program; a third Ctrl-C ends the job.
+The ranks of a host share its cores: each is bound to separate cores if there are enough,
+unless mpirun or the user has bound it.
 
 With --simulate there is one process, which assumes identical devices in the other ranks.
-Messages are counted and not sent, and received data is zeros. At the end it writes the
-numbers of calls, commands, messages and bytes, the memory of objects and the time to
+It counts messages but does not send them, and received data is zeros. At the end it writes
+the numbers of calls, commands, messages and bytes, the memory of objects and the time to
 standard error, or to the file of --counts.
 
-Exit status: that of a rank that failed; 128 + N if signal N ended it; 127 or 126 if PROGRAM
-does not exist or cannot be executed; 2 for wrong usage, and if no device of --devices or
+Exit status: that of a rank that failed; 128 + N if signal N ended it; 127 if PROGRAM does not
+exist; 126 if it cannot be executed; 2 for wrong usage, and if no device of --devices or
 CLDIST_DEVICES exists; 1 if the platform does not load or a host is lost.)";
 
 // Returns the error in an argument; empty if it is valid.
 std::string check_size(const std::string &text) {
-    return parse_size(text) ? "" : "\"" + text + "\" is not a size, like 4096, 64k or 4M";
+    return parse_size(text) ? "" : "\"" + text + "\" is not a size such as 4096, 64k or 4M";
 }
 std::string check_device(const std::string &text) {
     return names_device(text) ? "" : "\"" + text + "\" is neither cpu, gpu nor a number";
 }
 
-std::string check_named(const std::string &text) { return text.empty() ? "is given, but names nothing" : ""; }
+std::string check_named(const std::string &text) { return text.empty() ? "the value is empty" : ""; }
 
 std::string check_simulation(const std::string &text) {
     return cldist::parse_simulation(text)
@@ -178,25 +180,25 @@ CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
     set_usage(tune, "[SIZE...]");
     tune->add_option("--device", options.device, "cpu, gpu or a device's number (default: a GPU if there is one)")
         ->check(check_device);
-    CLI::Option *const directory =
-        tune->add_option("--directory", options.directory, "Where files are measured (default: TMPDIR or /tmp)");
+    CLI::Option *const directory = tune->add_option("--directory", options.directory,
+                                                    "Folder in which files are measured (default: TMPDIR or /tmp)");
     CLI::Option *const output =
-        tune->add_option("--output", options.output, "The profile (default: where the library looks for it)");
-    CLI::Option *const seconds = tune->add_option("--seconds", options.seconds, "How long to measure (default: 100)")
+        tune->add_option("--output", options.output, "File for the profile (default: the file that the library reads)");
+    CLI::Option *const seconds = tune->add_option("--seconds", options.seconds, "Seconds to measure (default: 100)")
                                      ->check(CLI::Range(1.0, 3600.0));
     CLI::Option *const force =
-        tune->add_flag("--force", options.force, "Save the profile even if the measurements scatter widely");
-    CLI::Option *const explain =
-        tune->add_flag("--explain", options.explain, "Measure nothing; tell what is chosen for each SIZE, and why");
+        tune->add_flag("--force", options.force, "Save the profile even if the measured times vary widely");
+    CLI::Option *const explain = tune->add_flag(
+        "--explain", options.explain, "Measure nothing; print what the library chooses for each SIZE, and why");
     tune->add_option("SIZE", options.sizes, "4096, 64k, 4M, … (default: 1k to 256M)")
         ->check(check_size)
         ->needs(explain);
-    CLI::Option *const check =
-        tune->add_flag("--check", options.check,
-                       "Measure what the profile in use chooses against the built-in choice and what can be forced");
+    CLI::Option *const check = tune->add_flag(
+        "--check", options.check,
+        "Compare the choices of the profile in use with the built-in choice and with each path that can be forced");
     CLI::Option *const plot =
         tune->add_option("--plot", options.plot, "Measure nothing; draw the profile as this PNG file");
-    tune->add_option("--profile", options.profile, "What to explain or draw (default: the profile in use)");
+    tune->add_option("--profile", options.profile, "Profile to explain or draw (default: the profile in use)");
     explain->excludes(plot);
     for (CLI::Option *const other : {explain, plot, output, force}) check->excludes(other);
     for (CLI::Option *const other : {directory, output, seconds, force}) {
@@ -233,28 +235,26 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
     add_job_options(run, options);
     run->add_flag("--all-output", options.all_output, "Show the standard output of all ranks");
     CLI::Option *const simulate =
-        run->add_option(
-               "--simulate", options.simulate,
-               "PROCESSES[:RANK[:PER_HOST]]: start one process, without mpirun, that plays one of so many, rank 0 "
-               "and one on each host unless said; sets CLDIST_SIMULATE")
+        run->add_option("--simulate", options.simulate,
+                        "PROCESSES[:RANK[:PER_HOST]]: start one process without mpirun, which simulates RANK (default: "
+                        "0) of PROCESSES, with PER_HOST processes on each host (default: 1); sets CLDIST_SIMULATE")
             ->check(check_simulation);
     for (const char *const other : {"-n", "--hostfile", "--hosts", "--host", "--mpirun-option"})
         simulate->excludes(run->get_option(other));
-    run->add_option(
-           "--host-mode", options.host_mode,
-           "Who runs PROGRAM: replicated, every process, or central, rank 0 alone, whose OpenCL calls the others "
-           "follow; sets CLDIST_HOST_MODE")
+    run->add_option("--host-mode", options.host_mode,
+                    "Which processes run PROGRAM. replicated: all; central: rank 0, whose OpenCL calls the others "
+                    "execute; sets CLDIST_HOST_MODE")
         ->check(CLI::IsMember({"replicated", "central"}));
     run->add_option("--view", options.view,
-                    "What the program finds: devices, those of all processes, or aggregate, one device in front of all "
-                    "of them; sets CLDIST_VIEW")
+                    "Which devices the program finds. devices: those of all processes; aggregate: one virtual device "
+                    "that represents them; sets CLDIST_VIEW")
         ->check(CLI::IsMember({"devices", "aggregate"}));
     run->add_option("--counts", options.counts,
                     "Append what each process sends and receives to this file (-: standard error); sets CLDIST_COUNTS")
         ->check(check_named);
     run->add_option(
            "--stage", options.stage,
-           "Files and folders, separated by colons, that other hosts read from rank 0's; sets CLDIST_HOST_STAGE")
+           "Files and folders, separated by colons, that other hosts read from rank 0's host; sets CLDIST_HOST_STAGE")
         ->check(check_named);
     // Options for the ranks that mpirun starts.
     run->add_flag("--rank", rank)->group("");
@@ -307,8 +307,8 @@ bool complain_of_command(const CLI::App &app, const std::string &word) {
         std::ranges::min_element(names, {}, [&](const std::string &name) { return cldist::edit_distance(word, name); });
     const std::string hint = cldist::edit_distance(word, *nearest) <= 2
                                  ? fmt::format("did you mean {}?", *nearest)
-                                 : fmt::format("there are {}", fmt::join(names, ", "));
-    std::fprintf(stderr, "cldist: there is no command \"%s\"; %s\n", word.c_str(), hint.c_str());
+                                 : fmt::format("the commands are {}", fmt::join(names, ", "));
+    std::fprintf(stderr, "cldist: unknown command \"%s\"; %s\n", word.c_str(), hint.c_str());
     return true;
 }
 
@@ -327,7 +327,7 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
         }
         if (const std::string count = words[i].substr(0, words[i].find('=')); count == "-np" || count == "--np") {
             std::fprintf(stderr,
-                         "cldist %s: there is no option %s; did you mean -n?\nRun with --help for more information.\n",
+                         "cldist %s: unknown option %s; did you mean -n?\nRun with --help for more information.\n",
                          words.front().c_str(), count.c_str());
             return true;
         }
@@ -344,7 +344,7 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
             for (const std::string &known : option->get_lnames())
                 if (!option->get_group().empty() && cldist::edit_distance(name, "--" + known) <= 2)
                     hint = fmt::format("; did you mean --{}?", known);
-        std::fprintf(stderr, "cldist %s: there is no option %s%s\nRun with --help for more information.\n",
+        std::fprintf(stderr, "cldist %s: unknown option %s%s\nRun with --help for more information.\n",
                      words.front().c_str(), name.c_str(), hint.c_str());
         return true;
     }
@@ -369,7 +369,7 @@ int run_command(int argc, char **argv) {
     app.add_flag("--version", version, "Print the version, and the MPI, OpenCL and HDF5 versions of the build");
 
     bool json = false;
-    CLI::App *const doctor = app.add_subcommand("doctor", "Looks for what will hurt on this system");
+    CLI::App *const doctor = app.add_subcommand("doctor", "Checks this system and reports problems");
     doctor->footer(doctor_help);
     std::string examined_program;
     set_usage(doctor, "[PROGRAM]");
@@ -395,7 +395,7 @@ int run_command(int argc, char **argv) {
 
     RunOptions devices_options;
     CLI::App *const devices =
-        app.add_subcommand("devices", "Lists the devices that each process of `cldist run` would have");
+        app.add_subcommand("devices", "Lists the devices that a program under `cldist run` would find");
     devices->footer(devices_help);
     set_usage(devices, "");
     add_job_options(devices, devices_options);
@@ -440,7 +440,8 @@ int run_command(int argc, char **argv) {
         return app.exit(error) == 0 ? 0 : wrong_usage;
     }
     if (!tune_options.profile.empty() && !tune_options.explain && tune_options.plot.empty()) {
-        std::fprintf(stderr, "--profile is for --explain and --plot\nRun with --help for more information.\n");
+        std::fprintf(stderr,
+                     "cldist tune: --profile needs --explain or --plot\nRun with --help for more information.\n");
         return wrong_usage;
     }
     try {
@@ -463,6 +464,6 @@ int run_command(int argc, char **argv) {
 int main(int argc, char **argv) {
     const int status = run_command(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-    std::fprintf(stderr, "cldist: can't write to standard output: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "cldist: cannot write to standard output: %s\n", std::strerror(errno));
     return status != 0 ? status : 1;
 }

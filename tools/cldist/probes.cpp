@@ -249,7 +249,7 @@ Answer ask(const std::string &question, DevicePlace place, std::vector<std::stri
     const ChildEnd end =
         run_child({self, "probe", question, fmt::format("{}", place.platform), fmt::format("{}", place.device)},
                   child_limit, std::move(variables));
-    if (end.error != 0) return {{}, fmt::format("could not be tried: {}", std::strerror(end.error))};
+    if (end.error != 0) return {{}, fmt::format("could not be started: {}", std::strerror(end.error))};
     if (end.timed_out) return {{}, fmt::format("had not ended after {} s", child_limit.count())};
     if (end.signal == SIGALRM) return {{}, "hung"};
     if (end.signal != 0) return {{}, fmt::format("died of signal {} ({})", end.signal, strsignal(end.signal))};

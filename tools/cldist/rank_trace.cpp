@@ -41,7 +41,7 @@ std::map<int, fs::path> files_in(const fs::path &folder) {
         if (const auto rank = rank_of_file(at->path().filename().string())) files[*rank] = at->path();
     if (error) throw TraceError(fmt::format("{}: {}", folder.string(), error.message()));
     if (files.empty())
-        throw TraceError(fmt::format("{}: no cldist-trace-<rank>.json is there; run the program with CLDIST_TRACE={}",
+        throw TraceError(fmt::format("{} contains no cldist-trace-<rank>.json; run the program with CLDIST_TRACE={}",
                                      folder.string(), folder.string()));
     return files;
 }
@@ -50,11 +50,11 @@ RankTrace read_file(const fs::path &path, int rank) {
     std::ifstream in(path, std::ios::binary);
     if (!in) throw TraceError(std::strerror(errno));
     const std::string text{std::istreambuf_iterator<char>(in), {}};
-    if (in.bad()) throw TraceError("can't be read");
+    if (in.bad()) throw TraceError("cannot be read");
     RankTrace trace = parse_trace(text);
     // Reads the commands to find errors while the file's name is known.
     [[maybe_unused]] const std::vector<Command> commands = commands_of(trace);
-    if (trace.rank != rank) throw TraceError(fmt::format("holds the trace of rank {}", trace.rank));
+    if (trace.rank != rank) throw TraceError(fmt::format("contains the trace of rank {}", trace.rank));
     return trace;
 }
 
@@ -86,13 +86,14 @@ Found read_all(const fs::path &folder) {
     const int ranks = found.traces.front().ranks;
     for (int rank = 0; rank < ranks; ++rank)
         if (!files.contains(rank))
-            found.complaints.push_back(fmt::format("{}: is missing; the run had {} ranks",
+            found.complaints.push_back(fmt::format("{} is missing; the run had {} ranks",
                                                    (folder / fmt::format("{}{}{}", prefix, rank, suffix)).string(),
                                                    ranks));
     std::erase_if(found.traces, [&](const RankTrace &trace) {
         if (trace.ranks == ranks && trace.rank < ranks) return false;
         found.complaints.push_back(
-            fmt::format("{}: is of a run of {} ranks, the trace of rank {} of one of {}; the folder holds several runs",
+            fmt::format("{} is from a run of {} ranks, but the trace of rank {} is from a run of {} ranks; the folder "
+                        "contains several runs",
                         files.at(trace.rank).string(), trace.ranks, found.traces.front().rank, ranks));
         return true;
     });

@@ -60,8 +60,8 @@ constexpr int job_failed = 1;
 int say_not_started(const std::string &program, int error) {
     std::error_code ignored;
     const bool there = error == ENOENT && program.find('/') != std::string::npos && fs::exists(program, ignored);
-    std::fprintf(stderr, "cldist run: can't start %s: %s\n", program.c_str(),
-                 there ? "the interpreter that it names is not there" : std::strerror(error));
+    std::fprintf(stderr, "cldist run: cannot start %s: %s\n", program.c_str(),
+                 there ? "its interpreter does not exist" : std::strerror(error));
     return error == ENOENT ? not_found : not_executable;
 }
 
@@ -138,7 +138,7 @@ void bind_to(const std::vector<int> &processors) {
     const std::size_t size = mask.size() * sizeof(cpu_set_t);
     for (const int processor : processors) CPU_SET_S(static_cast<std::size_t>(processor), size, mask.data());
     if (sched_setaffinity(0, size, mask.data()) != 0)
-        std::fprintf(stderr, "cldist run: can't bind a rank to its cores: %s\n", std::strerror(errno));
+        std::fprintf(stderr, "cldist run: cannot bind a rank to its cores: %s\n", std::strerror(errno));
 }
 
 // Sends MPI_Abort's message of the PMI protocol to MPICH's mpirun. Otherwise mpirun would wait for
@@ -306,8 +306,7 @@ int run_simulated(const RunOptions &options, const Environment &environment) {
     // checked with the arguments
     const auto simulation = parse_simulation(options.simulate).value();
     if (is_central(environment) && simulation.rank != 0) {
-        std::fprintf(stderr,
-                     "cldist run: --simulate %s: with a central host it plays rank 0 alone, which is the host\n",
+        std::fprintf(stderr, "cldist run: --simulate %s: with --host-mode central, only rank 0 can be simulated\n",
                      options.simulate.c_str());
         return wrong_usage;
     }
@@ -346,12 +345,12 @@ int run_job(RunOptions options) {
     }
     if (options.ranks == 0 && !on_other_hosts(options, environment)) {
         std::fprintf(stderr,
-                     "-n is required: no hosts are given, and no batch system gave any\n"
-                     "Run with --help for more information.\n");
+                     "-n is required, because neither --hosts, --hostfile nor a batch system provides hosts\nRun with "
+                     "--help for more information.\n");
         return wrong_usage;
     }
     if (open_mpi && environment.contains("OMPI_COMM_WORLD_RANK")) {
-        std::fprintf(stderr, "cldist run: it starts mpirun, which can't be started by another mpirun\n");
+        std::fprintf(stderr, "cldist run: it starts mpirun, so it cannot run under mpirun; start it directly\n");
         return wrong_usage;
     }
     if (const std::string refusal = refusal_of_root(options, environment);
@@ -374,8 +373,8 @@ int run_job(RunOptions options) {
     if (const std::string wrap = host_wrap(environment);
         wrap != "off" && options.ranks != 1 && !is_central(environment) && !host_library().empty()) {
         if (const std::string word = wrong_group(wrap); !word.empty()) {
-            std::fprintf(stderr, "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is none of %s, off\n", wrap.c_str(),
-                         word.c_str(), host_wrap({}).c_str());
+            std::fprintf(stderr, "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is invalid; expected %s or off\n",
+                         wrap.c_str(), word.c_str(), host_wrap({}).c_str());
             return wrong_usage;
         }
         if (on_other_hosts(options, environment)) {
@@ -444,15 +443,15 @@ int run_worker() {
         function = clGetExtensionFunctionAddressForPlatform(platform, "cldistFollowHost");
     if (function == nullptr) {
         std::fprintf(stderr,
-                     "cldist worker: the first OpenCL platform is not the cluster's; `cldist run --host-mode central` "
-                     "starts workers\n");
+                     "cldist worker: the first OpenCL platform is not the cluster platform; use `cldist run "
+                     "--host-mode central` to start workers\n");
         return 1;
     }
     const cl_int code = reinterpret_cast<cl_int(CL_API_CALL *)()>(function)();
     if (code == CL_SUCCESS) return 0;
     if (code == CL_INVALID_OPERATION)
         std::fprintf(stderr,
-                     "cldist worker: this is no process but the first of a job with CLDIST_HOST_MODE=central\n");
+                     "cldist worker: this process must be rank 1 or higher of a job with CLDIST_HOST_MODE=central\n");
     return 1;
 }
 
@@ -478,8 +477,8 @@ int run_rank(const RunOptions &options) {
         }
     }
     if (const std::string missing = place.rank == 0 ? missing_to_stage(environment) : ""; !missing.empty()) {
-        std::fprintf(stderr, "cldist run: rank 0 (host %s): --stage %s: there is no such file or folder\n",
-                     host_name().c_str(), missing.c_str());
+        std::fprintf(stderr, "cldist run: rank 0 (host %s): --stage %s: no such file or folder\n", host_name().c_str(),
+                     missing.c_str());
         abort_job(environment, wrong_usage);
         return wrong_usage;
     }

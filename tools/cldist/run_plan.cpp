@@ -228,8 +228,9 @@ FormerOption take_host(RunOptions &options) {
         std::string lower = value;
         std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
         if (value.find_first_of(":,.") == std::string::npos && edit_distance(lower, mode) <= 2)
-            return {"", fmt::format("--host {0}: did you mean --host-mode {1}? For a machine of that name: --hosts {0}",
-                                    value, mode)};
+            return {"", fmt::format(
+                            "--host {0}: did you mean --host-mode {1}? For a machine with that name, use --hosts {0}",
+                            value, mode)};
     }
     options.hosts = value;
     return {fmt::format("--host {0} is now --hosts {0}", value), ""};
@@ -302,12 +303,14 @@ std::string hosts_report(const std::vector<std::string> &lost, const std::vector
     std::string report;
     for (const std::string &host : lost)
         report += fmt::format(
-            "cldist run: host {} is lost: the connection to it has ended, so the job has ended; look whether the host "
-            "and "
-            "its network work\n",
+            "cldist run: host {} is lost: the connection to it has ended, so the job has ended; check the host and its "
+            "network\n",
             host);
     for (const std::string &host : unreachable)
-        report += fmt::format("cldist run: host {0} can't be reached: no process started there; try `ssh {0}`\n", host);
+        report += fmt::format(
+            "cldist run: host {0} cannot be reached: no process started there; check that `ssh {0} true` works without "
+            "a password\n",
+            host);
     return report;
 }
 

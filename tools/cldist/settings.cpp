@@ -24,7 +24,7 @@ int print_settings(const std::vector<std::string_view> &environment) {
         };
         const bool set = std::ranges::any_of(environment, begins("="));
         const bool refused = std::ranges::any_of(complaints, begins("="));
-        const char *const origin = refused ? "default; the environment's value can't be read"
+        const char *const origin = refused ? "default; the environment's value is invalid"
                                    : set   ? "environment"
                                            : "default";
         const std::string text = fmt::format("{}={}", setting.name, setting.value);

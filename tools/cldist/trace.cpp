@@ -17,7 +17,7 @@ namespace {
 void write_merged(const std::filesystem::path &path, const std::vector<RankTrace> &traces) {
     std::ofstream out(path, std::ios::binary);
     if (out) out << merged(traces).dump() << '\n' << std::flush;
-    if (!out) throw TraceError(fmt::format("{}: can't be written: {}", path.string(), std::strerror(errno)));
+    if (!out) throw TraceError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
 // Returns false if the traces are empty.
@@ -39,7 +39,7 @@ void print_traces(const TraceOptions &options) {
     std::vector<std::string> left_out;
     std::vector<RankTrace> traces = read_traces(options.folder, options.partial, left_out);
     for (const std::string &complaint : left_out)
-        std::fprintf(stderr, "cldist trace: left out: %s\n", complaint.c_str());
+        std::fprintf(stderr, "cldist trace: ignored: %s\n", complaint.c_str());
     fmt::print("{} rank{}{}\n", traces.size(), traces.size() == 1 ? "" : "s",
                left_out.empty() ? "" : fmt::format(" of {}", traces.front().ranks));
     const RankTrace *const first = traces.front().rank == 0 ? &traces.front() : nullptr;

@@ -48,12 +48,13 @@ ClockChoice choose_clock(const RankTrace &trace, const RankTrace *first) {
     // Times of one clock need no correction, which could only add errors. But even on one kernel a
     // container may have its own clock.
     if (same_kernel && std::all_of(samples.begin(), samples.end(), may_be_zero))
-        return {ClockCorrection(), who + "; it is the clock of rank 0, left as it is"};
-    if (samples.empty()) return {ClockCorrection(), who + "; ITS TIMES CAN'T BE COMPARED with those of other ranks"};
+        return {ClockCorrection(), who + "; the times of all ranks are on this clock"};
+    if (samples.empty()) return {ClockCorrection(), who + "; ITS TIMES CANNOT BE COMPARED with those of other ranks"};
     const ClockCorrection correction(samples);
     if (samples.size() == 1)
-        return {correction,
-                who + "; corrected by that. There is no measurement at MPI_Finalize, so drift is not corrected"};
+        return {
+            correction,
+            who + "; corrected by this difference. There is no measurement at MPI_Finalize, so drift is not corrected"};
     return {correction, fmt::format("{}; corrected, drift {:+.3f} ppm, to within {:.1f} us", who,
                                     correction.drift_ppm(), correction.uncertainty_us())};
 }

@@ -39,6 +39,6 @@ struct Answer {
     }
 };
 
-[[noreturn]] inline void no_such_param(cl_uint param) { fail(CL_INVALID_VALUE, "there is no parameter {:#x}", param); }
+[[noreturn]] inline void no_such_param(cl_uint param) { fail(CL_INVALID_VALUE, "unknown param_name {:#x}", param); }
 
 }  // namespace cldist::cluster

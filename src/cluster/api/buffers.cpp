@@ -21,11 +21,10 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
                    size_t size, void *host_ptr) {
     ContextObject &context = context_of(context_handle);
     if (!properties.empty() && properties.front() != 0)
-        fail(CL_INVALID_PROPERTY, "there is no buffer property {:#x}", properties.front());
+        fail(CL_INVALID_PROPERTY, "unknown buffer property {:#x}", properties.front());
     check_mem_flags(flags);
     if (size == 0 || size > context.largest_allocation)
-        fail(CL_INVALID_BUFFER_SIZE, "the size is {} bytes; from 1 to {} are possible", size,
-             context.largest_allocation);
+        fail(CL_INVALID_BUFFER_SIZE, "the size is {} bytes; expected 1 to {}", size, context.largest_allocation);
     check_host_ptr(flags, host_ptr);
     flags = with_device_access(flags);
 
@@ -47,8 +46,8 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
 
 MemObject &whole_buffer_of(cl_mem memory) {
     MemObject &buffer = memory_of(memory);
-    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no buffer");
-    require(!buffer.parent, CL_INVALID_MEM_OBJECT, "the buffer is a sub-buffer: attach what it is a part of");
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is an image; expected a buffer");
+    require(!buffer.parent, CL_INVALID_MEM_OBJECT, "the buffer is a sub-buffer; bind its parent buffer instead");
     return buffer;
 }
 
@@ -76,18 +75,19 @@ void check_mem_flags(cl_mem_flags flags) {
         known && at_most_one(flags & device_access) && at_most_one(flags & host_access) &&
             (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR)) != (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR) &&
             (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR),
-        CL_INVALID_VALUE, "these flags don't go together");
+        CL_INVALID_VALUE, "flags is {:#x}, which contains unknown bits or flags that exclude each other", flags);
 }
 
 void check_host_ptr(cl_mem_flags flags, const void *host_ptr) {
     const bool needs_pointer = (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0;
     require(needs_pointer == (host_ptr != nullptr), CL_INVALID_HOST_PTR,
-            "host_ptr goes with CL_MEM_USE_HOST_PTR and CL_MEM_COPY_HOST_PTR, and only with them");
+            "host_ptr is {}NULL, but flags ({:#x}) {} CL_MEM_USE_HOST_PTR or CL_MEM_COPY_HOST_PTR",
+            host_ptr == nullptr ? "" : "not ", flags, needs_pointer ? "contains" : "does not contain");
 }
 
 cl_mem_flags inherited_flags(const MemObject &parent, cl_mem_flags flags) {
     require((flags & host_pointers) == 0 && at_most_one(flags & device_access) && at_most_one(flags & host_access),
-            CL_INVALID_VALUE, "these flags don't go together");
+            CL_INVALID_VALUE, "flags is {:#x}, which contains unknown bits or flags that exclude each other", flags);
     if ((flags & device_access) == 0) flags |= parent.flags & device_access;
     if ((flags & host_access) == 0) flags |= parent.flags & host_access;
     const auto both = [&](cl_mem_flags of_parent, cl_mem_flags excluded) {
@@ -98,7 +98,8 @@ cl_mem_flags inherited_flags(const MemObject &parent, cl_mem_flags flags) {
                 !both(CL_MEM_HOST_WRITE_ONLY, CL_MEM_HOST_READ_ONLY) &&
                 !both(CL_MEM_HOST_READ_ONLY, CL_MEM_HOST_WRITE_ONLY) &&
                 !both(CL_MEM_HOST_NO_ACCESS, CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY),
-            CL_INVALID_VALUE, "the flags allow more than the buffer's");
+            CL_INVALID_VALUE, "flags is {:#x}, which allows accesses that the buffer's flags ({:#x}) do not allow",
+            flags, parent.flags);
     return flags | (parent.flags & host_pointers);
 }
 
@@ -116,19 +117,24 @@ cl_mem create_buffer_with_properties(cl_context context, const cl_mem_properties
 cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type, const void *info, cl_int *) {
     MemObject &parent = memory_of(buffer);
     require(!parent.is_image() && !parent.parent, CL_INVALID_MEM_OBJECT,
-            "the memory object is no buffer, or a part of one");
+            "the memory object is an image or a sub-buffer; expected a buffer");
     const cl_mem_flags all_flags = inherited_flags(parent, flags);
-    require(type == CL_BUFFER_CREATE_TYPE_REGION && info != nullptr, CL_INVALID_VALUE,
-            "buffer_create_type is not CL_BUFFER_CREATE_TYPE_REGION, or there is no region");
+    require(
+        type == CL_BUFFER_CREATE_TYPE_REGION && info != nullptr, CL_INVALID_VALUE,
+        "buffer_create_type is {:#x} or buffer_create_info is NULL; expected CL_BUFFER_CREATE_TYPE_REGION and a region",
+        type);
     const auto &region = *static_cast<const cl_buffer_region *>(info);
-    require(region.size != 0, CL_INVALID_BUFFER_SIZE, "the region has no bytes");
+    require(region.size != 0, CL_INVALID_BUFFER_SIZE, "the size of the region is 0; expected at least 1");
     if (region.origin > parent.size || region.size > parent.size - region.origin)
-        fail(CL_INVALID_VALUE, "the region from byte {} has {} bytes, but the buffer ends at {}", region.origin,
+        fail(CL_INVALID_VALUE, "the region of {1} bytes from byte {0} exceeds the buffer of {2} bytes", region.origin,
              region.size, parent.size);
     const auto &alignments = parent.context->sub_buffer_alignments;
     require(std::any_of(alignments.begin(), alignments.end(),
                         [&](std::size_t alignment) { return region.origin % alignment == 0; }),
-            CL_MISALIGNED_SUB_BUFFER_OFFSET, "the origin is aligned for no device of the context");
+            CL_MISALIGNED_SUB_BUFFER_OFFSET,
+            "the region begins at byte {}, which is not aligned for any device of the context "
+            "(CL_DEVICE_MEM_BASE_ADDR_ALIGN)",
+            region.origin);
     MemObject *const object = make<MemObject>(*parent.context, all_flags, region.size);
     object->parent = Ref<MemObject>(&parent);
     object->origin = region.origin;
@@ -140,7 +146,7 @@ cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
 void attach_buffer_to_device(cl_mem memory, cl_device_id device_handle) {
     MemObject &buffer = whole_buffer_of(memory);
     const DeviceObject &device = device_of(device_handle);
-    require(buffer.context->has(device), CL_INVALID_DEVICE, "the device is not one of the buffer's context");
+    require(buffer.context->has(device), CL_INVALID_DEVICE, "the device does not belong to the buffer's context");
     if (device.is_aggregate()) return;  // there is no other
     executor().attach(buffer, device.memory);
     // Who warns of such memory has to know of all that uses it.
@@ -181,7 +187,7 @@ void get_mem_object_info(cl_mem memory, cl_mem_info param, size_t size, void *va
 // There are no pipes.
 void get_pipe_info(cl_mem memory, cl_pipe_info, size_t, void *, size_t *) {
     memory_of(memory);
-    fail(CL_INVALID_MEM_OBJECT, "the memory object is no pipe");
+    fail(CL_INVALID_MEM_OBJECT, "the memory object is not a pipe");
 }
 
 void set_mem_object_destructor_callback(cl_mem memory, void(CL_CALLBACK *notify)(cl_mem, void *), void *user_data) {

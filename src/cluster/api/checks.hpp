@@ -12,11 +12,11 @@ namespace cldist::cluster {
 
 inline void check_context(const QueueObject &queue, const MemObject &memory) {
     require(queue.context.get() == memory.context.get(), CL_INVALID_CONTEXT,
-            "queue and memory object are not of one context");
+            "the queue and the memory object belong to different contexts");
 }
 inline void check_host_access(const MemObject &memory, cl_mem_flags forbidden) {
     require((memory.flags & (CL_MEM_HOST_NO_ACCESS | forbidden)) == 0, CL_INVALID_OPERATION,
-            "the memory object's flags forbid the host that access");
+            "the memory object was created with flags ({:#x}) that forbid this access by the host", memory.flags);
 }
 
 /// Throws an Error unless the flags of a new memory object go together.

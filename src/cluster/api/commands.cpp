@@ -24,14 +24,18 @@ struct Box {
 
     /// Throws an Error if pitches or region are wrong.
     static Box checked(const size_t *origin, const size_t *region, std::size_t row_pitch, std::size_t slice_pitch) {
-        require(origin != nullptr && region != nullptr, CL_INVALID_VALUE, "an origin or a region is NULL");
+        require(origin != nullptr && region != nullptr, CL_INVALID_VALUE,
+                "origin or region is NULL; expected arrays of three elements");
         Box box{{origin[0], origin[1], origin[2]}, {region[0], region[1], region[2]}, row_pitch, slice_pitch};
-        require(region[0] != 0 && region[1] != 0 && region[2] != 0, CL_INVALID_VALUE, "the region is empty");
+        require(region[0] != 0 && region[1] != 0 && region[2] != 0, CL_INVALID_VALUE,
+                "region is {{{}, {}, {}}}; every element must be at least 1", region[0], region[1], region[2]);
         if (box.row_pitch == 0) box.row_pitch = region[0];
         if (box.slice_pitch == 0) box.slice_pitch = region[1] * box.row_pitch;
-        require(box.row_pitch >= region[0], CL_INVALID_VALUE, "the row pitch is less than region[0]");
+        require(box.row_pitch >= region[0], CL_INVALID_VALUE,
+                "the row pitch is {}; expected 0 or at least region[0] ({})", box.row_pitch, region[0]);
         require(box.slice_pitch >= region[1] * box.row_pitch && box.slice_pitch % box.row_pitch == 0, CL_INVALID_VALUE,
-                "the slice pitch is less than region[1] rows, or no multiple of the row pitch");
+                "the slice pitch is {}; expected 0 or a multiple of the row pitch ({}) of at least {}", box.slice_pitch,
+                box.row_pitch, region[1] * box.row_pitch);
         return box;
     }
     [[nodiscard]] std::size_t begin() const { return origin[2] * slice_pitch + origin[1] * row_pitch + origin[0]; }
@@ -46,9 +50,9 @@ struct Box {
 };
 
 void check_box(const MemObject &buffer, const Box &box) {
-    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no buffer");
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is an image; expected a buffer");
     if (box.end() > buffer.size)
-        fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {}", box.end(), buffer.size);
+        fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {} bytes", box.end(), buffer.size);
 }
 
 // ---- On an aggregate device ----------------------------------------------------------------------------------------
@@ -160,17 +164,18 @@ AccessMode written(const Box &box) { return box.is_whole() ? AccessMode::write :
 }  // namespace
 
 void check_range(const MemObject &buffer, std::size_t offset, std::size_t size) {
-    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no buffer");
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is an image; expected a buffer");
     if (offset > buffer.size || size > buffer.size - offset)
-        fail(CL_INVALID_VALUE, "{} bytes from byte {} pass the end of the buffer, which has {}", size, offset,
-             buffer.size);
+        fail(CL_INVALID_VALUE, "offset {1} and size {0} exceed the buffer of {2} bytes", size, offset, buffer.size);
 }
 
 void check_map_flags(const MemObject &object, cl_map_flags flags) {
     constexpr cl_map_flags keeping = CL_MAP_READ | CL_MAP_WRITE;
     const bool invalidates = (flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0;
     require((flags & ~(keeping | CL_MAP_WRITE_INVALIDATE_REGION)) == 0 && (!invalidates || (flags & keeping) == 0),
-            CL_INVALID_VALUE, "these map flags don't go together");
+            CL_INVALID_VALUE,
+            "map_flags is {:#x}; expected CL_MAP_READ, CL_MAP_WRITE or both, or CL_MAP_WRITE_INVALIDATE_REGION alone",
+            flags);
     if ((flags & CL_MAP_READ) != 0) check_host_access(object, CL_MEM_HOST_WRITE_ONLY);
     if ((flags & CL_MAP_WRITE) != 0 || invalidates) check_host_access(object, CL_MEM_HOST_READ_ONLY);
 }
@@ -178,7 +183,9 @@ void check_map_flags(const MemObject &object, cl_map_flags flags) {
 void check_alignment(const QueueObject &queue, const MemObject &memory) {
     if (!memory.parent || memory.is_image()) return;
     require(memory.origin % queue.device->sub_buffer_alignment == 0, CL_MISALIGNED_SUB_BUFFER_OFFSET,
-            "the sub-buffer is not aligned for the queue's device");
+            "the sub-buffer begins at byte {} of its buffer; expected a multiple of {}, the alignment of the queue's "
+            "device",
+            memory.origin, queue.device->sub_buffer_alignment);
 }
 
 // ---- Reading and writing -------------------------------------------------------------------------------------------
@@ -322,9 +329,10 @@ void enqueue_fill_buffer(Handling handling, cl_command_queue queue_handle, cl_me
     check_context(whole, buffer);
     check_range(buffer, offset, size);
     if (pattern == nullptr || !is_pattern_size(pattern_size))
-        fail(CL_INVALID_VALUE, "pattern is NULL or pattern_size, {}, no power of two up to 128", pattern_size);
+        fail(CL_INVALID_VALUE, "pattern is NULL, or pattern_size ({}) is not a power of two from 1 to 128",
+             pattern_size);
     require(offset % pattern_size == 0 && size % pattern_size == 0, CL_INVALID_VALUE,
-            "offset or size is no multiple of pattern_size");
+            "offset {} or size {} is not a multiple of pattern_size ({})", offset, size, pattern_size);
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
     if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_FILL_BUFFER, event);
@@ -362,7 +370,8 @@ void enqueue_copy_buffer(Handling handling, cl_command_queue queue_handle, cl_me
     const Access read = source.access(source_offset, source_offset + size, AccessMode::read);
     const Access write = target.access(target_offset, target_offset + size, AccessMode::write);
     require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin, CL_MEM_COPY_OVERLAP,
-            "the ranges overlap");
+            "source and destination overlap: {} bytes from byte {} and from byte {} of one buffer", size, source_offset,
+            target_offset);
     if (handling == Handling::leave_out) return leave_out(queue, CL_COMMAND_COPY_BUFFER, event);
     if (writes_in_all(queue, waits) && copy_in_place(queue, source, read, target, write, waits, event)) return;
     QueueObject &lane = lane_for(queue, source, source_offset, source_offset + size);
@@ -392,12 +401,14 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle, 
     check_box(source, from);
     check_box(target, to);
     require(&source != &target || (from.row_pitch == to.row_pitch && from.slice_pitch == to.slice_pitch),
-            CL_INVALID_VALUE, "the pitches differ, but the buffers don't");
+            CL_INVALID_VALUE,
+            "the pitches of source ({}, {}) and destination ({}, {}) differ; within one buffer they must be equal",
+            from.row_pitch, from.slice_pitch, to.row_pitch, to.slice_pitch);
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_alignment(queue, source);
     check_alignment(queue, target);
     require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
-            "the regions overlap");
+            "the source region and the destination region overlap");
     if (handling == Handling::leave_out) return leave_out(queue, CL_COMMAND_COPY_BUFFER_RECT, event);
     const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
                               target.access(to.begin(), to.end(), written(to))};
@@ -519,9 +530,8 @@ static void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
     const bool is_of_first = executor().topology().process_of(mapped.device_memory) == 0;
     if (beyond == 0 || World::get().self() > (is_of_first ? 1U : 0U)) return;
     log_warning(
-        "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. They are lost; map "
-        "all "
-        "that the program writes",
+        "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. These bytes are lost; "
+        "map all bytes that the program writes",
         object.is_image() ? "image" : "buffer", object.number(), object.size, beyond == mapped.guard ? "at least " : "",
         beyond, mapped.size);
 }
@@ -531,7 +541,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     QueueObject &whole = queue_of(queue_handle);
     MemObject &object = memory_of(memory_handle);
     Mapped *const at = object.mapping(pointer);
-    require(at != nullptr, CL_INVALID_VALUE, "mapped_ptr is not mapped");
+    require(at != nullptr, CL_INVALID_VALUE, "mapped_ptr is not an address that a map of this memory object returned");
     const auto by_same_memory = [&](const auto &lane) { return lane->device->memory == at->device_memory; };
     QueueObject &queue =
         whole.is_aggregate() ? **std::find_if(whole.lanes.begin(), whole.lanes.end(), by_same_memory) : whole;
@@ -586,7 +596,8 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
                                  cl_mem_migration_flags flags, cl_uint num_events, const cl_event *wait_list,
                                  cl_event *event) {
     QueueObject &queue = queue_of(queue_handle);
-    require(count > 0 && list != nullptr, CL_INVALID_VALUE, "there are no memory objects");
+    require(count > 0 && list != nullptr, CL_INVALID_VALUE,
+            "num_mem_objects is {} or mem_objects is NULL; expected at least one memory object", count);
     std::vector<Access> accesses;
     for (cl_uint i = 0; i < count; ++i) {
         MemObject &object = memory_of(list[i]);
@@ -598,7 +609,10 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
     }
     require(
         (flags & ~cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED}) == 0,
-        CL_INVALID_VALUE, "flags has bits that mean nothing");
+        CL_INVALID_VALUE,
+        "flags is {:#x}; expected a combination of CL_MIGRATE_MEM_OBJECT_HOST and "
+        "CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED",
+        flags);
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     if (queue.is_aggregate())  // what is where is the platform's affair
         return give(Joint(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, event != nullptr).end(), event);

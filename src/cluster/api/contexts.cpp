@@ -26,16 +26,16 @@ std::vector<cl_context_properties> checked_properties(const cl_context_propertie
     auto list = list_of(properties);
     std::set<cl_context_properties> seen;
     for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
-        if (!seen.insert(list[i]).second) fail(CL_INVALID_PROPERTY, "context property {:#x} is there twice", list[i]);
+        if (!seen.insert(list[i]).second) fail(CL_INVALID_PROPERTY, "context property {:#x} is given twice", list[i]);
         if (list[i] == CL_CONTEXT_PLATFORM) {
             const auto platform = reinterpret_cast<cl_platform_id>(list[i + 1]);
             require(platform != nullptr && platform->kind == Kind::platform, CL_INVALID_PLATFORM,
-                    "CL_CONTEXT_PLATFORM is not this platform");
+                    "CL_CONTEXT_PLATFORM is not the cluster platform");
         } else if (list[i] == CL_CONTEXT_INTEROP_USER_SYNC) {
             require(list[i + 1] == CL_TRUE || list[i + 1] == CL_FALSE, CL_INVALID_PROPERTY,
-                    "CL_CONTEXT_INTEROP_USER_SYNC is no boolean");
+                    "CL_CONTEXT_INTEROP_USER_SYNC is {}; expected CL_TRUE or CL_FALSE", list[i + 1]);
         } else {
-            fail(CL_INVALID_PROPERTY, "there is no context property {:#x}", list[i]);
+            fail(CL_INVALID_PROPERTY, "unknown context property {:#x}", list[i]);
         }
     }
     return list;
@@ -59,10 +59,12 @@ cl_context make_context(DeviceList devices, std::vector<cl_context_properties> p
 
 cl_sampler make_sampler(ContextObject &context, cl_bool normalized, cl_addressing_mode addressing,
                         cl_filter_mode filter, std::vector<cl_sampler_properties> properties) {
-    require(normalized == CL_TRUE || normalized == CL_FALSE, CL_INVALID_VALUE, "normalized_coords is no boolean");
+    require(normalized == CL_TRUE || normalized == CL_FALSE, CL_INVALID_VALUE,
+            "normalized_coords is {}; expected CL_TRUE or CL_FALSE", normalized);
     require(addressing >= CL_ADDRESS_NONE && addressing <= CL_ADDRESS_MIRRORED_REPEAT, CL_INVALID_VALUE,
-            "addressing_mode is not one");
-    require(filter == CL_FILTER_NEAREST || filter == CL_FILTER_LINEAR, CL_INVALID_VALUE, "filter_mode is not one");
+            "addressing_mode {:#x} is not an addressing mode (CL_ADDRESS_...)", addressing);
+    require(filter == CL_FILTER_NEAREST || filter == CL_FILTER_LINEAR, CL_INVALID_VALUE,
+            "filter_mode {:#x} is neither CL_FILTER_NEAREST nor CL_FILTER_LINEAR", filter);
     check_some_device_has_images(context);
     SamplerObject *const sampler = make<SamplerObject>(context);
     sampler->normalized = normalized;
@@ -90,13 +92,15 @@ void flush_natively(const QueueObject &queue) {
 cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, cl_command_queue_properties properties,
                             std::vector<cl_queue_properties> list) {
     DeviceObject &device = device_of(device_handle);
-    require(context.has(device), CL_INVALID_DEVICE, "the device is not one of the context");
+    require(context.has(device), CL_INVALID_DEVICE, "the device does not belong to the context");
     constexpr cl_command_queue_properties host = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
     require((properties & ~(host | CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT)) == 0, CL_INVALID_VALUE,
-            "properties has bits that mean nothing");
-    require((properties & ~host) == 0, CL_INVALID_QUEUE_PROPERTIES, "there are no queues on devices");
+            "properties is {:#x}, which contains unknown bits", properties);
+    require((properties & ~host) == 0, CL_INVALID_QUEUE_PROPERTIES,
+            "device queues are not supported; create a host queue");
     const auto supported = device.info<cl_command_queue_properties>(CL_DEVICE_QUEUE_ON_HOST_PROPERTIES);
-    require((properties & ~supported) == 0, CL_INVALID_QUEUE_PROPERTIES, "the device has no such queues");
+    require((properties & ~supported) == 0, CL_INVALID_QUEUE_PROPERTIES,
+            "properties is {:#x}, but the device supports only {:#x}", properties, supported);
     auto queue = std::make_unique<QueueObject>(context, device, properties);
     for (const auto &member : device.members) {
         queue->lanes.emplace_back(new QueueObject(context, *member, properties));
@@ -134,8 +138,10 @@ cl_context create_context(const cl_context_properties *properties, cl_uint num_d
                           void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user_data,
                           cl_int *) {
     auto list = checked_properties(properties);
-    require(devices != nullptr && num_devices > 0, CL_INVALID_VALUE, "there are no devices");
-    require(notify != nullptr || user_data == nullptr, CL_INVALID_VALUE, "there is user_data, but no pfn_notify");
+    require(devices != nullptr && num_devices > 0, CL_INVALID_VALUE,
+            "num_devices is {} or devices is NULL; expected at least one device", num_devices);
+    require(notify != nullptr || user_data == nullptr, CL_INVALID_VALUE,
+            "user_data is not NULL, but pfn_notify is NULL");
     DeviceList all;
     for (cl_uint i = 0; i < num_devices; ++i) {
         DeviceObject &device = device_of(devices[i]);
@@ -195,7 +201,7 @@ cl_sampler create_sampler_with_properties(cl_context context, const cl_sampler_p
             case CL_SAMPLER_NORMALIZED_COORDS: normalized = static_cast<cl_bool>(list[i + 1]); break;
             case CL_SAMPLER_ADDRESSING_MODE: addressing = static_cast<cl_addressing_mode>(list[i + 1]); break;
             case CL_SAMPLER_FILTER_MODE: filter = static_cast<cl_filter_mode>(list[i + 1]); break;
-            default: fail(CL_INVALID_VALUE, "there is no sampler property {:#x}", list[i]);
+            default: fail(CL_INVALID_VALUE, "unknown sampler property {:#x}", list[i]);
         }
     }
     return make_sampler(object, normalized, addressing, filter, list);
@@ -235,9 +241,9 @@ cl_command_queue create_command_queue_with_properties(cl_context context, cl_dev
         if (list[i] == CL_QUEUE_PROPERTIES)
             bits = list[i + 1];
         else if (list[i] == CL_QUEUE_SIZE)
-            fail(CL_INVALID_QUEUE_PROPERTIES, "there are no queues on devices");
+            fail(CL_INVALID_QUEUE_PROPERTIES, "device queues are not supported; create a host queue");
         else
-            fail(CL_INVALID_VALUE, "there is no queue property {:#x}", list[i]);
+            fail(CL_INVALID_VALUE, "unknown queue property {:#x}", list[i]);
     }
     return make_queue(object, device, bits, std::move(list));
 }
@@ -261,7 +267,7 @@ void get_command_queue_info(cl_command_queue queue, cl_command_queue_info param,
         case CL_QUEUE_PROPERTIES: return answer.give(object.properties);
         case CL_QUEUE_PROPERTIES_ARRAY: return answer.list(object.property_list);
         case CL_QUEUE_DEVICE_DEFAULT: return answer.give(static_cast<cl_command_queue>(nullptr));
-        case CL_QUEUE_SIZE: fail(CL_INVALID_COMMAND_QUEUE, "the queue is not one on a device");
+        case CL_QUEUE_SIZE: fail(CL_INVALID_COMMAND_QUEUE, "the queue is not a device queue");
         default: no_such_param(param);
     }
 }
@@ -270,14 +276,14 @@ void get_command_queue_info(cl_command_queue queue, cl_command_queue_info param,
 void set_command_queue_property(cl_command_queue queue, cl_command_queue_properties, cl_bool,
                                 cl_command_queue_properties *) {
     queue_of(queue);
-    fail(CL_INVALID_OPERATION, "a queue's properties can't be changed");
+    fail(CL_INVALID_OPERATION, "the properties of a queue cannot be changed; create another queue");
 }
 
 // No device has queues of its own.
 void set_default_device_command_queue(cl_context context, cl_device_id device, cl_command_queue queue) {
-    require(context_of(context).has(device_of(device)), CL_INVALID_DEVICE, "the device is not one of the context");
+    require(context_of(context).has(device_of(device)), CL_INVALID_DEVICE, "the device does not belong to the context");
     if (queue != nullptr) queue_of(queue);
-    fail(CL_INVALID_OPERATION, "the device has no queues of its own");
+    fail(CL_INVALID_OPERATION, "the device does not support device queues");
 }
 
 void flush(cl_command_queue queue) { flush_natively(queue_of(queue)); }

@@ -216,13 +216,14 @@ void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const Wai
 
 std::vector<EventObject *> checked_wait_list(const WaitList &list, const ContextObject &context) {
     require((list.count == 0) == (list.events == nullptr), CL_INVALID_EVENT_WAIT_LIST,
-            "num_events_in_wait_list and event_wait_list don't go together");
+            "num_events_in_wait_list is {}, but event_wait_list is {}NULL", list.count,
+            list.events == nullptr ? "" : "not ");
     std::vector<EventObject *> events;
     for (cl_uint i = 0; i < list.count; ++i) {
         EventObject *const event = EventObject::from(list.events[i]);
         require(event != nullptr, CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
         require(event->context.get() == &context, CL_INVALID_CONTEXT,
-                "an event of the wait list is of another context");
+                "an event of the wait list and the queue belong to different contexts");
         events.push_back(event);
     }
     return events;
@@ -258,7 +259,7 @@ void wait_for_result(EventObject &event, const CallHash &call) {
     for (const auto &[lane, part] : event.parts) has_ended(*part);
     if (status < 0)
         fail(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-             "the command, or one that it waited for, failed with status {}", status_text(status));
+             "the command, or a command that it waited for, failed with status {}", status_text(status));
 }
 
 cl_event create_user_event(cl_context context, cl_int *) {
@@ -272,8 +273,9 @@ cl_event create_user_event(cl_context context, cl_int *) {
 void set_user_event_status(cl_event event, cl_int status) {
     // Who waits for it may release it as soon as it is set.
     const Ref<EventObject> held(&event_of(event));
-    require(held->is_user(), CL_INVALID_EVENT, "the event is no user event");
-    require(status <= CL_COMPLETE, CL_INVALID_VALUE, "the status is neither CL_COMPLETE nor negative");
+    require(held->is_user(), CL_INVALID_EVENT, "the event is not a user event");
+    require(status <= CL_COMPLETE, CL_INVALID_VALUE,
+            "the status is {}; expected CL_COMPLETE (0) or a negative error code", status);
     if (status < 0) held->context->failed = true;
     // With a central host all processes make all calls in this order, whatever threads call there.
     const auto agree = [&] {
@@ -286,19 +288,20 @@ void set_user_event_status(cl_event event, cl_int status) {
         const Unlocked unlocked;
         first = held->ending->set(status);
     }
-    require(first, CL_INVALID_OPERATION, "the status was set before");
+    require(first, CL_INVALID_OPERATION, "the status of the user event has already been set");
     --held->context->open_user_events;
     // Every process's program makes this call at this place of its thread's calls.
     if (!World::get().is_central() && held->creator == std::this_thread::get_id()) agree();
 }
 
 void wait_for_events(cl_uint num_events, const cl_event *list) {
-    require(num_events > 0 && list != nullptr, CL_INVALID_VALUE, "there are no events");
+    require(num_events > 0 && list != nullptr, CL_INVALID_VALUE,
+            "num_events is {} or the list is NULL; expected at least one event", num_events);
     std::vector<Ref<EventObject>> events;
     for (cl_uint i = 0; i < num_events; ++i) {
         events.emplace_back(&event_of(list[i]));
         require(events.back()->context.get() == events.front()->context.get(), CL_INVALID_CONTEXT,
-                "the events are not of one context");
+                "the events belong to different contexts");
     }
     agree_on_ends(World::get().calls().last(), events);
     if (World::get().follows()) return;
@@ -326,7 +329,8 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
     const Ref<EventObject> object(&event_of(event));
     if (param < CL_PROFILING_COMMAND_QUEUED || param > CL_PROFILING_COMMAND_COMPLETE) no_such_param(param);
     require(!object->is_user() && (object->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0,
-            CL_PROFILING_INFO_NOT_AVAILABLE, "the event is a user event, or its queue is without profiling");
+            CL_PROFILING_INFO_NOT_AVAILABLE,
+            "the event is a user event, or its queue was created without CL_QUEUE_PROFILING_ENABLE");
     Times times = object->times.value_or(Times{});
     if (!object->times) {
         if (World::get().is_central()) ask_if_needed(*object);
@@ -341,7 +345,7 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
             if (times.back() != 0) object->times = times;
         }
     }
-    require(times.back() != 0, CL_PROFILING_INFO_NOT_AVAILABLE, "the command has not ended, or failed");
+    require(times.back() != 0, CL_PROFILING_INFO_NOT_AVAILABLE, "the command has not ended, or it has failed");
     // CL_PROFILING_COMMAND_COMPLETE is the end of the command where nothing is enqueued on devices.
     const cl_profiling_info last = CL_PROFILING_COMMAND_END;
     Answer{size, value, size_ret}.give(times.at(std::min(param, last) - CL_PROFILING_COMMAND_QUEUED));
@@ -357,7 +361,7 @@ void set_event_callback(cl_event event, cl_int type, void(CL_CALLBACK *notify)(c
     EventObject &object = event_of(event);
     require(notify != nullptr, CL_INVALID_VALUE, "pfn_event_notify is NULL");
     require(type == CL_COMPLETE || type == CL_RUNNING || type == CL_SUBMITTED, CL_INVALID_VALUE,
-            "command_exec_callback_type is none of CL_SUBMITTED, CL_RUNNING and CL_COMPLETE");
+            "command_exec_callback_type is {}; expected CL_SUBMITTED, CL_RUNNING or CL_COMPLETE", type);
     World &world = World::get();
     if (!object.is_user()) world.executor().tell_hosts(object);
     if (world.follows()) return;
@@ -388,7 +392,8 @@ void enqueue_marker(cl_command_queue queue, cl_event *event) {
 void enqueue_barrier(cl_command_queue queue) { enqueue_barrier_with_wait_list(queue, 0, nullptr, nullptr); }
 
 void enqueue_wait_for_events(cl_command_queue queue, cl_uint num_events, const cl_event *list) {
-    require(num_events != 0 && list != nullptr, CL_INVALID_VALUE, "there are no events");
+    require(num_events != 0 && list != nullptr, CL_INVALID_VALUE,
+            "num_events is {} or the list is NULL; expected at least one event", num_events);
     for (cl_uint i = 0; i < num_events; ++i) event_of(list[i]);
     enqueue_barrier_with_wait_list(queue, num_events, list, nullptr);
 }

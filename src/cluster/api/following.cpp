@@ -80,7 +80,7 @@ cl_int CL_API_CALL follow_host() {
                 calls_by_number.at(number - 1)(reader);
         }
     } catch (const std::exception &error) {
-        log_error("the host's calls can't be followed: {}", error.what());
+        log_error("this worker cannot execute rank 0's calls any longer: {}", error.what());
         return CL_OUT_OF_RESOURCES;
     }
 }

@@ -35,7 +35,9 @@ inline cl_int code_of_exception(std::string_view function) noexcept {
 
 /// A forked child of a process that has joined the job lacks the platform's threads, and its locks may be held forever.
 inline void check_not_forked() {
-    if (in_forked_child()) fail(CL_OUT_OF_RESOURCES, "the process was forked from one that uses the platform");
+    if (in_forked_child())
+        fail(CL_OUT_OF_RESOURCES,
+             "the process is a forked child of a process that uses the platform; only the parent can use it");
 }
 
 /// Before a command is enqueued, under the lock: waits until the device is not too far behind (Executor::markers_to_wait_for). The

@@ -30,37 +30,40 @@ bool makes_images_of_buffers(const DeviceObject &device) {
 MemObject &checked_buffer(const ContextObject &context, const cl_image_desc &desc, std::size_t element) {
     MemObject *const buffer = MemObject::from(desc.buffer);
     require(buffer != nullptr && !buffer->is_image() && buffer->context.get() == &context, CL_INVALID_IMAGE_DESCRIPTOR,
-            "the image is to be made of what is no buffer of the context");
+            "image_desc.buffer is not a buffer of the context");
     if (desc.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER) return *buffer;
     for (const auto &device : context.devices) {
         if (!has_images(*device)) continue;
         require(makes_images_of_buffers(*device), CL_INVALID_OPERATION,
-                "a device of the context can't make 2D images of buffers");
+                "a device of the context does not support 2D images from buffers (cl_khr_image2d_from_buffer)");
         const std::size_t row = device->info<cl_uint>(CL_DEVICE_IMAGE_PITCH_ALIGNMENT) * element;
         const std::size_t base = device->info<cl_uint>(CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT) * element;
         require((row == 0 || desc.image_row_pitch % row == 0) && (base == 0 || buffer->origin % base == 0),
-                CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, "the row pitch or the buffer's origin is not aligned for images");
+                CL_INVALID_IMAGE_FORMAT_DESCRIPTOR,
+                "the row pitch {} or the buffer's origin {} is not aligned; expected multiples of {} and {}",
+                desc.image_row_pitch, buffer->origin, row, base);
     }
     return *buffer;
 }
 
 void check_desc(const cl_image_desc &desc, std::size_t element, const void *host_ptr) {
-    require(is_image_type(desc.image_type), CL_INVALID_IMAGE_DESCRIPTOR, "image_type is not one");
+    require(is_image_type(desc.image_type), CL_INVALID_IMAGE_DESCRIPTOR,
+            "image_type is {:#x}, which is not an image type", desc.image_type);
     const auto extent = extents(desc);
     require(extent[0] != 0 && extent[1] != 0 && extent[2] != 0, CL_INVALID_IMAGE_DESCRIPTOR, "the image is empty");
     require(desc.num_mip_levels == 0 && desc.num_samples == 0, CL_INVALID_IMAGE_DESCRIPTOR,
-            "there are no images with mip levels or several samples");
+            "num_mip_levels is {} and num_samples is {}; expected 0", desc.num_mip_levels, desc.num_samples);
     const bool of_buffer = desc.image_type == CL_MEM_OBJECT_IMAGE1D_BUFFER ||
                            (desc.image_type == CL_MEM_OBJECT_IMAGE2D && desc.buffer != nullptr);
     require(of_buffer == (desc.buffer != nullptr), CL_INVALID_IMAGE_DESCRIPTOR,
-            "an image of this type is made of a buffer and there is none, or the other way round");
+            "image_desc.buffer is {}NULL, but images of this type {} a buffer", desc.buffer == nullptr ? "" : "not ",
+            of_buffer ? "need" : "cannot be created from");
     const bool has_pitches = desc.image_row_pitch != 0 || desc.image_slice_pitch != 0;
     const bool may_have_pitches =
         desc.buffer != nullptr ? desc.image_type == CL_MEM_OBJECT_IMAGE2D : host_ptr != nullptr;
-    require(may_have_pitches || !has_pitches, CL_INVALID_IMAGE_DESCRIPTOR,
-            "there are pitches, but nothing that they are of");
+    require(may_have_pitches || !has_pitches, CL_INVALID_IMAGE_DESCRIPTOR, "pitch given without host_ptr or buffer");
     require(desc.image_row_pitch % element == 0, CL_INVALID_IMAGE_DESCRIPTOR,
-            "the row pitch is no multiple of the element's size");
+            "the row pitch is {}; expected a multiple of the element's {} bytes", desc.image_row_pitch, element);
 }
 
 // A platform without images, or without such ones, may answer with an error: then it supports no format. NVIDIA's has
@@ -90,7 +93,8 @@ void make_natives_everywhere(MemObject &image) {
                 const auto formats = native_formats(*space, given, image.type);
                 return formats.empty() || contains(formats, image.format);
             });
-        require(supported, CL_IMAGE_FORMAT_NOT_SUPPORTED, "a device has no images of this format");
+        require(supported, CL_IMAGE_FORMAT_NOT_SUPPORTED,
+                "a device of the context does not support images of this format");
         image.make_natives();
     });
 }
@@ -99,11 +103,11 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
                   const cl_image_format *format, const cl_image_desc *given_desc, void *host_ptr) {
     ContextObject &context = context_of(context_handle);
     if (!properties.empty() && properties.front() != 0)
-        fail(CL_INVALID_PROPERTY, "there is no image property {:#x}", properties.front());
+        fail(CL_INVALID_PROPERTY, "unknown image property {:#x}", properties.front());
     check_mem_flags(flags);
     const std::size_t element = format != nullptr ? element_size(*format) : 0;
     require(element != 0, CL_INVALID_IMAGE_FORMAT_DESCRIPTOR,
-            "image_format is NULL, or its order and type don't go together");
+            "image_format is NULL, or its channel order and channel type cannot be combined");
     require(given_desc != nullptr, CL_INVALID_IMAGE_DESCRIPTOR, "image_desc is NULL");
     const cl_image_desc desc = as_read(*given_desc);
     check_desc(desc, element, host_ptr);
@@ -114,14 +118,14 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     check_some_device_has_images(context);
     require(std::any_of(context.devices.begin(), context.devices.end(),
                         [&](const auto &device) { return has_images_like(*device, desc); }),
-            CL_INVALID_IMAGE_SIZE, "the image is larger than any device's may be");
+            CL_INVALID_IMAGE_SIZE, "the image exceeds the size limits of all devices of the context");
     Ref<MemObject> parent;
     std::size_t size = extent[0] * extent[1] * extent[2] * element;
     if (desc.buffer != nullptr) {
         parent = Ref<MemObject>(&checked_buffer(context, desc, element));
         size = pitches.row * extent[1];
         if (size > parent->size)
-            fail(CL_INVALID_IMAGE_DESCRIPTOR, "the image has {} bytes, but the buffer {}", size, parent->size);
+            fail(CL_INVALID_IMAGE_DESCRIPTOR, "the image needs {} bytes, but the buffer has {}", size, parent->size);
     }
     check_host_ptr(flags, host_ptr);
     if (parent) flags = inherited_flags(*parent, flags);
@@ -217,24 +221,27 @@ struct Part {
 
 void check_image(const QueueObject &queue, const MemObject &image) {
     check_context(queue, image);
-    require(image.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no image");
+    require(image.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is a buffer; expected an image");
 }
 
 Part checked_part(const MemObject &image, const size_t *origin, const size_t *region) {
-    require(origin != nullptr && region != nullptr, CL_INVALID_VALUE, "an origin or a region is NULL");
+    require(origin != nullptr && region != nullptr, CL_INVALID_VALUE,
+            "origin or region is NULL; expected arrays of three elements");
     const auto extent = extents(image.desc);
     for (std::size_t i = 0; i < 3; ++i)
         if (region[i] == 0 || origin[i] > extent[i] || region[i] > extent[i] - origin[i])
-            fail(CL_INVALID_VALUE, "origin[{0}] is {1} and region[{0}] is {2}, but the image has {3} there", i,
-                 origin[i], region[i], extent[i]);
+            fail(CL_INVALID_VALUE,
+                 "origin[{0}] is {1} and region[{0}] is {2}; expected a region of at least 1 within the image's size "
+                 "of {3}",
+                 i, origin[i], region[i], extent[i]);
     return {{origin[0], origin[1], origin[2]}, {region[0], region[1], region[2]}};
 }
 
 /// Behind the wait list's errors.
 void check_device(const QueueObject &queue, const MemObject &image) {
-    require(has_images(*queue.device), CL_INVALID_OPERATION, "the queue's device has no images");
+    require(has_images(*queue.device), CL_INVALID_OPERATION, "the queue's device does not support images");
     require(has_images_like(*queue.device, image.desc), CL_INVALID_IMAGE_SIZE,
-            "the image is larger than the queue's device's may be");
+            "the image exceeds the size limits of the queue's device");
 }
 
 std::size_t bytes_of(const MemObject &image, const Part &part) {
@@ -310,7 +317,7 @@ cl_int copy_part(const QueueObject &queue, const Place &source, const Place &tar
 void check_some_device_has_images(const ContextObject &context) {
     require(std::any_of(context.devices.begin(), context.devices.end(),
                         [](const auto &device) { return has_images(*device); }),
-            CL_INVALID_OPERATION, "no device of the context has images");
+            CL_INVALID_OPERATION, "no device of the context supports images");
 }
 
 cl_mem create_image(cl_context context, cl_mem_flags flags, const cl_image_format *format, const cl_image_desc *desc,
@@ -348,8 +355,9 @@ void get_supported_image_formats(cl_context context_handle, cl_mem_flags flags, 
     const Ref<ContextObject> held(&context_of(context_handle));
     const ContextObject &context = *held;
     check_mem_flags(flags & ~cl_mem_flags{CL_MEM_KERNEL_READ_AND_WRITE});
-    require(is_image_type(type), CL_INVALID_VALUE, "image_type is not one");
-    require(num_entries != 0 || formats == nullptr, CL_INVALID_VALUE, "num_entries is 0, but image_formats not NULL");
+    require(is_image_type(type), CL_INVALID_VALUE, "image_type is {:#x}, which is not an image type", type);
+    require(num_entries != 0 || formats == nullptr, CL_INVALID_VALUE,
+            "num_entries is 0, but image_formats is not NULL");
     const auto &common = common_formats(context, flags, type);
     if (formats != nullptr) std::copy_n(common.begin(), std::min<std::size_t>(num_entries, common.size()), formats);
     if (num_formats != nullptr) *num_formats = static_cast<cl_uint>(common.size());
@@ -357,7 +365,7 @@ void get_supported_image_formats(cl_context context_handle, cl_mem_flags flags, 
 
 void get_image_info(cl_mem memory, cl_image_info param, size_t size, void *value, size_t *size_ret) {
     const MemObject &image = memory_of(memory);
-    require(image.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is no image");
+    require(image.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is a buffer; expected an image");
     const Answer answer{size, value, size_ret};
     const cl_image_desc &desc = image.desc;
     switch (param) {
@@ -457,14 +465,14 @@ void enqueue_copy_image(cl_command_queue queue_handle, cl_mem source_handle, cl_
     QueueObject &queue = lane_for(whole, target);
     check_image(queue, source);
     check_image(queue, target);
-    require(source.format == target.format, CL_IMAGE_FORMAT_MISMATCH, "the images' formats differ");
+    require(source.format == target.format, CL_IMAGE_FORMAT_MISMATCH, "the formats of the two images differ");
     const Part from = checked_part(source, source_origin, region);
     const Part to = checked_part(target, target_origin, region);
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_device(queue, source);
     check_device(queue, target);
     require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
-            "the regions overlap");
+            "the source region and the destination region overlap");
     const std::array accesses{source.whole(AccessMode::read), written(target, to)};
     enqueue({queue, CL_COMMAND_COPY_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return copy_part(queue, {&source, 0, from.origin}, {&target, 0, to.origin}, to.region, bytes_of(source, from),
@@ -527,7 +535,7 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     const Part part = checked_part(image, origin, region);
     check_map_flags(image, flags);
     require(row_pitch != nullptr && (slice_pitch != nullptr || !has_slices(image.type)), CL_INVALID_VALUE,
-            "image_row_pitch is NULL, or image_slice_pitch, and the image has slices");
+            "image_row_pitch is NULL, or the image has slices and image_slice_pitch is NULL");
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     check_device(queue, image);
 

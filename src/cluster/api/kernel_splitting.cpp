@@ -19,15 +19,14 @@ namespace {
 /// Why parts of a kernel's launches can't be run, whatever they read and write; nothing if they can.
 std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
     if (program.context->devices.size() == 1) return "there is one device";
-    if (program.facts == nullptr) return "its program was not built from source by clBuildProgram";
+    if (program.facts == nullptr) return "its program was not built from source with clBuildProgram";
     if (program.facts->asks_for_launch && !info.gets_launch) {
-        std::string why = "the program asks for group numbers or the launch's sizes, and can't be adapted: ";
+        std::string why = "the program queries group numbers or the launch's sizes, and cannot be adapted: ";
         if (!program.facts->is_balanced)
             return why +
-                   "if the first branches of its conditionals are taken, its braces are not balanced, so that "
-                   "functions are not "
-                   "found in its text";
-        why += "a macro may define a function that does, or the kernel";
+                   "with the first branch of each conditional, its braces are not balanced, so cldist cannot find the "
+                   "functions";
+        why += "a macro may define the kernel, or a function that makes such a query";
         return program.facts->why_not_adapted.empty() ? why
                                                       : why + " (the compiler: " + program.facts->why_not_adapted + ")";
     }
@@ -37,8 +36,9 @@ std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
 /// Why meta-functions don't suffice to run them.
 std::string why_not_by_functions(const SourceFacts &facts, const std::string &kernel) {
     const auto found = facts.kernels.find(kernel);
-    return found != facts.kernels.end() ? found->second
-                                        : "it is not found in the program's text: a macro may define it";
+    return found != facts.kernels.end()
+               ? found->second
+               : "cldist does not find the kernel in the program's source; a macro may define it";
 }
 
 /// What one device's compiler says of a program's preprocessing, or why it does not.
@@ -63,7 +63,8 @@ Blob pack_reports(const ProgramObject &program, Process process) {
                                                  conditionals, facts.options);
         } catch (const Error &error) {
             said = {false, said.source,
-                    "how the device's compiler preprocesses the program is not found out: " + error.status().message};
+                    "cldist cannot determine how the device's compiler preprocesses the program: " +
+                        error.status().message};
         } catch (const std::exception &error) {
             said = {false, said.source, error.what()};
         }
@@ -94,7 +95,7 @@ splitting::Descriptions derived_as_compiled(const std::string &source, std::stri
     for (const Said &said : compilers) {
         if (!said.known) throw std::runtime_error(said.report);
         if (said.source != hash_of(source))
-            throw std::runtime_error("the files that it includes differ between processes");
+            throw std::runtime_error("the files that the program includes differ between processes");
         if (const std::string what = conditionals.difference(report, said.report); !what.empty())
             throw std::runtime_error("the devices' compilers differ in " + what);
     }
@@ -151,9 +152,9 @@ std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const Pr
                 model = splitting::model_from_description(found->second);
                 if (speaks && config().explain == Switch::on) std::fputs(readable(found->second).c_str(), stderr);
             } else {
-                why = "nothing says what its parts read and write";
+                why = "its accesses are unknown";
                 if (!program.facts->why_not_derived.empty()) why += ": " + program.facts->why_not_derived;
-                why += "; access functions can (clSetKernelAccessFunctions)";
+                why += "; write access functions for it (clSetKernelAccessFunctions)";
             }
         }
     }

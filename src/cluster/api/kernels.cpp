@@ -154,7 +154,8 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, cons
         }
     }
     check(code, "clCreateKernel");
-    require(known, CL_INVALID_PROGRAM_EXECUTABLE, "the program is built for no device");
+    require(known, CL_INVALID_PROGRAM_EXECUTABLE,
+            "the program has not been built for any device; call clBuildProgram first");
     for (std::size_t i = 0; i < info->devices.size(); ++i) info->devices[i] = info->devices[program.alike()[i]];
     program.answers.kernels[name] = info;
     return info;
@@ -183,11 +184,11 @@ OnDevice of_all(const KernelInfo &info) {
 OnDevice of_device(const KernelObject &kernel, const DeviceObject &device) {
     if (device.is_aggregate()) {
         require(kernel.program->context->has(device), CL_INVALID_DEVICE,
-                "the device is not one of the kernel's program");
+                "the device does not belong to the kernel's program");
         return of_all(*kernel.info);
     }
     const std::size_t position = kernel.program->devices.position(device);
-    require(position != DeviceList::nowhere, CL_INVALID_DEVICE, "the device is not one of the kernel's program");
+    require(position != DeviceList::nowhere, CL_INVALID_DEVICE, "the device does not belong to the kernel's program");
     const OnDevice &on = kernel.info->devices[position];
     const bool is_parents = on.work_group_size == 0 && device.parent && kernel.program->has(*device.parent);
     return is_parents ? of_device(kernel, *device.parent) : on;
@@ -245,7 +246,8 @@ std::size_t size_of_type(std::string type) {
 void check_image_argument(const ArgumentInfo &argument, const MemObject *memory) {
     const bool wants_image = argument.access != CL_KERNEL_ARG_ACCESS_NONE;
     require(wants_image == (memory != nullptr && memory->is_image()) || (!wants_image && memory == nullptr),
-            CL_INVALID_MEM_OBJECT, "the argument is an image and the memory object none, or the other way round");
+            CL_INVALID_MEM_OBJECT, "the argument is {}, but the memory object is {}",
+            wants_image ? "an image" : "not an image", wants_image ? "not an image" : "an image");
     const bool reads = argument.access != CL_KERNEL_ARG_ACCESS_WRITE_ONLY;
     const bool writes = argument.access != CL_KERNEL_ARG_ACCESS_READ_ONLY;
     require(!wants_image || ((!reads || (memory->flags & CL_MEM_WRITE_ONLY) == 0) &&
@@ -261,12 +263,14 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
     argument.size = size;
     switch (kind_of(info, index, size, value)) {
         case ArgumentKind::local:
-            require(value == nullptr, CL_INVALID_ARG_VALUE, "arg_value is not NULL, but the argument is local memory");
-            require(size != 0, CL_INVALID_ARG_SIZE, "arg_size is 0, but the argument is local memory");
+            require(value == nullptr, CL_INVALID_ARG_VALUE,
+                    "arg_value is not NULL; expected NULL for an argument in local memory");
+            require(size != 0, CL_INVALID_ARG_SIZE, "arg_size is 0; expected the number of bytes of local memory");
             argument.is_local = true;
             return argument;
         case ArgumentKind::memory: {
-            require(size == sizeof(cl_mem), CL_INVALID_ARG_SIZE, "arg_size is not that of a cl_mem");
+            require(size == sizeof(cl_mem), CL_INVALID_ARG_SIZE, "arg_size is {}; expected {}, the size of a cl_mem",
+                    size, sizeof(cl_mem));
             cl_mem memory = nullptr;
             if (value != nullptr) std::memcpy(&memory, value, sizeof memory);
             argument.is_memory = true;
@@ -275,8 +279,9 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
             return argument;
         }
         case ArgumentKind::sampler: {
-            require(size == sizeof(cl_sampler), CL_INVALID_ARG_SIZE, "arg_size is not that of a cl_sampler");
-            require(value != nullptr, CL_INVALID_SAMPLER, "there is no sampler");
+            require(size == sizeof(cl_sampler), CL_INVALID_ARG_SIZE,
+                    "arg_size is {}; expected {}, the size of a cl_sampler", size, sizeof(cl_sampler));
+            require(value != nullptr, CL_INVALID_SAMPLER, "arg_value is NULL; expected the address of a cl_sampler");
             cl_sampler sampler = nullptr;
             std::memcpy(&sampler, value, sizeof sampler);
             argument.sampler = Weak<SamplerObject>(&sampler_of(sampler));
@@ -284,7 +289,7 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
         }
         default: break;
     }
-    require(value != nullptr, CL_INVALID_ARG_VALUE, "arg_value is NULL, but the argument is a value");
+    require(value != nullptr, CL_INVALID_ARG_VALUE, "arg_value is NULL; expected the address of the argument's value");
     const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
     if (size == 0 || (known != 0 && known != size))
         fail(CL_INVALID_ARG_SIZE, "arg_size is {}, but argument {} has {} bytes", size, index, known);
@@ -306,21 +311,26 @@ constexpr cl_uint most_dimensions = 3;  // CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS of
 void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint dimensions, const size_t *offset,
                  const size_t *global, const size_t *local) {
     if (dimensions < 1 || dimensions > std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()))
-        fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}", dimensions);
+        fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}; expected 1 to {}", dimensions,
+             std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()), dimensions);
     for (cl_uint i = 0; offset != nullptr && i < dimensions; ++i)
-        require(offset[i] <= ~std::size_t{0} - global[i], CL_INVALID_GLOBAL_OFFSET, "the offset is too large");
+        require(offset[i] <= ~std::size_t{0} - global[i], CL_INVALID_GLOBAL_OFFSET,
+                "global_work_offset[{0}] is {1} and global_work_size[{0}] is {2}; their sum exceeds size_t", i,
+                offset[i], global[i]);
     const OnDevice on = of_device(kernel, device);
-    require(on.work_group_size != 0, CL_INVALID_PROGRAM_EXECUTABLE, "the program was not built for the queue's device");
+    require(on.work_group_size != 0, CL_INVALID_PROGRAM_EXECUTABLE,
+            "the kernel's program was not built for the queue's device");
     const auto &required = on.compile_work_group_size;
     if (local == nullptr) {
         require(required[0] == 0, CL_INVALID_WORK_GROUP_SIZE,
-                "the kernel requires a work-group size, but local_work_size is NULL");
+                "local_work_size is NULL, but the kernel requires a work-group size of {} x {} x {}", required[0],
+                required[1], required[2]);
         return;
     }
     std::size_t items = 1;
     for (cl_uint i = 0; i < dimensions; ++i) {
         const std::size_t most = device.work_item_sizes[i];
-        require(local[i] != 0, CL_INVALID_WORK_GROUP_SIZE, "a local_work_size is 0");
+        require(local[i] != 0, CL_INVALID_WORK_GROUP_SIZE, "local_work_size[{}] is 0; expected at least 1", i);
         if (local[i] > most)
             fail(CL_INVALID_WORK_ITEM_SIZE, "local_work_size[{}] is {}, but the device has at most {}", i, local[i],
                  most);
@@ -335,10 +345,11 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
     if (items > on.work_group_size &&
         (device.enforces_limits || items > device.info<std::size_t>(CL_DEVICE_MAX_WORK_GROUP_SIZE)))
         fail(CL_INVALID_WORK_GROUP_SIZE,
-             "a work-group of {} work-items is asked for, but the kernel has at most {} on the device", items,
+             "local_work_size requests {} work-items, but the kernel allows at most {} on the device", items,
              on.work_group_size);
-    require(divides_evenly(dimensions, global, local) || device.non_uniform_groups, CL_INVALID_WORK_GROUP_SIZE,
-            "local_work_size does not divide global_work_size");
+    require(
+        divides_evenly(dimensions, global, local) || device.non_uniform_groups, CL_INVALID_WORK_GROUP_SIZE,
+        "local_work_size does not divide global_work_size, and the device does not support non-uniform work-groups");
 }
 
 // ---- Launches on an aggregate device -----------------------------------------------------------------------------------
@@ -453,7 +464,7 @@ void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context
             rates.push_back(of_processes[static_cast<std::size_t>(at - processes.begin())].get<double>());
         }
     if (adaptation.shares.adapt(rates) && self == 0 && config().explain == Switch::on)
-        std::fputs(fmt::format("cldist: shares of the devices are now {:.3f}, as measured\n",
+        std::fputs(fmt::format("cldist: the work distribution over the devices is now {:.3f}, from measured speeds\n",
                                fmt::join(adaptation.shares.shares(), ", "))
                        .c_str(),
                    stderr);
@@ -537,7 +548,7 @@ void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel 
     QueueObject &queue = queue_of(queue_handle);
     KernelObject &kernel = kernel_of(kernel_handle);
     require(kernel.program->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
-            "queue and kernel are not of one context");
+            "the queue and the kernel belong to different contexts");
     require(kernel.program->has_executable_for(*queue.device), CL_INVALID_PROGRAM_EXECUTABLE,
             "the kernel's program was not built for the queue's device");
     if (handling == Handling::leave_out) {  // then its arguments have been looked at
@@ -550,17 +561,18 @@ void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel 
     bool of_one_context = true;
     for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
         const KernelObject::Argument &argument = kernel.arguments[i];
-        if (!argument.set) fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set", i);
+        if (!argument.set) fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set; call clSetKernelArg first", i);
         MemObject *const memory = argument.memory.get();
         if ((memory == nullptr && argument.memory.gone()) || argument.sampler.gone())
-            fail(CL_INVALID_KERNEL_ARGS, "the memory object or sampler that argument {} was set to is gone", i);
+            fail(CL_INVALID_KERNEL_ARGS, "the memory object or sampler of argument {} has been released", i);
         if (memory == nullptr) continue;
         of_one_context = of_one_context && memory->context.get() == queue.context.get();
         accesses.push_back(kernel.access(i, *memory));
     }
     check_range(kernel, *queue.device, dimensions, offset, global, local);
     const auto waits = wait_list_of(list, *queue.context);
-    require(of_one_context, CL_INVALID_CONTEXT, "an argument is of another context");
+    require(of_one_context, CL_INVALID_CONTEXT,
+            "a memory object among the arguments and the queue belong to different contexts");
     if (queue.is_aggregate())
         return enqueue_parts({queue, type, accesses, waits}, kernel,
                              launch_of(queue, kernel, dimensions, offset, global, local), local != nullptr, list.event);
@@ -610,7 +622,8 @@ std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, c
 
 cl_kernel create_kernel(cl_program program, const char *name, cl_int *) {
     ProgramObject &object = program_of(program);
-    require(!object.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+    require(!object.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE,
+            "the program has not been built; call clBuildProgram first");
     require(name != nullptr, CL_INVALID_VALUE, "kernel_name is NULL");
     return make_kernel(Exchange(), object, name)->handle();
 }
@@ -618,13 +631,15 @@ cl_kernel create_kernel(cl_program program, const char *name, cl_int *) {
 void create_kernels_in_program(cl_program program, cl_uint num_kernels, cl_kernel *kernels, cl_uint *num_kernels_ret) {
     const Exchange exchange;
     const Ref<ProgramObject> held(&program_of(program));
-    require(!held->executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+    require(!held->executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE,
+            "the program has not been built; call clBuildProgram first");
     const Blob told = info_of(exchange, *held, CL_PROGRAM_KERNEL_NAMES);
     std::istringstream names(
         std::string(reinterpret_cast<const char *>(told.data()), told.empty() ? 0 : told.size() - 1));
     std::vector<std::string> list;
     for (std::string name; std::getline(names, name, ';');) list.push_back(name);
-    require(kernels == nullptr || num_kernels >= list.size(), CL_INVALID_VALUE, "num_kernels is too small");
+    require(kernels == nullptr || num_kernels >= list.size(), CL_INVALID_VALUE,
+            "num_kernels is {}, but the program has {} kernels", num_kernels, list.size());
     for (std::size_t i = 0; kernels != nullptr && i < list.size(); ++i)
         kernels[i] = make_kernel(exchange, *held, list[i].c_str())->handle();
     if (num_kernels_ret != nullptr) *num_kernels_ret = static_cast<cl_uint>(list.size());
@@ -653,7 +668,7 @@ void set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *va
 void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read, cl_access_function is_written) {
     KernelObject &object = kernel_of(kernel);
     require((is_read == nullptr) == (is_written == nullptr), CL_INVALID_VALUE,
-            "one of the functions is NULL, and the other is not");
+            "exactly one of the functions is NULL; set both, or pass NULL for both");
     if (object.splitting == nullptr) return;
     if (is_read == nullptr) {
         object.splitting = object.program->answers.splittings.at(object.info->name);
@@ -679,9 +694,10 @@ void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *
 void get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t size, void *value,
                          size_t *size_ret) {
     const KernelObject &object = kernel_of(kernel);
-    require(index < object.info->count, CL_INVALID_ARG_INDEX, "arg_index is too large");
+    require(index < object.info->count, CL_INVALID_ARG_INDEX, "arg_index is {}, but the kernel has {} arguments", index,
+            object.info->count);
     require(object.program->tells_of_arguments && !object.info->arguments.empty(), CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
-            "the program was not built from source with -cl-kernel-arg-info");
+            "the program was not built from source with the option -cl-kernel-arg-info");
     const ArgumentInfo &argument = object.info->arguments[index];
     const Answer answer{size, value, size_ret};
     switch (param) {
@@ -698,7 +714,7 @@ void get_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel
                                 void *value, size_t *size_ret) {
     const KernelObject &object = kernel_of(kernel);
     require(device != nullptr || object.program->shown_devices().size() == 1, CL_INVALID_DEVICE,
-            "device is NULL, but the program has several");
+            "device is NULL, but the program has several devices; pass one of them");
     const cl_device_id of = device != nullptr ? device : object.program->shown_devices().front();
     const OnDevice on = of_device(object, device_of(of));
     const Answer answer{size, value, size_ret};
@@ -736,7 +752,7 @@ void enqueue_task(Handling handling, cl_command_queue queue, cl_kernel kernel, c
 void enqueue_native_kernel(cl_command_queue queue, void(CL_CALLBACK *)(void *), void *, size_t, cl_uint, const cl_mem *,
                            const void **, cl_uint, const cl_event *, cl_event *) {
     queue_of(queue);
-    fail(CL_INVALID_OPERATION, "no device runs native kernels");
+    fail(CL_INVALID_OPERATION, "native kernels are not supported");
 }
 
 }  // namespace cldist::cluster

@@ -26,11 +26,13 @@ namespace {
 using BuildCallback = void(CL_CALLBACK *)(cl_program, void *);
 
 DeviceList checked_devices(const DeviceList &all, cl_uint count, const cl_device_id *devices) {
-    require((count == 0) == (devices == nullptr), CL_INVALID_VALUE, "num_devices and device_list don't go together");
+    require((count == 0) == (devices == nullptr), CL_INVALID_VALUE, "num_devices is {}, but device_list is {}NULL",
+            count, devices == nullptr ? "" : "not ");
     if (count == 0) return all;
     DeviceList list;
     const auto add = [&](DeviceObject &device) {
-        require(all.contains(device), CL_INVALID_DEVICE, "a device is not one of the context or the program");
+        require(all.contains(device), CL_INVALID_DEVICE,
+                "a device of device_list does not belong to the context or the program");
         list.add(device);
     };
     for (cl_uint i = 0; i < count; ++i) {
@@ -51,7 +53,8 @@ std::vector<cl_device_id> natives_in(const Space &space, const DeviceList &devic
 }
 
 void check_callback(BuildCallback notify, const void *user_data) {
-    require(notify != nullptr || user_data == nullptr, CL_INVALID_VALUE, "there is user_data, but no pfn_notify");
+    require(notify != nullptr || user_data == nullptr, CL_INVALID_VALUE,
+            "user_data is not NULL, but pfn_notify is NULL");
 }
 
 void call_back(BuildCallback notify, ProgramObject &program, void *user_data) {
@@ -246,7 +249,7 @@ std::optional<SourceBinary> source_of_all(std::span<const std::span<const std::b
         return std::ranges::equal(binary, binaries.front());
     };
     require(source && std::all_of(binaries.begin(), binaries.end(), is_same), CL_INVALID_BINARY,
-            "a binary of cldist's was changed, or binaries of several programs are given");
+            "a binary that the cluster platform wrote was changed, or the binaries are from different programs");
     return source;
 }
 
@@ -273,7 +276,8 @@ const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program
 }
 
 void require_built(const ProgramObject &program) {
-    require(!program.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE, "the program has not been built");
+    require(!program.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE,
+            "the program has not been built; call clBuildProgram first");
 }
 
 /// The native programs of `programs` in a space. Throws an Error if one is of another context.
@@ -311,10 +315,11 @@ const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_p
 cl_program create_program_with_source(cl_context context, cl_uint count, const char **strings, const size_t *lengths,
                                       cl_int *) {
     ContextObject &object = context_of(context);
-    require(count > 0 && strings != nullptr, CL_INVALID_VALUE, "there are no strings");
+    require(count > 0 && strings != nullptr, CL_INVALID_VALUE,
+            "count is {} or strings is NULL; expected at least one string", count);
     std::string source;
     for (cl_uint i = 0; i < count; ++i) {
-        require(strings[i] != nullptr, CL_INVALID_VALUE, "a string is NULL");
+        require(strings[i] != nullptr, CL_INVALID_VALUE, "strings[{}] is NULL", i);
         if (lengths != nullptr && lengths[i] != 0)
             source.append(strings[i], lengths[i]);
         else
@@ -328,10 +333,11 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
                                       cl_int *) {
     ContextObject &object = context_of(context);
     require(num_devices > 0 && device_list != nullptr && lengths != nullptr && binaries != nullptr, CL_INVALID_VALUE,
-            "device_list, lengths or binaries is missing");
+            "num_devices is {}, or device_list, lengths or binaries is NULL", num_devices);
     auto devices = checked_devices(object.devices, num_devices, device_list);
     for (cl_uint i = 0; i < num_devices; ++i)
-        require(lengths[i] != 0 && binaries[i] != nullptr, CL_INVALID_VALUE, "a binary is empty");
+        require(lengths[i] != 0 && binaries[i] != nullptr, CL_INVALID_VALUE, "binaries[{}] is NULL or has the length 0",
+                i);
     std::vector<std::span<const std::byte>> all;
     for (cl_uint i = 0; i < num_devices; ++i) all.push_back(std::as_bytes(std::span(binaries[i], lengths[i])));
     if (auto source = source_of_all(all)) {
@@ -400,13 +406,13 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
 cl_program create_program_with_built_in_kernels(cl_context context, cl_uint, const cl_device_id *, const char *,
                                                 cl_int *) {
     context_of(context);
-    fail(CL_INVALID_VALUE, "no device has built-in kernels");
+    fail(CL_INVALID_VALUE, "built-in kernels are not supported");
 }
 
 // CL_DEVICE_IL_VERSION is empty.
 cl_program create_program_with_il(cl_context context, const void *, size_t, cl_int *) {
     context_of(context);
-    fail(CL_INVALID_OPERATION, "no device takes an intermediate language");
+    fail(CL_INVALID_OPERATION, "intermediate languages (SPIR-V) are not supported; create the program from source");
 }
 
 void retain_program(cl_program program) { program_of(program).retain(); }
@@ -418,7 +424,8 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
     ProgramObject &object = program_of(program);
     const auto devices = checked_devices(object.devices, num_devices, device_list);
     check_callback(notify, user_data);
-    require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
+    require(object.kernels == 0, CL_INVALID_OPERATION,
+            "the program has kernels; release them before you build it again");
     object.idle_kernels.clear();
     const std::string asked = options != nullptr ? options : "";
     // A binary's were those that it was made with.
@@ -469,14 +476,18 @@ void compile_program(cl_program program, cl_uint num_devices, const cl_device_id
     ProgramObject &object = program_of(program);
     const auto devices = checked_devices(object.devices, num_devices, device_list);
     require((num_headers == 0) == (headers == nullptr) && (num_headers == 0) == (header_names == nullptr),
-            CL_INVALID_VALUE, "num_input_headers, input_headers and header_include_names don't go together");
+            CL_INVALID_VALUE,
+            "num_input_headers is {}, which does not match input_headers and header_include_names (NULL if and only if "
+            "it is 0)",
+            num_headers);
     check_callback(notify, user_data);
-    require(object.kernels == 0, CL_INVALID_OPERATION, "the program has kernels");
+    require(object.kernels == 0, CL_INVALID_OPERATION,
+            "the program has kernels; release them before you build it again");
     object.idle_kernels.clear();
-    require(object.source.has_value(), CL_INVALID_OPERATION, "the program has no source");
+    require(object.source.has_value(), CL_INVALID_OPERATION, "the program was not created from source");
     for (cl_uint i = 0; i < num_headers; ++i)
         require(program_of(headers[i]).context.get() == object.context.get(), CL_INVALID_PROGRAM,
-                "a header is of another context");
+                "input_headers[{}] belongs to another context", i);
     const std::string given = options != nullptr ? options : "";
     const Exchange exchange;
     const Ref<ProgramObject> held(&object);
@@ -506,15 +517,17 @@ cl_program link_program(cl_context context, cl_uint num_devices, const cl_device
                         cl_int *errcode_ret) {
     ContextObject &object = context_of(context);
     auto devices = checked_devices(object.devices, num_devices, device_list);
-    require(num_programs > 0 && programs != nullptr, CL_INVALID_VALUE, "there are no input programs");
+    require(num_programs > 0 && programs != nullptr, CL_INVALID_VALUE,
+            "num_input_programs is {} or input_programs is NULL; expected at least one program", num_programs);
     check_callback(notify, user_data);
     for (cl_uint i = 0; i < num_programs; ++i)
         require(program_of(programs[i]).context.get() == &object, CL_INVALID_PROGRAM,
-                "a program is of another context");
+                "input_programs[{}] belongs to another context", i);
     bool tells_of_arguments = false;
     for (cl_uint i = 0; i < num_programs; ++i) {
         const ProgramObject &input = program_of(programs[i]);
-        require(input.compiled || !input.executables.empty(), CL_INVALID_OPERATION, "a program has not been compiled");
+        require(input.compiled || !input.executables.empty(), CL_INVALID_OPERATION,
+                "input_programs[{}] has not been compiled; call clCompileProgram first", i);
         tells_of_arguments |= input.tells_of_arguments;
     }
     Ref<ProgramObject> program(make_program(object, devices));
@@ -533,7 +546,8 @@ cl_program link_program(cl_context context, cl_uint num_devices, const cl_device
     for (const auto &device : devices) program->build_options[device.get()] = options != nullptr ? options : "";
     // Some drivers make a program that tells what was wrong, some make none.
     const int some_made = program->natives.empty() ? 0 : -1;
-    if (failure != CL_SUCCESS && exchange.least(some_made) == 0) fail(failure, "the programs can't be linked");
+    if (failure != CL_SUCCESS && exchange.least(some_made) == 0)
+        fail(failure, "the driver failed to link the programs");
     for (const auto &device : devices)
         program->made_of[device.get()] = hash_of_making(options, {programs, num_programs}, device.get());
     program->built_for(devices, failure == CL_SUCCESS, 0);
@@ -569,7 +583,8 @@ void get_program_info(cl_program program, cl_program_info param, size_t size, vo
         case CL_PROGRAM_BINARIES: {
             const std::size_t shown = object.shown_devices().size();
             const std::size_t bytes = shown * sizeof(unsigned char *);
-            require(value == nullptr || size >= bytes, CL_INVALID_VALUE, "param_value_size is too small");
+            require(value == nullptr || size >= bytes, CL_INVALID_VALUE, "param_value_size is {}; expected at least {}",
+                    size, bytes);
             if (size_ret != nullptr) *size_ret = bytes;
             if (value == nullptr) return;
             auto *const pointers = static_cast<unsigned char **>(value);
@@ -600,7 +615,7 @@ void get_program_build_info(cl_program program, cl_device_id device, cl_program_
     const Ref<ProgramObject> held(&program_of(program));
     const ProgramObject &object = *held;
     const DeviceObject &of = device_of(device);
-    require(object.has(of), CL_INVALID_DEVICE, "the device is not one of the program");
+    require(object.has(of), CL_INVALID_DEVICE, "the device does not belong to the program");
     const Answer answer{size, value, size_ret};
     if (param == CL_PROGRAM_BUILD_OPTIONS) {
         const auto options = object.build_options.find(of.is_aggregate() ? of.members.front().get() : &of);

@@ -45,7 +45,7 @@ void in_all(Make &&make) {
         code = CL_OUT_OF_HOST_MEMORY;
     }
     code = exchange.least(code);
-    if (code != CL_SUCCESS) fail(code, "the platform of one of the devices refuses with {}", code_text(code));
+    if (code != CL_SUCCESS) fail(code, "the driver of a device rejected the call with {}", code_text(code));
 }
 
 template <typename T, typename Handle>

@@ -143,8 +143,8 @@ std::string difference_message(const Difference &difference, int rank_a, const s
     if (!difference.exact() || text_a.empty() || text_b.empty()) {
         message += difference.exact() ? "call " + at
                                       : "one of the calls " + std::to_string(difference.equal_until + 1) + " to " + at;
-        message +=
-            " of rank " + std::to_string(rank_a) + " and rank " + std::to_string(rank_b) + ", too long ago to be named";
+        message += " of rank " + std::to_string(rank_a) + " and rank " + std::to_string(rank_b) +
+                   ", which is too old to be identified";
     } else {
         const auto account = [&](int rank, const std::string &text, bool whole) {
             if (text == program_end.function)
@@ -153,33 +153,28 @@ std::string difference_message(const Difference &difference, int rank_a, const s
         };
         message += account(rank_a, text_a, true) + ", " + account(rank_b, text_b, text_a == program_end.function) +
                    differing_arguments(text_a, text_b);
-        if (text_a == text_b) message += "; what differs are commands on attached buffers before it";
+        if (text_a == text_b) message += "; the difference is in earlier commands on bound buffers";
     }
     message += ". A program that runs on the cluster platform must make the same calls in all processes.";
     if (difference.several_threads != 0)
-        message += " The calls come from several threads, whose order must not be left to chance.";
+        message += " The calls come from several threads; their order must be the same in all processes.";
     switch (start) {
         case Start::own_mpi:
             message +=
-                " This program uses MPI itself, so its processes may be meant to differ. Either all of them make the "
-                "same "
-                "OpenCL calls, or mpirun starts them without `cldist run`: then each process has the devices of its "
-                "host, and "
-                "they exchange data by MPI or by the commands of CL/cl_ext_dist.h. `cldist run --host-mode central` "
-                "takes no "
-                "program that uses MPI.";
+                " This program uses MPI itself, so its processes may be meant to differ. Either make the same OpenCL "
+                "calls in all processes, or start the program with mpirun instead of `cldist run`: each process then "
+                "has the devices of its host, and the processes exchange data by MPI or by the commands of "
+                "CL/cl_ext_dist.h. `cldist run --host-mode central` does not support programs that use MPI.";
             return message;
         case Start::without_answers:
             message +=
-                " The processes read clocks, random numbers, process numbers, host names and temporary names of their "
-                "own, "
-                "because `cldist run` has not started them, or CLDIST_HOST_WRAP is off. `cldist run -n N PROGRAM` "
-                "gives all "
-                "processes rank 0's.";
+                " Each process has its own clocks, random numbers, process numbers, host names and temporary names, "
+                "because `cldist run` has not started it or CLDIST_HOST_WRAP is off. With `cldist run -n N PROGRAM`, "
+                "all processes get rank 0's.";
             break;
         case Start::with_answers: break;
     }
-    message += " `cldist run --host-mode central` runs the program in one process alone.";
+    message += " `cldist run --host-mode central` runs the program in one process only.";
     return message;
 }
 

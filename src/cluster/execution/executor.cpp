@@ -571,7 +571,7 @@ void Executor::warn_of_unseen(const MemObject &object) const {
     if (self_ != (*object.written_by == 0 ? 1U : 0U)) return;
     log_warning(
         "{} {}, of {} bytes with CL_MEM_USE_HOST_PTR at {}, was written by a device of rank {} and never mapped or "
-        "read: only maps and reads bring what another process's device writes to the program's memory",
+        "read. The program's memory does not contain these bytes: map or read the buffer before you use it",
         object.is_image() ? "image" : "buffer", object.number(), object.size, object.host_ptr, *object.written_by);
 }
 
@@ -661,8 +661,8 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         failed = std::make_shared<Ending>();
         failed->set(poisoned_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : code_);
         if (!poisoned_) {
-            if (alone()) throw Error(code_, "the device's own platform refused the command");
-            log_error("a command ends with {}: the device's own platform refused it", code_text(code_));
+            if (alone()) throw Error(code_, "the device's driver rejected the command");
+            log_error("a command fails with {}: the device's driver rejected it", code_text(code_));
         }
     }
     if (failed != nullptr) command.queue.context->failed = true;
@@ -1062,8 +1062,9 @@ void Executor::submit(std::unique_ptr<Operation> operation, cl_event after) {
 }
 
 void Executor::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
-    transport_.engine().submit(command_of(std::move(operation)),
-                               status < 0 ? Status::failure(status, "a command that was waited for failed") : Status{});
+    transport_.engine().submit(
+        command_of(std::move(operation)),
+        status < 0 ? Status::failure(status, "a command that this command waits for failed") : Status{});
 }
 
 // A transfer that this process can't begin, for want of memory say, fails at both ends, and so does the command that it is
@@ -1078,7 +1079,7 @@ void Executor::start(const Transfer &transfer) {
         else
             start_message(transfer, object);
     } catch (const Error &error) {
-        log_error("{} bytes can't be moved: {}: {}", transfer.end - transfer.begin, error.status().message,
+        log_error("cannot transfer {} bytes: {}: {}", transfer.end - transfer.begin, error.status().message,
                   code_text(error.status().code));
         const bool sends = transfer.kind == Transfer::Kind::send;
         const Direction direction = sends ? Direction::send : Direction::recv;

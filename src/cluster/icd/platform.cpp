@@ -20,7 +20,8 @@ namespace {
 _cl_platform_id the_platform{{&dispatch_table, Kind::platform}};
 
 void check_platform(cl_platform_id platform) {
-    require(platform == nullptr || platform == &the_platform, CL_INVALID_PLATFORM, "the platform is not this one");
+    require(platform == nullptr || platform == &the_platform, CL_INVALID_PLATFORM,
+            "the platform is not the cluster platform");
 }
 
 bool is_type(cl_device_type type) {
@@ -33,7 +34,7 @@ bool is_type(cl_device_type type) {
 thread_local bool joining = false;
 
 World &join() {
-    if (joining) throw Error(CL_DEVICE_NOT_FOUND, "the processes are just being joined");
+    if (joining) throw Error(CL_DEVICE_NOT_FOUND, "the cluster platform is still initialising");
     joining = true;
     try {
         World &world = World::get();
@@ -86,7 +87,7 @@ const std::vector<DevicePart> &parts_of(const DeviceObject &device, const cl_dev
     const Blob told = Exchange().from(device.process, mine.take());
     Unpacker theirs(told);
     if (const auto code = theirs.get<cl_int>(); code != CL_SUCCESS)
-        fail(code, "the device's own platform refused the partition: {}", code_text(code));
+        fail(code, "the device's driver rejected the partition: {}", code_text(code));
     std::vector<DevicePart> parts(theirs.get<std::size_t>());
     for (std::size_t i = 0; i < parts.size(); ++i) {
         parts[i].native = natives.empty() ? nullptr : natives[i];
@@ -136,9 +137,9 @@ cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info p
 void get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint num_entries, cl_device_id *devices,
                     cl_uint *num_devices) {
     check_platform(platform);
-    require(is_type(type), CL_INVALID_DEVICE_TYPE, "device_type is not one");
+    require(is_type(type), CL_INVALID_DEVICE_TYPE, "device_type {:#x} is not a device type", type);
     require(num_entries > 0 || devices == nullptr, CL_INVALID_VALUE, "num_entries is 0 and devices is not NULL");
-    require(devices != nullptr || num_devices != nullptr, CL_INVALID_VALUE, "devices and num_devices are NULL");
+    require(devices != nullptr || num_devices != nullptr, CL_INVALID_VALUE, "both devices and num_devices are NULL");
     std::vector<cl_device_id> found;
     for (const auto &device : join().devices()) {
         // The first one is the default.
@@ -148,7 +149,7 @@ void get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint num_en
         if ((is & type) != 0 || is_default) found.push_back(device->handle());
         if (type == CL_DEVICE_TYPE_DEFAULT && !found.empty()) break;
     }
-    require(!found.empty(), CL_DEVICE_NOT_FOUND, "there is no device of that type");
+    require(!found.empty(), CL_DEVICE_NOT_FOUND, "no device has the type {:#x}", type);
     if (devices != nullptr) std::copy_n(found.begin(), std::min<std::size_t>(num_entries, found.size()), devices);
     if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(found.size());
 }
@@ -161,10 +162,11 @@ void create_sub_devices(cl_device_id in_device, const cl_device_partition_proper
                         cl_device_id *out_devices, cl_uint *num_devices) {
     const Ref<DeviceObject> parent(&device_of(in_device));
     require(properties != nullptr, CL_INVALID_VALUE, "properties is NULL");
-    require(!parent->is_aggregate(), CL_INVALID_VALUE, "an aggregate device can't be partitioned");
+    require(!parent->is_aggregate(), CL_INVALID_VALUE,
+            "the single virtual device (CLDIST_VIEW=aggregate) cannot be partitioned");
     const std::vector<DevicePart> &parts = parts_of(*parent, properties);
     if (out_devices != nullptr && num_entries < parts.size())
-        fail(CL_INVALID_VALUE, "num_entries is {}, but the partition gives {} devices", num_entries, parts.size());
+        fail(CL_INVALID_VALUE, "num_entries is {}, but the partition has {} devices", num_entries, parts.size());
     for (std::size_t i = 0; out_devices != nullptr && i < parts.size(); ++i)
         out_devices[i] =
             make<DeviceObject>(parent->process, parent->memory, parts[i], parent, parent->answering_memory)->handle();
@@ -189,17 +191,17 @@ void *CL_API_CALL get_extension_function_address_for_platform(cl_platform_id pla
 cl_int CL_API_CALL unload_compiler() { return CL_SUCCESS; }
 
 void unload_platform_compiler(cl_platform_id platform) {
-    require(platform == &the_platform, CL_INVALID_PLATFORM, "the platform is not this one");
+    require(platform == &the_platform, CL_INVALID_PLATFORM, "the platform is not the cluster platform");
 }
 
 // CL_PLATFORM_HOST_TIMER_RESOLUTION is 0: there are no such timers.
 void get_device_and_host_timer(cl_device_id device, cl_ulong *, cl_ulong *) {
     device_of(device);
-    fail(CL_INVALID_OPERATION, "there are no timers");
+    fail(CL_INVALID_OPERATION, "device timers are not supported");
 }
 void get_host_timer(cl_device_id device, cl_ulong *) {
     device_of(device);
-    fail(CL_INVALID_OPERATION, "there are no timers");
+    fail(CL_INVALID_OPERATION, "device timers are not supported");
 }
 
 }  // namespace cldist::cluster

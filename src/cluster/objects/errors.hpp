@@ -11,8 +11,9 @@ template <typename... Args>
     throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 /// Throws an Error with `code` unless `right`.
-inline void require(bool right, cl_int code, const char *what) {
-    if (!right) throw Error(code, what);
+template <typename... Args>
+void require(bool right, cl_int code, fmt::format_string<Args...> format, Args &&...args) {
+    if (!right) fail(code, format, std::forward<Args>(args)...);
 }
 
 }  // namespace cldist::cluster

@@ -136,7 +136,8 @@ Pitches checked_pitches(cl_mem_object_type type, std::size_t width, std::size_t 
                         std::size_t slice, cl_int code) {
     if (row != 0 && row < width) fail(code, "the row pitch is {}, but a row has {} bytes", row, width);
     if (row == 0) row = width;
-    require(slice == 0 || has_slices(type), code, "there is a slice pitch, but images of this type have no slices");
+    require(slice == 0 || has_slices(type), code,
+            "the slice pitch is {}; expected 0, because images of this type have no slices", slice);
     const bool slices_are_rows = type == CL_MEM_OBJECT_IMAGE1D_ARRAY;
     const std::size_t least = slices_are_rows ? row : row * rows;
     if (slice != 0 && slice < least) fail(code, "the slice pitch is {}, but a slice has {} bytes", slice, least);

@@ -59,7 +59,7 @@ public:
 private:
     // Processes whose calls differ may have exchanged what was not meant; that is named later.
     std::span<const std::byte> take(std::size_t size) {
-        if (size > rest_.size()) throw Error(CL_OUT_OF_RESOURCES, "another process tells less than was asked");
+        if (size > rest_.size()) throw Error(CL_OUT_OF_RESOURCES, "another process returned less data than requested");
         const auto bytes = rest_.first(size);
         rest_ = rest_.subspan(size);
         return bytes;
@@ -71,7 +71,7 @@ private:
 /// What another process says is a place in `list`. Throws an Error if it is not.
 template <typename T>
 T &told_place(std::vector<T> &list, std::size_t place) {
-    if (place >= list.size()) throw Error(CL_OUT_OF_RESOURCES, "another process tells of a place that is not there");
+    if (place >= list.size()) throw Error(CL_OUT_OF_RESOURCES, "another process returned an invalid position");
     return list[place];
 }
 

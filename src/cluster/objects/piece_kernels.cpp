@@ -43,7 +43,8 @@ PieceKernels::PieceKernels(cl_context context, cl_device_id device) : context_(C
         if (code == CL_SUCCESS) *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));
         if (code != CL_SUCCESS) {
             log_warning(
-                "the device's compiler refused the kernels for pieces of buffers ({}); they are copied one by one",
+                "the device's compiler rejected the kernels that pack pieces of buffers ({}); the pieces are copied "
+                "one by one, which is slower",
                 code_text(code));
             return;
         }

@@ -194,11 +194,11 @@ SourceFacts facts_of(const std::string &source, const std::string &options) {
         std::string &why = facts.kernels[function.name];
         bool &asks = facts.asks_for_groups[function.name];
         asks = facts.hides_names;
-        if (found.has_global_variables) why = "the program has variables in global memory";
+        if (found.has_global_variables) why = "the program has program-scope variables in global memory";
         for (const std::string &name : reached(found, function.name)) {
             asks = asks || is_one_of(name, group_functions);
             if (!why.empty()) continue;
-            if (name == "printf") why = "it prints, and the order of what is printed can't be kept";
+            if (name == "printf") why = "it prints, and cldist cannot keep the order of the output";
             if (name == "enqueue_kernel") why = "it enqueues kernels";
             if (is_atomic(name)) why = "it may use atomics on global memory (" + name + ")";
         }

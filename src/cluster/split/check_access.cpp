@@ -141,7 +141,7 @@ private:
     }
 
     void say(std::size_t copy, Interval bytes, const char *what) const {
-        log_error("kernel {}, argument {}, work-items {}: it {} bytes [{}, {})", kernel_.info->name,
+        log_error("kernel {}, argument {}, work-items {}: the sub-range {} bytes [{}, {})", kernel_.info->name,
                   copies_[copy].argument, text_of(part_.range, split_.launch.dimensions), what, bytes.begin, bytes.end);
     }
 
@@ -165,7 +165,7 @@ private:
         const Intervals others = without(Intervals{{0, in_a.size()}}, said(copy).written);
         const Interval found =
             first_of(others, [&](std::size_t at) { return out_a[at] != in_a[at] || out_b[at] != in_b[at]; });
-        if (found.end != 0) say(copy, found, "writes, and is not said to write,");
+        if (found.end != 0) say(copy, found, "writes, without an access function that reports this,");
     }
 
     void check_left_alone(std::size_t copy, const Bytes &in_a, const Bytes &out_a, const Bytes &in_b,
@@ -173,7 +173,8 @@ private:
         const Intervals only_written = without(said(copy).written, said(copy).read);
         const Interval found =
             first_of(only_written, [&](std::size_t at) { return out_a[at] == in_a[at] && out_b[at] == in_b[at]; });
-        if (found.end != 0) say(copy, found, "leaves alone, and is said to write and not to read,");
+        if (found.end != 0)
+            say(copy, found, "leaves unchanged, although they are reported as written and not as read,");
     }
 
     /// Whether what it writes does.
@@ -212,7 +213,7 @@ private:
                     break;
                 }
             }
-            say(copy, bytes, "reads, and is not said to read,");
+            say(copy, bytes, "reads, without an access function that reports this,");
         }
     }
 
@@ -245,7 +246,8 @@ void check_contents(const KernelObject &kernel, const SplitLaunch &split, const 
                        });
         if (found.end != 0)
             log_error(
-                "kernel {}, argument {}, work-items {}: it is said to read bytes [{}, {}), which nobody has written",
+                "kernel {}, argument {}, work-items {}: the sub-range reads (by its access functions) bytes [{}, {}), "
+                "which nothing has written",
                 kernel.info->name, i, text_of(part.range, split.launch.dimensions), found.begin, found.end);
     }
 }
@@ -257,13 +259,13 @@ void check_part(const QueueObject &lane, const KernelObject &kernel, const Split
         if (MemObject *const memory = argument.memory.get(); memory != nullptr) roots.push_back(&memory->root());
     std::sort(roots.begin(), roots.end());
     if (std::adjacent_find(roots.begin(), roots.end()) != roots.end()) {
-        log_warning("kernel {}: a launch in which two arguments are one buffer is not checked", kernel.info->name);
+        log_warning("kernel {}: cannot check a launch in which two arguments are the same buffer", kernel.info->name);
         return;
     }
     try {
         Trial(lane, kernel, split, part, with_local).examine();
     } catch (const Error &error) {
-        log_error("kernel {} can't be checked: {}", kernel.info->name, error.status().message);
+        log_error("cannot check kernel {}: {}", kernel.info->name, error.status().message);
     }
 }
 

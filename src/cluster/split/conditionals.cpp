@@ -47,7 +47,7 @@ bool is_of_the_moment(std::string_view name) {
 void check_name(std::string_view name) {
     if (is_of_the_moment(name))
         throw std::runtime_error("the program uses " + std::string(name) +
-                                 ", whose value may be another one for the device's compiler");
+                                 ", whose value may differ for the device's compiler");
 }
 
 /// Continued lines become one; their ends follow it.
@@ -100,7 +100,8 @@ public:
         unsigned line = 0;
         if (words.size() < 2 ||
             std::from_chars(words[1].data(), words[1].data() + words[1].size(), line).ec != std::errc())
-            throw std::runtime_error("a #line directive whose number is no constant is not understood");
+            throw std::runtime_error(
+                "a #line directive has a number that is not a constant, which cldist does not understand");
         at(end);
         line_ = line - 1;  // its own end follows
     }
@@ -117,10 +118,11 @@ Conditionals::Conditionals(const std::string &source, const std::string &options
     // Other spellings of "#".
     for (const char *const spelling : {"%:", "\?\?="})
         if (source_.find(spelling) != std::string::npos)
-            throw std::runtime_error(std::string("the program has \"") + spelling + "\", which is not understood");
+            throw std::runtime_error(std::string("the program has \"") + spelling +
+                                     "\", which cldist does not understand");
     // As an operator, it is not among the directives.
     if (source_.find("_Pragma") != std::string::npos && source_.find("_macro") != std::string::npos)
-        throw std::runtime_error("the program may define macros by _Pragma, which is not understood");
+        throw std::runtime_error("the program may define macros by _Pragma, which cldist does not understand");
     const Text text(source_);
     std::set<std::string> macros;
     Lines lines(source_);
@@ -201,7 +203,7 @@ Conditionals::Report Conditionals::parsed(const std::string &report) const {
     Report found;
     const std::size_t end = report.find('\0');
     if (end == std::string::npos || end < branches_.size())
-        throw std::runtime_error("what the device's compiler reports of its macros is too long");
+        throw std::runtime_error("the device's compiler reports more macros than cldist can read");
     found.taken = report.substr(0, branches_.size());
     for (std::size_t at = branches_.size(); at < end;) {
         const std::size_t line_end = std::min(report.find('\n', at), end);
@@ -209,7 +211,7 @@ Conditionals::Report Conditionals::parsed(const std::string &report) const {
         at = line_end + 1;
     }
     if (found.values.size() != macros_.size())
-        throw std::runtime_error("what the device's compiler reports of its macros is not understood");
+        throw std::runtime_error("cldist does not understand the macros that the device's compiler reports");
     return found;
 }
 
@@ -267,7 +269,7 @@ std::string Conditionals::decided(const std::string &report) const {
         const auto words = words_of(text.of(i));
         const Role role = role_of(words);
         if (role == Role::includes && is_live())
-            throw std::runtime_error("a file that it includes is not found: " + std::string(text.of(i)));
+            throw std::runtime_error("the program includes a file that is not found: " + std::string(text.of(i)));
         if (role == Role::other || role == Role::includes) {
             if (is_live() && !words.empty() && words[0] == "define")
                 std::for_each(words.begin(), words.end(), check_name);
@@ -275,7 +277,7 @@ std::string Conditionals::decided(const std::string &report) const {
         }
         copy_to(token.begin);
         if (role == Role::opens) open.push_back(false);
-        if (open.empty()) throw std::runtime_error("the program's conditionals are not balanced");
+        if (open.empty()) throw std::runtime_error("the program's conditionals (#if, #endif) are not balanced");
         if (role == Role::ends)
             open.pop_back();
         else

@@ -108,7 +108,7 @@ splitting::Launch Splitting::with_local(splitting::Launch launch, std::size_t mo
 void Splitting::say_whole(const std::string &why) {
     if (!speaks_ || std::find(said_.begin(), said_.end(), why) != said_.end()) return;
     said_.push_back(why);
-    log_warning("kernel {} runs whole, on one device: {}", kernel_, why);
+    log_warning("kernel {} runs unsplit on one device: {}", kernel_, why);
 }
 
 SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launch &launch) {
@@ -157,7 +157,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
     split.parts.clear();
     split.buffers.clear();
     if (!why_not_.empty()) return why_not_;
-    if (model_ == nullptr) return fmt::format("there is nothing that says what its parts read and write");
+    if (model_ == nullptr) return fmt::format("its accesses are unknown");
     std::string why;
     if (!model_->splittable(why)) return why;
 
@@ -173,7 +173,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
     for (std::size_t lane = 0; lane < ranges.size(); ++lane) {
         if (ranges[lane].empty()) continue;
         auto accesses = model_->accesses(split.launch, ranges[lane], immediates);
-        if (!accesses) return "what its parts use is not understood for these sizes and values";
+        if (!accesses) return "cldist cannot compute its accesses for these sizes and argument values";
         SplitLaunch::PartOfLaunch part{lane, ranges[lane], {}, {}};
         std::map<BufferId, std::pair<Intervals, Intervals>> uses;  // what is read, and written
         for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
@@ -181,7 +181,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
             if (memory == nullptr) continue;
             ArgumentAccess &access = (*accesses)[i];
             if (memory->is_image()) {
-                if (!kernel.reads_only(i, *memory)) return fmt::format("argument {} is an image that it may write", i);
+                if (!kernel.reads_only(i, *memory)) return fmt::format("it may write argument {}, an image", i);
                 access.reads_whole = true;
             }
             if (access.reads_whole) access.read = Intervals{{0, memory->size}};
@@ -243,9 +243,8 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
             };
             const bool is_sure = surely_writes(all[i].part) && surely_writes(all[i - 1].part);
             return fmt::format("{} bytes [{}, {}) of {}: work-items {} and {}",
-                               is_sure ? "two parts would write" : "it can't be excluded that two parts write",
-                               all[i].begin, end, argument_text(kernel, argument),
-                               text_of(split.parts[all[i - 1].part].range, dimensions),
+                               is_sure ? "two sub-ranges would write" : "two sub-ranges may write", all[i].begin, end,
+                               argument_text(kernel, argument), text_of(split.parts[all[i - 1].part].range, dimensions),
                                text_of(split.parts[all[i].part].range, dimensions));
         }
     }
@@ -281,7 +280,7 @@ void Splitting::explain(const KernelObject &kernel, const SplitLaunch &split) co
     const splitting::Launch &launch = split.launch;
     std::string text =
         fmt::format("cldist: kernel {}, {} work-items: {}\n", kernel_, text_of(whole(launch), launch.dimensions),
-                    split.parts.empty() ? "whole, on one device" : fmt::format("{} parts", split.parts.size()));
+                    split.parts.empty() ? "unsplit on one device" : fmt::format("{} parts", split.parts.size()));
     const std::vector<splitting::Immediate> immediates = immediates_of(kernel);
     for (const SplitLaunch::PartOfLaunch &part : split.parts) {
         text += fmt::format("  device {}: work-items {}\n", part.lane, text_of(part.range, launch.dimensions));
@@ -320,8 +319,8 @@ std::shared_ptr<const splitting::AccessModel> find_functions(const std::string &
             return splitting::model_from_functions(reinterpret_cast<splitting::MetaFunction>(is_read),
                                                    reinterpret_cast<splitting::MetaFunction>(is_written));
         if (is_read != nullptr || is_written != nullptr)
-            log_warning("there is {}, but not {}: a kernel needs both", is_read != nullptr ? read : written,
-                        is_read != nullptr ? written : read);
+            log_warning("{} exists, but {} does not; a kernel needs both access functions",
+                        is_read != nullptr ? read : written, is_read != nullptr ? written : read);
     }
     return nullptr;
 }

@@ -36,20 +36,19 @@ std::string text_of(const Account &account) {
                                    account.simulated ? ", simulated" : "");
     // A process alone makes its calls unrecorded.
     if (account.processes > 1) text += fmt::format("  {} OpenCL calls\n", account.calls);
-    text +=
-        fmt::format("  {} actual commands, on this process's devices, {} virtual ones, and {} more that were dropped\n",
-                    account.commands.actual, account.commands.others, account.left_out);
+    text += fmt::format("  {} commands on this process's devices, {} remote commands, {} dropped commands\n",
+                        account.commands.actual, account.commands.others, account.left_out);
     text += fmt::format("  {:<12}{:<10}{:>12}{:>18}{:>8}{:>18}{:>18}\n", "messages", "", "number", "bytes", "peers",
-                        "largest (rank)", "mean of a peer");
+                        "largest (rank)", "mean per peer");
     for (std::size_t kind = 0; kind < carries_names.size(); ++kind) {
         text += row(account, "sent", &Traffic::Peer::sent, kind);
         text += row(account, "received", &Traffic::Peer::received, kind);
     }
-    text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", "objects", "made", "most at a time", "bytes of one");
+    text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", "objects", "made", "most at once", "bytes of each");
     for (const auto &[name, count] : account.objects)
         if (count.made != 0)
             text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", name, count.made, count.most, count.bytes());
-    text += fmt::format("  {:.3f} s from the first call to the end, {:.3f} s of processors\n", account.seconds,
+    text += fmt::format("  {:.3f} s from the first call to the end, {:.3f} s of processor time\n", account.seconds,
                         account.processor_seconds);
     return text;
 }

@@ -32,7 +32,7 @@ public:
         }
         return {};
     }
-    CallStream &call_stream() override { throw Error(CL_INVALID_OPERATION, "the process is alone"); }
+    CallStream &call_stream() override { throw Error(CL_INVALID_OPERATION, "the job has only one process"); }
     void compare(CallLog &) override {}
     void finish_comparison() override {}
     void end() override {}

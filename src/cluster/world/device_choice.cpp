@@ -31,13 +31,16 @@ std::vector<DeviceChoice> parse_device_choice(const std::string &text) {
             well = well && error == std::errc() && stop == end;
         }
         if (!well)
-            throw Error(CL_INVALID_VALUE,
-                        fmt::format("CLDIST_DEVICES={}: \"{}\" is none of auto, all, gpu, cpu and accelerator; "
-                                    "all but auto may be followed by a colon and a number, like gpu:2",
-                                    text, part));
+            throw Error(
+                CL_INVALID_VALUE,
+                fmt::format("CLDIST_DEVICES={}: \"{}\" is invalid; expected auto, all, gpu, cpu or accelerator, of "
+                            "which all except auto may be followed by a colon and a number, such as gpu:2",
+                            text, part));
         choices.push_back({type->second, most});
     }
-    if (choices.empty()) throw Error(CL_INVALID_VALUE, "CLDIST_DEVICES is set, but names no devices");
+    if (choices.empty())
+        throw Error(CL_INVALID_VALUE,
+                    "CLDIST_DEVICES is set, but lists no devices; set it to a list such as gpu:2,cpu, or unset it");
     return choices;
 }
 

@@ -90,7 +90,7 @@ void DivergenceWatch::run() try {
         log_.at_checkpoint.wait_for(pause);
     }
 } catch (const Error &error) {
-    end_job(fmt::format("the processes' calls can't be compared: {}", error.what()));
+    end_job(fmt::format("cannot compare the processes' calls: {}", error.what()));
 }
 
 /// Whether something was sent or received.
@@ -132,7 +132,9 @@ bool DivergenceWatch::receive() {
 void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
     const auto expect = [&](bool right) {
         if (!right)
-            throw Error(CL_MPI_ERROR, fmt::format("rank {} sent {} bytes that mean nothing", from, bytes.size()));
+            throw Error(CL_MPI_ERROR, fmt::format("rank {} sent {} bytes that this version does not understand; do all "
+                                                  "hosts have the same version of cldist?",
+                                                  from, bytes.size()));
     };
     switch (tag) {
         case report: {
@@ -190,9 +192,8 @@ void DivergenceWatch::report_silence(Neighbour &neighbour) const {
     } else if (config().stall_seconds > 0 && since.count() >= config().stall_seconds && !neighbour.is_silent) {
         neighbour.is_silent = true;
         log_error(
-            "rank {} (host {}) has not answered for {} s (CLDIST_STALL_SECONDS): its process is stopped, or the "
-            "network "
-            "to its host is cut; the job waits for it",
+            "rank {} (host {}) has not answered for {} s (CLDIST_STALL_SECONDS); the job waits for it. Its process may "
+            "be stopped, or the network to its host interrupted",
             neighbour.rank, neighbour.host, config().stall_seconds);
     }
 }

@@ -51,7 +51,7 @@ void MpiCallStream::run(Recorder &recorder) try {
         wait_for(most_sendings);
     }
 } catch (const Error &error) {
-    log_error("the program's calls can't be sent: {}", error.what());
+    log_error("cannot send the program's calls to the workers: {}", error.what());
     PMPI_Abort(comm_, 1);
 }
 

@@ -277,7 +277,8 @@ public:
         if (ticket_.error != MPI_SUCCESS || !whole) {
             fail(ticket_.error != MPI_SUCCESS
                      ? mpi_failure(ticket_.error, "MPI_Irecv")
-                     : Status::failure(CL_MPI_ERROR, "another message came than was expected"));
+                     : Status::failure(CL_MPI_ERROR,
+                                       "an unexpected message arrived; do all hosts have the same version of cldist?"));
             end_.code = CL_MPI_ERROR;
         }
         ending_->set(end_.code, end_.times);
@@ -407,7 +408,7 @@ private:
             fail(mpi_failure(ticket.error, "MPI_Irecv"));
         else if (ticket.bytes != bytes_of(arrived_).size())
             fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                                 "the command failed in the process that has its device"));
+                                 "the command failed in the process that owns its device"));
         else
             record()->moved(ticket.bytes);
         receives_.pop_front();

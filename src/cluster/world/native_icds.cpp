@@ -22,14 +22,14 @@ void add_from_file(const fs::path &file, std::vector<std::string> &libraries) {
     if (std::getline(stream, line) && !line.empty())
         libraries.push_back(line);
     else
-        log_warning("{}: no name of a library in it", file.string());
+        log_warning("{}: the file does not contain the name of a library", file.string());
 }
 
 std::vector<cl_platform_id> open_library(const std::string &library) {
     void *const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (opened == nullptr) {
         const char *const why = dlerror();
-        log_info("the OpenCL driver {} is left out: {}", library, why != nullptr ? why : "it can't be opened");
+        log_info("the OpenCL driver {} is not used: {}", library, why != nullptr ? why : "it cannot be opened");
         return {};
     }
     const auto address_of =

@@ -10,7 +10,7 @@ namespace cldist::cluster {
 inline void require_mpi() {
     int finalized = 0;
     PMPI_Finalized(&finalized);
-    if (finalized != 0) fail(CL_OUT_OF_RESOURCES, "the program has ended: no other process answers");
+    if (finalized != 0) fail(CL_OUT_OF_RESOURCES, "the program is ending, so other processes do not answer any more");
 }
 
 }  // namespace cldist::cluster

@@ -140,8 +140,9 @@ CallStream &SimulatedJob::call_stream() {
     if (simulation_.rank != 0)
         throw Error(
             CL_INVALID_OPERATION,
-            fmt::format("CLDIST_SIMULATE plays rank {}: with CLDIST_HOST_MODE=central it plays rank 0 alone, the host",
-                        simulation_.rank));
+            fmt::format(
+                "CLDIST_SIMULATE simulates rank {}, but with CLDIST_HOST_MODE=central it can only simulate rank 0",
+                simulation_.rank));
     return calls_;
 }
 

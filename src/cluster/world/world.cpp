@@ -118,8 +118,9 @@ World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cld
             if (wanted.weights.size() == devices.size())
                 shares.first = wanted.weights;
             else if (speaks)
-                log_warning("CLDIST_SHARES has {} weights, but there are {} devices: shares are equal",
-                            wanted.weights.size(), devices.size());
+                log_warning(
+                    "CLDIST_SHARES has {} weights, but the job has {} devices; all devices get equal sub-ranges",
+                    wanted.weights.size(), devices.size());
             break;
     }
     return shares;
@@ -178,9 +179,9 @@ std::string why_apart() {
     if (fcntl(file, F_SETLK, &whole) != 0)
         reason = "another process of the rank has joined the job";
     else if (fstat(file, &state) == 0 && state.st_size != 0 && !mpi_starts_again)
-        reason = "MPICH starts once in each rank, and an earlier program has ended";
+        reason = "with MPICH only the first program of a rank can join the job, and an earlier program has ended";
     else if (state.st_size != 0 && is_central && programs_begun() == nullptr)
-        reason = "a central host's workers on other hosts follow one program, and an earlier program has ended";
+        reason = "with a central host only the first program can join the job, and an earlier program has ended";
     if (reason.empty() && write(file, "", 1) == 1) {
         if (is_central && speaks_for_job()) note_program();
         return {};
@@ -205,7 +206,7 @@ World &World::join() {
         if (is_simulated()) return begin(*new SimulatedJob(config().simulate));
         if (const std::string reason = why_apart(); !reason.empty()) {
             if (speaks_for_job())
-                log_warning("{}: this program sees only the OpenCL devices of its own process", reason);
+                log_warning("{}; this program finds only the OpenCL devices of its own process", reason);
             return begin(*new AloneJob);
         }
         auto &job = *new MpiJob;
@@ -346,13 +347,13 @@ World::Found World::find_devices(Job &job) {
         ++process;
     }
     if (found.devices.empty() && agreement.self() == 0)
-        log_warning("no process has a device of CLDIST_DEVICES={} from the drivers in {}; `cldist devices` tells more",
-                    config().devices, config().native_icds);
+        log_warning(
+            "no process has a device of CLDIST_DEVICES={} from the drivers in {}; run `cldist devices` for details",
+            config().devices, config().native_icds);
     const bool aggregate = config().view == View::aggregate;
     if (aggregate && config().host_mode == HostMode::central && agreement.self() == 0)
         log_warning(
-            "CLDIST_VIEW=aggregate needs the program in every process; with CLDIST_HOST_MODE=central all devices are "
-            "shown");
+            "CLDIST_VIEW=aggregate is not available with CLDIST_HOST_MODE=central; the program finds all devices");
     if (aggregate && config().host_mode != HostMode::central && !found.devices.empty()) {
         found.shares = shares_of(found.devices, wanted, agreement.self() == 0);
         auto *const all = new DeviceObject(std::move(found.devices));
@@ -432,7 +433,8 @@ bool World::has_ended() {
     while (!central_->is_over) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::this_thread::sleep_for(patience_with_end);
     api_mutex().lock();
-    throw Error(CL_OUT_OF_RESOURCES, "the program has ended: another thread has returned from main or called exit");
+    throw Error(CL_OUT_OF_RESOURCES,
+                "the program is ending, because another thread has returned from main or called exit");
 }
 
 // ---- A central host's calls -----------------------------------------------------------------------------------------
