@@ -261,8 +261,7 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
             fmt::print(" {} |", seconds.empty() ? "wrong" : fmt::format("{:.0f}", median(seconds) * 1e6));
         fmt::print("\n");
     }
-    fmt::print("\nSpeed of rect and rect-blocking relative to the others (goal for rows: {}):\n\n| face |",
-               goal);
+    fmt::print("\nSpeed of rect and rect-blocking relative to the others (goal for rows: {}):\n\n| face |", goal);
     constexpr size_t ours = 2;
     for (size_t of = 0; of < ours; ++of)
         for (size_t by = ours; by < methods.size(); ++by)
