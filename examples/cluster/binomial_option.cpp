@@ -1,4 +1,5 @@
-// Values of American put options on a binomial lattice: a work-group an option, the options cut over devices.
+// Values American put options on a binomial lattice. Each work-group values one option, and each
+// device has a part of the options.
 
 #include "binomial_option_cl.hpp"
 #include "common.hpp"
@@ -11,7 +12,8 @@ namespace {
 
 constexpr double rate = 0.06, volatility = 0.3, years = 1.0;
 
-/// The factor of a price that goes up in a step, and the discounted chances that it goes up and down.
+/// The factor by which a price rises in a step, and the discounted probabilities that it rises and
+/// falls.
 struct Model {
     double up, chance_up, chance_down;
 
@@ -86,7 +88,8 @@ Result price(const Options &options) {
     if (options.check)
         check_elements("value", values, 30, 2e-3,
                        [&](std::size_t i) { return reference(prices[i], strikes[i], steps); });
-    // 9 a node: 3 for its value if kept, 5 for that if exercised (the exponential is one), 1 for the larger.
+    // Counts 9 operations per node: 3 for the value if kept, 5 for the value if exercised (with one
+    // exponential), and 1 for the larger one.
     return {fmt::format("{} options, {} steps", size, steps), devices.count(), seconds,
             9.0 * double(size) * steps * (steps + 1) / 2};
 }

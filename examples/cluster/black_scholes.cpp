@@ -1,4 +1,5 @@
-// Black-Scholes values of European options, cut over devices. Options and values go through mapped buffers.
+// Computes Black-Scholes values of European options. Each device has a part of the options. Options
+// and values pass through mapped buffers.
 
 #include "black_scholes_cl.hpp"
 #include "common.hpp"
@@ -70,7 +71,7 @@ Result price(const Options &options) {
             Part &part = parts[std::size_t(device)];
             const cl_command_queue queue = devices.queue(device);
             for (std::size_t n = 0; n < 3; ++n) {
-                // Nothing is fetched from the device: all is overwritten.
+                // Fetches nothing from the device, because the program overwrites all of it.
                 void *memory = map(queue, part.inputs[n], CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION,
                                    part.range.count * sizeof(float));
                 std::copy_n(&inputs[n][part.range.first], part.range.count, static_cast<float *>(memory));
@@ -95,8 +96,8 @@ Result price(const Options &options) {
             const std::size_t i = n / 2;
             return reference(inputs[0][i], inputs[1][i], inputs[2][i])[n % 2];
         });
-    // 25 an option, a root, logarithm, exponential or error function counting as one: deviation 2, d1 8, discount 3, d2 1,
-    // the two distributions 6, call 3, put 2.
+    // Counts 25 operations per option; a root, logarithm, exponential or error function is one.
+    // Deviation 2, d1 8, discount 3, d2 1, the two distributions 6, call 3, put 2.
     return {fmt::format("{}", size), devices.count(), seconds, 25.0 * double(size)};
 }
 

@@ -4,7 +4,7 @@
 
 #include <CL/cl_ext_collective.h>
 
-/// For programs whose devices exchange by collectives.
+/// For programs whose devices exchange data by collectives.
 namespace cluster {
 
 inline std::vector<cl_command_queue> queues(const Devices &devices) {
@@ -13,7 +13,7 @@ inline std::vector<cl_command_queue> queues(const Devices &devices) {
     return list;
 }
 
-/// One buffer of what each device has.
+/// Returns the same buffer of all devices.
 template <class Part>
 std::vector<cl_mem> buffers(const std::vector<Part> &parts, Buffer Part::*buffer) {
     std::vector<cl_mem> list;

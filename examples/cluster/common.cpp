@@ -34,11 +34,11 @@ std::string usage(const About &about) {
         text += fmt::format("  --iterations K    {} (default {})\n", about.iterations, about.defaults.iterations);
     text += "  --devices N       the first N devices of the first platform (default: all)\n";
     text += fmt::format("  --repeat R        measured runs, the median counts (default {})\n", about.defaults.repeat);
-    if (about.defaults.check) text += "  --no-check        don't look whether the result is right\n";
+    if (about.defaults.check) text += "  --no-check        don't check the result\n";
     return text + "  --help\n";
 }
 
-/// Nothing if help was asked for.
+/// Returns false if the arguments ask for help.
 bool parse(const About &about, int argc, char **argv, Options &options) {
     static const option names[] = {{"size", required_argument, nullptr, 's'},
                                    {"iterations", required_argument, nullptr, 'i'},
@@ -47,7 +47,7 @@ bool parse(const About &about, int argc, char **argv, Options &options) {
                                    {"no-check", no_argument, nullptr, 'n'},
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
-    opterr = 0;  // said below
+    opterr = 0;  // run_program prints the error
     for (int name; (name = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
         if ((name == 's' && !about.size) || (name == 'i' && !about.iterations) ||
             (name == 'n' && !about.defaults.check))
@@ -59,10 +59,10 @@ bool parse(const About &about, int argc, char **argv, Options &options) {
             case 'r': options.repeat = number(optarg, 1); break;
             case 'n': options.check = false; break;
             case 'h': return false;
-            default: refuse(fmt::format("cannot make sense of '{}'", argv[optind - 1]));
+            default: refuse(fmt::format("unexpected argument '{}'", argv[optind - 1]));
         }
     }
-    if (optind < argc) refuse(fmt::format("cannot make sense of '{}'", argv[optind]));
+    if (optind < argc) refuse(fmt::format("unexpected argument '{}'", argv[optind]));
     return true;
 }
 
@@ -110,7 +110,7 @@ Queue Devices::make_queue(int device) const {
 }
 
 void Devices::finish() const {
-    // All start before the first is waited for.
+    // Starts the work of all queues before it waits for the first one.
     for (const Queue &queue : queues_) flush(queue.get());
     for (const Queue &queue : queues_) check(clFinish(queue.get()), "clFinish");
 }
@@ -190,7 +190,7 @@ double median(std::vector<double> values) {
 }
 
 void expect_near(const char *what, std::size_t index, double got, double expected, double tolerance) {
-    if (!(std::abs(got - expected) <= tolerance))  // so that NaN is wrong
+    if (!(std::abs(got - expected) <= tolerance))  // also rejects NaN
         throw std::runtime_error(
             fmt::format("wrong result: {}[{}] is {:.9g}, expected {:.9g}", what, index, got, expected));
 }

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-/// What the programs for several devices of one context share.
+/// Shared by the programs for several devices of one context.
 namespace cluster {
 
 using examples::Buffer;
@@ -29,42 +29,45 @@ using examples::refuse;
 // ---- The command line and the result ----------------------------------------------------------
 
 struct Options {
-    std::string size{};  ///< of what, the program knows
-    int iterations = 0;  ///< 0 as a default: the program has none
-    int devices = 0;     ///< 0: all there are
-    int repeat = 1;      ///< measured runs; the median counts
-    bool check = true;   ///< false as a default: the program has none
+    std::string size{};  ///< the program defines the unit
+    int iterations = 0;  ///< a default of 0: the program has no such option
+    int devices = 0;     ///< 0: all devices
+    int repeat = 1;      ///< number of measured runs; the program prints the median
+    bool check = true;   ///< a default of false: the program has no such option
 };
 
 struct About {
     const char *name, *what;
-    const char *size, *iterations;  ///< what these options mean; nullptr: there is no such option
+    /// what these options mean; nullptr if the program does not have them
+    const char *size, *iterations;
     Options defaults;
 };
 
 struct Result {
-    std::string size;  ///< as shown
+    std::string size;  ///< as printed
     int devices;
     double seconds, flop;  ///< of one run
 };
 
-/// The main of a program. Exit status 1 after an error or a wrong result, 2 when the command line was wrong.
+/// Runs a program as its main function. The exit status is 1 after an error or a wrong result, and
+/// 2 after a wrong command line.
 int run_program(const About &about, int argc, char **argv, const std::function<void(const Options &)> &body);
-/// The same for a `body` that computes, checks and gives what is printed on one line.
+/// The same for a `body` that computes and checks. Prints its result on one line.
 int run(const About &about, int argc, char **argv, const std::function<Result(const Options &)> &body);
 
 // ---- Devices ----------------------------------------------------------------------------------
 
-/// `count` neighbouring ones of many items, from `first` on.
+/// A range of `count` items from `first` on.
 struct Range {
     std::size_t first, count;
     std::size_t end() const { return first + count; }
 };
 
-/// The first devices of the first platform in one context, with an in-order queue each.
+/// The first devices of the first platform in one context. Each has an in-order queue.
 class Devices {
 public:
-    /// As many devices as `wanted` (0: all), but no more than `parts`, so that each has something to do.
+    /// Takes as many devices as `wanted` (0: all), but at most `parts`, so that each device has
+    /// work.
     Devices(int wanted, std::size_t parts);
 
     int count() const { return int(ids_.size()); }
@@ -73,13 +76,14 @@ public:
     Queue make_queue(int device) const;
     void finish() const;  ///< clFinish on all queues
 
-    /// The share of `device` in `items`, in whole blocks of `block` items but for the last one.
+    /// Returns the share of `device` in `items`, in blocks of `block` items. Only the last block
+    /// may be smaller.
     Range share(std::size_t items, int device, std::size_t block = 1) const;
-    /// The largest power of two up to `most` that is a work-group's size on all devices.
+    /// Returns the largest power of two up to `most` that all devices support as work-group size.
     std::size_t group_size(std::size_t most) const;
-    /// Throws if a device has none, and says which.
+    /// Throws if a device has no double precision, and names the device.
     void need_double_precision() const;
-    /// The largest value of an unsigned property of all devices.
+    /// Returns the largest value of an unsigned property over all devices.
     static cl_uint largest(int wanted, cl_device_info property);
 
     Program build(const char *source, const std::string &options = "") const;
@@ -102,7 +106,7 @@ struct Local {
     std::size_t bytes;
 };
 
-/// Sets all arguments of a kernel: buffers, local memory, plain values.
+/// Sets all arguments of a kernel: buffers, local memory and plain values.
 template <class... Arguments>
 void set_arguments(const Kernel &kernel, const Arguments &...arguments) {
     cl_uint index = 0;
@@ -119,7 +123,7 @@ void set_arguments(const Kernel &kernel, const Arguments &...arguments) {
     (set(arguments), ...);
 }
 
-/// Events of several commands, for a wait list. Owns them.
+/// Owns the events of several commands, for a wait list.
 class Events {
 public:
     Events() = default;
@@ -130,7 +134,7 @@ public:
     }
     ~Events() { clear(); }
 
-    /// For the output argument of an enqueue.
+    /// For the output argument of an enqueue call.
     cl_event *put() { return &events_.emplace_back(nullptr); }
     cl_uint count() const { return cl_uint(events_.size()); }
     const cl_event *data() const { return events_.empty() ? nullptr : events_.data(); }
@@ -147,16 +151,16 @@ private:
     std::vector<cl_event> events_;
 };
 
-/// Enqueues a kernel; `local` may be empty, for the platform to choose.
+/// Enqueues a kernel. `local` may be empty; then the platform chooses it.
 void launch(cl_command_queue queue, const Kernel &kernel, std::initializer_list<std::size_t> global,
             std::initializer_list<std::size_t> local = {}, const Events &after = {}, cl_event *event = nullptr);
-/// Enqueues a write that doesn't wait: `data` must stay until it is done.
+/// Enqueues a non-blocking write. `data` must exist until it is complete.
 template <class T>
 void write(cl_command_queue queue, const Buffer &buffer, std::span<const T> data, cl_event *event = nullptr) {
     check(clEnqueueWriteBuffer(queue, buffer.get(), CL_FALSE, 0, data.size_bytes(), data.data(), 0, nullptr, event),
           "clEnqueueWriteBuffer");
 }
-/// Reads the start of a buffer, and waits if it is told to be `blocking`.
+/// Reads the start of a buffer. Waits if `blocking`.
 template <class T>
 void read(cl_command_queue queue, const Buffer &buffer, cl_bool blocking, std::span<T> data,
           cl_event *event = nullptr) {
@@ -168,15 +172,15 @@ inline void flush(cl_command_queue queue) { check(clFlush(queue), "clFlush"); }
 
 // ---- Time -------------------------------------------------------------------------------------
 
-/// Seconds on a clock that only goes forward.
+/// Returns the seconds of a monotonic clock.
 inline double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 double median(std::vector<double> values);
 
-/// The median of the seconds of `repeat` runs of `work`, after one that warms up: kernels are built and buffers placed
-/// then. `prepare` comes before each, unmeasured.
+/// Returns the median seconds of `repeat` runs of `work`. A first run warms up: it builds kernels
+/// and places buffers. `prepare` runs before each run, and its time does not count.
 template <class Prepare, class Work>
 double measure(const Devices &devices, int repeat, Prepare &&prepare, Work &&work) {
     std::vector<double> seconds;
@@ -199,22 +203,22 @@ double measure(const Devices &devices, int repeat, Work &&work) {
 
 // ---- Data and results -------------------------------------------------------------------------
 
-/// The n-th of a fixed sequence of numbers in [0, 1) that look random.
+/// Returns the n-th of a fixed sequence of pseudo-random numbers in [0, 1).
 inline float noise(std::uint32_t n) {
     n = (n ^ (n >> 16)) * 0x7feb352du;
     n = (n ^ (n >> 15)) * 0x846ca68bu;
     return float((n ^ (n >> 16)) >> 8) * 0x1p-24f;
 }
 
-/// Throws if `got`, element `index` of `what`, is further than `tolerance` from `expected`.
+/// Throws if `got`, element `index` of `what`, differs from `expected` by more than `tolerance`.
 void expect_near(const char *what, std::size_t index, double got, double expected, double tolerance);
 
-/// Compares about `most` elements, evenly spread, the first and the last one among them, with expected(index). Throws at
-/// the first wrong one.
+/// Compares about `most` elements with expected(index). They are evenly spread and include the
+/// first and the last one. Throws at the first wrong one.
 template <class Expected>
 void check_elements(const char *what, std::span<const float> got, std::size_t most, double tolerance,
                     Expected &&expected) {
-    // An odd stride meets all columns of a matrix whose width is a power of two.
+    // With an odd stride, all columns of a matrix are compared even if its width is a power of two.
     const std::size_t stride = got.size() <= most ? 1 : got.size() / most | 1;
     for (std::size_t n = 0; n < got.size(); n += stride) expect_near(what, n, got[n], expected(n), tolerance);
     expect_near(what, got.size() - 1, got.back(), expected(got.size() - 1), tolerance);

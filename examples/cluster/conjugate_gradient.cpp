@@ -1,6 +1,7 @@
-// Conjugate gradients for a sparse matrix (CSR): Poisson's equation on a square. The rows are cut over devices. Each device
-// multiplies its rows with the direction p, of which it fetches from the others what its rows refer to. The devices reduce
-// dot products to a number each, which the host reads and adds.
+// Conjugate gradients for a sparse matrix (CSR): Poisson's equation on a square. Each device has a
+// part of the rows. It multiplies its rows by the direction p, and fetches the elements of p that
+// its rows need from the other devices. Each device reduces a dot product to one number, and the
+// host reads and adds these numbers.
 
 #include "common.hpp"
 #include "conjugate_gradient_cl.hpp"
@@ -11,7 +12,8 @@ using namespace cluster;
 
 namespace {
 
-constexpr double goal = 1e-4;  ///< of the residual's norm, relative to the right side's: where it ends early
+/// stops when the norm of the residual, relative to that of the right side, is below this
+constexpr double goal = 1e-4;
 
 struct Matrix {
     std::vector<cl_uint> row_begin{0}, columns;
@@ -39,7 +41,7 @@ Matrix poisson(std::size_t n) {
     return matrix;
 }
 
-/// x after some iterations on the host.
+/// Computes x after some iterations on the host.
 std::vector<double> reference(const Matrix &matrix, const std::vector<float> &b, int iterations) {
     const std::size_t rows = matrix.rows();
     const auto dot = [&](const std::vector<double> &u, const std::vector<double> &v) {
@@ -91,7 +93,7 @@ public:
             write(queue, part.row_begin, std::span<const cl_uint>(row_begin));
             write(queue, part.columns, columns);
             write(queue, part.elements, elements);
-            check(clFinish(queue), "clFinish");  // before row_begin goes
+            check(clFinish(queue), "clFinish");  // row_begin must exist until then
             for (Buffer *buffer : {&part.x, &part.residual, &part.product}) *buffer = devices.buffer(bytes);
             part.p = devices.buffer(whole);
             part.partial = devices.buffer(group_ * sizeof(float));
@@ -112,7 +114,7 @@ public:
         }
     }
 
-    /// Back to x = 0.
+    /// Sets x to 0.
     void reset(const std::vector<float> &b) {
         for (int device = 0; device < devices_.count(); ++device) {
             const Part &part = parts_[std::size_t(device)];
@@ -123,7 +125,7 @@ public:
         }
     }
 
-    /// Up to so many iterations; returns how many there were.
+    /// Runs at most so many iterations; returns the number.
     int solve(int iterations) {
         const double start = dot(&Part::square);
         double square = start;
@@ -152,7 +154,7 @@ public:
 
 private:
     struct Part {
-        Range rows{}, needed{};  ///< `needed`: of p
+        Range rows{}, needed{};  ///< `needed` is the range of p
         Buffer row_begin{}, columns{}, elements{}, x{}, residual{}, p{}, product{}, partial{}, dot{};
         Kernel multiply{}, p_product{}, square{}, add_up{}, advance{}, turn{};
     };
@@ -167,7 +169,7 @@ private:
         launch(queue, kernel, {round_up(part.rows.count, 64)}, {}, {}, event);
     }
 
-    /// The sum of what the kernel leaves on all devices. They compute side by side.
+    /// Adds the results of the kernel on all devices, which compute at the same time.
     double dot(const Kernel Part::*kernel) const {
         std::vector<float> sums(parts_.size());
         Events done;
@@ -184,7 +186,7 @@ private:
         return sum;
     }
 
-    /// The new direction: each device's part, then from the others what its rows need.
+    /// Computes the new direction: each device its part, then it fetches the rest from the others.
     void turn(float beta) const {
         std::vector<Events> turned(parts_.size());
         std::size_t next = 0;
@@ -193,7 +195,8 @@ private:
             launch_rows(queue, part, part.turn, turned[next++].put());
             flush(queue);
         });
-        // Nobody changes its part again before the host has read the next dot products, which come after these copies.
+        // No device changes its part before these copies are complete, because the host first reads
+        // the next dot products.
         for_all([&](const Part &to, cl_command_queue queue) {
             for (std::size_t n = 0; n < parts_.size(); ++n) {
                 const Part &from = parts_[n];
@@ -235,7 +238,8 @@ Result run_solver(const Options &options) {
         for (const double value : expected) largest = std::max(largest, std::abs(value));
         check_elements("x", x, rows, 1e-3 * largest, [&](std::size_t i) { return expected[i]; });
     }
-    // An iteration: 2 for each element of the matrix; 2 for each row in two dot products and three sums of vectors.
+    // Counts, per iteration, 2 operations per element of the matrix, and 2 per row in two dot
+    // products and three vector sums.
     return {fmt::format("{0} x {0} points, {1} iterations", n, iterations), devices.count(), seconds,
             iterations * (2.0 * double(matrix.elements.size()) + 10.0 * double(rows))};
 }

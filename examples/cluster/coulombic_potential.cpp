@@ -1,5 +1,6 @@
-// The potential of charged atoms on a cubic grid, after cp of the Parboil benchmarks: a slice of the grid for each device;
-// all share the atoms, which come in batches that fit into constant memory.
+// Computes the potential of charged atoms on a cubic grid, like the benchmark cp of Parboil. Each
+// device has a slice of the grid. All devices share the atoms, which come in batches that fit into
+// constant memory.
 
 #include "common.hpp"
 #include "coulombic_potential_cl.hpp"
@@ -11,7 +12,7 @@ using namespace cluster;
 
 namespace {
 
-constexpr std::size_t batch = 512;  ///< atoms: 8 KiB of the 64 that all devices have
+constexpr std::size_t batch = 512;  ///< atoms: 8 KiB of the 64 KiB that every device has
 constexpr float box = 10.0f;        ///< edge of the grid
 
 Result potential(const Options &options) {
@@ -71,8 +72,8 @@ Result potential(const Options &options) {
             return sum;
         });
     }
-    // 11 for each point and atom: 3 differences, 5 for the squared distance, 1 each for its inverse root, the product with
-    // the charge and the sum.
+    // Counts 11 operations per point and atom. The differences take 3 and the squared distance 5.
+    // Its inverse root, the product with the charge and the sum take 1 each.
     return {fmt::format("{0} x {0} x {0}, {1} atoms", n, atoms.size()), devices.count(), seconds,
             11.0 * double(grid.size()) * double(atoms.size())};
 }

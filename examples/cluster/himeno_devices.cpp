@@ -1,6 +1,7 @@
-// The Himeno benchmark on several devices of one context: the kernel and the reference of ../himeno, a slab of the grid for
-// each device. A slab's outer planes are computed first; the neighbours fetch them on queues of their own while the inner
-// planes are computed. Events alone keep the order; the host waits where gosa is read, at the end.
+// The Himeno benchmark on several devices of one context, with the kernel and the reference of
+// ../himeno. Each device has a slab of the grid and computes its outer planes first. The neighbours
+// fetch these planes in separate queues while the device computes its inner planes. Only events
+// order the commands. The host waits at the end, when it reads gosa.
 
 #include "common.hpp"
 #include "grid.hpp"
@@ -13,14 +14,15 @@ namespace {
 
 using himeno::Grid;
 
-/// A device's planes, 1 to `count`, between two halo planes. Two buffers hold the pressure, before and after an iteration.
+/// The planes of a device, 1 to `count`, between two halo planes. Two buffers hold the pressure
+/// before and after an iteration.
 struct Slab {
     Range planes{};  ///< of the grid
     Queue copies{};
     Buffer a{}, b{}, c{}, wrk1{}, bnd{}, partial{}, pressure[2]{};
     Kernel kernel[2]{};
-    Events fetched{};                    ///< both halos, for the next iteration
-    Events low_computed, high_computed;  ///< the outer planes, in this iteration
+    Events fetched{};                    ///< for both halos of the next iteration
+    Events low_computed, high_computed;  ///< for the outer planes of this iteration
 
     std::size_t stored() const { return planes.count + 2; }
 };
@@ -77,8 +79,8 @@ public:
                 compute(device, iteration, slab.planes.count, 1, slab.fetched, slab.high_computed.put());
             flush(devices_.queue(device));
         }
-        // What a halo is fetched over was read by the outer planes of the iteration before; they are behind the events that
-        // the neighbour's outer planes have waited for.
+        // The copies overwrite halos that the outer planes of the previous iteration read. Those
+        // kernels are complete: the neighbour's outer planes have waited for their events.
         for (std::size_t n = 0; n < slabs_.size(); ++n) {
             slabs_[n].fetched.clear();
             if (n > 0) fetch(slabs_[n - 1], true, slabs_[n], 0, iteration);
@@ -92,7 +94,8 @@ public:
         }
     }
 
-    /// The sum of the last iteration's squares, the same for any number of devices.
+    /// Returns the sum of the squares of the last iteration. It is the same for any number of
+    /// devices.
     double gosa() const {
         std::vector<float> partial(std::size_t(grid_.imax - 2) * groups_per_plane());
         for (int device = 0; device < devices_.count(); ++device) {
@@ -107,7 +110,7 @@ public:
         return sum;
     }
 
-    /// The grid's inner planes.
+    /// Returns the inner planes of the grid.
     std::vector<float> pressure(int iterations) const {
         const std::size_t plane = grid_.plane();
         std::vector<float> all(std::size_t(grid_.imax - 2) * plane);
@@ -135,7 +138,7 @@ private:
                {group_, 1, 1}, after, event);
     }
 
-    /// Fetches the highest or the lowest plane of a neighbour into plane `halo`.
+    /// Copies the highest or lowest plane of a neighbour into plane `halo`.
     void fetch(const Slab &from, bool highest, Slab &to, std::size_t halo, int iteration) {
         const std::size_t bytes = grid_.plane() * sizeof(float), edge = highest ? from.planes.count : 1;
         const Events &computed = highest && from.planes.count > 1 ? from.high_computed : from.low_computed;
@@ -147,13 +150,13 @@ private:
 
     const Devices &devices_;
     const Grid grid_;
-    const std::size_t group_;  ///< work-items of a work-group, all along k
+    const std::size_t group_;  ///< work-items per work-group, all along k
     std::vector<Slab> slabs_;
 };
 
 Result solve(const Options &options) {
     const std::optional<Grid> grid = himeno::find_grid(options.size);
-    if (!grid) refuse(fmt::format("there is no size '{}'", options.size));
+    if (!grid) refuse(fmt::format("unknown size '{}'", options.size));
     const int iterations = options.iterations;
     const Devices devices(options.devices, std::size_t(grid->imax - 2));
     Solver solver(devices, *grid);
@@ -167,7 +170,7 @@ Result solve(const Options &options) {
 
     if (options.check) {
         const himeno::Reference reference = himeno::run_reference(*grid, iterations);
-        // To the last bit: kernel and reference compute in the same order.
+        // The comparison is exact, because kernel and reference use the same order of operations.
         const std::vector<float> pressure = solver.pressure(iterations);
         check_elements("pressure, from the second plane", pressure, pressure.size(), 0,
                        [&](std::size_t n) { return reference.pressure[grid->plane() + n]; });

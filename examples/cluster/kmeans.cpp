@@ -1,5 +1,6 @@
-// k-means: each device has some of the points, and all centroids. An all-reduce of the clusters' sums and sizes gives all
-// devices the new centroids, so that points never move and the host waits for the last iteration only.
+// k-means: each device has some of the points, and all centroids. An all-reduce adds the sums and
+// sizes of the clusters on all devices, and each device computes the new centroids. So points never
+// move, and the host waits only for the last iteration.
 
 #include "collective.hpp"
 #include "kmeans_cl.hpp"
@@ -11,9 +12,9 @@ using namespace cluster;
 namespace {
 
 constexpr std::size_t clusters = 16, dimensions = 4, tally = clusters * (dimensions + 1);
-constexpr std::size_t items = 1024;  ///< work-items of a device
+constexpr std::size_t items = 1024;  ///< work-items per device
 
-/// Around as many places as there are clusters.
+/// Makes points around as many places as there are clusters.
 std::vector<cl_int> make_points(std::size_t count) {
     std::vector<cl_int> points(count * dimensions);
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -108,7 +109,7 @@ Result find_clusters(const Options &options) {
         const std::vector<cl_int> expected = reference(points, options.iterations);
         for (std::size_t i = 0; i < centroids.size(); ++i) expect_near("centroid", i, centroids[i], expected[i], 0);
     }
-    // 3 for each coordinate of each point and centroid; they are of whole numbers.
+    // Counts 3 integer operations per coordinate of each point and centroid.
     return {fmt::format("{} points, {} iterations", count, options.iterations), devices.count(), seconds,
             3.0 * double(count * clusters * dimensions) * options.iterations};
 }

@@ -1,6 +1,7 @@
-// C = A B for square matrices in single precision, with the kernel of matrix_multiplication: each device has some rows of all
-// three. In turn each broadcasts its rows of B to all, who add to their rows of C what those give. Broadcasts are in queues of
-// their own and write one of two buffers, so that the next one is under the computation.
+// C = A B for square matrices in single precision, with the kernel of matrix_multiplication. Each
+// device has some rows of all three matrices. The devices take turns to broadcast their rows of B,
+// and all devices add the products to their rows of C. Broadcasts use separate queues and two
+// buffers, so the next broadcast overlaps with the computation.
 
 #include "collective.hpp"
 #include "matrix_multiplication_cl.hpp"
@@ -26,7 +27,7 @@ static Result multiply(const Options &options) {
         Range rows;
         Queue copies;
         Buffer a, b, c;
-        Buffer panels[2];  ///< rows of B that were broadcast
+        Buffer panels[2];  ///< rows of B from a broadcast
     };
     std::vector<Part> parts;
     std::size_t most_rows = 0;
@@ -47,13 +48,13 @@ static Result multiply(const Options &options) {
             write<float>(parts[i].copies.get(), parts[i].b, rows_of(b, parts[i].rows));
             write<float>(devices.queue(int(i)), parts[i].a, rows_of(a, parts[i].rows));
         }
-        Events computed[2];  // what reads each of the panels
+        Events computed[2];  // the kernels that read each panel
         for (std::size_t root = 0; root < parts.size(); ++root) {
             const Range rows = parts[root].rows;
             Events &reading = computed[root % 2];
             std::vector<cl_command_queue> queues;
             std::vector<cl_mem> panels;
-            for (std::size_t i = 0; i < parts.size(); ++i) {  // itself the first
+            for (std::size_t i = 0; i < parts.size(); ++i) {  // the root comes first
                 const Part &to = parts[(root + i) % parts.size()];
                 queues.push_back(to.copies.get());
                 panels.push_back(to.panels[root % 2].get());
@@ -83,13 +84,13 @@ static Result multiply(const Options &options) {
             for (std::size_t k = 0; k < n; ++k) sum += double(a[row * n + k]) * b[k * n + column];
             return sum;
         });
-    // A multiplication and an addition for each k of each element.
+    // Counts a multiplication and an addition for each k of each element.
     return {fmt::format("{0} x {0}", n), devices.count(), seconds, 2.0 * double(n) * double(n) * double(n)};
 }
 
 int main(int argc, char **argv) {
     return run({"matrix_broadcast",
-                "Multiplies two square matrices, whose devices broadcast their rows.",
+                "Multiplies two square matrices; the devices broadcast their rows.",
                 "rows and columns",
                 nullptr,
                 {.size = "512"}},

@@ -1,6 +1,9 @@
-// C = A B for square matrices in single precision: each device has some rows of A and C, and all of B. Rows go to the device
-// and come back in blocks, B in panels, by a queue of their own, so that copies lie under computation: the first block is
-// large, as B comes under it, the last one small, as nothing is computed any more while it is fetched.
+// C = A B for square matrices in single precision. Each device has some rows of A and C, and all of
+// B.
+//
+// Rows move in blocks and B moves in panels, in separate queues, so that copies overlap with
+// computation. The first block is large, so that the copy of B overlaps with it. The last block is
+// small, because no computation overlaps with its copy to the host.
 
 #include <algorithm>
 
@@ -18,7 +21,7 @@ static std::vector<Range> pieces(const Range &rows, std::size_t count) {
     return all;
 }
 
-// Each a quarter of what is left, but no smaller than `least`, if there are more than one.
+// Makes each piece a quarter of the rest, but not smaller than `least` if there is more than one.
 static std::vector<Range> shrinking_pieces(const Range &rows, std::size_t least) {
     std::vector<Range> all;
     for (Range left = rows; left.count != 0;) {
@@ -90,7 +93,7 @@ static Result multiply(const Options &options) {
             set_arguments(part.kernel, block.a, panel.b, block.c, cl_uint(block.rows.count), cl_uint(n),
                           cl_uint(panel.rows.first), cl_uint(panel.rows.count));
             const bool is_last = &panel == &part.panels.back();
-            // What was written before that is there, too: the copies are in order.
+            // The copies are in order, so the data of earlier writes is also there.
             launch(part.queue, part.kernel, {round_up(n, tile), round_up(block.rows.count, tile)}, {tile, tile},
                    written, is_last ? block.computed.put() : nullptr);
             flush(part.queue);
@@ -104,7 +107,8 @@ static Result multiply(const Options &options) {
         flush(part.copies.get());
     };
     const double seconds = measure(devices, options.repeat, [&] {
-        // A block is fetched once the next one is on its way: some drivers wait in a read until it is done.
+        // Fetches a block after it has enqueued the next one, because some drivers wait in a read
+        // until it is complete.
         for (std::size_t i = 0; i <= most_blocks; ++i)
             for (Device &part : parts) {
                 if (i < part.blocks.size()) compute(part, part.blocks[i]);
@@ -120,7 +124,7 @@ static Result multiply(const Options &options) {
             for (std::size_t k = 0; k < n; ++k) sum += double(a[row * n + k]) * b[k * n + column];
             return sum;
         });
-    // A multiplication and an addition for each k of each element.
+    // Counts a multiplication and an addition for each k of each element.
     return {fmt::format("{0} x {0}", n), devices.count(), seconds, 2.0 * double(n) * double(n) * double(n)};
 }
 

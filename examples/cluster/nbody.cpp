@@ -1,5 +1,6 @@
-// Bodies that attract each other, all pairs. Each device moves some of them, and needs where all are: two buffers have all
-// positions, before and after a step, and each device writes its part of the second one through a sub-buffer.
+// Bodies that attract each other, all pairs. Each device moves some of the bodies and needs the
+// positions of all. Two buffers hold all positions before and after a step. Each device writes its
+// part of the second buffer through a sub-buffer.
 
 #include "common.hpp"
 #include "nbody_cl.hpp"
@@ -16,7 +17,7 @@ constexpr double softening = 0.01;  // as in the kernel
 
 using Positions = std::vector<std::array<float, 4>>;  ///< x, y, z, mass
 
-/// `position` after some steps, computed one pair after the other.
+/// Returns `position` after some steps, computed pair by pair.
 std::vector<float> reference(const Positions &start, int steps) {
     const std::size_t bodies = start.size();
     std::vector<std::array<double, 3>> position(bodies), velocity(bodies);
@@ -52,7 +53,7 @@ Result simulate(const Options &options) {
         start[i][3] = (0.5f + noise(cl_uint(4 * i + 3))) / float(bodies);
     }
 
-    // Sub-buffers begin where the devices' alignment lets them.
+    // The alignment of the devices limits where sub-buffers begin.
     constexpr std::size_t body_bytes = sizeof start[0];
     const std::size_t alignment = Devices::largest(options.devices, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     const std::size_t block = std::max<std::size_t>(1, alignment / body_bytes);
@@ -65,7 +66,7 @@ Result simulate(const Options &options) {
     struct Part {
         Range range;
         Buffer velocity;
-        Buffer next[2];  ///< this part of each of the positions
+        Buffer next[2];  ///< this part of each buffer of positions
         Kernel kernel[2];
     };
     std::vector<Part> parts(std::size_t(devices.count()));
@@ -94,8 +95,8 @@ Result simulate(const Options &options) {
         }
     };
     const double seconds = measure(devices, options.repeat, prepare, [&] {
-        // A step begins when all devices have done the last one: only then are the positions complete, and those before
-        // them read by all.
+        // A step begins when all devices have completed the previous one. Only then are the
+        // positions complete, and every device has read the old ones.
         Events before;
         write(devices.queue(0), positions[0], std::span<const std::array<float, 4>>(start), before.put());
         flush(devices.queue(0));
@@ -118,8 +119,9 @@ Result simulate(const Options &options) {
         check_elements("position", {end.data()->data(), 4 * bodies}, 4 * bodies, 1e-4,
                        [&](std::size_t i) { return expected[i]; });
     }
-    // 20 a pair, as is usual: 3 differences, 6 for the squared distance, 4 for its -3/2-th power with one square root and
-    // one division, 1 times the mass, 6 to add up.
+    // Counts 20 operations per pair, which is the usual number. The differences take 3 and the
+    // squared distance 6. Its power of -3/2 takes 4, with one square root and one division. The
+    // product with the mass takes 1, and the sums take 6.
     return {fmt::format("{} bodies, {} steps", bodies, steps), devices.count(), seconds,
             20.0 * double(bodies) * double(bodies) * steps};
 }

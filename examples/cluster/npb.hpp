@@ -6,7 +6,8 @@
 #include <cmath>
 #include <string>
 
-/// What the programs after the NAS Parallel Benchmarks (NPB 3) share; npb.cl is their kernels' part.
+/// Shared by the programs that follow the NAS Parallel Benchmarks (NPB 3). npb.cl is the part for
+/// their kernels.
 namespace npb {
 
 using namespace cluster;
@@ -28,10 +29,10 @@ template <class Class, std::size_t n>
 const Class &find_class(const Class (&classes)[n], const std::string &name) {
     for (const Class &one : classes)
         if (name == std::string(1, one.name)) return one;
-    refuse(fmt::format("there is no class '{}', only S, W and A", name));
+    refuse(fmt::format("unknown class '{}'; classes: S, W, A", name));
 }
 
-/// Kernels in double precision, behind those of npb.cl.
+/// Builds kernels in double precision, together with npb.cl.
 inline Program build(const Devices &devices, std::size_t group, const char *source, const std::string &options = "") {
     devices.need_double_precision();
     const std::string all = std::string(npb_source) + source;
@@ -42,12 +43,13 @@ inline void make_kernels(const Program &program, std::initializer_list<std::pair
     for (const auto &[kernel, name] : kernels) *kernel = make_kernel(program, name);
 }
 
-/// Prints the values with NPB's own, and its verdict. Throws at the first that is further than `relative` from NPB's.
+/// Prints the values, NPB's values and the result. Throws if a difference is larger than
+/// `relative`.
 inline void verify(const char *what, std::span<const double> got, std::span<const double> expected, double relative) {
     bool right = true;
     for (std::size_t i = 0; i < got.size(); ++i) {
         right = right && std::abs(got[i] - expected[i]) <= relative * std::abs(expected[i]);
-        fmt::print("{}[{}] = {:.13e}, NPB's: {:.13e}\n", what, i, got[i], expected[i]);
+        fmt::print("{}[{}] = {:.13e}, expected by NPB: {:.13e}\n", what, i, got[i], expected[i]);
     }
     fmt::print("Verification: {}\n", right ? "SUCCESSFUL" : "UNSUCCESSFUL");
     for (std::size_t i = 0; i < got.size(); ++i)

@@ -1,6 +1,9 @@
-// NPB's CG: the smallest eigenvalue of a sparse matrix, by inverse iteration whose systems conjugate gradients solve. Each
-// device has a block of rows. What the matrix is multiplied with comes to all by an all-gather, dot products by an
-// all-reduce; neither passes through the host, which waits for one number of each outer iteration.
+// NPB's CG: computes the smallest eigenvalue of a sparse matrix by inverse iteration. Conjugate
+// gradients solve the systems.
+//
+// Each device has a block of rows. An all-gather distributes the vector that the matrix is
+// multiplied by. An all-reduce computes dot products. Neither passes through the host, which waits
+// only for one number per outer iteration.
 
 #include "npb.hpp"
 #include "npb_cg_cl.hpp"
@@ -14,7 +17,8 @@ namespace {
 
 struct Class {
     char name;
-    std::size_t rows, nonzeros;  ///< nonzeros: of each of the random vectors that make the matrix
+    /// `nonzeros` is the number in each of the random vectors that make the matrix
+    std::size_t rows, nonzeros;
     int iterations;
     double shift, zeta;
 };
@@ -28,7 +32,8 @@ struct Matrix {
     std::vector<double> elements;
 };
 
-/// NPB's: the sum of weighted outer products of random sparse vectors with themselves. Rows behind the class's are empty.
+/// NPB's matrix: the sum of weighted outer products of random sparse vectors with themselves. Rows
+/// after those of the class are empty.
 Matrix make_matrix(const Class &size, std::size_t rows) {
     struct Element {
         cl_uint column;
@@ -37,7 +42,7 @@ Matrix make_matrix(const Class &size, std::size_t rows) {
     constexpr double condition = 0.1;
     const double ratio = std::pow(condition, 1.0 / double(size.rows));
     npb::Random random(314159265);
-    random.next();  // NPB throws it away
+    random.next();  // NPB discards this number
     std::vector<std::vector<Element>> all(rows);
     double weight = 1;
     for (cl_uint i = 0; i < size.rows; ++i) {
@@ -101,7 +106,8 @@ public:
             std::vector<cl_uint> row_begin(begin.begin(), begin.end());
             for (cl_uint &row : row_begin) row -= begin.front();
             const std::size_t count = row_begin.back();
-            const std::size_t stored = std::max<std::size_t>(count, 1);  // a device may have but empty rows
+            // all rows of a device may be empty
+            const std::size_t stored = std::max<std::size_t>(count, 1);
             Part &part = parts_.emplace_back();
             part.row_begin = devices.buffer((rows_ + 1) * sizeof(cl_uint), CL_MEM_READ_ONLY);
             part.columns = devices.buffer(stored * sizeof(cl_uint), CL_MEM_READ_ONLY);
@@ -112,7 +118,7 @@ public:
                 write(queue, part.columns, std::span(matrix.columns).subspan(begin.front(), count));
                 write(queue, part.elements, std::span(matrix.elements).subspan(begin.front(), count));
             }
-            check(clFinish(queue), "clFinish");  // before row_begin goes
+            check(clFinish(queue), "clFinish");  // row_begin must exist until then
             for (Buffer *vector : {&part.x, &part.z, &part.r, &part.p, &part.q})
                 *vector = devices.buffer(rows_ * sizeof(double));
             part.whole = devices.buffer(rows_ * std::size_t(devices.count()) * sizeof(double));
@@ -122,7 +128,7 @@ public:
         }
     }
 
-    /// Back to x = 1.
+    /// Sets x to 1.
     void reset() {
         for (std::size_t device = 0; device < parts_.size(); ++device) {
             std::vector<double> ones(rows_);
@@ -132,7 +138,7 @@ public:
         }
     }
 
-    /// An outer iteration; returns zeta.
+    /// Runs an outer iteration and returns zeta.
     double iterate() {
         solve();
         dot(&Part::z, &Part::z, &Part::even);
@@ -143,16 +149,16 @@ public:
         return size_.shift + 1 / number(&Part::dot);
     }
 
-    /// |x - A z|, for the last iteration's x and z.
+    /// Returns |x - A z| for the x and z of the last iteration.
     double residual() const { return residual_; }
 
 private:
     struct Part {
         Buffer row_begin{}, columns{}, elements{};
         Buffer x{}, z{}, r{}, p{}, q{};  ///< the device's own rows
-        Buffer whole{};                  ///< of p or z, for the multiplication
-        Buffer partial{}, own{};         ///< sums of the device's own rows
-        Buffer even{}, odd{}, dot{};     ///< sums of all rows
+        Buffer whole{};                  ///< all rows of p or z, for the multiplication
+        Buffer partial{}, own{};         ///< sums over the device's own rows
+        Buffer even{}, odd{}, dot{};     ///< sums over all rows
     };
 
     template <class Enqueue>
@@ -165,7 +171,7 @@ private:
         launch(queue, kernel, {round_up(rows_, group_)}, {group_});
     }
 
-    /// 25 steps towards A z = x, and what is left.
+    /// Runs 25 steps towards A z = x and computes the residual.
     void solve() {
         for_all([&](const Part &part, cl_command_queue queue) {
             launch_rows(queue, start_, part.x, part.z, part.r, part.p);
@@ -202,7 +208,7 @@ private:
         });
     }
 
-    /// The dot product of all rows, on all devices.
+    /// Computes the dot product of all rows on every device.
     void dot(Buffer Part::*u, Buffer Part::*v, Buffer Part::*result) const {
         for_all([&](const Part &part, cl_command_queue queue) {
             set_arguments(dot_, part.*u, part.*v, part.partial, cl_ulong{0}, cl_ulong(rows_));
@@ -216,7 +222,7 @@ private:
               "clEnqueueAllReduceBuffer");
     }
 
-    /// What all devices have alike.
+    /// Reads a number that is the same on all devices.
     double number(Buffer Part::*buffer) const {
         double value;
         read(queues_.front(), parts_.front().*buffer, CL_TRUE, std::span(&value, 1));
@@ -224,7 +230,7 @@ private:
     }
 
     const Class &size_;
-    const std::size_t rows_;  ///< of each device; the last ones may be empty
+    const std::size_t rows_;  ///< per device; the last rows may be empty
     const std::size_t group_;
     const std::vector<cl_command_queue> queues_;
     Kernel multiply_, dot_, add_up_, start_, advance_, turn_, subtract_, make_unit_;
@@ -244,7 +250,7 @@ Result run_cg(const Options &options) {
         });
     fmt::print("|x - A z| = {:.5e}\n", solver.residual());
     if (options.check) npb::verify("zeta", {&zeta, 1}, {&size.zeta, 1}, 1e-10);
-    // As NPB counts.
+    // Counts operations like NPB.
     const double products = double(size.nonzeros * (size.nonzeros + 1));
     return {fmt::format("class {}", size.name), devices.count(), seconds,
             2.0 * size.iterations * double(size.rows) * (3 + products + inner_iterations * (5 + products) + 3)};

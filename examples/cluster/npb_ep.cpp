@@ -1,5 +1,5 @@
-// NPB's EP ("embarrassingly parallel"): Gaussian deviates of a long sequence of random numbers. Each device takes a part of
-// the sequence; the host adds up what they leave.
+// NPB's EP ("embarrassingly parallel"): computes Gaussian deviates from a long sequence of random
+// numbers. Each device processes a part of the sequence, and the host adds their results.
 
 #include "npb.hpp"
 #include "npb_ep_cl.hpp"
@@ -56,7 +56,7 @@ Result run_ep(const Options &options) {
     for (std::size_t ring = 0; ring + 2 < all.size(); ++ring)
         fmt::print("{:.0f} pairs between {} and {}\n", all[2 + ring], ring, ring + 1);
     if (options.check) npb::verify("sum", std::span(all).first(2), size.sums, 1e-8);
-    // As NPB: one for each random number.
+    // Like NPB, counts one operation per random number.
     return {fmt::format("class {}", size.name), devices.count(), seconds, std::ldexp(2.0, int(size.log_pairs))};
 }
 
@@ -64,7 +64,7 @@ Result run_ep(const Options &options) {
 
 int main(int argc, char **argv) {
     return run({"npb_ep",
-                "NPB's EP: Gaussian deviates, with NPB's verification. Operations are random numbers.",
+                "NPB's EP: Gaussian deviates, with NPB's verification. Counts random numbers as operations.",
                 "S, W or A: the class, 2^24, 2^25 or 2^28 pairs",
                 nullptr,
                 {.size = "S"}},

@@ -1,6 +1,6 @@
-// NPB's FT: a partial differential equation in three dimensions, solved by Fourier transforms. Each device has some planes of
-// the field and some rows of its transform; an all-to-all carries one into the other. The checksums are of the field after
-// each step, transformed and transformed back.
+// NPB's FT: solves a partial differential equation in three dimensions by Fourier transforms. Each
+// device has some planes of the field and some rows of its transform. An all-to-all converts one
+// layout to the other. The checksums are of the field after each step.
 
 #include "npb.hpp"
 #include "npb_ft_cl.hpp"
@@ -43,7 +43,7 @@ constexpr Class classes[] = {{'S',
                                5.085233095391e+02, 5.104914655194e+02, 5.091487099959e+02, 5.107917842803e+02}}};
 
 using Complex = std::array<double, 2>;
-constexpr std::size_t lines = 4;  ///< that a work-group transforms
+constexpr std::size_t lines = 4;  ///< lines that a work-group transforms
 
 class Solver {
 public:
@@ -84,7 +84,7 @@ public:
             write(devices.queue(device), part.damping, std::span<const double>(damping));
             parts_.push_back(std::move(part));
         }
-        devices.finish();  // before roots and damping go
+        devices.finish();  // roots and damping must exist until then
 
         for (const Part &from : parts_)
             for (const Part &to : parts_) {
@@ -140,7 +140,7 @@ private:
         Buffer roots{}, damping{};
         Buffer sums{}, total{};
     };
-    /// Offsets and sizes of an all-to-all, in bytes.
+    /// Offsets and sizes of an all-to-all in bytes.
     struct Exchange {
         std::vector<std::size_t> in_blocks, in_waves, sizes;
     };
@@ -169,7 +169,7 @@ private:
         launch_lines(queue, along_z_, part.rows.count * size_.nx);
     }
 
-    /// The field to waves.
+    /// Transforms the field to waves.
     void transform() const {
         for_all([&](const Part &part, cl_command_queue queue) {
             along_x(part, queue, 0);
@@ -181,7 +181,7 @@ private:
               "clEnqueueAlltoAllVBuffer");
         for_all([&](const Part &part, cl_command_queue queue) { along_z(part, queue, 0); });
     }
-    /// The copy of the waves to the field.
+    /// Transforms the copy of the waves back to the field.
     void transform_back() const {
         for_all([&](const Part &part, cl_command_queue queue) { along_z(part, queue, 1); });
         check(clEnqueueAlltoAllVBuffer(queues_.data(), cl_uint(parts_.size()), buffers(parts_, &Part::copy).data(),
@@ -199,7 +199,7 @@ private:
     const std::vector<cl_command_queue> queues_;
     Kernel fill_rows_, along_x_, along_y_, along_z_, evolve_, add_points_;
     std::vector<Part> parts_;
-    Exchange exchange_, back_;  ///< of blocks to waves, and the other way round
+    Exchange exchange_, back_;  ///< from blocks to waves, and back
 };
 
 Result run_ft(const Options &options) {
@@ -209,7 +209,7 @@ Result run_ft(const Options &options) {
     std::array<double, 2 * steps> checksums{};
     const double seconds = measure(devices, options.repeat, [&] { checksums = solver.run(); });
     if (options.check) npb::verify("checksum", checksums, size.checksums, 1e-12);
-    // As NPB counts.
+    // Counts operations like NPB.
     const double n = size.points(), log_n = std::log(n);
     return {fmt::format("class {}", size.name), devices.count(), seconds,
             n * (14.8157 + 7.19641 * log_n + (5.23518 + 7.21113 * log_n) * steps)};

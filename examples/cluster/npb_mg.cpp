@@ -1,6 +1,8 @@
-// NPB's MG: Poisson's equation on a periodic cube by multigrid V-cycles. Of the finer levels each device has some planes, whose
-// halos come from its neighbours; the coarser ones all devices have whole and compute alike, as that takes less time than
-// messages. Between the two, an all-reduce gives the whole grid to all.
+// NPB's MG: solves Poisson's equation on a periodic cube by multigrid V-cycles.
+//
+// Each device has some planes of the finer levels, and gets their halos from its neighbours. Every
+// device has the whole grid of the coarser levels and computes all of it, because that takes less
+// time than messages. Between these levels, an all-reduce gives every device the whole grid.
 
 #include "npb.hpp"
 #include "npb_mg_cl.hpp"
@@ -15,7 +17,7 @@ namespace {
 
 struct Class {
     char name;
-    int levels;  ///< the finest has 2^levels points along an edge
+    int levels;  ///< the finest level has 2^levels points along an edge
     double norm;
 };
 constexpr Class classes[] = {
@@ -27,7 +29,8 @@ struct Charge {
     std::size_t point;
 };
 
-/// NPB's right-hand side: of one random number for each point, 1 at the ten largest, -1 at the ten smallest.
+/// NPB's right-hand side: draws one random number per point, and sets the ten largest to 1 and the
+/// ten smallest to -1.
 std::vector<std::pair<std::size_t, double>> charges(std::size_t points) {
     constexpr std::size_t count = 10;
     npb::Random random(314159265);
@@ -48,7 +51,7 @@ std::vector<std::pair<std::size_t, double>> charges(std::size_t points) {
     return all;
 }
 
-/// A device's planes of a level, behind a halo plane and before another.
+/// The planes of a device in a level, between two halo planes.
 struct Grid {
     Range planes{};
     Buffer u{}, r{};
@@ -56,9 +59,10 @@ struct Grid {
 
 struct Level {
     std::size_t n;
-    bool shared;  ///< out among the devices; else each has it whole
+    bool shared;  ///< whether the devices share the planes; otherwise each has the whole grid
     std::vector<Grid> grids{};
-    /// The two all-to-alls, in bytes, that bring the upper outer planes to the lower halos, and the other way round.
+    /// Two all-to-alls in bytes: one copies the upper outer planes to the lower halos, the other
+    /// the lower ones to the upper halos.
     struct Exchange {
         std::vector<std::size_t> from, to, sizes;
     } up{}, down{};
@@ -80,7 +84,8 @@ public:
                                     {&dot_, "dot_product"},
                                     {&add_up_, "add_up"}});
 
-        // A device has a plane, or more, of the coarsest level that is shared out, and twice as many of each finer one.
+        // A device has at least one plane of the coarsest shared level, and twice as many of each
+        // finer one.
         const auto count = std::size_t(devices.count());
         const int whole = std::max(int(std::bit_width(count - 1)), std::min(4, size.levels - 1));
         for (int level = 1; level <= size.levels; ++level) {
@@ -120,14 +125,14 @@ public:
             }
     }
 
-    /// Back to u = 0.
+    /// Sets u to 0.
     void reset() {
         const Level &finest = levels_.back();
         for (std::size_t device = 0; device < parts_.size(); ++device)
             zero(device, finest.grids[device].u, finest.stored(finest.grids[device]));
     }
 
-    /// All cycles; returns the norm of what is left.
+    /// Runs all cycles and returns the norm of the residual.
     double run() {
         residual(levels_.back());
         for (int i = 0; i < cycles; ++i) {
@@ -139,8 +144,9 @@ public:
 
 private:
     struct Part {
-        Buffer v{};           ///< of the finest level
-        Buffer own_planes{};  ///< r of the finest level that is not shared out: the device's planes, else zeros
+        Buffer v{};  ///< of the finest level
+        /// r of the finest level that is not shared: the device's planes, zeros elsewhere
+        Buffer own_planes{};
         Buffer partial{}, own{}, sum{};
     };
 
@@ -176,7 +182,7 @@ private:
                   "clEnqueueAlltoAllVBuffer");
     }
 
-    /// A work-item for each of the points.
+    /// Launches one work-item per point.
     template <class... Arguments>
     void launch_points(std::size_t device, const Kernel &kernel, std::size_t points,
                        const Arguments &...arguments) const {
@@ -219,7 +225,7 @@ private:
                           gather ? parts_[device].own_planes : to.r, fine.mask(),
                           cl_uint(gather ? from.planes.first / 2 : 0), cl_uint(coarse.n));
         }
-        if (gather)  // the others' planes are zeros
+        if (gather)  // the planes of other devices are zeros here
             check(clEnqueueAllReduceBuffer(
                       queues_.data(), cl_uint(parts_.size()), buffers(parts_, &Part::own_planes).data(),
                       buffers(coarse.grids, &Grid::r).data(), nullptr, nullptr,
@@ -262,7 +268,7 @@ private:
     const std::size_t group_;
     const std::vector<cl_command_queue> queues_;
     Kernel residual_, smooth_, coarsen_, refine_, dot_, add_up_;
-    std::vector<Level> levels_;  ///< the coarsest first
+    std::vector<Level> levels_;  ///< the coarsest level comes first
     std::vector<Part> parts_;
 };
 
@@ -275,7 +281,7 @@ Result run_mg(const Options &options) {
     const double seconds = measure(
         devices, options.repeat, [&] { solver.reset(); }, [&] { norm = solver.run(); });
     if (options.check) npb::verify("norm", {&norm, 1}, {&size.norm, 1}, 1e-8);
-    // As NPB counts.
+    // Counts operations like NPB.
     return {fmt::format("class {}", size.name), devices.count(), seconds, 58.0 * cycles * double(n * n * n)};
 }
 

@@ -1,4 +1,4 @@
-// Adds two vectors that are cut in pieces, one for each device: in the form of Figure 3 of the SnuCL paper.
+// Adds two vectors. Each device has a piece of them, as in Figure 3 of the SnuCL paper.
 
 #include "common.hpp"
 #include "vector_addition_cl.hpp"
@@ -46,7 +46,7 @@ static Result add(const Options &options) {
     });
 
     if (options.check) check_elements("c", c, size, 0, [&](std::size_t i) { return a[i] + b[i]; });
-    // One addition an element.
+    // Counts one addition per element.
     return {fmt::format("{}", size), devices.count(), seconds, double(size)};
 }
 
