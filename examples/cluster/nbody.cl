@@ -1,7 +1,8 @@
 #define SOFTENING 0.01f
 
-// One step of the bodies whose velocities and new positions these are; `first` is the first of them in `position`, which
-// has all. A position's fourth component is the body's mass. A work-group takes the bodies through local memory.
+// Computes one step of the bodies with these velocities and new positions. `position` has all
+// bodies; `first` is the first of these among them. The fourth component of a position is the mass.
+// A work-group copies the bodies to local memory.
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void move_bodies(global const float4 *position, global float4 *velocity, global float4 *next, uint first, uint count,
                  uint bodies, float seconds)
@@ -11,7 +12,7 @@ void move_bodies(global const float4 *position, global float4 *velocity, global 
     const float4 own = position[min(first + i, (size_t)bodies - 1)];
     float3 acceleration = 0.0f;
     for (size_t begin = 0; begin < bodies; begin += GROUP) {
-        // Beyond the last body come bodies without mass.
+        // Bodies without mass fill up the last group.
         others[lane] = begin + lane < bodies ? position[begin + lane] : (float4)0.0f;
         barrier(CLK_LOCAL_MEM_FENCE);
         for (size_t k = 0; k < GROUP; ++k) {

@@ -1,6 +1,7 @@
-// NPB's EP: pairs of random numbers become pairs of Gaussian deviates where they lie in the unit circle. Each work-item takes
-// PAIRS pairs of the one sequence; each work-group leaves a tally: the sums of both deviates, then how many pairs have their
-// larger one between 0 and 1, 1 and 2, ..., 9 and 10. `first` is the number of the first work-item among all devices'.
+// NPB's EP: makes Gaussian deviates from pairs of random numbers that lie in the unit circle. Each
+// work-item takes PAIRS pairs of one sequence. Each work-group leaves a tally: the sums of both
+// deviates, then the numbers of pairs whose larger deviate is between 0 and 1, 1 and 2, ..., 9 and
+// 10. `first` is the number of the first work-item among those of all devices.
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void gaussian_pairs(global double *tallies, ulong first)
 {

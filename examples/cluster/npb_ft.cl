@@ -1,10 +1,12 @@
-// NPB's FT. A device has some planes of z of the field, and of its transform some rows of y; both have x innermost. Complex
-// numbers are double2.
+// NPB's FT. A device has some planes of z of the field, and some rows of y of its transform. In
+// both, x is innermost. Complex numbers are double2.
 //
-// What goes to the others between the two is in blocks, one for each device, with the device's rows of all planes of this one:
-// one after the other on the other device, they are all planes of its rows.
+// Between the two layouts, the data is in blocks, one for each device. A block contains the rows of
+// the other device in all planes of this one. On the other device, the blocks of all devices in
+// order are all planes of its rows.
 
-// The field: each work-item fills a row, from the one sequence of random numbers. `first` is the number of the first row.
+// Each work-item fills a row of the field from the sequence of random numbers. `first` is the
+// number of the first row.
 kernel void fill_rows(global double2 *field, ulong first, uint rows)
 {
     const size_t row = get_global_id(0);
@@ -22,8 +24,9 @@ double2 multiply(double2 a, double2 b)
     return (double2)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
 }
 
-// Stockham's transform of LINES lines of n points, line innermost, by a work-group of LINES columns. roots[k] is the
-// LONGEST-th root of unity to the power of -k. Returns where the result is, `here` or `there`; all may read it then.
+// Stockham's transform of LINES lines of n points by a work-group of LINES columns; the line is the
+// innermost index. roots[k] is the LONGEST-th root of unity to the power of -k. Returns where the
+// result is, `here` or `there`; all work-items may read it then.
 local double2 *transform(local double2 *here, local double2 *there, global const double2 *roots, uint n, uint inverse)
 {
     const uint line = get_local_id(0);
@@ -46,7 +49,7 @@ local double2 *transform(local double2 *here, local double2 *there, global const
     return here;
 }
 
-// In place, along x.
+// Transforms along x, in place.
 kernel void along_x(global double2 *field, global const double2 *roots, local double2 *memory, uint inverse)
 {
     field += get_group_id(0) * LINES * NX;
@@ -58,7 +61,8 @@ kernel void along_x(global double2 *field, global const double2 *roots, local do
         field[i] = result[i % NX * LINES + i / NX];
 }
 
-// Where row y of plane z is among the blocks of a device with `planes` planes. Device k has the rows from NY k / devices on.
+// Returns where row y of plane z is among the blocks of a device with `planes` planes. Device k has
+// the rows from NY k / devices on.
 size_t in_blocks(uint z, uint y, uint planes, uint devices)
 {
     const uint device = ((y + 1) * devices - 1) / NY;
@@ -66,7 +70,7 @@ size_t in_blocks(uint z, uint y, uint planes, uint devices)
     return ((size_t)first * planes + z * rows + (y - first)) * NX;
 }
 
-// Along y, from the field to the blocks, or with `inverse` back.
+// Transforms along y, from the field to the blocks, or back with `inverse`.
 kernel void along_y(global const double2 *from, global double2 *to, global const double2 *roots, local double2 *memory,
                     uint planes, uint devices, uint inverse)
 {
@@ -79,7 +83,7 @@ kernel void along_y(global const double2 *from, global double2 *to, global const
         to[(inverse ? ((size_t)z * NY + y) * NX : in_blocks(z, y, planes, devices)) + x] = result[y * LINES + line];
 }
 
-// In place, along z, of a device with `rows` rows.
+// Transforms along z, in place, on a device with `rows` rows.
 kernel void along_z(global double2 *waves, global const double2 *roots, local double2 *memory, uint rows, uint inverse)
 {
     const uint line = get_local_id(0);
@@ -91,7 +95,8 @@ kernel void along_z(global double2 *waves, global const double2 *roots, local do
         waves[z * plane + at] = result[z * LINES + line];
 }
 
-// A step of time: damps all waves, and copies them. `damping` has the factors of x, then y, then z.
+// Computes a time step: damps all waves and copies them. `damping` has the factors of x, then y,
+// then z.
 kernel void evolve(global double2 *waves, global double2 *copy, global const double *damping, uint first, uint rows)
 {
     const size_t x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
@@ -99,7 +104,8 @@ kernel void evolve(global double2 *waves, global double2 *copy, global const dou
     copy[at] = waves[at] *= damping[x] * damping[NX + first + y] * damping[NX + NY + z];
 }
 
-// The sum of those of 1024 points that are in the device's planes, as number `step`. One work-group.
+// Adds those of 1024 points that are in the device's planes, and stores the sum as number `step`.
+// Runs in one work-group.
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void add_points(global const double2 *field, global double2 *sums, uint first, uint planes, uint step)
 {

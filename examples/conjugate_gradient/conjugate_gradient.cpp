@@ -1,9 +1,12 @@
 // Conjugate gradients on several processes, with and without collective commands.
 //
-// Solves A x = b for the five-point Laplacian of an n x n grid, whose rows are shared out. Each iteration needs two dot products
-// of all processes and the rows next to a process's own. `command`: both are commands in the one in-order queue; the sums are
-// used where they are, on the devices, and the host enqueues iteration after iteration without waiting. `by-hand`: the host
-// reads, calls MPI and writes, as programs do without the library.
+// Solves A x = b for the five-point Laplacian of an n x n grid. Each process has a part of its
+// rows. Each iteration needs two dot products over all processes, and the rows next to the
+// process's own.
+//
+// `command`: both are commands in the same in-order queue. The sums stay on the devices, where
+// kernels use them. The host enqueues iterations without waiting. `by-hand`: the host reads, calls
+// MPI and writes, as programs do without the library.
 
 #include "opencl.hpp"
 #include "options.hpp"
@@ -22,7 +25,8 @@ using namespace examples;
 
 namespace {
 
-// Vectors with halos have a row before and a row behind the process's own. s: r.r, p.Ap and the next r.r.
+// Vectors with halos have one row before and one row after the process's own. s contains r.r, p.Ap
+// and the next r.r.
 const char *const source = R"(
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #define GROUP 64
@@ -81,9 +85,9 @@ struct Options {
 
 struct Exchange {
     virtual ~Exchange() = default;
-    /// The rows of `p` next to other processes' come from there.
+    /// Copies the rows next to this process's own from other processes into `p`.
     virtual void halo(cl_mem p) = 0;
-    /// Element `at` of `s` becomes the sum of all processes'.
+    /// Replaces element `at` of `s` by the sum over all processes.
     virtual void sum(cl_mem s, std::size_t at) = 0;
 };
 
@@ -196,13 +200,13 @@ public:
         set_all(shift_, s_.get());
     }
 
-    /// What is to be found: b is A times this.
+    /// Returns the expected solution: b is A times this.
     [[nodiscard]] double wanted(std::size_t row, std::size_t column) const {
         if (row >= n_ || column >= n_) return 0;
         return std::sin(0.1 * double(row)) + std::cos(0.07 * double(column));
     }
 
-    /// Seconds of `iterations`.
+    /// Returns the seconds of `iterations`.
     double solve(bool commands, int iterations) {
         const std::size_t count = rows_ * n_;
         std::vector<double> b(count), zeros(count), p((rows_ + 2) * n_);
@@ -233,14 +237,14 @@ public:
             dot(2, exchange);
             launch(turn_, items_);
             launch(shift_, 1);
-            // So many commands that wait are enough.
+            // Limits the number of waiting commands.
             if (i % 100 == 99) check(clFinish(queue_.get()), "clFinish");
         }
         check(clFinish(queue_.get()), "clFinish");
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
 
-    /// How far the solution is from the one wanted, at most.
+    /// Returns the largest difference to the expected solution.
     double error() {
         std::vector<double> x(rows_ * n_);
         check(clEnqueueReadBuffer(queue_.get(), x_.get(), CL_TRUE, 0, x.size() * sizeof(double), x.data(), 0, nullptr,

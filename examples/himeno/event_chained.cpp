@@ -4,12 +4,14 @@
 
 namespace himeno {
 
-// Each half has an in-order queue, which keeps its commands in order: a kernel, the exchange of the plane it computed, the
-// next kernel. Across the queues, events make the kernels take turns. That is all the order there is: the exchange of one
-// half runs under the kernel of the other, and the host neither calls MPI nor copies anything.
+// Each half has an in-order queue with a kernel, the exchange of the plane it computed, and the
+// next kernel. Events between the queues make the kernels take turns. Nothing else orders the
+// commands: the exchange of one half runs during the kernel of the other. The host neither calls
+// MPI nor copies data.
 //
-// An exchange is enqueued after the kernel that hides it. Both become ready at the same moment; on a device that copies
-// with the cores it computes on, the exchange must come first, and PoCL begins with what was enqueued last.
+// An exchange is enqueued after the kernel that hides it. Both become ready at the same moment. On
+// a device that copies with the cores it computes on, the exchange must come first, and PoCL starts
+// with the command that was enqueued last.
 void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int begin, cl_event after) {
     const Half first = slab.first(), second = slab.second();
     const int end = begin + iterations;

@@ -43,7 +43,7 @@ struct Options {
 
 struct Run {
     double seconds;    ///< of the slowest rank
-    double computing;  ///< during which kernels ran, mean of all ranks
+    double computing;  ///< the time in which kernels ran, mean of all ranks
     double gosa;
     double exposed() const { return seconds - computing; }
 };
@@ -76,7 +76,7 @@ Options parse(int argc, char **argv) {
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
     Options options;
-    opterr = 0;  // one message from one rank, below
+    opterr = 0;  // one rank prints the error, see below
     for (int name; (name = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
         switch (name) {
             case 's':

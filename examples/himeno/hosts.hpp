@@ -4,21 +4,23 @@
 
 namespace himeno {
 
-/// The host programs. Each advances the slab by `iterations` and returns when nothing is in flight any more.
+/// The host programs. Each advances the slab by `iterations` and returns when all work is complete.
 
-/// One kernel, then read, MPI_Sendrecv, write: nothing overlaps.
+/// Runs one kernel, then read, MPI_Sendrecv, write. Nothing overlaps.
 void run_serial(Slab &slab, int iterations);
 
-/// Two halves, the face of one exchanged by hand, MPI_Irecv and MPI_Isend, under the kernel of the other; clFinish before the
-/// next kernel (clDataTransfer, Listing 2).
+/// Splits the slab into two halves. Exchanges the face of one by hand, with MPI_Irecv and
+/// MPI_Isend, during the kernel of the other. Calls clFinish before the next kernel
+/// (clDataTransfer, Listing 2).
 void run_hand_optimised(Slab &slab, int iterations);
 
-/// The same without clFinish: events of both queues order the kernels, which are enqueued ahead, the requests are
-/// persistent, and receives are posted early, into two buffers in turns.
+/// The same without clFinish. Events of both queues order the kernels, which are enqueued ahead.
+/// The requests are persistent. Receives are posted early, into two buffers in turn.
 void run_hand_tuned(Slab &slab, int iterations);
 
-/// The same order of work, as commands chained by events; the host waits every
-/// `iterations_per_wait` iterations. The first of them has the number `first`, and waits for `after`, if that is not null.
+/// The same order of work, as commands chained by events. The host waits every
+/// `iterations_per_wait` iterations. The first iteration has the number `first`, and waits for
+/// `after` unless it is null.
 void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int first = 0, cl_event after = nullptr);
 
 }  // namespace himeno

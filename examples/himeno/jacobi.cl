@@ -1,15 +1,19 @@
 // One sweep of Himeno's 19-point Jacobi stencil over some planes of a slab.
 //
-// ROWS and COLUMNS are the grid's extents along j and k, GROUP is the work-group's size along k; the host defines them.
-// Every point is computed in the same order of operations whatever part of the slab is launched, and nothing may be
-// contracted, so the field does not depend on the decomposition, the host program or the device, to the last bit.
+// The host defines ROWS and COLUMNS, the extents of the grid along j and k, and GROUP, the size of
+// a work-group along k.
+//
+// The order of operations at a point does not depend on the launched part of the slab, and the
+// compiler must not contract operations. So the field is the same to the last bit for any
+// decomposition, host program and device.
 #pragma OPENCL FP_CONTRACT OFF
 
 #define ROW ((size_t)COLUMNS)
 #define PLANE ((size_t)ROWS * COLUMNS)
 #define OMEGA 0.8f
 
-// `matrix` is the number of points in the slab: a, b and c hold four, three and three coefficients, one after another.
+// `matrix` is the number of points in the slab. a, b and c hold four, three and three coefficients,
+// one after another.
 kernel void jacobi(global const float *restrict a, global const float *restrict b, global const float *restrict c,
                    global const float *restrict wrk1, global const float *restrict bnd, global const float *restrict p,
                    global float *restrict next, global float *restrict partial, ulong matrix, uint first)
@@ -19,8 +23,8 @@ kernel void jacobi(global const float *restrict a, global const float *restrict 
     const size_t lane = get_local_id(0);
     const size_t at = i * PLANE + j * ROW + k;
 
-    // The row's ends are computed like the rest and thrown away, from numbers of the rows beside it: that is much faster
-    // on CPUs than a branch, which would come between the compiler and its vectors.
+    // Also computes the ends of the row, from numbers of the adjacent rows, and discards them. On
+    // CPUs this is much faster than a branch, which would prevent vectorisation.
     const bool inner = k > 0 && k < COLUMNS - 1;
     const float s0 = a[at] * p[at + PLANE] + a[at + matrix] * p[at + ROW] + a[at + 2 * matrix] * p[at + 1]
                    + b[at] * (p[at + PLANE + ROW] - p[at + PLANE - ROW] - p[at - PLANE + ROW] + p[at - PLANE - ROW])
@@ -30,7 +34,8 @@ kernel void jacobi(global const float *restrict a, global const float *restrict 
     const float ss = (s0 * a[at + 3 * matrix] - p[at]) * bnd[at];
     next[at] = inner ? p[at] + OMEGA * ss : p[at];
 
-    // gosa, the sum of all squares: each work-group leaves one number, in a fixed order; the host adds them up.
+    // gosa is the sum of all squares. Each work-group leaves one number, in a fixed order, and the
+    // host adds them.
     squares[lane] = inner ? ss * ss : 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lane == 0) {

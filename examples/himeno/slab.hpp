@@ -76,11 +76,11 @@ public:
     Half second() const { return lower_first_ ? upper() : lower(); }
 
     Queue make_queue() const { return examples::make_queue(context_, device_); }
-    /// Room for all().
+    /// Space for all().
     Buffer make_field() const { return make_buffer((planes_ + 2) * grid_.plane()); }
     /// Page-locked host memory for a face; there are `pinned_faces` of them.
     std::byte *pinned_face(int index) const { return pinned_.data() + index * face_size(); }
-    /// Whether copies to and from the device have an engine of their own, so that they go on beside a kernel.
+    /// Whether the device copies with a separate unit, so that copies can run beside a kernel.
     bool copies_beside_kernels() const { return device_.is_gpu; }
     cl_mem pressure(int iteration) const { return pressure_[iteration % 2].get(); }
 

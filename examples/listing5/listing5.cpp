@@ -1,10 +1,12 @@
-// A message into host memory and a device that waits for it, without the host waiting in between.
+// Receives a message into host memory, and lets a device wait for it while the host goes on.
 //
-// Rank 0 computes on its device and sends the result from there. Rank 1 receives it into host memory with MPI_Irecv, as an
-// old program does, only with MPI_CL_MEM as the datatype, makes an event of the request, and enqueues what depends on the message: a write to the device and a kernel. A
-// kernel that does not depend on it runs meanwhile. The host of rank 1 waits once, at the end.
+// Rank 0 computes on its device and sends the result from there. Rank 1 receives it into host
+// memory with MPI_Irecv, as MPI programs usually do, but with the datatype MPI_CL_MEM. It creates
+// an event from the request. A write to the device and a kernel wait for this event. Another kernel
+// does not depend on the message and runs at the same time. The host of rank 1 waits once, at the
+// end.
 //
-// Of the form of Listing 5 in "clDataTransfer" (Takizawa et al. 2015).
+// The program follows Listing 5 in "clDataTransfer" (Takizawa et al. 2015).
 
 #include <CL/cl_ext_dist.h>
 
@@ -69,7 +71,8 @@ int main(int argc, char **argv) {
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr), "clGetDeviceIDs");
     cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
     check(code, "clCreateContext");
-    // Two in-order queues: what depends on the message, and what does not.
+    // Two in-order queues: the commands of one depend on the message, the commands of the other do
+    // not.
     cl_command_queue dependent = clCreateCommandQueue(context, device, 0, &code);
     check(code, "clCreateCommandQueue");
     cl_command_queue independent = clCreateCommandQueue(context, device, 0, &code);
@@ -101,13 +104,13 @@ int main(int argc, char **argv) {
               "clEnqueueWriteBuffer");
         launch(dependent, twice, 0, nullptr, nullptr);
         check(clFlush(dependent), "clFlush");
-        launch(independent, busy, 0, nullptr, nullptr);  // runs while the message is under way
+        launch(independent, busy, 0, nullptr, nullptr);  // runs while the message is on its way
         check(clFlush(independent), "clFlush");
 
         std::vector<float> result(count);
         check(clEnqueueReadBuffer(dependent, data, CL_TRUE, 0, size, result.data(), 0, nullptr, nullptr),
               "clEnqueueReadBuffer");
-        MPI_Wait(&request, MPI_STATUS_IGNORE);  // has ended; MPI's part of it is let go here
+        MPI_Wait(&request, MPI_STATUS_IGNORE);  // the request is complete; this call releases it
         check(clFinish(independent), "clFinish");
         for (size_t i = 0; i < count; ++i) wrong += result[i] != 2 * static_cast<float>(i % 1000);
         clReleaseEvent(received);

@@ -3,7 +3,8 @@
 namespace nanopowder {
 namespace {
 
-// MPI_CL_MEM says that the other end is a device's buffer. The message moves while this thread computes.
+// MPI_CL_MEM says that the peer sends from or receives into a device's buffer. The message moves
+// while this thread computes.
 void lead(Powder &powder, int steps) {
     const Queue copies = powder.make_queue();
     const int size = int(powder.matrix_size());
@@ -12,7 +13,7 @@ void lead(Powder &powder, int steps) {
 
     const auto compute_and_send = [&](int step) {
         powder.compute_matrix(step);
-        wait_for_sends();  // one matrix at a time: two on their way would share the link
+        wait_for_sends();  // one matrix at a time: two messages would share the link
         for (int rank = 1; rank < powder.ranks(); ++rank)
             MPI_Isend(powder.host_matrix(step), size, MPI_CL_MEM, rank, Powder::tag, powder.comm(), &sends[rank - 1]);
     };
@@ -27,9 +28,9 @@ void lead(Powder &powder, int steps) {
     powder.finish();
 }
 
-// The matrix goes into the device's buffer once the kernel that used it last is done; the next kernel waits for it. The
-// host has nothing to do with either. Each buffer has a queue of its own, so that a receive is ready for its message while
-// the one before it is under way.
+// The matrix goes into the device's buffer when the last kernel that used the buffer is complete.
+// The next kernel waits for the matrix. The host does nothing for either. Each buffer has a
+// separate queue, so that a receive can be posted while the previous message is on its way.
 void follow(Powder &powder, int steps) {
     const Queue messages[2] = {powder.make_queue(), powder.make_queue()};
     Event received[2];

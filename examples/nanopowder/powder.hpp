@@ -38,8 +38,8 @@ public:
     cl_mem matrix(int step) const { return matrix_[step % 2].get(); }
     std::byte *host_matrix(int step) const { return host_matrix_[step % 2].data(); }
 
-    /// Computes the matrix of a step into its host memory, on the calling thread; `meanwhile` is called now and then, and
-    /// not counted.
+    /// Computes the matrix of a step into its host memory, on the calling thread. Calls `meanwhile`
+    /// now and then, and does not count its time.
     void compute_matrix(int step, const std::function<void()> &meanwhile = {});
     /// Enqueues the write of a step's matrix from host memory to the device.
     Event write_matrix(const Queue &queue, int step) const;
@@ -54,7 +54,7 @@ public:
 
     /// Back to the start.
     void reset();
-    /// Seconds during which kernels ran, and the host computed matrices, since the last reset.
+    /// Seconds in which kernels ran and in which the host computed matrices, since the last reset.
     double computing() const;
     double computing_matrices() const { return matrix_seconds_; }
     /// Of all bins, the same on every rank.

@@ -9,14 +9,21 @@
 
 namespace smith_waterman {
 
-/// Reads proteins from a FASTA file. Sequences may have any number of lines, of any length, in capital or small letters,
-/// with blanks and empty lines, ended by LF or CRLF; the last line need not be ended. '*' is a residue like others.
+/// Reads proteins from a FASTA file.
 ///
-/// Throws std::invalid_argument, with file and line, for what is no letter of a residue, for residues before the first
-/// '>', for a '>' without a name, and for a protein without residues; also for a file that can't be read or has no protein.
+/// A sequence may have any number of lines of any length, with blanks and empty lines. Letters may
+/// be capital or small. Lines end with LF or CRLF, and the last one may lack its end. '*' is a
+/// residue like others.
+///
+/// Throws std::invalid_argument with the file and line in these cases:
+/// - a character is no letter of a residue
+/// - residues come before the first '>'
+/// - a '>' has no name
+/// - a protein has no residues
+/// - the file can't be read or contains no protein
 std::vector<Protein> read_fasta(const std::string &path);
 
-/// Writes proteins, 60 residues to a line.
+/// Writes proteins, with 60 residues per line.
 class FastaWriter {
 public:
     explicit FastaWriter(std::string path);
@@ -25,7 +32,7 @@ public:
     ~FastaWriter();
 
     void write(const Protein &protein);
-    /// Must be called: throws if anything could not be written.
+    /// Call this at the end: it throws if a write failed.
     void close();
 
 private:

@@ -19,7 +19,7 @@ struct Host {
 struct Run {
     double total;
     Times times;
-    /// What the transfers cost: the time in which no kernel ran.
+    /// The cost of the transfers: the time in which no kernel ran.
     double exposed() const { return total - times.kernels; }
 };
 
@@ -38,15 +38,16 @@ struct Series {
     double copy() const;
 };
 
-/// By how much `series` has less exposed time than `by`: the median over the rounds, 0.18 for 18 % less.
+/// Returns how much less exposed time `series` has than `by`: the median over the rounds, 0.18 for
+/// 18 % less.
 double saved(const Series &series, const Series &by);
 
-/// "511", "4K" or "1M".
+/// Returns "511", "4K" or "1M".
 std::string size_name(std::size_t bytes);
 
-/// A table, and what the block size with which event-chained is fastest gives.
+/// Prints a table, and the gain at the block size with which event-chained is fastest.
 void print(const std::vector<Series> &all, double cells);
-/// `head`: what else is to be told, as members of a JSON object.
+/// Writes JSON. `head` contains further members of the object.
 std::string to_json(const std::string &head, const std::vector<Series> &all, double cells);
 
 }  // namespace smith_waterman

@@ -9,17 +9,18 @@
 
 namespace smith_waterman {
 
-/// A residue is the number of its letter here: BLOSUM62's order.
+/// A residue is the index of its letter here, in the order of BLOSUM62.
 inline constexpr std::string_view letters = "ARNDCQEGHILKMFPSTWYVBZX*";
 using Residues = std::vector<std::uint8_t>;
 
-/// The residue of a letter, capital or small; of those that BLOSUM62 hasn't (J, O, U), that of X.
+/// Returns the residue of a capital or small letter. BLOSUM62 lacks J, O and U; they give the
+/// residue of X.
 std::optional<std::uint8_t> residue_of(char letter);
 
 /// Score of two residues that are aligned.
 extern const std::array<std::array<signed char, letters.size()>, letters.size()> blosum62;
 
-/// What a gap costs: its first residue, and each further one.
+/// The cost of a gap: of its first residue, and of each further one.
 struct Gap {
     int open = 10, extend = 1;
 };

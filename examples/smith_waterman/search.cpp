@@ -33,7 +33,7 @@ Buffer make_filled(const Context &context, const T *data, std::size_t count) {
     return buffer;
 }
 
-/// BLOSUM62, and the scores of what is no residue.
+/// BLOSUM62, extended by scores for entries that are no residues.
 std::vector<signed char> matrix() {
     std::vector<signed char> all((letters.size() + 1) * pitch, worst);
     for (std::size_t row = 0; row < letters.size(); ++row)
@@ -41,7 +41,7 @@ std::vector<signed char> matrix() {
     return all;
 }
 
-/// No alignment with the query has more.
+/// Returns an upper bound of the score of an alignment with the query.
 long highest_score(const Residues &query) {
     long sum = 0;
     for (const std::uint8_t residue : query)
@@ -56,16 +56,17 @@ Search::Search(const Database &database, const Device &device, const Residues &q
     const auto constant = info<cl_ulong>(device_, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
     if (query_.size() > constant)
         throw std::invalid_argument(
-            fmt::format("the query has {} residues, more than the {} that the device has room for in constant memory",
+            fmt::format("the query has {} residues, more than the {} that the device can hold in constant memory",
                         query_.size(), constant));
     is_wide_ = lanes == 0 ? !device_.is_gpu : lanes == wide;
-    // 16 bits are enough for most queries, and give vectors of a processor's size. What is least is a gap's cost below 0.
+    // 16 bits are enough for most queries, and the vectors then fit a CPU's vector size. The lowest
+    // number is 0 minus the cost of a gap.
     const bool is_short = is_wide_ && highest_score(query_) + gap.open < std::numeric_limits<short>::max();
     const std::string cell = is_short ? "short" : "int";
     const std::size_t group = is_wide_ ? 1 : 64;
     const std::size_t cells = (is_short ? sizeof(cl_short) : sizeof(cl_int)) * (is_wide_ ? wide : 1);
 
-    // Enough for all of the device's threads, as long as there is memory for their columns.
+    // Enough for all threads of the device, if there is memory for their columns.
     const std::size_t wanted = info<cl_uint>(device_, CL_DEVICE_MAX_COMPUTE_UNITS) * (is_wide_ ? 8 : 512);
     const std::size_t column = query_.size() * cells;
     const std::size_t possible = info<cl_ulong>(device_, CL_DEVICE_MAX_MEM_ALLOC_SIZE) / column;

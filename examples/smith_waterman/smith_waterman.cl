@@ -1,24 +1,27 @@
-// Scores of local alignments of a query with the proteins of a chunk: Smith and Waterman's, with affine gaps.
+// Computes scores of local alignments between a query and the proteins of a chunk, after Smith and
+// Waterman, with affine gaps.
 //
 // The host defines
-//   LANES        proteins that a work-item computes at once, in the lanes of a vector
-//   CELL, CELLS  the type of a score while it is computed, and of LANES of them
-//   GROUP        work-items of a work-group
-//   OPEN, EXTEND what a gap costs: its first residue, and each further one
+// LANES        proteins that a work-item computes at once, in the lanes of a vector
+// CELL, CELLS  the type of a score during the computation, and of LANES scores
+// GROUP        work-items of a work-group
+// OPEN, EXTEND the cost of the first residue of a gap, and of each further one
 //
-// A protein's residues are the columns of its matrix, the query's the rows. What a column leaves to the next one, two
-// numbers for each row, is kept in memory; some columns are computed together, so that it is touched less often. A protein
-// that is cut by the end of the chunk leaves its last column to the next chunk.
+// The residues of a protein are the columns of its matrix, and those of the query are the rows. A
+// column passes two numbers per row to the next one, through memory. Some columns are computed
+// together to reduce accesses to this memory. If the end of a chunk cuts a protein, the next chunk
+// gets its last column.
 
 #define COLUMNS 4  // computed together
 #define LETTERS 24
-#define NOTHING LETTERS  // stands before or behind the residues of a lane: no alignment gets better by it
-#define PITCH 36  // bytes in a row of scores: rows begin in different banks of local memory
+#define NOTHING LETTERS  // padding before or after the residues of a lane; it improves no alignment
+#define PITCH 36  // bytes per row of scores, so that rows begin in different banks of local memory
 
-// The width of `advance` is then known. And PoCL 3.1 reads zeros from local memory in functions that stay functions.
+// Inlining makes the width of `advance` constant. Also, PoCL 3.1 reads zeros from local memory in
+// functions that are not inlined.
 #define INLINED static inline __attribute__((always_inline))
 
-// The scores of one column: where LANES is 1, a row of the matrix, else a vector for each letter.
+// The scores of one column: a row of the matrix if LANES is 1, otherwise a vector for each letter.
 #if LANES == 1
 typedef uint Scores;
 #define SCORE(scores, letter) ((CELL)matrix[(scores) + (letter)])
@@ -29,7 +32,7 @@ typedef struct { CELLS of[LETTERS]; } Scores;
 #define MATRIX global const char *matrix
 #endif
 
-// The scores of a column whose lanes have these residues.
+// Returns the scores of a column whose lanes have these residues.
 INLINED void fill_scores(MATRIX, Scores *scores, const uint *residue)
 {
 #if LANES == 1
@@ -43,8 +46,9 @@ INLINED void fill_scores(MATRIX, Scores *scores, const uint *residue)
 #endif
 }
 
-// Computes `width` columns from top to bottom; gives the highest score so far. Element i * stride of `best` is the best
-// alignment that ends in row i of the column before, that of `gap` the best that goes on from there with a gap.
+// Computes `width` columns from top to bottom, and returns the highest score so far. Element i *
+// stride of `best` is the best alignment that ends in row i of the previous column. The same
+// element of `gap` is the best one that continues from there with a gap.
 INLINED CELLS advance(const int width, const Scores *scores, MATRIX, constant const uchar *query, uint rows,
                      global CELLS *best, global CELLS *gap, size_t stride, CELLS highest)
 {
@@ -70,10 +74,10 @@ INLINED CELLS advance(const int width, const Scores *scores, MATRIX, constant co
     return highest;
 }
 
-// `residues` are those from `begin` to `end` of the database, in which `count` proteins from `first` on have a part.
-// Protein n begins at starts[n]. Its score so far is scores[n]; `carried_in` is the last column of a protein that began in
-// the chunk before, `carried_out` that of one that goes on in the next. `best` and `gap` have room for a column in each
-// lane of each work-item.
+// `residues` are those from `begin` to `end` of the database. They belong to `count` proteins from
+// `first` on. Protein n begins at starts[n], and its score so far is scores[n]. `carried_in` is the
+// last column of a protein that began in the previous chunk. `carried_out` is that of a protein
+// that continues in the next one. `best` and `gap` hold a column for each lane of each work-item.
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void smith_waterman(global const uchar *restrict residues, global const ulong *restrict starts,
                     global int *restrict scores, constant uchar *query, uint rows,
@@ -83,7 +87,7 @@ void smith_waterman(global const uchar *restrict residues, global const ulong *r
 {
     const size_t item = get_global_id(0), items = get_global_size(0);
 #if LANES == 1
-    // Columns of neighbours side by side: they are read together.
+    // The columns of neighbours are adjacent, because they are read together.
     const size_t stride = items;
     best += item;
     gap += item;
@@ -123,7 +127,8 @@ void smith_waterman(global const uchar *restrict residues, global const ulong *r
             }
         }
 
-        // All lanes begin together, but for the protein that goes on: it has to end with the last column.
+        // All lanes begin together, except for a protein that continues: it must end with the last
+        // column.
         const int last = carries_out ? (int)(count - 1 - protein) : LANES;
         Scores column[COLUMNS];
         for (int j = 0; j < columns;) {

@@ -1,5 +1,5 @@
-// Searches a protein database for relatives of a query, on an OpenCL device, as host programs around one kernel that differ
-// in how the database comes from its file to the device.
+// Searches a protein database for relatives of a query on an OpenCL device. The host programs share
+// one kernel. They differ in how they copy the database from its file to the device.
 
 #include "fasta.hpp"
 #include "figures.hpp"
@@ -62,7 +62,7 @@ constexpr std::string_view haemoglobin =
 constexpr int highest_gap = 1000;
 
 struct Options {
-    std::vector<std::string> words;  ///< what is no option: a command and its files
+    std::vector<std::string> words;  ///< words that are no options: a command and its files
     std::uint64_t residues = 1 << 20;
     int seed = 1, rounds = 1, buffers = 3, check = 100, top = 5, lanes = 0, device = 0;
     Gap gap;
@@ -115,7 +115,7 @@ Options parse(int argc, char **argv) {
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
     Options options;
-    opterr = 0;  // one message, below
+    opterr = 0;  // the error is printed once, see below
     for (int name; (name = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
         switch (name) {
             case 'r': options.residues = size(optarg); break;
@@ -176,7 +176,7 @@ std::string quoted(const std::string &text) {
     std::string all = "\"";
     for (const char letter : text) {
         if (letter == '"' || letter == '\\') all += '\\';
-        // Control characters have no business in a name.
+        // Names must not contain control characters.
         all += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
     }
     return all + '"';
@@ -223,7 +223,7 @@ public:
             }
     }
 
-    /// Whether scores are the reference's; what was checked, and what differs, is printed.
+    /// Checks the scores against the reference. Prints how many were checked, and the differences.
     bool check_scores() const {
         const Residues residues = database_.read_residues();
         std::vector<std::size_t> chosen = top_hits(scores_, std::size_t(options_.top));
@@ -258,7 +258,7 @@ public:
         return wrong == 0 && different_ == 0;
     }
 
-    /// As members of a JSON array.
+    /// Returns them as members of a JSON array.
     std::string hits_as_json() const {
         std::string all;
         for (const std::size_t hit : top_hits(scores_, std::size_t(options_.top)))
@@ -306,7 +306,8 @@ private:
     std::vector<Series> series_;
     std::vector<int> scores_;  ///< of the first run
     int runs_ = 0, different_ = 0;
-    double still_cached_ = 0.0;  ///< most that was in memory before a run that should have had nothing there
+    /// the largest share that was in memory before a run with a cold cache
+    double still_cached_ = 0.0;
 };
 
 /// Returns whether all checks passed.
@@ -356,7 +357,7 @@ int run(const Options &options) {
     } else if (command == "search" && files == 1) {
         return search(options) ? 0 : 1;
     } else {
-        refuse("there is generate FASTA, pack FASTA DATABASE and search DATABASE; --help tells more");
+        refuse("the commands are generate FASTA, pack FASTA DATABASE and search DATABASE; see --help");
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-// One layer of a neural network learns: the device sums up what input nodes give to hidden ones, the host finds how wrong that is, and
-// the device adjusts the weights.
+// Teaches one layer of a neural network. The device adds the contributions of input nodes to hidden
+// nodes. The host computes the error, and the device adjusts the weights.
 
 #include "back_propagation_cl.hpp"
 #include "splitting.hpp"
@@ -9,11 +9,12 @@ using namespace splitting;
 namespace {
 
 constexpr std::size_t hidden = 16;
-constexpr std::size_t rows = 16;  // of a work-group
+constexpr std::size_t rows = 16;  // rows of a work-group
 constexpr float rate = 0.3F;
 constexpr float momentum = 0.3F;
 
-// How much each hidden node's sum should change for its output to come nearer to one half.
+// Returns how much the sum of each hidden node should change to bring its output nearer to one
+// half.
 std::vector<float> deltas(const std::vector<float> &sums) {
     std::vector<float> total(hidden);
     for (std::size_t i = 0; i < sums.size(); ++i) total[i % hidden] += sums[i];
@@ -24,7 +25,7 @@ std::vector<float> deltas(const std::vector<float> &sums) {
     return total;
 }
 
-// As a work-group adds up.
+// Adds in the same order as a work-group.
 std::vector<float> sums_of(const std::vector<float> &input, const std::vector<float> &weights) {
     std::vector<float> sums;
     for (std::size_t first = 0; first < input.size(); first += rows)

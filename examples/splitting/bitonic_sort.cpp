@@ -1,4 +1,5 @@
-// Bitonic sort. A launch has a dimension of blocks and one of places in a block, so that it can be split where there is one block alone.
+// Bitonic sort. A launch has one dimension for blocks and one for places in a block. So it can be
+// split even if there is only one block.
 
 #include "bitonic_sort_cl.hpp"
 #include "splitting.hpp"

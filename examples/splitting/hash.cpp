@@ -9,7 +9,8 @@ using namespace splitting;
 
 namespace {
 
-// The first 32 bits behind the point of the roots of the first primes, as the standard has its constants.
+// Returns the first 32 bits after the point of the roots of the first primes. The standard defines
+// its constants this way.
 std::vector<std::uint32_t> root_bits(std::size_t count, long double (*root)(long double)) {
     std::vector<std::uint32_t> bits;
     for (unsigned n = 2; bits.size() < count; ++n) {

@@ -1,4 +1,5 @@
-// Temperatures of a chip. --size is WIDTH[xHEIGHT[:PYRAMID]]: a launch does so many steps, and reads so many cells around its own.
+// Computes temperatures of a chip. --size is WIDTH[xHEIGHT[:PYRAMID]]. A launch computes PYRAMID
+// steps, and reads PYRAMID cells around its own.
 
 #include "hotspot_cl.hpp"
 #include "splitting.hpp"

@@ -1,4 +1,4 @@
-// k-means: the device finds the nearest centres, the host moves these.
+// k-means: the device finds the nearest centres, and the host moves the centres.
 
 #include "k_means_cl.hpp"
 #include "splitting.hpp"

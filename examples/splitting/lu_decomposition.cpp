@@ -1,4 +1,5 @@
-// LU decomposition of a matrix, in place: each launch is on a part of it that becomes smaller.
+// LU decomposition of a matrix in place. Each launch works on a part of it, and the parts become
+// smaller.
 
 #include "lu_decomposition_cl.hpp"
 #include "splitting.hpp"

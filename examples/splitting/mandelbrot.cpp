@@ -1,4 +1,5 @@
-// The Mandelbrot set: points of it take the most rounds, so the parts of the picture take different times.
+// The Mandelbrot set. Points inside it take the most rounds, so parts of the picture take different
+// times.
 
 #include "mandelbrot_cl.hpp"
 #include "splitting.hpp"

@@ -1,4 +1,5 @@
-// What parts of the programs' kernels read and write, written by hand: a library for CLDIST_META. Without it the same is derived.
+// A library for CLDIST_META: hand-written functions that return which data a part of a kernel reads
+// and writes. Without it, cldist derives the same.
 #include <CL/cl_ext_split.h>
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 
 namespace {
 
-constexpr std::size_t block = 16;  // of hotspot and of LU decomposition
+constexpr std::size_t block = 16;  // of hotspot and of the LU decomposition
 
 using Sizes = std::array<std::size_t, 3>;
 using Places = std::array<std::ptrdiff_t, 3>;
@@ -26,35 +27,36 @@ struct Query {
     std::size_t value(unsigned argument) const { return std::size_t(*static_cast<const cl_int *>(params[argument])); }
     std::ptrdiff_t begin(unsigned d) const { return std::ptrdiff_t(first[d]); }
 
-    /// A box of an array with so many dimensions.
+    /// A box in an array with this number of dimensions.
     Answer box(unsigned dimensions, Sizes array, Places from, Sizes count,
                std::size_t element = sizeof(cl_float)) const {
         std::size_t next = 0;
         const int used = require_region(dimensions, array.data(), from.data(), count.data(), element, start, &next);
         return {used != 0, next};
     }
-    /// An element for each work-item along a dimension.
+    /// One element per work-item along a dimension.
     Answer items(std::size_t element, unsigned d = 0) const {
         return box(1, {global[d]}, {begin(d)}, {part[d]}, element);
     }
     Answer groups(std::size_t element) const {
         return box(1, {global[0] / local[0]}, {std::ptrdiff_t(first[0] / local[0])}, {part[0] / local[0]}, element);
     }
-    /// An element of rows for each work-item.
+    /// One element per work-item, in an array whose rows have `width` elements.
     Answer elements(std::size_t width) const {
         return box(2, {width, global[1]}, {begin(0), begin(1)}, {part[0], part[1]});
     }
-    /// Of an array of argument 3's width and argument 4's height, with what is around a part.
+    /// The cells of a part and a border around it, in an array with argument 3 as width and
+    /// argument 4 as height.
     Answer cells(std::size_t border) const {
         const auto around = std::ptrdiff_t(border);
         return box(2, {value(3), value(4)}, {begin(0) - around, begin(1) - around},
                    {part[0] + 2 * border, part[1] + 2 * border});
     }
-    /// Of a matrix with argument 1's number of rows: `columns` and `rows` from (x, y) on.
+    /// `columns` and `rows` from (x, y) on, in a square matrix with argument 1 as number of rows.
     Answer square(std::size_t x, std::size_t y, std::size_t columns, std::size_t rows) const {
         return box(2, {value(1), value(1)}, {std::ptrdiff_t(x), std::ptrdiff_t(y)}, {columns, rows});
     }
-    /// The place of the part in an LU decomposition.
+    /// Where the part begins in an LU decomposition.
     std::size_t behind(unsigned d) const { return value(2) + block + first[d]; }
 };
 
@@ -75,7 +77,7 @@ Answer written(const Query &q, struct mandelbrot *) { return q.param == 0 ? q.el
 Answer read(const Query &, struct sha256 *) { return none; }
 Answer written(const Query &q, struct sha256 *) { return q.param == 0 ? q.items(8 * sizeof(cl_uint)) : none; }
 
-// Two elements for each work-item, `distance` apart.
+// Two elements per work-item, `distance` apart.
 Answer pairs(const Query &q) {
     return q.box(3, {q.value(1), 2, q.global[1]}, {q.begin(0), 0, q.begin(1)}, {q.part[0], 2, q.part[1]});
 }
@@ -124,7 +126,7 @@ Answer diagonal(const Query &q) { return q.square(q.value(2), q.value(2), block,
 Answer read(const Query &q, struct lu_diagonal *) { return q.param == 0 ? diagonal(q) : none; }
 Answer written(const Query &q, struct lu_diagonal *) { return q.param == 0 ? diagonal(q) : none; }
 
-// Of the block on the diagonal what is left of the diagonal.
+// Of the block on the diagonal, it reads only the elements left of the diagonal.
 Answer read(const Query &q, struct lu_row *) {
     const std::size_t k = q.value(2);
     if (q.param != 0) return none;
@@ -134,7 +136,7 @@ Answer written(const Query &q, struct lu_row *) {
     return q.param == 0 ? q.square(q.behind(0), q.value(2) + 1, q.part[0], block - 1) : none;
 }
 
-// Of the block on the diagonal what is right of the diagonal, and this.
+// Of the block on the diagonal, it reads the diagonal and the elements right of it.
 Answer read(const Query &q, struct lu_column *) {
     const std::size_t k = q.value(2);
     const std::size_t last = k + block - 1;

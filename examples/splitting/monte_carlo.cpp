@@ -1,4 +1,4 @@
-// Prices of Asian options over random paths, the same ones each time.
+// Prices Asian options over random paths. The paths are the same each time.
 
 #include "monte_carlo_cl.hpp"
 #include "splitting.hpp"

@@ -1,4 +1,5 @@
-// Which of many places are nearest to a given one: the device computes the distances, the host chooses.
+// Finds the places that are nearest to a given one. The device computes the distances, and the host
+// chooses.
 
 #include "nearest_neighbour_cl.hpp"
 #include "splitting.hpp"

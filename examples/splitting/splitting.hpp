@@ -7,31 +7,32 @@
 #include <stdexcept>
 #include <string>
 
-/// What the programs for one device share. On the cluster platform that may be one in front of all (CLDIST_VIEW=aggregate).
+/// Shared by the programs for one device. On the cluster platform, this device may stand for all
+/// devices (CLDIST_VIEW=aggregate).
 namespace splitting {
 
 using namespace cluster;
 
-/// The first device, in a context of its own.
+/// The first device, in a context for this program.
 class Device : public Devices {
 public:
     Device() : Devices(1, 1) {}
     using Devices::buffer;
     using Devices::queue;
     cl_command_queue queue() const { return Devices::queue(0); }
-    /// Enqueues a kernel, and notes how long that took.
+    /// Enqueues a kernel, and records how long that took.
     void launch(const Kernel &kernel, std::initializer_list<std::size_t> global,
                 std::initializer_list<std::size_t> local = {}) const {
         const double start = now();
         cluster::launch(queue(), kernel, global, local);
         enqueue_seconds().push_back(now() - start);
     }
-    /// Of all launches of the process.
+    /// Returns the times of all launches of the process.
     static std::vector<double> &enqueue_seconds() {
         static std::vector<double> seconds;
         return seconds;
     }
-    /// Room for so many elements.
+    /// Creates a buffer for `count` elements.
     template <class T>
     Buffer room(std::size_t count) const {
         return buffer(count * sizeof(T));
@@ -61,14 +62,16 @@ void expect_same(const char *what, const std::vector<T> &got, const std::vector<
                                              at != got.end() ? *at : T{}, other != expected.end() ? *other : T{}));
 }
 
-/// Throws at the first element that is further off than `tolerance` times the expected one, or `tolerance` where that is below 1.
+/// Throws at the first element with a wrong value. It may differ by `tolerance` times the expected
+/// value, or by `tolerance` if that is below 1.
 inline void expect_close(const char *what, const std::vector<float> &got, const std::vector<double> &expected,
                          double tolerance) {
     for (std::size_t i = 0; i < expected.size(); ++i)
         expect_near(what, i, got.at(i), expected[i], tolerance * std::max(1.0, std::abs(expected[i])));
 }
 
-/// The main of a program. `body` computes, checks if it is to, and returns the seconds of one run.
+/// Runs a program as its main function. `body` computes, checks the result if asked to, and returns
+/// the seconds of one run.
 inline int run(const About &about, int argc, char **argv, const std::function<double(const Options &)> &body) {
     return run_program(about, argc, argv, [&](const Options &options) {
         const double seconds = body(options);
