@@ -89,7 +89,7 @@ public:
             const bool send = part.range.direction == Direction::send;
             all_.push_back({buffer, offset, part.range.size,
                             static_cast<cl_map_flags>(send ? CL_MAP_READ : CL_MAP_WRITE), nullptr,
-                            memory_behind_envelope(*call.resources, part.range.size)});
+                            memory_behind_header(*call.resources, part.range.size)});
             parts_.push_back(&part);
         }
     }

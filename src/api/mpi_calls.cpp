@@ -290,20 +290,20 @@ std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMemory &me
 // Receives a payload that follows its header in one MPI message.
 void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &status) {
     const DeviceRange range = range_of(memory);
-    const auto most = static_cast<int>(std::min<std::size_t>(envelope_size + range.size, INT_MAX));
+    const auto most = static_cast<int>(std::min<std::size_t>(header_size + range.size, INT_MAX));
     const auto whole = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(most));
     const bool nobody = *handle == MPI_MESSAGE_NO_PROC;
     check_mpi(PMPI_Mrecv(whole.get(), most, MPI_BYTE, handle, &status), "MPI_Mrecv");
     if (nobody) return;
     const std::size_t bytes = bytes_of(status);
-    const auto envelope = decode({whole.get(), bytes});
-    if (!envelope)
+    const auto header = decode({whole.get(), bytes});
+    if (!header)
         throw Error(CL_MESSAGE_NOT_RECOGNIZED,
                     fmt::format("the message of {} bytes from rank {} with tag {} was not sent with MPI_CL_MEM or by a "
                                 "cldist command",
                                 bytes, status.MPI_SOURCE, status.MPI_TAG));
-    std::memcpy(range.mapped, whole.get() + envelope_size, envelope->size);
-    set_status(status, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(envelope->size));
+    std::memcpy(range.mapped, whole.get() + header_size, header->size);
+    set_status(status, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(header->size));
 }
 
 // Receives a message without header: MPI receives as many bytes as fit.
@@ -411,25 +411,25 @@ CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Statu
 // Returns true if the datatype stores its values from the start of the receive's memory, and if the count covers the
 // beginning of a header.
 template <typename Count>
-bool holds_envelope(MPI_Datatype datatype, Count count) {
+bool holds_header(MPI_Datatype datatype, Count count) {
     if (datatype == MPI_BYTE || datatype == MPI_CHAR || datatype == MPI_UNSIGNED_CHAR || datatype == MPI_SIGNED_CHAR ||
         datatype == MPI_PACKED)
-        return count >= static_cast<Count>(envelope_beginning);
+        return count >= static_cast<Count>(header_beginning);
     if (datatype == MPI_FLOAT || datatype == MPI_INT || datatype == MPI_UNSIGNED)
-        return count >= static_cast<Count>(envelope_beginning / 4);
-    return datatype == MPI_DOUBLE && count >= static_cast<Count>(envelope_beginning / 8);
+        return count >= static_cast<Count>(header_beginning / 4);
+    return datatype == MPI_DOUBLE && count >= static_cast<Count>(header_beginning / 8);
 }
 
-CLDIST_COLD void name_envelope(const char *call, int code, const MPI_Status &status) {
+CLDIST_COLD void report_header(const char *call, int code, const MPI_Status &status) {
     // The memory may already have contained a header. For a truncated message, MPI need not report the bytes.
-    if (code == MPI_SUCCESS && bytes_of(status) < envelope_size) return;
+    if (code == MPI_SUCCESS && bytes_of(status) < header_size) return;
     log_error(
         "{}: the message from rank {} with tag {} was sent by a cldist command. Its receiver must be a cldist command, "
         "too, or an MPI call with MPI_CL_MEM. The memory contains {} bytes of the library's header and then the "
         "payload "
         "of a small message. The payload of a large message does not arrive, and its sender waits forever. Give the "
         "communicator the info key cldist_wire=plain to receive such messages with any datatype",
-        call, status.MPI_SOURCE, status.MPI_TAG, envelope_size);
+        call, status.MPI_SOURCE, status.MPI_TAG, header_size);
 }
 
 // Returns true if the receive has written to its memory. A header with its payload may be truncated.
@@ -448,8 +448,8 @@ int received(const char *call, const void *memory, Count count, MPI_Datatype dat
     MPI_Status own;
     MPI_Status *const written = status == MPI_STATUS_IGNORE ? &own : status;
     const int code = receive(written);
-    if (holds_envelope(datatype, count) && wrote(code) && memory != nullptr && begins_like_an_envelope(memory))
-        name_envelope(call, code, *written);
+    if (holds_header(datatype, count) && wrote(code) && memory != nullptr && begins_like_a_header(memory))
+        report_header(call, code, *written);
     return code;
 }
 

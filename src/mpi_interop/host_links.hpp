@@ -41,7 +41,7 @@ private:
 /// The sender's description of how the blocks of a message move.
 struct NearOffer {
     std::uint32_t ring = 0;      ///< 0: the blocks use MPI
-    std::uint32_t exported = 0;  ///< as in Envelope; this also applies to the following members
+    std::uint32_t exported = 0;  ///< as in MessageHeader; this also applies to the following members
     std::uint32_t whole = 0;
     std::uint32_t depth = 0;
     std::uint64_t block = 0;

@@ -97,7 +97,7 @@ std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std:
                 "an MPI call with another datatype than MPI_CL_MEM (MPI_Irecv, MPI_Start, ...) received {} bytes with "
                 "that tag, the header of the message. The sender waits forever. Receive the message with a command or "
                 "with MPI_CL_MEM, or set the info key cldist_wire=plain on the communicator",
-                envelope_size));
+                header_size));
         causes.push_back("it was sent on a communicator that no command here has used");
         const auto records = pending_records().list();
         if (std::any_of(records.begin(), records.end(),
@@ -248,7 +248,7 @@ void Inquiries::compare_with_arrived(const Record &record, const Communicator &c
                 (other->block_comm() != comm.block_comm() || other->block_rank(rank) != comm.block_rank(state.peer)))
                 continue;
             const auto found = message_order().look({other, rank, same ? MPI_ANY_TAG : state.tag});
-            if (!found || found->error != MPI_SUCCESS || found->bytes == envelope_size) continue;
+            if (!found || found->error != MPI_SUCCESS || found->bytes == header_size) continue;
             causes.push_back(fmt::format("a message with tag {} from rank {} has arrived on {} communicator: {}",
                                          found->tag, found->source, same ? "the same" : "another",
                                          question(state.tag != MPI_ANY_TAG && found->tag != state.tag, !same)));

@@ -68,7 +68,7 @@ protected:
     }
     /// Memory for a message of `size` bytes. It is page-locked if its payload is copied to or from a device.
     std::byte *message_memory(std::size_t size) {
-        if (range_.copied) return range_.mapped - envelope_size;
+        if (range_.copied) return range_.mapped - header_size;
         if (range_.mapped != nullptr) {
             memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
             return memory_.get();
@@ -131,7 +131,7 @@ public:
             if (plain_)
                 start_plain();
             else
-                start_with_envelope();
+                start_with_header();
         } catch (const Error &error) {
             fail(error.status());
             send_notice();
@@ -186,10 +186,10 @@ private:
         return false;
     }
 
-    void start_with_envelope() {
+    void start_with_header() {
         if (range_.copied) {
             record()->chosen(Path::pinned, range_.size, 1);
-            whole_ = message_memory(envelope_size + range_.size);
+            whole_ = message_memory(header_size + range_.size);
             send_inlined();
             return;
         }
@@ -221,19 +221,19 @@ private:
 
     void start_inlined() {
         if (range_.size == 0) {
-            encode({}, envelope_.data());
-            send_message(envelope_.data(), envelope_size);
+            encode({}, header_.data());
+            send_message(header_.data(), header_size);
             return;
         }
-        whole_ = message_memory(envelope_size + range_.size);
+        whole_ = message_memory(header_size + range_.size);
         if (range_.mapped != nullptr) {
             const std::uint64_t start = now_ns();
-            read_mapped(range_, 0, range_.size, whole_ + envelope_size);
+            read_mapped(range_, 0, range_.size, whole_ + header_size);
             record()->stage_done(Stage::device, start);
             send_inlined();
             return;
         }
-        read_payload(whole_ + envelope_size);
+        read_payload(whole_ + header_size);
     }
 
     void start_plain() {
@@ -262,9 +262,9 @@ private:
         const NearOffer offer = near_ ? near_->offer() : NearOffer{};
         encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS, in_place_ ? 1U : 0U,
                 offer.ring, offer.depth, offer.exported, offer.whole, 0, offer.offset},
-               envelope_.data());
+               header_.data());
         begin_blocks();
-        send_message(envelope_.data(), envelope_size);
+        send_message(header_.data(), header_size);
         step_ = Step::blocks;
     }
 
@@ -294,7 +294,7 @@ private:
     // The payload is already behind the space for the header.
     void send_inlined() {
         encode({range_.size, 0, 0, CL_SUCCESS}, whole_);
-        send_message(whole_, envelope_size + range_.size);
+        send_message(whole_, header_size + range_.size);
     }
 
     // Sends an error message: the receiver gets no payload.
@@ -303,8 +303,8 @@ private:
             give_up();
             return;
         }
-        encode({0, 0, 0, status().code}, envelope_.data());
-        send_message(envelope_.data(), envelope_size);
+        encode({0, 0, 0, status().code}, header_.data());
+        send_message(header_.data(), header_size);
     }
 
     // A receiver of plain messages would mistake an error message for the payload.
@@ -363,7 +363,7 @@ private:
     bool in_place_ = false;
     Step step_ = Step::nothing;
     std::optional<int> channel_;
-    std::array<std::byte, envelope_size> envelope_{};
+    std::array<std::byte, header_size> header_{};
     std::span<const std::byte> message_;  ///< the header and, if inlined, the payload
     bool turn_taken_ = false;
     bool posted_ = false;
@@ -485,7 +485,7 @@ private:
             fail(mpi_failure(message.error, "MPI_Improbe"));
             return;
         }
-        const std::size_t header = plain_ ? 0 : envelope_size;
+        const std::size_t header = plain_ ? 0 : header_size;
         size_ = message.bytes > header ? message.bytes - header : 0;
         record()->matched(message.source, message.tag, size_);
         if (plain_) note_if_truncated();
@@ -511,7 +511,7 @@ private:
                 fail(error.status());
             }
         }
-        other_memory_ = std::make_unique_for_overwrite<std::byte[]>(std::max(bytes, envelope_size));
+        other_memory_ = std::make_unique_for_overwrite<std::byte[]>(std::max(bytes, header_size));
         return other_memory_.get();
     }
 
@@ -526,26 +526,26 @@ private:
             take_payload(memory_);
             return;
         }
-        const auto envelope = decode(std::span(memory_, ticket_.bytes));
+        const auto header = decode(std::span(memory_, ticket_.bytes));
         const MatchedMessage &message = match_.message;
-        if (!envelope) {
+        if (!header) {
             record()->matched(message.source, message.tag, message.bytes);
             fail(not_recognized(message));
             return;
         }
-        size_ = envelope->size;
+        size_ = header->size;
         record()->matched(message.source, message.tag, size_);
-        if (envelope->failure != CL_SUCCESS) {
+        if (header->failure != CL_SUCCESS) {
             fail(Status::failure(CL_PEER_TRANSFER_FAILED,
                                  fmt::format("rank {} sent an error message: its command failed with {}",
-                                             message.source, code_text(envelope->failure))));
+                                             message.source, code_text(header->failure))));
             return;
         }
         note_if_truncated();
-        if (envelope->block != 0)
-            start_blocks(*envelope, message.source);
+        if (header->block != 0)
+            start_blocks(*header, message.source);
         else
-            take_payload(memory_ + envelope_size);
+            take_payload(memory_ + header_size);
     }
 
     void note_if_truncated() {
@@ -571,12 +571,12 @@ private:
         step_ = Step::write;
     }
 
-    void start_blocks(const Envelope &envelope, int source) {
+    void start_blocks(const MessageHeader &header, int source) {
         step_ = Step::blocks;
-        if (envelope.ring != 0) {
+        if (header.ring != 0) {
             // If the ring can't be used, the blocks use MPI.
-            const NearOffer offer{envelope.ring,  envelope.exported, envelope.whole,
-                                  envelope.depth, envelope.block,    envelope.offset};
+            const NearOffer offer{header.ring,  header.exported, header.whole,
+                                  header.depth, header.block,    header.offset};
             near_ = peer_.comm->links().accept(peer_.comm->world_rank(source), offer, range_, size_);
         }
         if (near_) {
@@ -588,11 +588,11 @@ private:
             return;
         }
         Situation with_peer = situation(source);
-        with_peer.in_place = envelope.in_place != 0;
-        const Plan plan = plan_recv(size_, envelope.block, with_peer, config());
+        with_peer.in_place = header.in_place != 0;
+        const Plan plan = plan_recv(size_, header.block, with_peer, config());
         record()->chosen(range_.copied ? Path::pinned : plan.path, plan.block, plan.depth);
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(source),
-                             static_cast<int>(envelope.channel)};
+                             static_cast<int>(header.channel)};
         blocks_.emplace(range_, Direction::recv, size_, plan, message_end(Direction::recv, peer, plan), record(),
                         status());
     }
@@ -625,9 +625,9 @@ std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, Messag
                                            std::move(found));
 }
 
-std::shared_ptr<std::byte> memory_behind_envelope(const DeviceResources &resources, std::size_t size) {
-    const auto lease = std::make_shared<StagingPool::Lease>(resources.staging().lease(envelope_size + size));
-    return {lease, lease->data() + envelope_size};
+std::shared_ptr<std::byte> memory_behind_header(const DeviceResources &resources, std::size_t size) {
+    const auto lease = std::make_shared<StagingPool::Lease>(resources.staging().lease(header_size + size));
+    return {lease, lease->data() + header_size};
 }
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer) {

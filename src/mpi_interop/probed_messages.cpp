@@ -14,7 +14,7 @@ namespace {
 // The number of probed messages that are remembered.
 constexpr std::size_t most_known = 64;
 
-constexpr auto envelope_bytes = static_cast<MPI_Count>(envelope_size);
+constexpr auto header_bytes = static_cast<MPI_Count>(header_size);
 
 // The count of a status has 63 bits in all MPI libraries. No message has 16 TiB, so the upper bits are free for a mark.
 constexpr int count_bits = 44;
@@ -31,8 +31,8 @@ MPI_Count count_without_mark(const MPI_Status &status) {
 }
 
 MPI_Count payload_in(const std::vector<std::byte> &content) {
-    const auto envelope = decode(content);
-    return envelope ? static_cast<MPI_Count>(envelope->size) : MPI_UNDEFINED;
+    const auto header = decode(content);
+    return header ? static_cast<MPI_Count>(header->size) : MPI_UNDEFINED;
 }
 
 // Returns null if the communicator was freed, or if it has processes to which no command can send.
@@ -46,7 +46,7 @@ std::shared_ptr<const Communicator> find_living(MPI_Comm comm) {
 
 }  // namespace
 
-bool ProbedMessages::Probed::open() const { return bytes == envelope_bytes && !payload; }
+bool ProbedMessages::Probed::open() const { return bytes == header_bytes && !payload; }
 
 // As long as a message was not received, the next probe finds the same message.
 ProbedMessages::List::iterator ProbedMessages::find_like(const Probed &wanted, bool open) {
@@ -102,15 +102,15 @@ MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
     if (!probed) return MPI_UNDEFINED;
     const std::shared_ptr<const Communicator> comm = find_living(probed->comm);
     if (comm != nullptr && comm->wire() == Wire::plain) return probed->bytes;
-    if (probed->bytes != envelope_bytes)
-        return probed->bytes > envelope_bytes ? probed->bytes - envelope_bytes : MPI_UNDEFINED;
+    if (probed->bytes != header_bytes)
+        return probed->bytes > header_bytes ? probed->bytes - header_bytes : MPI_UNDEFINED;
     if (probed->open() && comm != nullptr) {
         const MessagePattern pattern{comm, probed->source, probed->tag};
         message_order().look(pattern);  // a receive that became pending meanwhile may take it
         probed = known(mark);
         if (probed && probed->open()) {
             // Received and put back, where its receive or another probe finds it.
-            message_order().read(pattern, envelope_size);
+            message_order().read(pattern, header_size);
             probed = known(mark);
         }
     }
@@ -118,9 +118,9 @@ MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
 }
 
 void ProbedMessages::note_taken(const Communicator &comm, MatchedMessage &message) {
-    if (message.bytes != envelope_size || !any_to_note() || comm.wire() == Wire::plain) return;
+    if (message.bytes != header_size || !any_to_note() || comm.wire() == Wire::plain) return;
     const std::lock_guard lock(mutex_);
-    const auto probed = find_like({comm.handle(), message.source, message.tag, envelope_bytes, {}, 0}, true);
+    const auto probed = find_like({comm.handle(), message.source, message.tag, header_bytes, {}, 0}, true);
     if (probed == probed_.end()) return;
     receive_content(message);
     probed->payload = payload_in(message.content);
@@ -139,7 +139,7 @@ void ProbedMessages::end() {
 }
 
 bool ProbedMessages::to_substitute(std::size_t bytes) const {
-    return bytes == envelope_size && cldist_mpi_cl_mem != MPI_DATATYPE_NULL;
+    return bytes == header_size && cldist_mpi_cl_mem != MPI_DATATYPE_NULL;
 }
 
 MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {

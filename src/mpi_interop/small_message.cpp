@@ -18,7 +18,7 @@ namespace {
 // The calling thread's memory for a header and its payload.
 std::byte *message_memory() {
     struct Memory {
-        std::byte bytes[envelope_size + largest_small];
+        std::byte bytes[header_size + largest_small];
     };
     return per_thread<Memory>().bytes;
 }
@@ -87,14 +87,14 @@ cl_int write_range(const SmallMessage &message, const std::byte *from, std::size
 
 Status send_small(const SmallMessage &message) {
     std::byte *const memory = message_memory();
-    const cl_int code = read_range(message, memory + envelope_size);
+    const cl_int code = read_range(message, memory + header_size);
     const bool read = code == CL_SUCCESS;
     encode({read ? message.size : 0, 0, 0, code}, memory);
     const MessagePeer &peer = message.peer;
     Wait wait(Direction::send, message);
     MPI_Request request = MPI_REQUEST_NULL;
-    const int sent = PMPI_Isend(memory, static_cast<int>(envelope_size + (read ? message.size : 0)), MPI_BYTE,
-                                peer.rank, peer.tag, peer.comm->handle(), &request);
+    const int sent = PMPI_Isend(memory, static_cast<int>(header_size + (read ? message.size : 0)), MPI_BYTE, peer.rank,
+                                peer.tag, peer.comm->handle(), &request);
     const Status status = finish(sent, request, "MPI_Isend", wait);
     return read ? status : Status::failure(code, fmt::format("reading the buffer returned {}", code_text(code)));
 }
@@ -108,7 +108,7 @@ Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &le
     MatchedMessage &found = *taken;
     if (found.error != MPI_SUCCESS) return mpi_failure(found.error, "MPI_Improbe");
     const std::size_t bytes = found.bytes;
-    if (!found.content.empty() || bytes <= envelope_size || bytes > envelope_size + message.size) {
+    if (!found.content.empty() || bytes <= header_size || bytes > header_size + message.size) {
         left = std::move(taken);
         return {};
     }
@@ -117,9 +117,9 @@ Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &le
     const int received = PMPI_Imrecv(whole, static_cast<int>(bytes), MPI_BYTE, &found.message, &request);
     Status status = finish(received, request, "MPI_Imrecv", wait);
     if (!status.ok()) return status;
-    const auto envelope = decode(std::span(whole, bytes));
-    if (!envelope) return not_recognized(found);
-    const cl_int code = write_range(message, whole + envelope_size, envelope->size);
+    const auto header = decode(std::span(whole, bytes));
+    if (!header) return not_recognized(found);
+    const cl_int code = write_range(message, whole + header_size, header->size);
     return code == CL_SUCCESS ? Status{}
                               : Status::failure(code, fmt::format("writing the buffer returned {}", code_text(code)));
 }

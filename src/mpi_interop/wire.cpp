@@ -6,40 +6,40 @@
 namespace cldist {
 namespace {
 
-struct Header {
+struct Encoded {
     std::uint32_t magic = 0x54534443;  // "CDST"
     std::uint16_t version = 3;
-    std::uint16_t bytes = envelope_size;
-    Envelope envelope;
+    std::uint16_t bytes = header_size;
+    MessageHeader header;
 };
-static_assert(sizeof(Header) <= envelope_size);
+static_assert(sizeof(Encoded) <= header_size);
 
 }  // namespace
 
-void encode(const Envelope &envelope, std::byte *out) {
-    Header header;
-    header.envelope = envelope;
-    std::memset(out, 0, envelope_size);
-    std::memcpy(out, &header, sizeof header);
+void encode(const MessageHeader &header, std::byte *out) {
+    Encoded encoded;
+    encoded.header = header;
+    std::memset(out, 0, header_size);
+    std::memcpy(out, &encoded, sizeof encoded);
 }
 
-bool begins_like_an_envelope(const void *memory) {
-    static constexpr Header expected;
-    static_assert(offsetof(Header, envelope) == envelope_beginning);
-    return std::memcmp(memory, &expected, envelope_beginning) == 0;
+bool begins_like_a_header(const void *memory) {
+    static constexpr Encoded expected;
+    static_assert(offsetof(Encoded, header) == header_beginning);
+    return std::memcmp(memory, &expected, header_beginning) == 0;
 }
 
-std::optional<Envelope> decode(std::span<const std::byte> message) {
-    if (message.size() < envelope_size) return std::nullopt;
-    const Header expected;
-    Header header;
-    std::memcpy(&header, message.data(), sizeof header);
-    if (header.magic != expected.magic || header.version != expected.version || header.bytes != expected.bytes)
+std::optional<MessageHeader> decode(std::span<const std::byte> message) {
+    if (message.size() < header_size) return std::nullopt;
+    const Encoded expected;
+    Encoded encoded;
+    std::memcpy(&encoded, message.data(), sizeof encoded);
+    if (encoded.magic != expected.magic || encoded.version != expected.version || encoded.bytes != expected.bytes)
         return std::nullopt;
-    const Envelope &envelope = header.envelope;
-    const bool inlined = envelope.block == 0 && envelope.failure == 0;
-    if (message.size() != envelope_size + (inlined ? envelope.size : 0)) return std::nullopt;
-    return envelope;
+    const MessageHeader &header = encoded.header;
+    const bool inlined = header.block == 0 && header.failure == 0;
+    if (message.size() != header_size + (inlined ? header.size : 0)) return std::nullopt;
+    return header;
 }
 
 }  // namespace cldist

@@ -10,7 +10,7 @@ namespace cldist {
 
 /// The header of every message. It is sent with the user's tag on the user's communicator. A small payload follows it
 /// in the same MPI message. A larger payload is sent in blocks on the library's communicator, with the channel as tag.
-struct Envelope {
+struct MessageHeader {
     std::uint64_t size = 0;      ///< bytes of payload
     std::uint64_t block = 0;     ///< bytes per block; 0: the payload follows the header
     std::uint32_t channel = 0;   ///< tag of the blocks
@@ -24,23 +24,23 @@ struct Envelope {
     std::uint32_t reserved = 0;
     std::uint64_t offset = 0;
 
-    bool operator==(const Envelope &) const = default;
+    bool operator==(const MessageHeader &) const = default;
 };
 
 /// Bytes of an encoded header. Keeps the payload behind it aligned.
-inline constexpr std::size_t envelope_size = 64;
+inline constexpr std::size_t header_size = 64;
 
-/// Writes the header to the first envelope_size bytes of `out`.
-void encode(const Envelope &envelope, std::byte *out);
+/// Writes the header to the first header_size bytes of `out`.
+void encode(const MessageHeader &header, std::byte *out);
 
 /// This many bytes distinguish a header from other messages.
-inline constexpr std::size_t envelope_beginning = 8;
+inline constexpr std::size_t header_beginning = 8;
 
-/// Returns true if the first envelope_beginning bytes belong to a header.
-bool begins_like_an_envelope(const void *memory);
+/// Returns true if the first header_beginning bytes belong to a header.
+bool begins_like_a_header(const void *memory);
 
 /// Reads a header that encode() wrote. Returns nothing if no cldist command of the same protocol version sent
 /// `message`, which is a complete MPI message.
-std::optional<Envelope> decode(std::span<const std::byte> message);
+std::optional<MessageHeader> decode(std::span<const std::byte> message);
 
 }  // namespace cldist

@@ -135,7 +135,7 @@ Advice::Advice(const std::vector<Curve> &curves) {
     }
 }
 
-Advice Advice::without_envelopes() const {
+Advice Advice::without_headers() const {
     Advice rest = *this;
     for (std::optional<Way> &way : rest.ways_)
         if (way && way->whole) way.reset();

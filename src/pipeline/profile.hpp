@@ -93,7 +93,7 @@ public:
     /// Nothing: use the built-in choice.
     [[nodiscard]] const std::optional<Way> &way(std::size_t size) const { return ways_.at(size_class(size)); }
     /// The advice for messages without header: the built-in choice replaces eager ways.
-    [[nodiscard]] Advice without_envelopes() const;
+    [[nodiscard]] Advice without_headers() const;
 
 private:
     std::array<std::optional<Way>, size_class_count> ways_{};

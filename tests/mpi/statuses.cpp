@@ -14,7 +14,7 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr int envelope = 64;  // bytes; the header of a large message has this size on the wire
+constexpr int header = 64;  // bytes; the header of a large message has this size on the wire
 constexpr int large = 300000;
 
 int count_by_get_count(const MPI_Status &status, MPI_Datatype datatype) {
@@ -75,7 +75,7 @@ void expect_received(const MPI_Status &status, int payload) {
 void expect_probed(const MPI_Status &status, int payload) {
     expect_payload(status, payload);
     const int bytes = count_by_get_count(status, MPI_BYTE);
-    const bool right = bytes == envelope || bytes == envelope + payload;
+    const bool right = bytes == header || bytes == header + payload;
     CHECK(right);
     expect_bytes(status, bytes);
 }
@@ -206,16 +206,16 @@ void all_orders_with(const mpi_view &mpi, const std::array<int, 3> &lengths) {
 }  // namespace
 
 MPI_CASE("statuses of receives and probes report their own payload in every order: 64 bytes before large messages", 2) {
-    all_orders_with(mpi, {envelope, large, large + 1});
+    all_orders_with(mpi, {header, large, large + 1});
 }
 MPI_CASE("statuses of receives and probes report their own payload in every order: only large messages", 2) {
     all_orders_with(mpi, {large, large + 1, large + 2});
 }
 MPI_CASE("statuses of receives and probes report their own payload in every order: small messages", 2) {
-    all_orders_with(mpi, {2 * envelope, envelope, 0});
+    all_orders_with(mpi, {2 * header, header, 0});
 }
 MPI_CASE("statuses of receives and probes report their own payload in every order: an empty message first", 2) {
-    all_orders_with(mpi, {0, large, envelope});
+    all_orders_with(mpi, {0, large, header});
 }
 
 MPI_CASE("a status of a probe reports the message of the probed communicator", 2) {
@@ -226,7 +226,7 @@ MPI_CASE("a status of a probe reports the message of the probed communicator", 2
     MPI_OK(MPI_Info_set(info, "cldist_wire", "plain"));
     MPI_OK(MPI_Comm_set_info(comms[2], info));
     MPI_OK(MPI_Info_free(&info));
-    const std::array<int, 3> lengths{large, large + 1, envelope};
+    const std::array<int, 3> lengths{large, large + 1, header};
     std::array<int, 3> asked{0, 1, 2};
     do {
         for (const bool receive_first : {false, true}) {

@@ -142,7 +142,7 @@ TEST_CASE("advice is the best way of each size, and plans follow it unless the u
 }
 
 TEST_CASE("advice for messages without header leaves the sizes of eager messages to the built-in choice") {
-    const Advice advice = Advice(curves).without_envelopes();
+    const Advice advice = Advice(curves).without_headers();
     CHECK_FALSE(advice.way(4 * kib).has_value());
     CHECK(advice.way(16 * mib) == staged);
 }

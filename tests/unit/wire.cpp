@@ -8,19 +8,20 @@ using namespace cldist;
 
 namespace {
 
-std::vector<std::byte> message(const Envelope &envelope, std::size_t payload) {
-    std::vector<std::byte> bytes(envelope_size + payload, std::byte{0x5a});
-    encode(envelope, bytes.data());
+std::vector<std::byte> message(const MessageHeader &header, std::size_t payload) {
+    std::vector<std::byte> bytes(header_size + payload, std::byte{0x5a});
+    encode(header, bytes.data());
     return bytes;
 }
 
 }  // namespace
 
 TEST_CASE("a header is decoded as it was encoded") {
-    for (const Envelope &envelope : {Envelope{}, Envelope{1, 0, 0, 0}, Envelope{5'000'000'000, 4096, 77, 0},
-                                     Envelope{0, 0, 0, -14}, Envelope{1 << 20, 4096, 3, 0, 1}}) {
-        const std::size_t payload = envelope.block == 0 && envelope.failure == 0 ? envelope.size : 0;
-        CHECK(decode(message(envelope, payload)) == envelope);
+    for (const MessageHeader &header :
+         {MessageHeader{}, MessageHeader{1, 0, 0, 0}, MessageHeader{5'000'000'000, 4096, 77, 0},
+          MessageHeader{0, 0, 0, -14}, MessageHeader{1 << 20, 4096, 3, 0, 1}}) {
+        const std::size_t payload = header.block == 0 && header.failure == 0 ? header.size : 0;
+        CHECK(decode(message(header, payload)) == header);
     }
 }
 

@@ -9,7 +9,7 @@
 
 namespace cldist::cluster {
 
-/// By MPI. Messages have no envelope: both ends know their sizes, and name them by the tag.
+/// By MPI. Messages have no header: both ends know their sizes, and name them by the tag.
 class MpiTransport final : public Transport {
 public:
     /// `comm` is for these messages alone.

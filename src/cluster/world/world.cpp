@@ -72,7 +72,7 @@ void pack(Packer &packer, const AdviceForRoutes &advice) {
     for (const Route route : message_routes) {
         const std::optional<Advice> &advised = advice.at(static_cast<std::size_t>(route));
         packer.put(advised.has_value());
-        if (advised) packer.put(advised->without_envelopes());
+        if (advised) packer.put(advised->without_headers());
     }
 }
 
