@@ -290,10 +290,10 @@ void enqueue(const Call &call) {
     const std::lock_guard lock(enqueueing_on(call.queue.queue));
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
-    Operations operations = make_operations(call, mappings, call.group.runtime->engine_driver(), nullptr);
+    Operations operations = make_operations(call, mappings, call.group.runtime->progress_driver(), nullptr);
     if (call.command.event != nullptr) event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
-    call.group.runtime->engine().start_when_ready(
+    call.group.runtime->progress_thread().start_when_ready(
         std::move(command),
         {ordered_by(call.queue, call.command), call.command.num_events != 0, !call.resources->processor()});
     if (call.command.event != nullptr) *call.command.event = event.give();
@@ -310,14 +310,15 @@ Status drive_here(const Call &call, Operations operations, const Status &gate, s
     Command command(std::move(operations), std::move(bridge), call.queue.device);
     command.start(gate);
     drive(command, caller_driver());
-    if (auto failed = command.take_failed_bridge()) call.group.runtime->engine().keep_remains(std::move(failed), {});
+    if (auto failed = command.take_failed_bridge())
+        call.group.runtime->progress_thread().keep_remains(std::move(failed), {});
     return command.status();
 }
 
 Status run_without_event(const Call &call) {
     Mappings mappings(call);
-    Engine &engine = call.group.runtime->engine();
-    const bool gated = call.command.num_events != 0 || !engine.idle();
+    ProgressThread &progress_thread = call.group.runtime->progress_thread();
+    const bool gated = call.command.num_events != 0 || !progress_thread.idle();
     Start start;
     // With a persistent mapping nothing needs to be enqueued.
     const bool finishes = !gated && call.queue.in_order && find_lasting(call.queue, mappings.all());
@@ -326,7 +327,7 @@ Status run_without_event(const Call &call) {
     const auto records = records_of(operations);
     const bool ready =
         finishes ? finish_named(call.queue.queue, records) == CL_SUCCESS : wait_for_start(start, records);
-    if (!ready) engine.keep_remains(nullptr, std::move(start.events));
+    if (!ready) progress_thread.keep_remains(nullptr, std::move(start.events));
     Status status = drive_here(call, std::move(operations), ready ? Status{} : failed_wait().status(), nullptr);
     end_mappings(call.queue, mappings.all(), call.recv.has_value());
     return status;
@@ -354,7 +355,7 @@ void run(Call call) {
         return;
     }
     if (const cl_command_queue queue = ordered_by(call.queue, call.command); queue != nullptr && !call.queue.in_order)
-        call.group.runtime->engine().wait_started(queue);
+        call.group.runtime->progress_thread().wait_started(queue);
     const Status status = call.command.event == nullptr ? run_without_event(call) : run_with_event(call);
     if (!status.ok()) throw Error(status);
 }

@@ -72,12 +72,12 @@ void enqueue(const Call &call) {
     const std::lock_guard lock(enqueueing_on(call.queue.queue));
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings);
     Event event = Event::share(bridge->user_visible_event());
-    Engine &engine = file_engine();
+    ProgressThread &progress_thread = file_progress_thread();
     Operations operations = make_operations(call, mappings, nullptr, false);
     if (call.command.event != nullptr) event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
-    engine.start_when_ready(std::move(command), {ordered_by(call.queue, call.command), call.command.num_events != 0,
-                                                 !call.resources->processor()});
+    progress_thread.start_when_ready(std::move(command), {ordered_by(call.queue, call.command),
+                                                          call.command.num_events != 0, !call.resources->processor()});
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 
@@ -85,7 +85,7 @@ void enqueue(const Call &call) {
 // file, its first copy can wait in the queue instead. A file with a lane needs the gate, because the command would
 // otherwise block the lane while it waits.
 bool needs_gate(const Call &call) {
-    return call.command.num_events != 0 || call.range.size == 0 || !file_engine().idle() ||
+    return call.command.num_events != 0 || call.range.size == 0 || !file_progress_thread().idle() ||
            !reads_device(call.range.direction) || call.access->lane() != nullptr;
 }
 
@@ -100,7 +100,7 @@ Status run_here(const Call &call, const std::vector<Mapping> &mappings, const St
     command.woken_by([wakeup] { wakeup->wake(); });
     command.start(gate);
     drive(command, *wakeup);
-    if (auto failed = command.take_failed_bridge()) file_engine().keep_remains(std::move(failed), {});
+    if (auto failed = command.take_failed_bridge()) file_progress_thread().keep_remains(std::move(failed), {});
     return command.status();
 }
 
@@ -111,7 +111,7 @@ Status run_without_event(const Call &call) {
     if (!mappings.empty() || needs_gate(call)) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings);
         if (!wait_at_gate(call, start)) {
-            file_engine().keep_remains(nullptr, std::move(start.events));
+            file_progress_thread().keep_remains(nullptr, std::move(start.events));
             return run_here(call, mappings, failed_wait().status(), nullptr);
         }
     }
@@ -145,13 +145,13 @@ cl_int run_file_command(const char *call, const FileCommand &command, const Make
         const Call checked = check(command, make_access);
         Command::failure_policy = &failure_policy;
         // The progress thread's stall reports also cover blocking commands.
-        Engine &engine = file_engine();
+        ProgressThread &progress_thread = file_progress_thread();
         if (command.arguments.blocking == CL_FALSE) {
             enqueue(checked);
             return;
         }
         const cl_command_queue queue = ordered_by(checked.queue, command.arguments);
-        if (queue != nullptr && !checked.queue.in_order) engine.wait_started(queue);
+        if (queue != nullptr && !checked.queue.in_order) progress_thread.wait_started(queue);
         Status status = run_blocking(checked);
         if (status.system_error != 0) system_error = status.system_error;
         if (!status.ok()) throw Error(std::move(status));

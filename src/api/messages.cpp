@@ -149,11 +149,11 @@ void enqueue_nothing(const Call &call) {
     if (call.command.blocking != CL_FALSE) check_not_failed(call.command);
     Start start = enqueue_start(call.queue, call.command.events(), {});
     if (call.command.blocking != CL_FALSE && !wait_at_gate(call, start)) {
-        call.runtime->engine().keep_remains(nullptr, std::move(start.events));
+        call.runtime->progress_thread().keep_remains(nullptr, std::move(start.events));
         throw failed_wait();
     }
     if (call.command.event == nullptr) return;
-    Operations operations = make_operations(call, Mappings(call, 0), call.runtime->engine_driver(), nullptr);
+    Operations operations = make_operations(call, Mappings(call, 0), call.runtime->progress_driver(), nullptr);
     event_table().add(start.gate, operations);
     Command command(std::move(operations), nullptr, call.queue.device);
     command.start({});
@@ -167,10 +167,10 @@ void enqueue(const Call &call) {
     const std::lock_guard lock(enqueueing_on(call.queue.queue));
     auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
     Event event = Event::share(bridge->user_visible_event());
-    Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
+    Operations operations = make_operations(call, mappings, call.runtime->progress_driver(), nullptr);
     if (call.command.event != nullptr) event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
-    call.runtime->engine().start_when_ready(
+    call.runtime->progress_thread().start_when_ready(
         std::move(command),
         {ordered_by(call.queue, call.command), call.command.num_events != 0, !call.resources->processor()});
     if (call.command.event != nullptr) *call.command.event = event.give();
@@ -179,17 +179,17 @@ void enqueue(const Call &call) {
 // The wait list failed. The progress thread sends the far end an error message.
 [[noreturn]] void fail_at_gate(const Call &call, const Mappings &mappings, std::unique_ptr<Bridge> bridge) {
     const Error error = failed_wait();
-    Operations operations = make_operations(call, mappings, call.runtime->engine_driver(), nullptr);
+    Operations operations = make_operations(call, mappings, call.runtime->progress_driver(), nullptr);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
     command->announce_failure(error.status());
-    call.runtime->engine().submit(std::move(command), error.status());
+    call.runtime->progress_thread().submit(std::move(command), error.status());
     throw error;
 }
 
 // Returns true if a blocking command must wait for its turn before its message may move. Otherwise its copies wait in
 // the queue instead. The program can't see the difference if no other command of the library is in flight.
 bool needs_gate(const Call &call) {
-    return call.command.num_events != 0 || !call.runtime->engine().idle() ||
+    return call.command.num_events != 0 || !call.runtime->progress_thread().idle() ||
            std::any_of(call.parts.begin(), call.parts.end(),
                        [](const Part &part) { return part.range.size == 0 || part.peer.rank == MPI_PROC_NULL; });
 }
@@ -232,7 +232,7 @@ void run_without_event(const Call &call) {
     } else if (gated || !mappings.all().empty()) {
         Start start = enqueue_start(call.queue, call.command.events(), mappings.all());
         if (!wait_at_gate(call, start)) {
-            call.runtime->engine().keep_remains(nullptr, std::move(start.events));
+            call.runtime->progress_thread().keep_remains(nullptr, std::move(start.events));
             fail_at_gate(call, mappings, nullptr);
         }
     }
@@ -258,7 +258,7 @@ void run_with_event(const Call &call) {
     command.start({});
     drive(command, caller_driver());
     wait_for(event.get());
-    if (auto failed = command.take_failed_bridge()) call.runtime->engine().keep_remains(std::move(failed), {});
+    if (auto failed = command.take_failed_bridge()) call.runtime->progress_thread().keep_remains(std::move(failed), {});
     *call.command.event = event.give();
     if (!command.status().ok()) throw Error(command.status());
 }
@@ -280,7 +280,8 @@ void prepare_kernels(const Call &call) {
 void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) {
     Call call{command, check_parts(command, parts), parts, nullptr, nullptr, nullptr};
     call.runtime = Runtime::current();
-    call.runtime->engine().note_failures();  // gives earlier failed commands their positions in the message order
+    call.runtime->progress_thread()
+        .note_failures();  // gives earlier failed commands their positions in the message order
     call.comm = call.runtime->communicators().find(comm);
     for (const Part &part : parts) check_peer(part.peer, part.range.direction, *call.comm, call.runtime->max_tag());
     call.resources = resources_of(call.queue, {std::array{parts.front().range.buffer, parts.back().range.buffer}});
@@ -296,7 +297,7 @@ void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) 
     }
     if (first_failure(command.events()) < 0) fail_at_gate(call, Mappings(call, 0), nullptr);
     if (const cl_command_queue queue = ordered_by(call.queue, call.command); queue != nullptr && !call.queue.in_order)
-        call.runtime->engine().wait_started(queue);
+        call.runtime->progress_thread().wait_started(queue);
     if (command.event == nullptr)
         run_without_event(call);
     else

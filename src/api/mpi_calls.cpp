@@ -118,7 +118,7 @@ void tell_status(MPI_Status *status, const Record &record) {
 // For a call that adds messages to the message order. Earlier failed commands first get their positions.
 std::shared_ptr<Runtime> runtime_for_messages() {
     std::shared_ptr<Runtime> runtime = Runtime::current_in_mpi_call();
-    runtime->engine().note_failures();
+    runtime->progress_thread().note_failures();
     return runtime;
 }
 
@@ -151,12 +151,12 @@ void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *
     operations.back()->announce();
     auto command = std::make_unique<Command>(std::move(operations), nullptr, nullptr);
     *request = kept.give();
-    runtime.engine().submit(std::move(command), {});
+    runtime.progress_thread().submit(std::move(command), {});
 }
 
 void begin(MPI_Comm comm, const HostMessage &message, MPI_Request *request) {
     const std::shared_ptr<Runtime> runtime = runtime_for_messages();
-    begin(*runtime, make_operation(*runtime, message, comm, runtime->engine_driver()), request);
+    begin(*runtime, make_operation(*runtime, message, comm, runtime->progress_driver()), request);
 }
 
 CLDIST_COLD int host_send(const char *call, const HostMemory &memory, int dest, int tag, MPI_Comm comm,
@@ -361,7 +361,7 @@ CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Mess
             return;
         }
         discard(handle, *substituted);
-        begin(*runtime, make_operation(*runtime, memory, std::move(*substituted), runtime->engine_driver()), request);
+        begin(*runtime, make_operation(*runtime, memory, std::move(*substituted), runtime->progress_driver()), request);
     });
 }
 

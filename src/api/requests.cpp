@@ -39,11 +39,11 @@ cl_event event_from_request(cl_context context, MPI_Request *request) {
     Event event = Event::share(bridge->user_visible_event());
     auto stand_in = std::make_unique<StandInRequest>();
     StandInRequest &kept = *stand_in;
-    auto operations = one(make_request_wait(*request, std::move(stand_in), runtime->engine_driver().adopted()));
+    auto operations = one(make_request_wait(*request, std::move(stand_in), runtime->progress_driver().adopted()));
     event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), device);
     *request = kept.give();
-    runtime->engine().submit(std::move(command), {});
+    runtime->progress_thread().submit(std::move(command), {});
     return event.give();
 }
 
@@ -65,7 +65,7 @@ void request_from_event(cl_event event, MPI_Request *request) {
     auto command = std::make_unique<Command>(one(make_event_wait(event, std::move(stand_in))),
                                              std::make_unique<Bridge>(event), nullptr);
     *request = kept.give();
-    runtime->engine().start_when_ready(std::move(command), {nullptr, false, late_callbacks(queue)});
+    runtime->progress_thread().start_when_ready(std::move(command), {nullptr, false, late_callbacks(queue)});
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ bool may_map(const RangeArgument &range, const DeviceResources &resources, const
 /// driver (580) crashes if the last reference to a sub-buffer is released while other threads call it.
 std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceResources &resources);
 
-/// See Engine::StartRule. Commands on an in-order queue, and commands without wait list on an out-of-order queue, start
+/// See ProgressThread::StartRule. Commands on an in-order queue, and commands without wait list on an out-of-order queue, start
 /// in the order of the calls.
 cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &command);
 

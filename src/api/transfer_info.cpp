@@ -130,8 +130,8 @@ cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t par
     return at_boundary("clGetTransferInfo", [&] {
         const EventTable::Records records = event_table().find(event);
         if (records.empty()) throw Error(CL_INVALID_EVENT, "no command of this library created the event");
-        if (const auto runtime = Runtime::find()) runtime->engine().note_failures();
-        if (Engine *const files = find_file_engine()) files->note_failures();
+        if (const auto runtime = Runtime::find()) runtime->progress_thread().note_failures();
+        if (ProgressThread *const files = find_file_progress_thread()) files->note_failures();
         answer(event, records, param_name, {param_value_size, param_value, param_value_size_ret});
     });
 }

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "events/engine.hpp"
+#include "events/progress_thread.hpp"
 #include "mpi_interop/adopted_requests.hpp"
 #include "mpi_interop/inquiries.hpp"
 #include "mpi_interop/message_order.hpp"

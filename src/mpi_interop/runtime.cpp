@@ -64,7 +64,7 @@ void at_exit() {
     const std::string text = pending_records().account(false);
     // Printed first, because the progress thread may be in an MPI call that never returns.
     if (!text.empty()) log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
-    left->engine().stop(std::nullopt);
+    left->progress_thread().stop(std::nullopt);
     trace::flush();
 }
 
@@ -205,12 +205,12 @@ Runtime::Runtime()
     Command::failure_policy = &failure_policy;
     auto driver = std::make_unique<MessageDriver>(&inquiries_);
     driver_ = driver.get();
-    engine_ = std::make_unique<Engine>(std::move(driver), config().stall_seconds);
+    progress_thread_ = std::make_unique<ProgressThread>(std::move(driver), config().stall_seconds);
     keep_house();
     static std::once_flag once;
     std::call_once(once, [] {
         at_rounds_of_house([] {
-            if (const std::shared_ptr<Runtime> runtime = find()) runtime->engine().release_remains();
+            if (const std::shared_ptr<Runtime> runtime = find()) runtime->progress_thread().release_remains();
         });
     });
 }
@@ -261,13 +261,14 @@ void Runtime::finish() {
     ending = true;
     const std::shared_ptr<Runtime> runtime = take_runtime();
     if (runtime == nullptr) return;
-    runtime->engine().wait_idle(config().stall_seconds);
-    if (Engine *const files = find_file_engine()) files->wait_idle(config().stall_seconds);
+    runtime->progress_thread().wait_idle(config().stall_seconds);
+    if (ProgressThread *const files = find_file_progress_thread()) files->wait_idle(config().stall_seconds);
     const std::vector<Unmatched> mine = runtime->unmatched();
     const std::vector<int> counts = runtime->gather_counts(static_cast<int>(mine.size()));
     // Before the progress thread stops, because failed commands may end the job (CLDIST_ON_ERROR).
     runtime->name_unmatched(mine, counts);
-    runtime->engine().stop(Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command completed"));
+    runtime->progress_thread().stop(
+        Status::failure(CL_TRANSFER_ABANDONED, "MPI was finalised before the command completed"));
     PMPI_Type_free(&cldist_mpi_cl_mem);
     probed_messages().end();
     runtime->trace_clock_.finish();
@@ -318,10 +319,10 @@ std::vector<Unmatched> Runtime::unmatched() const {
 template <typename Begin>
 void Runtime::complete(Begin &&begin) {
     MPI_Request request = MPI_REQUEST_NULL;
-    engine().between_rounds([&] { begin(&request); });
+    progress_thread().between_rounds([&] { begin(&request); });
     int done = 0;
     for (Backoff backoff; done == 0;) {
-        engine().between_rounds([&] {
+        progress_thread().between_rounds([&] {
             const OwnYields own_yields;
             if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) done = 1;
         });

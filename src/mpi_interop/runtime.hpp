@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "events/engine.hpp"
+#include "events/progress_thread.hpp"
 #include "mpi_interop/communicator.hpp"
 #include "mpi_interop/message_driver.hpp"
 #include "mpi_interop/trace_clock.hpp"
@@ -30,9 +30,9 @@ public:
 
     [[nodiscard]] Communicators &communicators() { return communicators_; }
     [[nodiscard]] Channels &channels() { return channels_; }
-    [[nodiscard]] Engine &engine() { return *engine_; }
+    [[nodiscard]] ProgressThread &progress_thread() { return *progress_thread_; }
     /// For operations that the progress thread drives.
-    [[nodiscard]] MessageDriver &engine_driver() { return *driver_; }
+    [[nodiscard]] MessageDriver &progress_driver() { return *driver_; }
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int max_tag() const { return max_tag_; }
 
@@ -76,7 +76,7 @@ private:
     Channels channels_;
     Inquiries inquiries_;
     MessageDriver *driver_;
-    std::unique_ptr<Engine> engine_;
+    std::unique_ptr<ProgressThread> progress_thread_;
 };
 
 /// One line for each transfer, with the transfers that the other side has instead.

@@ -81,36 +81,36 @@ private:
     BlockTrial trial_;
 };
 
-std::atomic<Engine *> engine{nullptr};
+std::atomic<ProgressThread *> progress_thread{nullptr};
 std::atomic<void (*)()> give_up_at_end{nullptr};
 
 void at_exit() {
     if (in_forked_child()) return;
-    if (!file_engine().wait_idle(config().stall_seconds))
+    if (!file_progress_thread().wait_idle(config().stall_seconds))
         log_error("the program ends, but these commands have not ended:{}", pending_records().account(true));
-    file_engine().stop(std::nullopt);
+    file_progress_thread().stop(std::nullopt);
     if (void (*const give_up)() = give_up_at_end) give_up();
     trace::flush();
 }
 
-Engine *make_engine() {
+ProgressThread *make_file_progress_thread() {
     keep_house();
-    auto *made = new Engine(nullptr, config().stall_seconds);
+    auto *made = new ProgressThread(nullptr, config().stall_seconds);
     std::atexit(&at_exit);
     at_rounds_of_house([] {
-        if (Engine *const files = find_file_engine()) files->release_remains();
+        if (ProgressThread *const files = find_file_progress_thread()) files->release_remains();
     });
-    return engine = made;
+    return progress_thread = made;
 }
 
 }  // namespace
 
-Engine &file_engine() {
-    static Engine &made = *make_engine();
+ProgressThread &file_progress_thread() {
+    static ProgressThread &made = *make_file_progress_thread();
     return made;
 }
 
-Engine *find_file_engine() { return engine; }
+ProgressThread *find_file_progress_thread() { return progress_thread; }
 
 void at_end_of_files(void (*give_up)()) { give_up_at_end = give_up; }
 

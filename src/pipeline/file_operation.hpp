@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "events/engine.hpp"
+#include "events/progress_thread.hpp"
 #include "pipeline/device_endpoint.hpp"
 #include "pipeline/file_endpoint.hpp"
 
@@ -23,9 +23,9 @@ namespace cldist {
 
 /// The progress thread of all non-blocking file commands. It is created at the first use and never destroyed. When the
 /// program ends, it waits for these commands.
-Engine &file_engine();
+ProgressThread &file_progress_thread();
 /// The same, or null if it was not created.
-Engine *find_file_engine();
+ProgressThread *find_file_progress_thread();
 
 /// Sets a function that is called when the program ends, after the pending commands were listed. Calls on files that
 /// still wait must then give up. Only one caller.

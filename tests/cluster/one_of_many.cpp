@@ -84,7 +84,7 @@ public:
             ending->set(status);
         });
     }
-    Engine &engine() override { return engine_; }
+    ProgressThread &progress_thread() override { return progress_thread_; }
     void drive(cldist::Command &command) override {
         Wakeup wakeup;
         cldist::drive(command, wakeup);
@@ -95,7 +95,8 @@ public:
     std::vector<std::shared_ptr<Ending>> held;
 
 private:
-    Engine &engine_ = file_engine();  // created before the world, so that it outlives the world
+    ProgressThread &progress_thread_ =
+        file_progress_thread();  // created before the world, so that it outlives the world
 };
 
 class OneOfMany final : public Job {

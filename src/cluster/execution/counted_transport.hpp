@@ -37,7 +37,7 @@ public:
         return carrier_.relay(std::move(result), relay, std::move(ending), std::move(times), by_caller);
     }
     [[nodiscard]] bool reaches_itself() const override { return carrier_.reaches_itself(); }
-    Engine &engine() override { return carrier_.engine(); }
+    ProgressThread &progress_thread() override { return carrier_.progress_thread(); }
     void drive(Command &command) override { carrier_.drive(command); }
 
 private:

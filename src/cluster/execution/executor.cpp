@@ -370,7 +370,7 @@ void Executor::prepare(Enqueued &command) {
     }
     ++(native_ ? commands_.actual : commands_.others);
     if (native_) ++command.queue.since_marker;
-    if (!native_ && receive_ != nullptr) transport_.engine().submit(std::move(receive_), {});
+    if (!native_ && receive_ != nullptr) transport_.progress_thread().submit(std::move(receive_), {});
     if (!native_) return;
     Space &space = *command.queue.space;
     for (EventObject *const event : command.wait_list)
@@ -488,11 +488,12 @@ void Executor::start_receive(const QueueObject &queue) {
     std::vector<cl_event> others(waits_.begin() + 1, waits_.end());
     if (queue.in_order()) steps_.add_last(queue, *queue.space, others);
     if (*bytes_brought_ <= most_brought_ahead || poisoned_ || others.empty()) {
-        transport_.engine().submit(std::move(receive_), {});
+        transport_.progress_thread().submit(std::move(receive_), {});
         return;
     }
     auto receive = std::make_shared<std::unique_ptr<Command>>(std::move(receive_));
-    ending_of_all(others)->then([this, receive](cl_int) { transport_.engine().submit(std::move(*receive), {}); });
+    ending_of_all(others)->then(
+        [this, receive](cl_int) { transport_.progress_thread().submit(std::move(*receive), {}); });
 }
 
 void Executor::wait_natively(const std::shared_ptr<Ending> &ending, Space &space) {
@@ -640,12 +641,12 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first of it, as do commands behind
         // such a barrier; it aborts when what they wait for ends and they are gone. It looks at them after that end can be seen.
         if (may_fail_early)
-            stand_in.ending->then([&engine = transport_.engine(),
+            stand_in.ending->then([&progress_thread = transport_.progress_thread(),
                                    kept = std::make_shared<Event>(Event::share(native_event_.get()))](cl_int status) {
                 if (status >= 0) return;
                 std::vector<Event> remains;
                 remains.push_back(std::move(*kept));
-                engine.keep_remains(nullptr, std::move(remains));
+                progress_thread.keep_remains(nullptr, std::move(remains));
             });
     }
     // What failed meanwhile may have done so before PoCL looked: the command may never end. With NVIDIA's driver (580) it would fail
@@ -654,7 +655,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
         poisoned_ = true;
         std::vector<Event> remains;
         remains.push_back(std::move(native_event_));
-        transport_.engine().keep_remains(nullptr, std::move(remains));
+        transport_.progress_thread().keep_remains(nullptr, std::move(remains));
     }
     std::shared_ptr<Ending> failed;
     if (native_ && (poisoned_ || code_ != CL_SUCCESS)) {
@@ -877,8 +878,8 @@ cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std
         make_file_transfer({resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}}, direction,
                            std::make_shared<MemoryAccess>(memory), false),
         times);
-    file_engine().start_when_ready(command_of(std::move(operation), std::move(bridge)),
-                                   {nullptr, waits.count != 0, !resources->processor()});
+    file_progress_thread().start_when_ready(command_of(std::move(operation), std::move(bridge)),
+                                            {nullptr, waits.count != 0, !resources->processor()});
     return CL_SUCCESS;
 }
 
@@ -1028,7 +1029,7 @@ void Executor::tell_all(EventObject &event) {
 }
 
 void Executor::end_with(cl_event native, std::shared_ptr<Ending> ending) {
-    if (engine_is_over_) {
+    if (progress_thread_is_over_) {
         const auto end = [](cl_event, cl_int status, void *data) {
             const std::unique_ptr<std::shared_ptr<Ending>> held(static_cast<std::shared_ptr<Ending> *>(data));
             (*held)->set(status);
@@ -1050,19 +1051,19 @@ const std::shared_ptr<Ending> &Executor::ending_of(EventObject &event) {
     return event.ending;
 }
 
-// The engine's, from when `after` ends, and as it ends.
+// The progress thread's, from when `after` ends, and as it ends.
 void Executor::submit(std::unique_ptr<Operation> operation, cl_event after) {
     if (after == nullptr) {
         submit_now(std::move(operation), CL_COMPLETE);
         return;
     }
     flush_producer(after);
-    transport_.engine().start_when_ready(command_of(std::move(operation), std::make_unique<Bridge>(after)),
-                                         {nullptr, true, polls_});
+    transport_.progress_thread().start_when_ready(command_of(std::move(operation), std::make_unique<Bridge>(after)),
+                                                  {nullptr, true, polls_});
 }
 
 void Executor::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
-    transport_.engine().submit(
+    transport_.progress_thread().submit(
         command_of(std::move(operation)),
         status < 0 ? Status::failure(status, "a command that this command waits for failed") : Status{});
 }
@@ -1086,7 +1087,7 @@ void Executor::start(const Transfer &transfer) {
         if (!sends) poisoned_ = true;
         if (transfer.kind == Transfer::Kind::copy) return;
         DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
-        transport_.engine().submit(
+        transport_.progress_thread().submit(
             command_of(transport_.transfer(std::move(nothing), direction, transfer.message, link(transfer, direction))),
             error.status());
     }
@@ -1295,9 +1296,9 @@ void Executor::start_channel(ChannelEnd end, Direction direction, const Message 
     auto command = command_of(transport_.transfer(std::move(end.range), direction, message, link),
                               std::move(end.bridge), end.device);
     if (starts_now)
-        transport_.engine().submit(std::move(command), {});
+        transport_.progress_thread().submit(std::move(command), {});
     else
-        transport_.engine().start_when_ready(std::move(command), end.rule);
+        transport_.progress_thread().start_when_ready(std::move(command), end.rule);
 }
 
 // Between two memories of this process: a message to itself, or, of an image or of pieces, through host memory.
@@ -1348,10 +1349,10 @@ void Executor::finish_all() {
         flush_producer(event);
         clWaitForEvents(1, &event);
     }
-    transport_.engine().wait_idle(0);
+    transport_.progress_thread().wait_idle(0);
     for (unsigned open = finishing_; open != 0; open = finishing_) finishing_.wait(open);
-    transport_.engine().wait_idle(0);
-    if (Engine *const engine = find_file_engine()) engine->wait_idle(0);
+    transport_.progress_thread().wait_idle(0);
+    if (ProgressThread *const progress_thread = find_file_progress_thread()) progress_thread->wait_idle(0);
 }
 
 }  // namespace cldist::cluster

@@ -179,8 +179,8 @@ public:
 
     /// The program has ended: waits until all that this process does for others has been done. Not under the lock.
     void finish_all();
-    /// The engine has ended with MPI. The program's static objects may still make calls.
-    void outlive_engine() { engine_is_over_ = true; }
+    /// The progress thread has ended with MPI. The program's static objects may still make calls.
+    void outlive_progress_thread() { progress_thread_is_over_ = true; }
 
     [[nodiscard]] const Topology &topology() const { return schedule_.topology(); }
     /// Process 0 alone runs the program: this one, or another.
@@ -233,7 +233,7 @@ private:
         DeviceRange range;
         std::unique_ptr<Bridge> bridge;
         cl_device_id device;
-        Engine::StartRule rule;
+        ProgressThread::StartRule rule;
     };
     ChannelEnd make_end(const Transfer &transfer, MemObject &object, Direction direction);
     void start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link);
@@ -284,8 +284,8 @@ private:
     std::vector<MemObject *> objects_;  // by id
     std::uint64_t copies_between_ = 0;  // memories of this process, so far
     Steps steps_;
-    std::atomic<bool> engine_is_over_ = false;
-    const bool polls_;  ///< some device here is not the processor: see Engine::StartRule
+    std::atomic<bool> progress_thread_is_over_ = false;
+    const bool polls_;  ///< some device here is not the processor: see ProgressThread::StartRule
     const bool copies_possible_;
     std::atomic<unsigned> finishing_ = 0;  ///< threads in clFinish
     HostCopies copies_;

@@ -8,8 +8,8 @@
 
 #include "cluster/objects/ending.hpp"
 #include "cluster/schedule/schedule.hpp"
-#include "events/engine.hpp"
 #include "events/operation.hpp"
+#include "events/progress_thread.hpp"
 #include "pipeline/device_endpoint.hpp"
 
 namespace cldist::cluster {
@@ -83,7 +83,7 @@ public:
     [[nodiscard]] virtual bool reaches_itself() const { return true; }
 
     /// Drives the operations that nobody else does.
-    virtual Engine &engine() = 0;
+    virtual ProgressThread &progress_thread() = 0;
     /// Drives what was made for the calling thread to its end.
     virtual void drive(Command &command) = 0;
 };

@@ -161,7 +161,7 @@ std::shared_ptr<Record> record_of_relay(const Wire &from, const std::vector<Wire
 // Fewer bytes of a result are copied on by who drives it.
 constexpr std::size_t copied_by_driver = 65536;
 
-/// An operation's turn to send a small message. On the engine's thread, as far as it has been asked for.
+/// An operation's turn to send a small message. On the progress thread, as far as it has been asked for.
 class SendTurn {
 public:
     SendTurn() = default;
@@ -454,19 +454,19 @@ std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction d
                                                   const Link &link) {
     require_mpi();
     return std::make_unique<ChannelTransfer>(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
-                                             *runtime_->communicators().links(), runtime_->engine_driver());
+                                             *runtime_->communicators().links(), runtime_->progress_driver());
 }
 
 std::unique_ptr<Operation> MpiTransport::send_status(const Message &message, TimesOfCommand times) {
     require_mpi();
     return std::make_unique<StatusSend>(wire_of(*runtime_, comm_, message), std::move(times),
-                                        runtime_->engine_driver());
+                                        runtime_->progress_driver());
 }
 
 std::unique_ptr<Operation> MpiTransport::receive_status(const Message &message, std::shared_ptr<Ending> ending) {
     require_mpi();
     return std::make_unique<StatusReceive>(wire_of(*runtime_, comm_, message), std::move(ending),
-                                           runtime_->engine_driver());
+                                           runtime_->progress_driver());
 }
 
 std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
@@ -476,7 +476,7 @@ std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay
     std::vector<Wire> to;
     for (const Message &message : relay.to) to.push_back(wire_of(*runtime_, comm_, message));
     return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), std::move(times),
-                                            by_caller ? caller_driver() : runtime_->engine_driver());
+                                            by_caller ? caller_driver() : runtime_->progress_driver());
 }
 
 }  // namespace cldist::cluster

@@ -22,7 +22,7 @@ public:
     std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
                                      TimesOfCommand times, bool by_caller) override;
 
-    Engine &engine() override { return runtime_->engine(); }
+    ProgressThread &progress_thread() override { return runtime_->progress_thread(); }
     void drive(Command &command) override;
 
 private:

@@ -78,7 +78,7 @@ Times times_now() {
 
 }  // namespace
 
-NoTransport::NoTransport() : engine_(file_engine()) { Command::failure_policy = &failure_policy; }
+NoTransport::NoTransport() : progress_thread_(file_progress_thread()) { Command::failure_policy = &failure_policy; }
 
 std::unique_ptr<Operation> NoTransport::transfer(DeviceRange range, Direction direction, const Message &message,
                                                  const Link &) {

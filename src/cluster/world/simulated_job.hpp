@@ -30,11 +30,11 @@ public:
     std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
                                      TimesOfCommand times, bool by_caller) override;
     [[nodiscard]] bool reaches_itself() const override { return false; }
-    Engine &engine() override { return engine_; }
+    ProgressThread &progress_thread() override { return progress_thread_; }
     void drive(Command &command) override;
 
 private:
-    Engine &engine_;
+    ProgressThread &progress_thread_;
 };
 
 /// A central host's records are made, counted and dropped.

@@ -381,7 +381,7 @@ void World::end() {
     executor_.finish_all();
     if (counters_ != nullptr) write_account(calls);
     job_.end();
-    executor_.outlive_engine();
+    executor_.outlive_progress_thread();
     if (is_host()) central_->is_over = true;
 }
 

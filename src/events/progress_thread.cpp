@@ -1,4 +1,4 @@
-#include "events/engine.hpp"
+#include "events/progress_thread.hpp"
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -49,7 +49,7 @@ constexpr std::uint64_t remains_ns = 1'000'000'000;
 // also asks for a short time slice, which Linux supports per thread since 6.12. The thread then need not wait for the
 // end of a computing thread's slice of milliseconds. Older kernels ignore the request.
 void become_responsive() {
-    prctl(PR_SET_NAME, "cldist-engine");
+    prctl(PR_SET_NAME, "cldist-progress");
     prctl(PR_SET_TIMERSLACK, 1000);
     struct {
         std::uint32_t size, policy;
@@ -80,21 +80,21 @@ std::chrono::duration<double> tick_of(double stall_seconds) {
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Poller> poller, double stall_seconds)
+ProgressThread::ProgressThread(std::unique_ptr<Poller> poller, double stall_seconds)
     : poller_(std::move(poller)), stall_seconds_(stall_seconds), patient_(poller_ != nullptr) {
     watch_for_forks();
     {
         const std::lock_guard lock(callback_inboxes().mutex);
-        next_id_ = (Id{callback_inboxes().of_engine.size()} << id_bits) + 1;
-        callback_inboxes().of_engine.emplace_back(inbox_);
+        next_id_ = (Id{callback_inboxes().of_thread.size()} << id_bits) + 1;
+        callback_inboxes().of_thread.emplace_back(inbox_);
     }
     thread_ = std::thread([this] { run(); });
     watcher_ = std::thread([this] { watch(); });
 }
 
-Engine::~Engine() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library has shut down")); }
+ProgressThread::~ProgressThread() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library has shut down")); }
 
-void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
+void ProgressThread::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     const Id id = next_id_++;
     const Event start = Event::share(command->bridge()->start().gate);
     if (rule.polled) patient_ = watches_ = true;
@@ -118,27 +118,27 @@ void Engine::start_when_ready(std::unique_ptr<Command> command, const StartRule 
     if (rule.polled) return;
     // If this fails, the thread finds the event by its checks. The command may start and be destroyed before the call
     // returns, so `start` holds the event.
-    clSetEventCallback(start.get(), CL_COMPLETE, &Engine::on_start_event, reinterpret_cast<void *>(id));
+    clSetEventCallback(start.get(), CL_COMPLETE, &ProgressThread::on_start_event, reinterpret_cast<void *>(id));
 }
 
-Engine::CallbackInboxes &Engine::callback_inboxes() {
+ProgressThread::CallbackInboxes &ProgressThread::callback_inboxes() {
     // Never destroyed, because callbacks may arrive at any time.
     static auto &instance = *new CallbackInboxes;
     return instance;
 }
 
-void CL_CALLBACK Engine::on_start_event(cl_event, cl_int, void *data) {
+void CL_CALLBACK ProgressThread::on_start_event(cl_event, cl_int, void *data) {
     const Id id = reinterpret_cast<Id>(data);
     std::shared_ptr<Inbox> inbox;
     {
         const std::lock_guard lock(callback_inboxes().mutex);
-        inbox = callback_inboxes().of_engine.at(id >> id_bits).lock();
+        inbox = callback_inboxes().of_thread.at(id >> id_bits).lock();
     }
     if (inbox == nullptr) return;
     inbox->fill([&](Inbox &i) { i.ready.push_back(id); });
 }
 
-void Engine::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events) {
+void ProgressThread::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events) {
     const cl_event event = !events.empty()                    ? events.front().get()
                            : bridge->has_user_visible_event() ? bridge->user_visible_event()
                                                               : bridge->start().gate;
@@ -148,7 +148,7 @@ void Engine::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> eve
     remains_.push_back({std::move(device), std::move(bridge), std::move(events), now_ns(), used_on});
 }
 
-void Engine::note_failures() {
+void ProgressThread::note_failures() {
     if (wait_lists_ == 0) return;
     const std::lock_guard lock(mutex_);
     for (const auto &[queue, order] : order_) {
@@ -170,7 +170,7 @@ void Engine::note_failures() {
     }
 }
 
-void Engine::submit(std::unique_ptr<Command> command, Status gate) {
+void ProgressThread::submit(std::unique_ptr<Command> command, Status gate) {
     {
         const std::lock_guard lock(mutex_);
         ++commands_;
@@ -178,7 +178,7 @@ void Engine::submit(std::unique_ptr<Command> command, Status gate) {
     inbox_->fill([&](Inbox &inbox) { inbox.submitted.push_back({std::move(command), std::move(gate), next_id_++}); });
 }
 
-Waker Engine::waker(Id id) const {
+Waker ProgressThread::waker(Id id) const {
     return [weak = std::weak_ptr(inbox_), id] {
         const std::shared_ptr<Inbox> inbox = weak.lock();
         if (inbox == nullptr) return;
@@ -186,12 +186,12 @@ Waker Engine::waker(Id id) const {
     };
 }
 
-void Engine::wait_started(cl_command_queue ordered_by) {
+void ProgressThread::wait_started(cl_command_queue ordered_by) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return order_.find(ordered_by) == order_.end(); });
 }
 
-bool Engine::wait_idle(double patience_seconds) {
+bool ProgressThread::wait_idle(double patience_seconds) {
     const std::uint64_t begin = now_ns();
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, 10ms, [&] { return commands_ == 0; })) {
@@ -203,7 +203,7 @@ bool Engine::wait_idle(double patience_seconds) {
     return true;
 }
 
-void Engine::stop(const std::optional<Status> &status) {
+void ProgressThread::stop(const std::optional<Status> &status) {
     if (!thread_.joinable()) return;
     {
         const std::lock_guard lock(mutex_);
@@ -218,7 +218,7 @@ void Engine::stop(const std::optional<Status> &status) {
     thread_.join();
 }
 
-void Engine::run() {
+void ProgressThread::run() {
     become_responsive();
     using Seconds = std::chrono::duration<double>;
     const Seconds tick = tick_of(stall_seconds_);
@@ -286,12 +286,12 @@ void Engine::run() {
     abandon_all(inbox_->stop_status);
 }
 
-bool Engine::bytes_in_flight() const {
+bool ProgressThread::bytes_in_flight() const {
     return !asleep_in_flight_.empty() ||
            std::any_of(active_.begin(), active_.end(), [](const Active &a) { return a.command->bytes_in_flight(); });
 }
 
-void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
+void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     std::vector<Submitted> started = std::exchange(submitted, {});
     const auto begin = static_cast<std::ptrdiff_t>(started.size());
     std::vector<cl_command_queue> emptied;
@@ -346,13 +346,13 @@ void Engine::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
     changed_.notify_all();
 }
 
-void Engine::activate(Submitted submitted) {
+void ProgressThread::activate(Submitted submitted) {
     submitted.command->woken_by(waker(submitted.id));
     submitted.command->start(submitted.gate);
     active_.push_back({std::move(submitted.command), submitted.id});
 }
 
-void Engine::wake_up(std::vector<Id> &woken) {
+void ProgressThread::wake_up(std::vector<Id> &woken) {
     for (const Id id : woken) {
         const auto at = asleep_.find(id);
         if (at == asleep_.end()) continue;  // the command is active, not started yet, or destroyed
@@ -364,7 +364,7 @@ void Engine::wake_up(std::vector<Id> &woken) {
 }
 
 // Checks whether the command may start. If it may, checks the commands behind it in its queue, too.
-void Engine::look_at(Id id, std::vector<Id> &ready) const {
+void ProgressThread::look_at(Id id, std::vector<Id> &ready) const {
     const auto is_ready = [&](Id each) {
         const Waiting &waiting = waiting_.at(each);
         if (waiting.gate) return true;
@@ -381,7 +381,7 @@ void Engine::look_at(Id id, std::vector<Id> &ready) const {
 }
 
 // Returns the time until the next check.
-std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
+std::chrono::nanoseconds ProgressThread::find_starts(std::vector<Id> &ready) {
     const std::uint64_t begin = now_ns();
     const std::size_t before = ready.size();
     bool polled = false;
@@ -410,7 +410,7 @@ std::chrono::nanoseconds Engine::find_starts(std::vector<Id> &ready) {
     return Backoff::after_look(start_backoff_.pause(false), cost, look);
 }
 
-bool Engine::poll_commands() {
+bool ProgressThread::poll_commands() {
     bool moved = false;
     std::size_t ended = 0;
     std::erase_if(active_, [&](Active &active) {
@@ -436,7 +436,7 @@ bool Engine::poll_commands() {
     return moved;
 }
 
-void Engine::release_remains() {
+void ProgressThread::release_remains() {
     std::vector<Remains> let_go;  // freed without the lock, because an event may hold the last reference to its queue
                                   // and context
     const std::lock_guard lock(mutex_);
@@ -448,7 +448,7 @@ void Engine::release_remains() {
     });
 }
 
-void Engine::watch() {
+void ProgressThread::watch() {
     prctl(PR_SET_NAME, "cldist-watcher");
     std::unique_lock lock(mutex_);
     while (!stopped_.wait_for(lock, tick_of(stall_seconds_), [&] { return watcher_stop_; })) {
@@ -460,7 +460,7 @@ void Engine::watch() {
     }
 }
 
-void Engine::abandon_all(const std::optional<Status> &status) {
+void ProgressThread::abandon_all(const std::optional<Status> &status) {
     // Objects that are kept until the process ends. MPI or the platform may still use them, and no thread checks them
     // again.
     struct LeftBehind {

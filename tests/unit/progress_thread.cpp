@@ -1,4 +1,4 @@
-#include "events/engine.hpp"
+#include "events/progress_thread.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -129,7 +129,7 @@ std::unique_ptr<Command> command(Journal &journal, int name, int polls) {
 struct Fixture {
     std::atomic<int> polls{0};
     Journal journal;
-    Engine engine{std::make_unique<CountingPoller>(polls), 0};
+    ProgressThread progress_thread{std::make_unique<CountingPoller>(polls), 0};
 };
 
 const Status abandoned = Status::failure(CL_TRANSFER_ABANDONED, "stopped");
@@ -149,14 +149,14 @@ TEST_CASE("a command is not reported as running before it has its place among th
 
 TEST_CASE("the progress thread completes every command, whatever its number of polls") {
     Fixture f;
-    for (int i = 1; i <= 100; ++i) f.engine.submit(command(f.journal, i, i % 7 + 1), {});
+    for (int i = 1; i <= 100; ++i) f.progress_thread.submit(command(f.journal, i, i % 7 + 1), {});
     CHECK(f.journal.wait_for(100).size() == 100);
-    CHECK(f.engine.wait_idle(20));
+    CHECK(f.progress_thread.wait_idle(20));
 }
 
 TEST_CASE("a failed wait list reaches the operation") {
     Fixture f;
-    f.engine.submit(command(f.journal, 5, 1), Status::failure(-14, "gate"));
+    f.progress_thread.submit(command(f.journal, 5, 1), Status::failure(-14, "gate"));
     CHECK(f.journal.wait_for(1) == std::vector<int>{-5});
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("commands of several threads all end") {
         std::vector<std::jthread> threads;
         for (int t = 0; t < 4; ++t)
             threads.emplace_back([&f, t] {
-                for (int i = 0; i < 250; ++i) f.engine.submit(command(f.journal, t * 1000 + i + 1, 3), {});
+                for (int i = 0; i < 250; ++i) f.progress_thread.submit(command(f.journal, t * 1000 + i + 1, 3), {});
             });
     }
     CHECK(f.journal.wait_for(1000).size() == 1000);
@@ -174,9 +174,9 @@ TEST_CASE("commands of several threads all end") {
 
 TEST_CASE("a progress thread without commands polls nothing") {
     Fixture f;
-    f.engine.submit(command(f.journal, 1, 2), {});
+    f.progress_thread.submit(command(f.journal, 1, 2), {});
     f.journal.wait_for(1);
-    CHECK(f.engine.wait_idle(20));
+    CHECK(f.progress_thread.wait_idle(20));
     const int before = f.polls;
     std::mutex mutex;
     std::condition_variable never;
@@ -193,10 +193,10 @@ TEST_CASE("sleeping commands are not polled with the others; the poller is asked
     for (int i = 1; i <= sleeping; ++i) {
         auto operation = std::make_unique<SleepingOperation>(polls, f.journal, i);
         operations.push_back(operation.get());
-        f.engine.submit(command(std::move(operation)), {});
+        f.progress_thread.submit(command(std::move(operation)), {});
     }
     // This command starts after the sleeping ones.
-    f.engine.submit(command(f.journal, 1000, 200), {});
+    f.progress_thread.submit(command(f.journal, 1000, 200), {});
     CHECK(f.journal.wait_for(1) == std::vector<int>{1000});
     CHECK(polls <= 2 * sleeping);
     // Only the poller is asked now, because no command needs polling.
@@ -205,7 +205,7 @@ TEST_CASE("sleeping commands are not polled with the others; the poller is asked
     CHECK(polls <= 2 * sleeping);
     for (SleepingOperation *operation : operations) operation->end();
     CHECK(f.journal.wait_for(sleeping + 1).size() == sleeping + 1);
-    CHECK(f.engine.wait_idle(20));
+    CHECK(f.progress_thread.wait_idle(20));
 }
 
 TEST_CASE("a command that is woken while it falls asleep is polled again") {
@@ -215,7 +215,7 @@ TEST_CASE("a command that is woken while it falls asleep is polled again") {
     for (std::atomic<int> &polled : polls) {
         auto operation = std::make_unique<SleepingOperation>(polled, f.journal, 1);
         SleepingOperation *const told = operation.get();
-        f.engine.submit(command(std::move(operation)), {});
+        f.progress_thread.submit(command(std::move(operation)), {});
         while (polled == 0) {
         }
         told->end();
@@ -225,10 +225,10 @@ TEST_CASE("a command that is woken while it falls asleep is polled again") {
 
 TEST_CASE("waiting for idleness gives up if nothing moves, and stopping ends the remaining commands") {
     Fixture f;
-    f.engine.submit(command(f.journal, 1, 0), {});
-    CHECK_FALSE(f.engine.wait_idle(0.05));
-    f.engine.stop(abandoned);
-    CHECK(f.engine.wait_idle(1));
+    f.progress_thread.submit(command(f.journal, 1, 0), {});
+    CHECK_FALSE(f.progress_thread.wait_idle(0.05));
+    f.progress_thread.stop(abandoned);
+    CHECK(f.progress_thread.wait_idle(1));
     CHECK(pending_records().list().empty());
 }
 

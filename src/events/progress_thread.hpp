@@ -35,14 +35,14 @@ public:
 /// The progress thread drives all commands except blocking ones, which their callers drive. It polls while commands are
 /// active, at growing intervals while there is no progress. Otherwise it sleeps. OpenCL callbacks only push to its
 /// inbox.
-class Engine {
+class ProgressThread {
 public:
     /// Only the progress thread uses `poller`, which may be null.
-    Engine(std::unique_ptr<Poller> poller, double stall_seconds);
-    Engine(const Engine &) = delete;
-    Engine &operator=(const Engine &) = delete;
+    ProgressThread(std::unique_ptr<Poller> poller, double stall_seconds);
+    ProgressThread(const ProgressThread &) = delete;
+    ProgressThread &operator=(const ProgressThread &) = delete;
     /// Calls stop().
-    ~Engine();
+    ~ProgressThread();
 
     /// The conditions under which a command starts.
     struct StartRule {
@@ -130,7 +130,7 @@ private:
     /// Callbacks find the inbox of their progress thread here. A callback may never arrive, so callbacks own nothing.
     struct CallbackInboxes {
         std::mutex mutex;
-        std::vector<std::weak_ptr<Inbox>> of_engine;
+        std::vector<std::weak_ptr<Inbox>> of_thread;
     };
     /// The objects of a failed command, kept until the platform has stopped using them.
     struct Remains {
