@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ocl/query.hpp"
-#include "pipeline/house.hpp"
+#include "pipeline/cleanup.hpp"
 
 namespace cldist {
 namespace {
@@ -26,7 +26,7 @@ bool unused(cl_event event, const EventTable::Records &records) {
 void EventTable::add(cl_event event, const std::vector<std::unique_ptr<Operation>> &operations) {
     static std::once_flag once;
     std::call_once(once, [] {
-        at_rounds_of_house([] { event_table().release_unused(); });
+        at_cleanup_rounds([] { event_table().release_unused(); });
         name_of_own_event = [](cl_event of) {
             const Records records = event_table().find(of);
             return records.empty() ? std::string() : title(*records.front());

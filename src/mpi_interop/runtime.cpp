@@ -27,8 +27,8 @@
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/probed_messages.hpp"
+#include "pipeline/cleanup.hpp"
 #include "pipeline/file_operation.hpp"
-#include "pipeline/house.hpp"
 
 MPI_Datatype cldist_mpi_cl_mem = MPI_DATATYPE_NULL;
 
@@ -206,10 +206,10 @@ Runtime::Runtime()
     auto driver = std::make_unique<MessageDriver>(&inquiries_);
     driver_ = driver.get();
     progress_thread_ = std::make_unique<ProgressThread>(std::move(driver), config().stall_seconds);
-    keep_house();
+    start_cleanup_thread();
     static std::once_flag once;
     std::call_once(once, [] {
-        at_rounds_of_house([] {
+        at_cleanup_rounds([] {
             if (const std::shared_ptr<Runtime> runtime = find()) runtime->progress_thread().release_remains();
         });
     });
@@ -273,7 +273,7 @@ void Runtime::finish() {
     probed_messages().end();
     runtime->trace_clock_.finish();
     trace::flush();
-    clear_house();
+    clean_up();
 }
 
 std::shared_ptr<Runtime> Runtime::find() {

@@ -11,7 +11,7 @@
 #include "base/config.hpp"
 #include "events/host_addresses.hpp"
 #include "ocl/query.hpp"
-#include "pipeline/house.hpp"
+#include "pipeline/cleanup.hpp"
 #include "pipeline/profile_file.hpp"
 
 namespace cldist {
@@ -115,7 +115,7 @@ void CL_CALLBACK AllResources::on_destroyed(cl_mem buffer, void *context) {
         if (at == self.contexts_.end() || at->second.buffers.erase(buffer) == 0 || !at->second.buffers.empty()) return;
         at->second.left = now_ns();
     }
-    clear_house_soon();
+    clean_up_soon();
 }
 
 std::atomic<bool> own_memory_used{false};

@@ -11,7 +11,7 @@
 #include "base/log.hpp"
 #include "base/trace.hpp"
 #include "pipeline/block_trial.hpp"
-#include "pipeline/house.hpp"
+#include "pipeline/cleanup.hpp"
 
 namespace cldist {
 namespace {
@@ -94,10 +94,10 @@ void at_exit() {
 }
 
 ProgressThread *make_file_progress_thread() {
-    keep_house();
+    start_cleanup_thread();
     auto *made = new ProgressThread(nullptr, config().stall_seconds);
     std::atexit(&at_exit);
-    at_rounds_of_house([] {
+    at_cleanup_rounds([] {
         if (ProgressThread *const files = find_file_progress_thread()) files->release_remains();
     });
     return progress_thread = made;

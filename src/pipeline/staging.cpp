@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/status.hpp"
-#include "pipeline/house.hpp"
+#include "pipeline/cleanup.hpp"
 #include "pipeline/page_lock.hpp"
 
 namespace cldist {
@@ -109,7 +109,7 @@ void StagingPool::give_back(Slab *slab, std::byte *data) {
         last_unused_ = slab;
         if (unused_ <= keep_ || unused_ == slab->size) return;
     }
-    clear_house_soon();
+    clean_up_soon();
 }
 
 void StagingPool::trim() {

@@ -38,7 +38,7 @@ TEST_CASE("get() does not wait while idle entries are being destroyed") {
     std::counting_semaphore<2> ending{0}, may_end{0};
     IdleCache<int, Slow> cache;
     cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });
-    std::jthread house([&] { cache.release_idle(0); });
+    std::jthread cleanup([&] { cache.release_idle(0); });
     ending.acquire();
     const std::shared_ptr<Slow> again = cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });
     CHECK(again != nullptr);
