@@ -149,7 +149,7 @@ private:
 // Only the lowest rank prints the warning. CPU devices are skipped, because processes always share the host's CPUs.
 void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &sharing, const Devices &mine,
                      std::size_t position) {
-    if (sharing.size() < 2 || sharing.front() != host.mine() || is_processor(mine.ids[position])) return;
+    if (sharing.size() < 2 || sharing.front() != host.mine() || is_cpu(mine.ids[position])) return;
     std::vector<int> ranks;
     for (const std::size_t process : sharing) ranks.push_back(host.rank_of(process));
     log_warning(

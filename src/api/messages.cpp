@@ -172,7 +172,7 @@ void enqueue(const Call &call) {
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
     call.runtime->progress_thread().start_when_ready(
         std::move(command),
-        {ordered_by(call.queue, call.command), call.command.num_events != 0, !call.resources->processor()});
+        {ordered_by(call.queue, call.command), call.command.num_events != 0, !call.resources->is_cpu()});
     if (call.command.event != nullptr) *call.command.event = event.give();
 }
 

@@ -21,19 +21,19 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const 
     std::shared_ptr<DeviceResources> resources =
         DeviceResources::of(queue.context, queue.device, std::span(whole).first(buffers.size()));
     queue.placeholder = resources->placeholder();
-    queue.processor = resources->processor();
+    queue.is_cpu = resources->is_cpu();
     queue.addresses_last = resources->addresses_last();
     return resources;
 }
 
 bool may_map(const RangeArgument &range, const DeviceResources &resources, const Advice *advice) {
-    const bool copies_nothing = resources.host_memory() && resources.processor();
+    const bool copies_nothing = resources.host_memory() && resources.is_cpu();
     if (range.strided) return copies_nothing && plan_mapping(resources.host_memory(), range.size, nullptr, config());
     return plan_mapping(resources.host_memory(), range.size, advice, config());
 }
 
 std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceResources &resources) {
-    if (resources.processor()) return {range.buffer, range.offset};
+    if (resources.is_cpu()) return {range.buffer, range.offset};
     const Extent extent = extent_of(range);
     return {extent.buffer, extent.begin};
 }
@@ -92,7 +92,7 @@ Error failed_wait() {
 void end_mappings(const QueueInfo &queue, std::span<const Mapping> mappings, bool written) {
     const std::vector<Event> unmapped = enqueue_unmap(queue, nullptr, mappings);
     // Only writes must wait. A CPU device writes to its own memory directly.
-    if (!unmapped.empty() && written && !queue.processor) wait_for(unmapped.back().get());
+    if (!unmapped.empty() && written && !queue.is_cpu) wait_for(unmapped.back().get());
 }
 
 }  // namespace cldist

@@ -38,7 +38,7 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
         alignment_ =
             std::max<std::size_t>(alignment_, query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8);
         const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
-        lanes_.push_back({queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, is_processor(device)});
+        lanes_.push_back({queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, is_cpu(device)});
     }
     begun_.assign(wait_list.begin(), wait_list.end());
     waits_ = begun_.size();
@@ -149,7 +149,7 @@ void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std
     check(clSetKernelArg(combine, 2, sizeof(cl_mem), &b.buffer), "clSetKernelArg");
     check(clSetKernelArg(combine, 3, sizeof first_b, &first_b), "clSetKernelArg");
     check(clSetKernelArg(combine, 4, sizeof count, &count), "clSetKernelArg");
-    const bool in_chunks = is_operator && lane_of(queue).processor;
+    const bool in_chunks = is_operator && lane_of(queue).is_cpu;
     const std::size_t one = 1;
     const std::size_t items = in_chunks ? std::clamp(size / element / smallest_chunk, one, most_chunks)
                                         : std::min(std::bit_floor(size / element), most_items);

@@ -47,7 +47,7 @@ private:
     struct Lane {
         cl_command_queue queue;
         bool in_order;
-        bool processor;
+        bool is_cpu;
         std::vector<cl_event> left{};  ///< events that the end waits for
     };
 

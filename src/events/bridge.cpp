@@ -42,7 +42,7 @@ std::atomic<std::uint64_t> last_failure_ns = 0;
 
 // Call it before anything is enqueued in the queue.
 void let_failures_settle(const QueueInfo &info) {
-    if (!info.in_order || info.processor) return;
+    if (!info.in_order || info.is_cpu) return;
     const auto since = std::chrono::nanoseconds(now_ns() - last_failure_ns);
     if (since < settling_time) std::this_thread::sleep_for(settling_time - since);
 }
@@ -175,7 +175,7 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
     }
     if (start.events.empty()) start.events.push_back(enqueue_stand_in(info, wait_list));
     // On a CPU device the second mapping moves nothing, but it may be queued behind a kernel.
-    start.gate = info.processor ? start.events.front().get() : start.events.back().get();
+    start.gate = info.is_cpu ? start.events.front().get() : start.events.back().get();
     start.last = start.events.back().get();
     flush_producers(wait_list, info.queue);
     if (failing) {

@@ -22,7 +22,7 @@ struct QueueInfo {
     /// Any small buffer of the context if markers do not work on the device's out-of-order queues. Otherwise null.
     cl_mem placeholder = nullptr;
     /// A CPU device: mapping moves no data.
-    bool processor = false;
+    bool is_cpu = false;
     /// See HostAddresses::last().
     bool addresses_last = false;
 };

@@ -11,7 +11,7 @@ namespace {
 
 bool addresses_last(cl_device_id device) {
     constexpr cl_device_svm_capabilities shared = CL_DEVICE_SVM_FINE_GRAIN_BUFFER;
-    return is_pocl(device) && is_processor(device) &&
+    return is_pocl(device) && is_cpu(device) &&
            (query<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES).value_or(0) & shared) != 0;
 }
 

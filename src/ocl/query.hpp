@@ -61,7 +61,7 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
 }
 
 /// Returns true for a CPU device.
-[[nodiscard]] inline bool is_processor(cl_device_id device) {
+[[nodiscard]] inline bool is_cpu(cl_device_id device) {
     return (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0;
 }
 

@@ -35,7 +35,7 @@ struct DeviceRange {
     [[nodiscard]] bool host_memory() const { return resources == nullptr || resources->host_memory(); }
     /// Returns true if single copies should be waited for at once. On a CPU device, polling would use the cores that
     /// copy. On other devices, polling is faster.
-    [[nodiscard]] bool waits_for_copies() const { return caller_queue && resources->processor(); }
+    [[nodiscard]] bool waits_for_copies() const { return caller_queue && resources->is_cpu(); }
     [[nodiscard]] cl_command_queue read_queue() const {
         return caller_queue ? caller_queue.get() : resources->read_queue();
     }

@@ -163,7 +163,7 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
       exports_(ExportedMemory::possible(device, config().path == Path::direct)),
-      processor_(is_processor(device)),
+      is_cpu_(cldist::is_cpu(device)),
       addresses_last_(HostAddresses::last(context)),
       advice_(find_advice(device)) {
     if (!host_memory_) own_memory_used = true;

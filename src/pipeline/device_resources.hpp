@@ -52,7 +52,7 @@ public:
     [[nodiscard]] static bool some_have_own_memory();
 
     /// Returns true for a CPU device. It sees the host's writes without an unmapping.
-    [[nodiscard]] bool processor() const { return processor_; }
+    [[nodiscard]] bool is_cpu() const { return is_cpu_; }
     /// See HostAddresses::last().
     [[nodiscard]] bool addresses_last() const { return addresses_last_; }
     /// The device's profile for a route. Null if there is none.
@@ -76,7 +76,7 @@ private:
     std::unique_ptr<RectKernels> rect_kernels_;
     bool host_memory_;
     bool exports_;
-    bool processor_;
+    bool is_cpu_;
     bool addresses_last_;
     AdviceForRoutes advice_;
     Refinements refinements_;

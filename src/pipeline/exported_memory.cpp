@@ -39,7 +39,7 @@ bool imports_descriptors(cl_device_id device) {
            create_with_properties() != nullptr;
 }
 
-bool is_standing_in(cl_device_id device) { return is_processor(device); }
+bool is_standing_in(cl_device_id device) { return is_cpu(device); }
 
 struct Mapping {
     void *memory;

@@ -202,7 +202,7 @@ void sub_devices(cl_device_id device) {
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     const bare_device d(size);
-    if (!d.is_processor()) {
+    if (!d.is_cpu()) {
         contexts = 4;
         slowly_released = true;
     }

@@ -109,7 +109,7 @@ int main() {
     ::alarm(30);
     const bare_device d(2 * size);
     // NVIDIA's driver needs more time per command the more commands are in the queue.
-    const int commands = d.is_processor() ? 2000 : 200;
+    const int commands = d.is_cpu() ? 2000 : 200;
     const int zero = ::open("/dev/zero", O_RDONLY);
     const auto read = [&](cl_bool blocking) {
         return clEnqueueWriteBufferFromFile(d.queue, d.buffer, blocking, 0, size, zero, 0, 0, nullptr, nullptr);
@@ -126,7 +126,7 @@ int main() {
     yields = false;
     expect("clFinish", clFinish(d.queue), CL_SUCCESS);
     // On other devices the second native command may be a copy.
-    if (d.is_processor()) plain_calls_between(d, zero);
+    if (d.is_cpu()) plain_calls_between(d, zero);
     ::close(zero);
     d.release();
     return failures == 0 ? 0 : 1;

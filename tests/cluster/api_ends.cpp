@@ -373,7 +373,7 @@ void read_beside_what_is_late(const setup &cl, Behind behind, bool alone) {
 
 TEST_CASE("other commands may read the input of a command whose remaining input is written later") {
     if (!is_cluster()) return;  // PoCL 3.1 waits for the last writer of any part of a buffer
-    if (!are_processors(devices())) {
+    if (!are_cpus(devices())) {
         MESSAGE("SKIP: NVIDIA's driver (580) executes an out-of-order queue in order");
         return;
     }
@@ -405,7 +405,7 @@ TEST_CASE("if another thread sets a user event, all processes or none wait for i
 
 TEST_CASE("a command does not fail because an independent user of the same memory fails later") {
     if (!is_cluster()) return;
-    if (!are_processors(devices())) {
+    if (!are_cpus(devices())) {
         MESSAGE(
             "SKIP: NVIDIA's driver (580) executes an out-of-order queue in order, and commands after a failure fail");
         return;
@@ -696,7 +696,7 @@ TEST_CASE("objects may be released before the callbacks of their events are call
     const queue_handle busy = cl.out_of_order(0);
     constexpr unsigned rounds = 1000;
     const unsigned rounds_of_a_context =
-        are_processors(devices()) ? 16 : 250;  // NVIDIA's driver may need seconds to create one
+        are_cpus(devices()) ? 16 : 250;  // NVIDIA's driver may need seconds to create one
     std::atomic<unsigned> contexts = 0;
     std::vector<std::promise<cl_int>> called(rounds);
     for (unsigned round = 0; round < rounds; ++round) {

@@ -585,7 +585,7 @@ TEST_CASE("markers and barriers end after the commands that they wait for") {
 
 TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
     // Markers of PoCL 3.1 wait for more, and so do out-of-order queues of NVIDIA's driver (580).
-    if (!is_cluster() || !are_processors(devices())) return;
+    if (!is_cluster() || !are_cpus(devices())) return;
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         CAPTURE(i);

@@ -45,7 +45,7 @@ std::vector<kind> kinds() {
                                                        at.list(), event);
                        }});
     // On other devices it depends on the driver when boxes and images are read.
-    if (!are_processors(devices())) return all;
+    if (!are_cpus(devices())) return all;
     all.push_back({"a box", 4 * side * side, [](const place &at, cl_mem buffer, void *memory, cl_event *event) {
                        return clEnqueueWriteBufferRect(at.queue, buffer, CL_FALSE, origin.data(), origin.data(),
                                                        box.data(), 0, 0, 0, 0, memory, at.count(), at.list(), event);

@@ -62,7 +62,7 @@ bool has_several_processes() {
 }
 
 setup::setup(cl_command_queue_properties properties, of wanted)
-    : context(wanted == of::its_own || are_processors(devices()) ? context_of_all_devices() : context_of_all_cases()) {
+    : context(wanted == of::its_own || are_cpus(devices()) ? context_of_all_devices() : context_of_all_cases()) {
     for (std::size_t i = 0; i < devices().size(); ++i) queues.push_back(queue(i, properties));
 }
 

@@ -15,7 +15,7 @@ constexpr std::size_t slot = 16;
 
 /// Number of commands in flight: 10,000. On GPUs fewer, because NVIDIA's driver takes 1 to 26 ms to
 /// enqueue a command behind 1,000 pending user events.
-int how_many(const opencl &cl) { return cl.is_processor() ? 10000 : 300; }
+int how_many(const opencl &cl) { return cl.is_cpu() ? 10000 : 300; }
 
 /// Many commands are in flight: all receives are enqueued before the first send.
 void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue, bool distinct_tags) {

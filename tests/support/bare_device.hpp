@@ -53,7 +53,7 @@ struct bare_device {
         clReleaseContext(context);
     }
 
-    bool is_processor() const {
+    bool is_cpu() const {
         cl_device_type type = 0;
         clGetDeviceInfo(id, CL_DEVICE_TYPE, sizeof type, &type, nullptr);
         return (type & CL_DEVICE_TYPE_CPU) != 0;

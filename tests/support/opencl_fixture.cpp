@@ -103,11 +103,11 @@ kernel void add_one(global uchar *data) { data[get_global_id(0)] += 1; }
 
 opencl::opencl(of wanted) : device(the_device()) {
     if (device == nullptr) skip_case("there is no OpenCL device of the type that CLDIST_TEST_DEVICE selects");
-    context = wanted == of::its_own || is_processor() ? make_context(device) : context_of_all_cases(device);
+    context = wanted == of::its_own || is_cpu() ? make_context(device) : context_of_all_cases(device);
     host_queue = in_order_queue(0);
 }
 
-bool opencl::is_processor() const { return are_processors({device}); }
+bool opencl::is_cpu() const { return are_cpus({device}); }
 
 queue_handle opencl::in_order_queue(cl_command_queue_properties properties) const {
     cl_int error = CL_SUCCESS;

@@ -61,7 +61,7 @@ public:
     /// Checks that `size` bytes at `offset` are pattern(seed, skip + size) from byte `skip` on.
     void expect(cl_mem buffer, std::size_t offset, std::size_t size, std::uint64_t seed, std::size_t skip = 0) const;
 
-    [[nodiscard]] bool is_processor() const;
+    [[nodiscard]] bool is_cpu() const;
 
     cl_device_id device = nullptr;
     context_handle context;

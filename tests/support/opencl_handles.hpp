@@ -72,7 +72,7 @@ inline bytes pattern(std::uint64_t seed, std::size_t size) {
 }
 
 /// Whether all devices are CPU devices.
-inline bool are_processors(const std::vector<cl_device_id> &devices) {
+inline bool are_cpus(const std::vector<cl_device_id> &devices) {
     return std::all_of(devices.begin(), devices.end(), [](cl_device_id device) {
         cl_device_type type = 0;
         CL_OK(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, nullptr));

@@ -74,7 +74,7 @@ RankDevice describe(cl_device_id device, cl_device_type type) {
     found.name =
         fmt::format("device {}.{}, {}", std::ranges::find(platforms, platform) - platforms.begin(),
                     std::ranges::find(devices, device) - devices.begin(), device_string(device, CL_DEVICE_NAME));
-    found.processor =
+    found.is_cpu =
         (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(CL_DEVICE_TYPE_CPU) & CL_DEVICE_TYPE_CPU) != 0;
     std::vector<DeviceIdentity> identities;
     std::size_t mine = 0;
@@ -221,7 +221,7 @@ Findings judge_ranks(const std::vector<RankDevice> &ranks) {
             findings.push_back(problem(topic, fact,
                                        "see \"OpenCL loader\" of that host; a rank without a device can exchange only "
                                        "host memory, with MPI_CL_MEM"));
-        else if (sharing.size() > 1 && !device.processor)
+        else if (sharing.size() > 1 && !device.is_cpu)
             findings.push_back(warning(topic, fmt::format("{}, shared by the ranks {}", fact, fmt::join(sharing, ", ")),
                                        "start no more ranks on a host than it has devices"));
         else
@@ -339,14 +339,14 @@ Finding Job::judge_idle(const HostFacts &facts) const {
 
 Findings Job::rank_findings() const {
     const RankDevice mine = choose_device();
-    const nlohmann::json json{{"name", mine.name}, {"identity", mine.identity}, {"processor", mine.processor}};
+    const nlohmann::json json{{"name", mine.name}, {"identity", mine.identity}, {"is_cpu", mine.is_cpu}};
     const std::vector<std::string> texts = gather(json.dump());
     if (rank_ != 0) return {};
     std::vector<RankDevice> ranks;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
         const auto device = nlohmann::json::parse(texts[rank]);
         ranks.push_back({host_names_[rank], hosts_[rank], device.at("name").get<std::string>(),
-                         device.at("identity").get<std::string>(), device.at("processor").get<bool>()});
+                         device.at("identity").get<std::string>(), device.at("is_cpu").get<bool>()});
     }
     return judge_ranks(ranks);
 }

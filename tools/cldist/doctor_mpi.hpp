@@ -44,7 +44,7 @@ struct RankDevice {
     int host_number = 0;   ///< equal for ranks of one host
     std::string name;      ///< such as "device 0.3, NVIDIA H200"; empty if there is none
     std::string identity;  ///< equal for ranks of one host that use the same device
-    bool processor = false;
+    bool is_cpu = false;
 };
 /// One line for each rank. Pure.
 [[nodiscard]] Findings judge_ranks(const std::vector<RankDevice> &ranks);

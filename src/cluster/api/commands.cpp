@@ -486,7 +486,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     const bool is_here = queue.space != nullptr && (!World::get().is_central() || queue.context->has_one_memory);
     const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
     mapped.is_native = is_here && !executor().follows() && may_be_native &&
-                       (queue.context->has_one_memory || queue.space->resources()->processor());
+                       (queue.context->has_one_memory || queue.space->resources()->is_cpu());
     if (!mapped.is_native && !executor().follows()) {
         mapped.memory = buffer.host_memory(offset);
         if (mapped.memory == nullptr) executor().give_memory(queue, buffer, mapped);

@@ -29,7 +29,7 @@ constexpr std::size_t copied_at_once = 16384;
 
 // Commands between two markers, and how many of these may be open.
 constexpr unsigned milestone = 32;
-constexpr unsigned milestone_of_processors = 1024;
+constexpr unsigned milestone_of_cpus = 1024;
 constexpr std::size_t most_milestones = 2;
 // With a central host: so many bytes of the program's memory travel with the record of the command that reads them, to all.
 constexpr std::size_t most_with_record = 256;
@@ -260,8 +260,8 @@ Link Executor::link(const Transfer &transfer, Direction direction) const {
 // thousands of commands ahead in an in-order queue. PoCL's markers may never end behind a command that failed.
 Event Executor::marker_to_wait_for(QueueObject &queue) {
     if (queue.since_marker < milestone || queue.context->open_user_events != 0) return {};
-    if (queue.space->resources()->processor() &&
-        (queue.since_marker < milestone_of_processors || !queue.in_order() || queue.context->is_careful()))
+    if (queue.space->resources()->is_cpu() &&
+        (queue.since_marker < milestone_of_cpus || !queue.in_order() || queue.context->is_careful()))
         return {};
     queue.since_marker = 0;
     Event marker;
@@ -867,7 +867,7 @@ cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std
                          queue.device->native,
                          queue.in_order(),
                          resources->placeholder(),
-                         resources->processor(),
+                         resources->is_cpu(),
                          false};
     auto bridge = std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
     const auto times = std::make_shared<Times>();
@@ -879,7 +879,7 @@ cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std
                            std::make_shared<MemoryAccess>(memory), false),
         times);
     file_progress_thread().start_when_ready(command_of(std::move(operation), std::move(bridge)),
-                                            {nullptr, waits.count != 0, !resources->processor()});
+                                            {nullptr, waits.count != 0, !resources->is_cpu()});
     return CL_SUCCESS;
 }
 
@@ -1113,7 +1113,7 @@ Executor::ChannelEnd Executor::make_end(const Transfer &transfer, MemObject &obj
     auto bridge = lasts || mappings.empty() ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
                                             : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
-    return {std::move(range), std::move(bridge), queue.device, {nullptr, !waits.empty(), !resources->processor()}};
+    return {std::move(range), std::move(bridge), queue.device, {nullptr, !waits.empty(), !resources->is_cpu()}};
 }
 
 void Executor::start_message(const Transfer &transfer, MemObject &object) {
@@ -1287,7 +1287,7 @@ void Executor::start_packed_message(const Transfer &transfer, MemObject &object)
     start_channel({{nullptr, {}, 0, size, memory.get(), {}},
                    std::move(bridge),
                    queue->device,
-                   {nullptr, sends, !space.resources()->processor()}},
+                   {nullptr, sends, !space.resources()->is_cpu()}},
                   direction, transfer.message, link(transfer, direction));
 }
 

@@ -285,7 +285,7 @@ private:
     std::uint64_t copies_between_ = 0;  // memories of this process, so far
     Steps steps_;
     std::atomic<bool> progress_thread_is_over_ = false;
-    const bool polls_;  ///< some device here is not the processor: see ProgressThread::StartRule
+    const bool polls_;  ///< some device here is no CPU device: see ProgressThread::StartRule
     const bool copies_possible_;
     std::atomic<unsigned> finishing_ = 0;  ///< threads in clFinish
     HostCopies copies_;

@@ -31,7 +31,7 @@ cl_event marker_behind(QueueObject &queue, CommandId command) {
 
 // Its last command has failed.
 void let_failure_settle(QueueObject &queue) {
-    if (queue.settled == queue.last || queue.space->resources()->processor()) return;
+    if (queue.settled == queue.last || queue.space->resources()->is_cpu()) return;
     queue.settled = queue.last;
     std::this_thread::sleep_for(settling_time);
 }

@@ -74,7 +74,7 @@ const QueueInfo &Space::transfer_queue() {
              devices.front(),
              properties == 0,
              resources()->placeholder(),
-             resources()->processor(),
+             resources()->is_cpu(),
              resources()->addresses_last()};
     return info_;
 }
@@ -95,7 +95,7 @@ std::shared_ptr<const QueueInfo> Space::queue_of_transfer() {
         check(code, "clCreateCommandQueue");
     }
     auto *const info =
-        new QueueInfo{queue.give(), context.get(), devices.front(), true, nullptr, resources()->processor(), false};
+        new QueueInfo{queue.give(), context.get(), devices.front(), true, nullptr, resources()->is_cpu(), false};
     return {info, [idle = idle_](const QueueInfo *lent) {
                 const std::unique_ptr<const QueueInfo> freed(lent);
                 const std::lock_guard lock(idle->mutex);

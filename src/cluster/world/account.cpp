@@ -48,7 +48,7 @@ std::string text_of(const Account &account) {
     for (const auto &[name, count] : account.objects)
         if (count.made != 0)
             text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", name, count.made, count.most, count.bytes());
-    text += fmt::format("  {:.3f} s from the first call to the end, {:.3f} s of processor time\n", account.seconds,
+    text += fmt::format("  {:.3f} s from the first call to the end, {:.3f} s of CPU time\n", account.seconds,
                         account.processor_seconds);
     return text;
 }

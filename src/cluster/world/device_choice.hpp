@@ -31,7 +31,7 @@ cl_device_type type_of(cl_device_id device);
 
 /// The devices that the process `number` of the `processes` on this host brings into the cluster platform, a list for each
 /// of the native `platforms` that has one of them. GPUs and the like are shared out among the processes; each has the
-/// host's processor. `choice` is the value of CLDIST_DEVICES, "auto" included. Throws an Error.
+/// host's CPU device. `choice` is the value of CLDIST_DEVICES, "auto" included. Throws an Error.
 std::vector<std::vector<cl_device_id>> choose_devices(const std::vector<cl_platform_id> &platforms,
                                                       const std::string &choice, std::size_t number,
                                                       std::size_t processes);

@@ -93,7 +93,7 @@ constexpr std::uint32_t attach_after = 16;
 // The program has ended, and what it does at its end lasts so long: another of its threads is waited for, perhaps.
 constexpr std::chrono::seconds patience_with_end{5};
 
-// A processor's clock is not asked for: some drivers give its frequency at that moment.
+// A CPU device's clock is not queried: some drivers report its current frequency.
 bool are_alike(const std::vector<Ref<DeviceObject>> &devices) {
     constexpr std::array<cl_device_info, 4> params{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION,
                                                    CL_DEVICE_MAX_COMPUTE_UNITS};
