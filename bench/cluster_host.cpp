@@ -1,6 +1,6 @@
 /// Measures copies between a device and the program's memory: the time of the non-blocking call,
 /// the time of the copy, and the rate of several copies in a row.
-/// Measures ordinary memory and mapped memory, which drivers page-lock. Checks all read bytes. Runs
+/// Measures pageable memory and mapped memory, which drivers page-lock. Checks all read bytes. Runs
 /// natively or on the platform.
 #include <cstring>
 

@@ -184,9 +184,9 @@ struct Bench {
         fmt::print("\nThe driver (median, p10, p90):\n");
         enqueued("marker", [&] { return marker(); });
         enqueued("read of 8 B to page-locked memory", [&] { return read(pinned); });
-        enqueued("read of 8 B to ordinary memory", [&] { return read(ordinary); });
+        enqueued("read of 8 B to pageable memory", [&] { return read(ordinary); });
         enqueued("write of 8 B from page-locked memory", [&] { return write(pinned); });
-        enqueued("write of 8 B from ordinary memory", [&] { return write(ordinary); });
+        enqueued("write of 8 B from pageable memory", [&] { return write(ordinary); });
         measure(options, "blocking read of 8 B, page-locked", [&] {
             return timed([&] {
                 check(clEnqueueReadBuffer(queue, from, CL_TRUE, 0, bytes, pinned, 0, nullptr, nullptr), "read");

@@ -574,7 +574,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     if (mapped.is_written()) command.source = written_region(object, mapped);
     if (executor().is_host()) command.kept = mapped.kept;
     const std::size_t size = mapped.end - mapped.begin;
-    // Some drivers' writes from ordinary memory wait in the call.
+    // Some drivers' writes from pageable memory wait in the call.
     if (mapped.is_written() && !mapped.is_page_locked && !object.is_image())
         executor().stage(command, mapped.memory, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {

@@ -259,7 +259,7 @@ private:
                (decisions_ != nullptr &&
                 (!command.queue.in_order() || !decisions_->result.to.empty() || command.queue.context->is_careful()));
     }
-    /// A result that a native command brings to ordinary memory of the program's.
+    /// A result that a native command brings to pageable memory of the program's.
     [[nodiscard]] bool is_tracked(const Enqueued &command) const {
         if (is_host() && command.result.size > 0) return true;
         return copies_possible_ && command.staging == nullptr && command.result.size > 0 &&

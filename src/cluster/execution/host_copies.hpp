@@ -10,7 +10,7 @@
 
 namespace cldist::cluster {
 
-/// Page-locked memory of the library's, for copies between devices and ordinary memory of the program's: NVIDIA's driver (580)
+/// Page-locked memory of the library's, for copies between devices and pageable memory of the program's: NVIDIA's driver (580)
 /// stays in a call that copies such memory, holding a lock, until it has been read, or a piece of it has been written, also
 /// where the call is not blocking. What the program has page-locked itself it knows. Under the lock.
 class HostCopies {
