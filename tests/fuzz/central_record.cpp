@@ -23,6 +23,9 @@ struct Taken<call, Result (*)(Arguments...)> {
     }
 };
 
+template <const Call &call, typename... Arguments>
+struct Taken<call, void (*)(Handling, Arguments...)> : Taken<call, void (*)(Arguments...)> {};
+
 constexpr std::array takers{
 #define CLDIST_CALL(function, entry, ...) &Taken<calls::function, decltype(&entry)>::take,
 #define CLDIST_PLAIN(function, ...)
