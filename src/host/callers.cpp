@@ -37,7 +37,7 @@ struct Range {
 };
 
 std::mutex mutex;
-// Of the modules that are loaded, by address. There before the first constructor and after the last destructor.
+// The loaded modules, by address. It exists before the first constructor and after the last destructor.
 std::vector<Range> &ranges() {
     static auto &all = *new std::vector<Range>;
     return all;

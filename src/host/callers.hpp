@@ -6,7 +6,7 @@ namespace cldist::host {
 /// MPI's, of an OpenCL driver's or loader's, or this project's. For the C and C++ libraries whoever called them counts.
 [[nodiscard]] bool from_program(const void *caller);
 
-/// Whose a library is, by the name of its file, without folder.
+/// The owner of a library, by the name of its file without folder.
 enum class Owner { program, others, caller };
 [[nodiscard]] Owner owner_of(const char *file_name);
 

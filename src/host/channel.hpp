@@ -8,9 +8,10 @@
 
 namespace cldist::host {
 
-/// Memory that a host's processes share: what rank 0 answered to wrapped calls, in the order in which it did, for the others
-/// to read. Made by `cldist run`, named in the environment by CLDIST_HOST_CHANNEL. A ring of records at positions that only
-/// grow; the newest is not written before every reader has read what lies in its place.
+/// Memory that a host's processes share: rank 0's results of wrapped calls, in the order of the
+/// calls, for the others to read. `cldist run` creates it and puts its name into
+/// CLDIST_HOST_CHANNEL. It is a ring of records at positions that only grow. A record is not
+/// overwritten before every reader has read it.
 struct Channel {
     static constexpr std::uint32_t magic_number = 0xC1D15708;
     static constexpr std::size_t capacity = std::size_t{4} << 20U;
@@ -81,8 +82,9 @@ public:
     explicit ChannelWriter(Channel &channel) : channel_(channel) {}
     /// Waits until there is room. At most a quarter of the ring.
     void put(const Record &record, const void *payload);
-    /// The same, but waits for room only as long as the slowest reader moves at least once a second. Otherwise it drops the
-    /// record and returns false. `quietly`: wakes only readers that wait for quiet records, too; the others find it later.
+    /// The same, but waits for room only as long as the slowest reader moves at least once a
+    /// second. Otherwise it drops the record and returns false. `quietly`: wakes only readers that
+    /// wait for quiet records, too; the others find it later.
     bool try_to_put(const Record &record, const void *payload, bool quietly);
     /// The same for bytes that another writer has put elsewhere.
     void copy(const void *bytes, std::size_t size);

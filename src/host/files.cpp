@@ -1,4 +1,4 @@
-// Files: rank 0 writes; the others write to copies of their own, with rank 0's results, and read these again.
+// Files: rank 0 writes. The other ranks write to private copies, with rank 0's results, and read these.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/file.h>
@@ -105,7 +105,7 @@ int change(Session &session, const std::string &what, const std::string &path, N
     return result.value;
 }
 
-// Of what is there, which others may still have to read.
+// A copy of the contents, which other ranks may still have to read.
 template <typename Native, typename Others>
 int change_what_is_there(Session &session, const char *call, const std::string &path, Native native, Others others) {
     const Inside inside;

@@ -3,12 +3,13 @@
 #include "host/callers.hpp"
 #include "host/session.hpp"
 
-/// A function that takes the place of one that other libraries have.
+/// A function that replaces a function of another library.
 #define CLDIST_IN_FRONT extern "C" __attribute__((visibility("default")))
 
 namespace cldist::host {
 
-/// What the library does at the program's start, once. Libraries of the program may call before this library's constructor.
+/// Starts the library once, at the program's start. The program's libraries may make calls before
+/// this library's constructor.
 void begin();
 inline std::atomic<bool> has_begun = false;
 
@@ -21,8 +22,8 @@ inline Session *wrapped_anywhere(unsigned group, const void *caller) {
                                                                                                        : session;
 }
 
-/// The same for calls that get rank 0's answers in the order of the thread's calls: only from a thread of the program's own,
-/// and not from a callback, which runs in another thread or at another moment in each process.
+/// The same for calls that get rank 0's answers in the order of the thread's calls. They must come from a thread of the
+/// program, and not from a callback, which runs in another thread or at another moment in each process.
 inline Session *wrapped(unsigned group, const void *caller) {
     const Thread &thread = this_thread;
     if (has_begun.load(std::memory_order_acquire) && (thread.id == 0 || thread.opencl_calls != 0)) return nullptr;

@@ -1,4 +1,4 @@
-// Who a process is, and its threads.
+// The identity of a process and its threads.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

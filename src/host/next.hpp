@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <ctime>
 
-/// The functions that this library's stand in front of.
+/// The functions that this library wraps.
 namespace cldist::host {
 
 template <typename Function>

@@ -9,7 +9,7 @@
 
 namespace cldist::host {
 
-/// What this process has in place of files that the program has written, on other ranks than 0.
+/// On ranks other than 0: this process's replacements for files that the program has written.
 
 /// A path as the program means it, from the root, without "." and "..". `folder`: as of openat.
 [[nodiscard]] std::string absolute(int folder, const char *path);

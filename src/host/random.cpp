@@ -54,7 +54,7 @@ T drawn(const Session &session) {
     return value;
 }
 
-// As arc4random_uniform: without those that would make some numbers likelier.
+// As arc4random_uniform: rejects values that would make some numbers likelier.
 std::uint32_t drawn_below(const Session &session, std::uint32_t bound) {
     if (bound < 2) return 0;
     const std::uint32_t least = -bound % bound;
@@ -100,7 +100,7 @@ CLDIST_IN_FRONT int getentropy(void *bytes, std::size_t size) {
     return 0;
 }
 
-// Of the C library since 2.36.
+// In the C library since 2.36.
 extern "C" {
 std::uint32_t arc4random() noexcept;
 void arc4random_buf(void *bytes, std::size_t size) noexcept;

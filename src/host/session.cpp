@@ -98,7 +98,7 @@ bool program_runs_mpi() {
 
 pid_t real_pid() { return static_cast<pid_t>(syscall(SYS_getpid)); }
 
-// Whether the calling process may be the rank's wrapped one: there is no other, or it is what has become of that.
+// Whether the calling process may be the rank's wrapped one: there is no other, or it is the same process after exec.
 bool claim(std::atomic<std::int32_t> &holder) {
     const pid_t me = real_pid();
     std::int32_t before = holder.load();
@@ -181,7 +181,7 @@ bool Session::meet_first() {
         post(Answer::begin, 0, &identity_, sizeof identity_);
         return true;
     }
-    // What an earlier program has not asked for is in front of it.
+    // Records that an earlier program has not read precede it.
     for (;;) {
         const std::uint32_t seen = reader_.changes();
         const std::size_t there = reader_.there();

@@ -1,4 +1,4 @@
-// Memory objects, but for what only images have.
+// Memory objects, except for the functions of images.
 #include <algorithm>
 
 #include "cluster/api/answers.hpp"
@@ -34,7 +34,7 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
     object->properties = std::move(properties);
     World &world = World::get();
     world.executor().know(*object, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
-    // What the program has at this moment.
+    // The program's bytes at this moment.
     if (host_ptr != nullptr)
         in_all([&] {
             if (given.made_at_once) object->make_natives();
@@ -149,7 +149,7 @@ void attach_buffer_to_device(cl_mem memory, cl_device_id device_handle) {
     require(buffer.context->has(device), CL_INVALID_DEVICE, "the device does not belong to the buffer's context");
     if (device.is_aggregate()) return;  // there is no other
     executor().attach(buffer, device.memory);
-    // Who warns of such memory has to know of all that uses it.
+    // The warning about such memory needs all commands that use it.
     const bool is_own_affair = (buffer.flags & CL_MEM_USE_HOST_PTR) != 0 || device.process == World::get().self();
     buffer.set_homes({is_own_affair ? Home::here : Home::elsewhere});
 }

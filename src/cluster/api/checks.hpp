@@ -37,8 +37,9 @@ struct GivenContents {
     bool made_at_once;  ///< it has the contents that the program gives, `host_ptr`
     Blob bytes;         ///< where these are if they came from a central host
 };
-/// Of an object with these flags, and the `size` bytes at `host_ptr`, which may be null. With a central host these go to one
-/// process, from where others get them. Called by all; throws an Error.
+/// The contents of an object with these flags, and the `size` bytes at `host_ptr`, which may be
+/// null. With a central host these go to one process, from where others get them. Called by all;
+/// throws an Error.
 GivenContents given_contents(const ContextObject &context, cl_mem_flags flags, void *host_ptr, std::size_t size);
 
 /// Whether a buffer can be filled with patterns of so many bytes.

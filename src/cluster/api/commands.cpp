@@ -15,7 +15,7 @@
 namespace cldist::cluster {
 namespace {
 
-/// A box of bytes within memory, as the Rect commands have them.
+/// A box of bytes within memory, as in the Rect commands.
 struct Box {
     std::array<std::size_t, 3> origin;
     std::array<std::size_t, 3> region;
@@ -57,7 +57,7 @@ void check_box(const MemObject &buffer, const Box &box) {
 
 // ---- On an aggregate device ----------------------------------------------------------------------------------------
 
-// Of more pieces a command is one device's.
+// One device alone executes a command with more pieces.
 constexpr std::size_t most_pieces = 64;
 
 /// Each process reads what all devices have from its own; what others have they read, and tell all.
@@ -108,7 +108,8 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
     conclude(joint.end(told_all), event, blocking, call);
 }
 
-/// Whether all devices of the queue write, each in its own memory. Where that may fail, one does, which has what was there before.
+/// Whether all devices of the queue write, each in its own memory. Where that may fail, one does,
+/// which has what was there before.
 bool writes_in_all(const QueueObject &queue, std::span<EventObject *const> waits) {
     if (!queue.is_aggregate()) return false;
     return !user_events_before(queue, queue.place_of(CL_COMMAND_WRITE_BUFFER, !waits.empty()), waits).any();
@@ -425,7 +426,7 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
                    cl_event *event, bool blocking, const CallHash &call) {
     const bool by_any_queue = object.context->spaces.size() > 1;
     mapped.number = World::get().next_number();
-    // Where there is no program the number stands for its memory.
+    // Without the program, the number replaces the address.
     if (executor().follows()) mapped.memory = reinterpret_cast<void *>(mapped.number);
     // The native platform did not map because the command fails.
     if (mapped.memory == nullptr) {
@@ -480,9 +481,9 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     mapped.end = offset + size;
     mapped.size = size;
     mapped.flags = flags;
-    // The native runtime's memory, if it can be the one that the program is to get. Not where unmapping moves bytes, if
-    // another device may be the one that unmaps; NVIDIA's driver (580) also ends a map whose contents nobody wants before
-    // the reads before it have ended.
+    // The program gets the native runtime's memory if possible. It does not if unmapping moves
+    // bytes and another device may unmap. NVIDIA's driver (580) also ends a map without contents
+    // before the earlier reads have ended.
     const bool is_here = queue.space != nullptr && (!World::get().is_central() || queue.context->has_one_memory);
     const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
     mapped.is_native = is_here && !executor().follows() && may_be_native &&
@@ -492,7 +493,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
         if (mapped.memory == nullptr) executor().give_memory(queue, buffer, mapped);
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
-    // What is attached elsewhere goes back there when it has been unmapped, not before.
+    // Bytes of a buffer that is attached elsewhere return there only after unmapping.
     const bool reads = needs_contents || buffer.homes().by_program();
     const std::array accesses{buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
     Result result;
@@ -555,7 +556,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
 
     std::vector<Access> accesses;
     if (mapped.is_written()) accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
-    // Another device of the context may be the one that writes back what was written; then the memory's own forgets it.
+    // Another device of the context may write the bytes back. Then the mapping device only ends its mapping.
     const bool same_memory = mapped.device_memory == queue.device->memory;
     if (mapped.is_native && !same_memory) {
         Space &space = *queue.context->space(mapped.device_memory);
@@ -567,7 +568,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
               "clEnqueueUnmapMemObject");
         clFlush(native);
     }
-    // What was mapped may still be read for other processes.
+    // The mapped bytes may still be read for other processes.
     Enqueued command{queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits};
     command.reads_host_memory = mapped.is_written();
     command.behind = mapped.landed;
@@ -603,7 +604,8 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
         MemObject &object = memory_of(list[i]);
         check_context(queue, object);
         const bool undefined = (flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0;
-        // To the host means nothing here: the host of which process? What is attached stays where it is.
+        // Migration to the host has no meaning here, because each process has a host. Attached
+        // buffers stay where they are.
         if ((flags & CL_MIGRATE_MEM_OBJECT_HOST) == 0 && !object.homes().by_program())
             accesses.push_back(object.whole(undefined ? AccessMode::write : AccessMode::read));
     }
@@ -617,8 +619,9 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
     if (queue.is_aggregate())  // what is where is the platform's affair
         return give(Joint(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, event != nullptr).end(), event);
     enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-        // Where migrations waited for transfers, also those of commands before them in the queue, NVIDIA's driver (580)
-        // crashed in a thread of its own; PoCL's (3.1) wait for whatever uses their buffers.
+        // If migrations wait for transfers, also for those of earlier commands in the queue,
+        // NVIDIA's driver (580) crashes in one of its threads. PoCL's migrations (3.1) wait for all
+        // commands that use their buffers.
         const bool moves_nothing = queue.space->devices.size() == 1;
         if (moves_nothing || w.count != 0) return enqueue_marker_behind(queue, w);
         std::vector<cl_mem> natives;

@@ -279,7 +279,7 @@ void set_command_queue_property(cl_command_queue queue, cl_command_queue_propert
     fail(CL_INVALID_OPERATION, "the properties of a queue cannot be changed; create another queue");
 }
 
-// No device has queues of its own.
+// No device supports on-device queues.
 void set_default_device_command_queue(cl_context context, cl_device_id device, cl_command_queue queue) {
     require(context_of(context).has(device_of(device)), CL_INVALID_DEVICE, "the device does not belong to the context");
     if (queue != nullptr) queue_of(queue);
@@ -290,7 +290,7 @@ void flush(cl_command_queue queue) { flush_natively(queue_of(queue)); }
 
 namespace {
 
-// With a central host those that follow wait for nothing; the queue's process tells the host of a marker.
+// With a central host, the other processes wait for nothing. The queue's process reports a marker's end to the host.
 void finish_in_host(const Ref<QueueObject> &queue) {
     std::shared_ptr<Ending> finished;
     if (queue->device->process == 0) {

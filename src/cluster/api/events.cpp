@@ -1,5 +1,5 @@
-// Events, and the commands that only wait. What one process knows of an event all may ask: where they do, they wait for each
-// other, so that all see the same.
+// Events, and the commands that only wait. All processes may query an event that one of them knows.
+// Then they wait for each other, so that all see the same.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -37,8 +37,8 @@ void flush_queue_of(const EventObject &event) {
         if (part->native) clFlush(lane->native.get());
 }
 
-/// Of an event that ended so: the program may use the memory as soon as it sees that. Who failed promises nothing. Not under the
-/// lock.
+/// For an event that ended with `status`: the program may use the memory as soon as it sees the
+/// end. A failed command promises nothing. Not under the lock.
 void wait_for_promise(const EventObject &event, cl_int status) {
     if (status == CL_COMPLETE && event.promise.landed != nullptr) event.promise.landed->wait();
 }
@@ -74,7 +74,8 @@ void ask_if_needed(EventObject &event) {
     event.ending->set(status, unpacker.get<Times>());
 }
 
-/// In a central host: waits until this process knows the ends of all; those that follow tell of theirs, and wait for nothing.
+/// With a central host: the host waits until it knows the ends of all. The other processes report
+/// their ends, and wait for nothing.
 void wait_in_host(std::span<const Ref<EventObject>> events) {
     const bool follows = World::get().follows();
     // Those that follow know of the call then.
@@ -104,8 +105,8 @@ void drive_results_of_parts(const EventObject &event) {
         if (part->result) drive_result(*part);
 }
 
-/// Waits, in a call, until every process knows the ends of all, which then are agreed on. Of several threads that wait for one event
-/// the first one exchanges it with other processes.
+/// Waits, in a call, until every process knows the ends of all, which then are agreed on. If
+/// several threads wait for one event, the first of them exchanges it with other processes.
 void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> events) {
     if (World::get().is_central()) return wait_in_host(events);
     const Agreement &agreement = World::get().agreement();
@@ -146,7 +147,8 @@ void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> event
         if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
 }
 
-/// Of those of all processes the one that is furthest from its end; if all have ended, how.
+/// The status of the sub-range, among all processes, that is furthest from its end. If all have
+/// ended, how the command ended.
 cl_int status_of_parts(const EventObject &event) {
     // As one number, of which the least counts.
     constexpr cl_int open = -(1 << 30);
@@ -170,7 +172,8 @@ Times times_of_parts(const EventObject &event, const Times &here) {
     return all ? longest : Times{};
 }
 
-/// The status now, the same in all processes. A thread may have set a user event here, but not yet elsewhere: then it is open.
+/// The status now, the same in all processes. A thread may have set a user event here, but not yet
+/// elsewhere: then it is open.
 cl_int agree_on_status(EventObject &event) {
     if (World::get().is_central()) {
         if (event.is_user()) return event.status_here();
@@ -271,7 +274,7 @@ cl_event create_user_event(cl_context context, cl_int *) {
 }
 
 void set_user_event_status(cl_event event, cl_int status) {
-    // Who waits for it may release it as soon as it is set.
+    // A thread that waits for it may release it as soon as it is set.
     const Ref<EventObject> held(&event_of(event));
     require(held->is_user(), CL_INVALID_EVENT, "the event is not a user event");
     require(status <= CL_COMPLETE, CL_INVALID_VALUE,

@@ -1,4 +1,5 @@
-/// Connects OpenCL's functions with entry points: takes the lock, records calls for the comparison, returns errors as codes.
+/// Connects OpenCL's functions with entry points: takes the lock, records calls for the comparison,
+/// returns errors as codes.
 #pragma once
 
 #include <new>
@@ -40,9 +41,10 @@ inline void check_not_forked() {
              "the process is a forked child of a process that uses the platform; only the parent can use it");
 }
 
-/// Before a command is enqueued, under the lock: waits until the device is not too far behind (Executor::markers_to_wait_for). The
-/// lock is free meanwhile. A command must not leave the lock after its first decision, because another thread's command would then
-/// be decided without the rest of it.
+/// Before a command is enqueued, under the lock: waits until the device is not too far behind
+/// (Executor::markers_to_wait_for). The lock is free meanwhile. A command must not leave the lock
+/// after its first decision, because another thread's command would then be decided without the
+/// rest of it.
 template <const Call &call, typename First, typename... Rest>
 void keep_back(const First &first, const Rest &...) {
     if constexpr (std::is_same_v<First, cl_command_queue> && call.function.starts_with("clEnqueue")) {
@@ -55,8 +57,8 @@ void keep_back(const First &first, const Rest &...) {
     }
 }
 
-/// Calls `use` in an OpenCL function and returns the code of what it throws. Afterwards runs the callbacks that must run without the
-/// lock.
+/// Calls `use` in an OpenCL function and returns the code of what it throws. Afterwards runs the
+/// callbacks that must run without the lock.
 template <const Call &call, typename Use>
 cl_int guarded(Use &&use) noexcept {
     const OpenclCall opencl_call(call.comparison != Comparison::never);

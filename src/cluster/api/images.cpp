@@ -249,11 +249,11 @@ std::size_t bytes_of(const MemObject &image, const Part &part) {
 }
 
 Access written(MemObject &image, const Part &part) {
-    // What lies between the rows of an image that is made of a buffer stays.
+    // The bytes between the rows of an image that is created from a buffer are unchanged.
     return image.whole(bytes_of(image, part) == image.size ? AccessMode::write : AccessMode::read_write);
 }
 
-/// How a part lies in the program's memory; pitches as the program gave them. Throws an Error.
+/// The layout of a part in the program's memory, with the pitches of the call. Throws an Error.
 Pitches checked_host_pitches(const MemObject &image, const Part &part, std::size_t row, std::size_t slice) {
     return checked_pitches(image.type, part.region[0] * image.element_size, part.region[1], row, slice,
                            CL_INVALID_VALUE);
@@ -524,7 +524,7 @@ void enqueue_copy_buffer_to_image(cl_command_queue queue_handle, cl_mem source_h
 
 // ---- Mapping -------------------------------------------------------------------------------------------------------
 
-// The program gets memory of its own, or host_ptr's: native mappings have pitches that other processes don't know.
+// The program gets separate memory, or that of host_ptr: other processes do not know the pitches of native mappings.
 void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking, cl_map_flags flags,
                         const size_t *origin, const size_t *region, size_t *row_pitch, size_t *slice_pitch,
                         cl_uint num_events, const cl_event *wait_list, cl_event *event, cl_int *) {

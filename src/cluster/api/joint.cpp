@@ -6,7 +6,7 @@
 
 namespace cldist::cluster {
 
-// What other lanes have to do with an event is their processes' affair, and the data's.
+// Events of other lanes concern only the processes of those lanes, and the transfers of data.
 std::vector<EventObject *> Joint::waits_on(const QueueObject &lane) const {
     std::vector<EventObject *> waits;
     for (EventObject *const event : wait_list_) {
@@ -42,7 +42,7 @@ Ref<EventObject> Joint::end(bool told_all) {
     event->source = Source::parts;
     event->user_events = user_events;
     event->scheduled.process = queue_.lanes.front()->device->process;
-    // What failed before it may have failed on some lanes alone.
+    // An earlier command may have failed on some lanes only.
     event->told_by_result = event->scheduled.told_all = told_all && wait_list_.empty() && !user_events.any();
     for (const auto &[lane, part] : parts_) event->promise = join_promises(event->promise, part->promise);
     for (const auto &[lane, part] : parts_) part->promise = event->promise;

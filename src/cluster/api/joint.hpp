@@ -11,14 +11,14 @@ namespace cldist::cluster {
 /// A command of an aggregate queue, while its parts are enqueued on lanes.
 class Joint {
 public:
-    /// What it gets by reference must outlive it; `wait_list` is checked.
+    /// All references must outlive it. `wait_list` is checked.
     Joint(QueueObject &queue, cl_command_type type, std::span<EventObject *const> wait_list, bool event_wanted)
         : queue_(queue), type_(type), wait_list_(wait_list), event_wanted_(event_wanted) {}
 
     [[nodiscard]] bool event_wanted() const { return event_wanted_; }
 
-    /// Enqueues a part of it on its queue, a lane. `native` as in Executor::run(). The part's event is null where it is neither
-    /// wanted nor known.
+    /// Enqueues a part of it on its queue, a lane. `native` as in Executor::run(). The part's event
+    /// is null where it is neither wanted nor known.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, Native &&native) {
         const auto waits = waits_on(command.queue);
@@ -31,8 +31,9 @@ public:
         return part;
     }
 
-    /// Its event, which is null unless it is wanted. `told_all`: every process knows how it ends. Lanes of this process that have
-    /// no part of it get a marker where it must end behind what is before it there, or what comes behind it there must wait.
+    /// Its event, which is null unless it is wanted. `told_all`: every process knows how it ends.
+    /// Lanes of this process that have no part of it get a marker where it must end behind what is
+    /// before it there, or what comes behind it there must wait.
     Ref<EventObject> end(bool told_all = false);
 
 private:
@@ -48,8 +49,8 @@ private:
     Promise promise_;
 };
 
-/// The lane where one device alone does something with bytes of a memory object: the one that has most of them. The queue itself if
-/// it is no aggregate's.
+/// The lane for a command that one device alone executes on bytes of a memory object: the lane
+/// whose device has most of these bytes. The queue itself if its device is no aggregate.
 QueueObject &lane_for(QueueObject &queue, MemObject &memory, std::size_t begin, std::size_t end);
 inline QueueObject &lane_for(QueueObject &queue, MemObject &memory) { return lane_for(queue, memory, 0, memory.size); }
 
@@ -73,7 +74,7 @@ struct HeldPiece {
 };
 /// In order.
 std::vector<HeldPiece> pieces_of(const QueueObject &queue, MemObject &root, std::size_t begin, std::size_t end);
-/// The first lane whose memory is that of a holder of bytes; the first of all if nobody has them.
+/// The first lane whose memory belongs to a holder; the first of all lanes if there is no holder.
 QueueObject &lane_of(const QueueObject &queue, const Holders &holders);
 
 }  // namespace cldist::cluster

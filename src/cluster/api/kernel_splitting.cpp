@@ -41,14 +41,14 @@ std::string why_not_by_functions(const SourceFacts &facts, const std::string &ke
                : "cldist does not find the kernel in the program's source; a macro may define it";
 }
 
-/// What one device's compiler says of a program's preprocessing, or why it does not.
+/// A device's compiler's report about a program's preprocessing, or why there is none.
 struct Said {
     bool known = false;
     std::uint64_t source = 0;  ///< the hash of what was asked about
     std::string report;        ///< or the reason
 };
 
-/// Of those devices of a process that answer for others, each.
+/// The reports of a process's devices that answer for other devices.
 Blob pack_reports(const ProgramObject &program, Process process) {
     const SourceFacts &facts = *program.facts;
     Packer packer;

@@ -14,7 +14,7 @@ namespace cldist::cluster {
 std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const ProgramObject &program,
                                               const KernelInfo &info);
 
-/// The same kernel, with access functions of the program's own.
+/// The same kernel, with access functions that the program has set.
 std::shared_ptr<Splitting> splitting_by_functions(const KernelObject &kernel,
                                                   std::shared_ptr<const splitting::AccessModel> model);
 

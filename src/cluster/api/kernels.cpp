@@ -1,4 +1,4 @@
-// Kernels and their commands. What is known of a kernel is the same in all processes, whoever has its devices.
+// Kernels and their commands. All processes know the same about a kernel, whatever devices they have.
 #include <CL/cl_ext_dist.h>
 
 #include <algorithm>
@@ -70,8 +70,9 @@ T on_device(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info par
     return value;
 }
 
-/// What a process knows of those of its devices that answer for others: a code; then, if it has the kernel, what is the same
-/// for all devices, and what each of them says, behind its place.
+/// A process's data about its devices that answer for other devices. First there is a code. If it
+/// has the kernel, there follow the properties that are the same for all devices, and each device's
+/// place and answers.
 Blob pack_kernel(const ProgramObject &program, const char *name, Process process) {
     cl_int result = CL_SUCCESS;
     std::map<MemoryId, Kernel> kernels;  // by memory
@@ -170,7 +171,7 @@ KernelObject *make_kernel(const Exchange &exchange, ProgramObject &program, cons
     return kernel;
 }
 
-/// What all members of an aggregate device can.
+/// The limits that all members of an aggregate device support.
 OnDevice of_all(const KernelInfo &info) {
     OnDevice least = info.devices.front();
     for (const OnDevice &on : info.devices) {
@@ -208,7 +209,7 @@ ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, co
             return ArgumentKind::memory;
         return argument.type == "sampler_t" ? ArgumentKind::sampler : ArgumentKind::value;
     }
-    // What the value looks like must do.
+    // Only the value itself can show this.
     if (value == nullptr) return ArgumentKind::local;
     if (size != sizeof(void *)) return ArgumentKind::value;
     void *pointer = nullptr;
@@ -442,7 +443,8 @@ void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &spli
     }
 }
 
-/// After a launch, when the program has its event. Who has not made the call yet is waited for, without the lock; no command is.
+/// After a launch, when the program has its event. Waits without the lock for processes that have
+/// not made the call yet, but for no command.
 void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context) {
     const Ref<ContextObject> context = in_context;
     Adaptation &adaptation = *context->adaptation;
@@ -606,8 +608,9 @@ RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, 
     return {Form::bytes, 0};
 }
 
-// Of a scalar's value, or of the object's number where it is an object. Other values may have bytes that mean nothing, which
-// differ between processes: the padding of structures, components of vectors that the program hasn't set.
+// The hash of a scalar's value, or of the object's number if it is an object. Other values may have
+// meaningless bytes, which differ between processes: the padding of structures, or components of
+// vectors that the program hasn't set.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {
     const RecordedValue recorded = recorded_value(kernel, index, size, value);
     if (recorded.form == RecordedValue::Form::object) return recorded.number;

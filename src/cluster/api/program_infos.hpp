@@ -6,7 +6,7 @@
 
 namespace cldist::cluster {
 
-/// What the native program of the first device answers that the program was built for.
+/// The answer of the native program of the first device that the program was built for.
 const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_program_info param);
 
 }  // namespace cldist::cluster

@@ -1,4 +1,4 @@
-// Programs. Each process builds for its own devices; all learn alike whether all went well.
+// Programs. Each process builds for its own devices. All processes learn alike whether all builds succeeded.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -72,9 +72,10 @@ cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices
                           nullptr);
 }
 
-// The least code that `make` returns in a process that has one of the devices. It is called at once in all; PoCL 3.1 then
-// fails if another process puts the same result into its cache meanwhile, which hosts may share. So if some failed and others
-// didn't, those that failed try once more, one after the other.
+// The least code that `make` returns in a process that has one of the devices. It is called at once
+// in all; PoCL 3.1 then fails if another process puts the same result into its cache meanwhile,
+// which hosts may share. So if only some processes failed, these try once more, one after the
+// other.
 cl_int made_by_all(const Exchange &exchange, const DeviceList &devices, const std::function<cl_int()> &make) {
     const auto processes = processes_of(devices);
     std::vector<Process> failed;
@@ -91,7 +92,7 @@ cl_int made_by_all(const Exchange &exchange, const DeviceList &devices, const st
     return exchange.in_turn(failed, CL_SUCCESS, [&](int before) { return std::min(before, make()); });
 }
 
-/// What stands for how a program was made: with these options, and from `others`.
+/// A number that identifies how a program was made: with these options, and from `others`.
 std::uint64_t hash_of_making(const char *options, std::span<const cl_program> others = {},
                              const DeviceObject *device = nullptr) {
     std::uint64_t hash = hash_of(options != nullptr ? options : "");
@@ -150,7 +151,7 @@ std::string adapted_source_of(ProgramObject &program, const std::string &options
                                           : std::string();
 }
 
-/// Of the native compilers of this process: "file:3:5: error: …"; empty if none says anything.
+/// The messages of this process's native compilers: "file:3:5: error: …"; empty if there are none.
 std::string first_error_of(const ProgramObject &program) {
     for (const auto &[space, native] : program.natives)
         for (const cl_device_id device : space->devices) {
@@ -175,8 +176,8 @@ std::vector<T> native_list(cl_program program, cl_program_info param) {
     return list;
 }
 
-/// Of those devices of a process that answer for others the places, the sizes of their binaries and, if they are wanted, the
-/// binaries.
+/// The places of a process's devices that answer for other devices, the sizes of their binaries
+/// and, if wanted, the binaries.
 Blob pack_binaries(const ProgramObject &program, bool wanted, Process process) {
     Packer packer;
     for (const auto &[space, native] : program.natives) {
@@ -232,7 +233,7 @@ std::vector<Blob> binaries_of(const Exchange &exchange, const ProgramObject &pro
     return binaries;
 }
 
-/// What an aggregate device gives for the program's binary; nothing if that is the drivers'.
+/// The program's binary for an aggregate device; nothing if it is the drivers' binary.
 std::optional<Blob> own_binary_of(const ProgramObject &program) {
     if (!program.context->aggregate || !program.source || program.executables.empty()) return std::nullopt;
     const std::string &options = program.options_of_source ? *program.options_of_source
@@ -253,7 +254,7 @@ std::optional<SourceBinary> source_of_all(std::span<const std::span<const std::b
     return source;
 }
 
-/// What the native program of a device answers; nothing if it can't.
+/// The answer of a device's native program; nothing if there is none.
 const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program, std::size_t place,
                           cl_program_build_info param) {
     const std::pair key(program.alike()[place], param);
@@ -428,7 +429,7 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
             "the program has kernels; release them before you build it again");
     object.idle_kernels.clear();
     const std::string asked = options != nullptr ? options : "";
-    // A binary's were those that it was made with.
+    // A binary has the options of its own build.
     const std::string given = object.options_of_source.value_or(asked);
     const Exchange exchange;
     const Ref<ProgramObject> held(&object);
@@ -544,7 +545,7 @@ cl_program link_program(cl_context context, cl_uint num_devices, const cl_device
         return code;
     });
     for (const auto &device : devices) program->build_options[device.get()] = options != nullptr ? options : "";
-    // Some drivers make a program that tells what was wrong, some make none.
+    // Some drivers create a program with a log of the error, others create none.
     const int some_made = program->natives.empty() ? 0 : -1;
     if (failure != CL_SUCCESS && exchange.least(some_made) == 0)
         fail(failure, "the driver failed to link the programs");

@@ -1,4 +1,4 @@
-/// What processes must do alike: make the same calls, and number objects in the same order.
+/// All processes must make the same calls, and number objects in the same order.
 #pragma once
 
 #include <algorithm>
@@ -86,8 +86,9 @@ std::uint64_t number_of_list(Count count, const Element &element) {
     return hash;
 }
 
-/// How many elements of a property list of names and values a call reads: up to the name that ends it. It reads no value of a name
-/// that no call knows, nor what is behind that: values may be addresses, or their number another one.
+/// How many elements of a property list of names and values a call reads: up to the name that ends
+/// it. It reads no value of a name that no call knows, nor what is behind that: values may be
+/// addresses, or their number another one.
 template <typename Property>
 std::size_t elements_read(const Property *list) {
     const auto is_known = [](Property name) {
@@ -102,8 +103,8 @@ std::size_t elements_read(const Property *list) {
     return count + 1;
 }
 
-/// What a call reads of an image's descriptor, as numbers. The last one is that of the memory object of which the image is made and 1,
-/// 1 if it can't be made of that, or 0.
+/// What a call reads of an image's descriptor, as numbers. The last one is that of the memory
+/// object of which the image is made and 1, 1 if it can't be made of that, or 0.
 inline std::array<std::uint64_t, 10> parts_of(const cl_image_desc &desc) {
     const cl_image_desc read = as_read(desc);
     const std::uint64_t memory = may_be_of_memory(read.image_type) ? number_of(read.buffer) : 0;
@@ -129,7 +130,7 @@ bool is_null(const Arguments &arguments) {
     return std::get<place>(arguments) == nullptr;
 }
 
-/// The number that stands for an argument: the one at `place`.
+/// The number that is compared for the argument at `place`.
 template <const Call &call, std::size_t place, typename Arguments>
 std::uint64_t compared(const Arguments &arguments) {
     using Kind = Argument::Kind;
@@ -208,7 +209,8 @@ std::uint64_t compared(const Arguments &arguments) {
             return argument_hash(std::get<0>(arguments), std::get<1>(arguments), of, value);
         } else {
             static_assert(argument.kind == Kind::mapping);
-            // Mappings of one range may have one address in a process and several in another: which of them ends is all the same.
+            // Mappings of one range may have one address in a process and several in another: which
+            // of them ends is all the same.
             const Mapped *const mapped = mapping_of(of, value);
             if (mapped == nullptr) return 0;
             const auto &[x, y, z] = mapped->origin;
@@ -255,8 +257,9 @@ Homes homes_of(Handle h) {
     return object != nullptr ? object->homes() : Homes{};
 }
 
-/// Where what the command uses is attached; none if it waits for events or blocks. The same in all processes, but for
-/// whose processes these are. Without the lock.
+/// Where the memory that the command uses is attached; none if it waits for events or blocks. The
+/// same in all processes, except that each process compares the place with its own. Without the
+/// lock.
 template <const Call &call, typename... Arguments>
 [[gnu::always_inline]] inline Home home_of_command(cl_command_queue queue, const Arguments &...arguments) {
     if (version_of_homes.load(std::memory_order_relaxed) == 0 || calls_are_followed) return Home::none;
@@ -278,12 +281,13 @@ template <const Call &call, typename... Arguments>
     (std::make_index_sequence<sizeof...(Arguments)>());
     const QueueObject *const object = QueueObject::from(queue);
     if (object == nullptr) return Home::none;
-    // What waits for user events is accounted for by all, but with buffers that the program has attached.
+    // All processes decide commands behind user events, except those on buffers that the program has attached.
     if (!homes.by_program() && object->behind_user_events.load(std::memory_order_relaxed)) return Home::none;
     return homes.for_device(object->device->memory);
 }
 
-/// A command for which that is not none: accounts for it. Returns whether there is nothing to do for it in this process.
+/// A command for which that is not none: accounts for it. Returns whether there is nothing to do
+/// for it in this process.
 template <const Call &call, typename... Arguments>
 [[gnu::always_inline]] inline bool record_aside(Home home, cl_command_queue queue, const Arguments &...arguments) {
     World &world = World::get();

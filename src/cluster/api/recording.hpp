@@ -1,6 +1,6 @@
-/// A central host's calls as records: made from calls.def, put by the host, taken by the processes that follow. Objects go by
-/// their numbers; of the program's functions, addresses and places for results whether there are any. The program's memory that
-/// commands read goes by the executor.
+/// A central host's calls as records: made from calls.def, put by the host, taken by the processes
+/// that follow. Objects go by their numbers; of the program's functions, addresses and places for
+/// results whether there are any. The program's memory that commands read goes by the executor.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace cldist::cluster {
 
-/// The number that stands for a function in a record; from 1.
+/// The number of a function in a record; from 1.
 template <const Call &call>
 consteval unsigned number_of_call() {
     constexpr std::array all{
@@ -31,7 +31,8 @@ consteval unsigned number_of_call() {
     return number + 1;
 }
 
-/// Whether the others have to know of such calls: what is compared in a replicated host, and what an object's life depends on.
+/// Whether the others have to know of such calls: what is compared in a replicated host, and what
+/// an object's life depends on.
 template <const Call &call>
 inline constexpr bool is_followed =
     call.comparison != Comparison::never ||
@@ -63,7 +64,7 @@ inline bool is_platform(std::uint64_t property) {
     const auto *const platform = reinterpret_cast<cl_platform_id>(property);
     return platform != nullptr && platform->kind == Kind::platform;
 }
-/// Where the platform is asked for nothing but whether it is one.
+/// A platform for arguments of which only the kind is checked.
 inline cl_platform_id some_platform() {
     static _cl_platform_id platform{{&dispatch_table, Kind::platform}};
     return &platform;
@@ -212,7 +213,7 @@ void put(RecordWriter &writer, const Arguments &arguments) {
     }
 }
 
-/// A function of the program's where there is no program.
+/// Replaces a function of the program in processes without the program.
 template <typename Function>
 struct NoFunction;
 template <typename Result, typename... Arguments>
@@ -220,7 +221,7 @@ struct NoFunction<Result(CL_CALLBACK *)(Arguments...)> {
     static Result CL_CALLBACK call(Arguments...) { return Result(); }
 };
 
-/// What arguments point to while a call is made.
+/// The memory that arguments point to while a call is made.
 class ArgumentMemory {
 public:
     ArgumentMemory() : resource_(first_.data(), first_.size()) {}
@@ -435,8 +436,8 @@ std::tuple<Arguments...> take_call(RecordReader &reader, ArgumentMemory &memory)
     return all;
 }
 
-/// A call of the program's, under the lock: for the comparison with other processes' calls, or, of a central host, for the
-/// processes that follow.
+/// A call of the program's, under the lock: for the comparison with other processes' calls, or, of
+/// a central host, for the processes that follow.
 template <const Call &call, typename... Arguments>
 [[gnu::always_inline]] inline void note(const Arguments &...arguments) {
     if constexpr (is_followed<call>) {

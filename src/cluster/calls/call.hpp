@@ -65,7 +65,7 @@ struct Argument {
     std::string_view of{};  ///< the argument that says how many elements or bytes there are, or of what, or for what
     std::string_view lengths{};  ///< the argument that says how long each element is
 
-    /// Whether a number in the log stands for it.
+    /// Whether the log has a number for it.
     [[nodiscard]] constexpr bool is_valued() const {
         return kind < Kind::bytes && kind != Kind::count && kind != Kind::lengths;
     }
@@ -73,15 +73,16 @@ struct Argument {
     [[nodiscard]] constexpr bool is_address() const { return kind >= Kind::bytes && kind != Kind::code; }
 };
 
-/// When all processes must make the same calls. Callbacks come at another moment in each process, and so may the threads
-/// that set user events; these may set them, release objects and, in a callback, ask for the state of its event.
+/// When all processes must make the same calls. Callbacks come at another moment in each process,
+/// and so may the threads that set user events; these may set them, release objects and, in a
+/// callback, ask for the state of its event.
 enum class Comparison { never, always, outside_callbacks, by_creator };
 
 /// A function whose calls are made through the platform's table.
 struct Call {
     static constexpr std::size_t most_arguments = 14;
     static constexpr std::size_t most_values = 12;
-    /// A place in `values` that stands for the addresses: a bit for each that is NULL.
+    /// The place in `values` of the addresses: a bit for each that is NULL.
     static constexpr std::size_t addresses = most_arguments;
 
     constexpr Call(std::string_view the_function, Comparison the_comparison, std::initializer_list<Argument> list)

@@ -49,7 +49,8 @@ public:
         if (number % checkpoint == 0) keep_checkpoint(number);
     }
 
-    /// Accounts for a call that is not numbered nor known: those between two that are recorded may be in any order. Any thread.
+    /// Accounts for a call that is not numbered nor known: those between two that are recorded may
+    /// be in any order. Any thread.
     template <const Call &call, std::integral... Numbers>
     void record_aside(Numbers... values) {
         aside_.fetch_add(mixed(sum_of<call>(values...)), std::memory_order_relaxed);
@@ -72,23 +73,23 @@ public:
     /// Whether calls have come from more than one thread.
     [[nodiscard]] bool from_several_threads() const { return several_threads_; }
 
-    /// From the next checkpoint on whoever records waits for ever: the job is about to end, and calls that are to be
-    /// named must not be forgotten.
+    /// From the next checkpoint on, a thread that records waits forever: the job is about to end,
+    /// and calls that will be reported must be kept.
     void hold() { held_ = true; }
 
     /// Woken at checkpoints: whoever compares calls should do so before they are forgotten.
     Wakeup at_checkpoint;
 
 private:
-    // Every store is a release, and whoever reads one that is too new learns from `count_` that it is: the slot of call
-    // n is written again when n + ring - 1 are counted.
+    // Every store is a release. A reader that finds a value that is too new learns this from
+    // `count_`: the slot of call n is overwritten when n + ring - 1 calls are counted.
     struct Recorded {
         std::atomic<const Call *> call{nullptr};
         std::atomic<std::uint64_t> hash{0};
         std::array<std::atomic<std::uint64_t>, Call::most_values> values{};
     };
 
-    // One for each value, odd: so that sums tell which argument has which value, without waiting for one another.
+    // One odd factor for each value: sums then depend on the argument of each value, and the products are independent.
     static constexpr auto factors = [] {
         std::array<std::uint64_t, Call::most_values> made{};
         for (std::size_t i = 0; i < made.size(); ++i) made[i] = mixed((i + 1) * 0x9e3779b97f4a7c15U) | 1U;

@@ -4,14 +4,14 @@
 
 namespace cldist::cluster {
 
-/// What the platform reports to libcldist-host, if that is preloaded (docs/dev/decisions/0036).
+/// The platform's reports to libcldist-host, if that is preloaded (docs/dev/decisions/0036).
 template <typename Function>
 Function *host_function(const char *name) {
     return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
 }
 
-/// While it lives the calling thread is in a call of OpenCL: what the program's callbacks ask for meanwhile is answered in this
-/// process. `all_make_it`: all processes make the call.
+/// While it lives the calling thread is in a call of OpenCL: what the program's callbacks ask for
+/// meanwhile is answered in this process. `all_make_it`: all processes make the call.
 class OpenclCall {
 public:
     explicit OpenclCall(bool all_make_it) {

@@ -1,4 +1,4 @@
-/// What a central host tells the processes that follow its calls: records, bytes behind each other. Pure.
+/// A central host's records for the processes that follow its calls: contiguous bytes. Pure.
 #pragma once
 
 #include <condition_variable>
@@ -46,7 +46,7 @@ public:
         }
         throw std::out_of_range("a number in a record has more than 64 bits");
     }
-    /// How many elements follow, of a byte at least each; nothing where there are none, not even no elements.
+    /// How many elements follow, of at least a byte each. Nothing if the array is absent, unlike an empty one.
     std::optional<std::size_t> elements() {
         const std::uint64_t count = number();
         if (count == 0) return {};

@@ -42,7 +42,7 @@ std::shared_ptr<std::byte[]> HostCopies::page_locked(const DeviceResources &reso
     }
 }
 
-// The driver need not call back for that, which wakes a thread of its own each time.
+// This needs no callback of the driver, which would wake one of its threads each time.
 void HostCopies::let_go(bool all) {
     const auto over = [](const auto &kept) { return execution_status(kept.first.get()) <= CL_COMPLETE; };
     while (!kept_.empty() && over(kept_.front())) kept_.pop_front();

@@ -17,7 +17,7 @@ class HostCopies {
 public:
     /// Whether they are to be used for copies of the queue, which is this process's.
     [[nodiscard]] static bool wanted(QueueObject &queue);
-    /// Whether commands of some device here may be: `discrete` says that one has memory of its own.
+    /// Whether commands of some device here may be: `discrete` says that some device has its own memory.
     [[nodiscard]] static bool possible(bool discrete);
     /// Up to so many bytes a command copies as a whole rather than in blocks.
     [[nodiscard]] static std::size_t largest_whole();
@@ -31,7 +31,7 @@ public:
         kept_.emplace_back(std::move(event), std::move(memory));
     }
 
-    /// Gives up what is kept so, but for what has ended.
+    /// Returns the memory that is kept so, except for copies that have ended.
     auto take_kept() {
         let_go(true);
         return std::exchange(kept_, {});

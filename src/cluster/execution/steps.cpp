@@ -120,7 +120,7 @@ cl_event Steps::event_of(const Entry &entry) {
     return entry.event ? entry.event.get() : marker_behind(*entry.queue, entry.step.command);
 }
 
-// Of those, too, that it waited for, the earlier ones first: they may be many, one behind the other.
+// Also for the steps that it waited for, earlier ones first: there may be long chains.
 void Steps::make_over(Entry &entry) {
     std::vector<Entry *> wanted{&entry};
     std::vector<Step> steps;
@@ -187,7 +187,7 @@ void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_
                 waits.push_back(guard);
 }
 
-// What a marker says of the commands before it is kept with them.
+// Stores a marker's status with the commands before it.
 void Steps::settle_markers(QueueObject &queue) {
     while (!queue.markers.empty()) {
         const cl_int status = execution_status(queue.markers.front().second.get());
@@ -229,7 +229,7 @@ void Steps::forget_queue(QueueObject &queue) {
     }
 }
 
-// Who ends the ending keeps the event until then, and is waited for at the program's end.
+// The operation that ends the ending keeps the event until then. At the program's end it is waited for.
 void Steps::forget_space(const Space &space) {
     for (const Entry &entry : entries_)
         if (entry.space == &space && state_of(entry) == State::open)

@@ -11,14 +11,17 @@
 
 namespace cldist::cluster {
 
-/// What was enqueued natively in this process and may not have ended: how later steps wait for it. Under the lock.
+/// The steps that this process has enqueued natively and that may not have ended. Later steps wait
+/// for them. Under the lock.
 ///
-/// A step that fails may do so before those end that it waited for, so who waits for it then waits for these. Who must
-/// wait for a step that may still fail, without having it in its wait list, waits for a guard, which ends well when the
-/// step and all that it waited for have ended.
+/// A step may fail before the steps end that it waited for. Then a step that waits for it waits for
+/// these, too. A step that must wait for another step that may still fail, without having it in its
+/// wait list, waits for a guard. The guard succeeds when that step and all steps that it waited for
+/// have ended.
 ///
-/// Of a command on an in-order queue whose event the program did not ask for there is none: a marker behind it serves,
-/// if ever one is needed. The program can't have ordered anything behind the command but by a later event or clFinish.
+/// A command on an in-order queue has no event if the program did not request it. If an event is
+/// needed later, a marker after the command serves. The program can order something after the
+/// command only by a later event or by clFinish.
 class Steps {
 public:
     /// Has an Ending end as the native event does.
@@ -39,13 +42,14 @@ public:
     /// One that failed before it was enqueued.
     void add_failed(Step step, Space &space, Order order);
 
-    /// Before a command that may fail: others can wait for what is before it in its in-order queue without it. Where the
-    /// last command failed, the queue's own order is not enough: appends what that one waited for.
+    /// Before a command that may fail: others can wait for what is before it in its in-order queue
+    /// without it. Where the last command failed, the queue's own order is not enough: appends what
+    /// that one waited for.
     void add_waits_in(QueueObject &queue, Space &space, std::vector<cl_event> &waits);
     /// Appends what the queue's last command ends with.
     void add_last(const QueueObject &queue, Space &space, std::vector<cl_event> &waits);
 
-    /// Appends what ends well when they have ended, for commands in `space`.
+    /// Appends events that succeed when they have ended, for commands in `space`.
     void add_waits(std::span<const Step> steps, Space &space, std::vector<cl_event> &waits);
 
     /// Forgets what has ended; all before the command that it returns have.
@@ -67,14 +71,14 @@ private:
         Order order;
         bool failed = false;           // though no event says so
         std::shared_ptr<Ending> over;  // the step and all that it waited for
-        Event guard;                   // ends well then
+        Event guard;                   // succeeds then
         unsigned seen = 0;             // in for_each_open()
     };
 
     void insert(Entry entry);
     [[nodiscard]] std::deque<Entry>::iterator first_of(Step step);
     [[nodiscard]] static State state_of(const Entry &entry);
-    /// Calls `use` for each entry that has not ended among `steps` and, where these failed, those that they waited for.
+    /// Calls `use` for each open entry among `steps` and, if a step has failed, among the steps that it waited for.
     template <typename Use>
     void for_each_open(std::span<const Step> steps, Use &&use);
     [[nodiscard]] bool is_over(const Entry &entry);

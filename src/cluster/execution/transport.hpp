@@ -14,10 +14,10 @@
 
 namespace cldist::cluster {
 
-/// What transfers from and to a memory are planned by; all processes know it of all memories.
+/// The traits of a memory by which transfers are planned. All processes know those of all memories.
 struct MemoryTraits {
     bool host_memory;  ///< it is its host's
-    /// Of its profile; only for messages if the memory is another process's. Null: it has none.
+    /// Advice from its profile; only for messages if the memory is another process's. Null if there is no profile.
     std::shared_ptr<const AdviceForRoutes> advice;
 
     [[nodiscard]] const Advice *messages(bool same_host) const {
@@ -27,7 +27,7 @@ struct MemoryTraits {
     }
 };
 
-/// What both ends of a transfer know, so that they cut it alike, and what its own memory is like.
+/// The properties that both ends of a transfer know, so that they cut it alike, and the traits of this end's memory.
 struct Link {
     bool same_host;
     const MemoryTraits &sender;
@@ -37,10 +37,11 @@ struct Link {
     [[nodiscard]] const Advice *advice_here() const { return here.messages(same_host); }
 };
 
-/// The times of a command that has ended: nothing if no process wants them, empty where another process's device ran it.
+/// The times of a command that has ended: nothing if no process wants them, empty where another
+/// process's device ran it.
 using TimesOfCommand = std::optional<std::function<Times()>>;
 
-/// What a process tells another of a command's end: its status and, if that is CL_COMPLETE and somebody wants them, its times.
+/// A message about a command's end: the status and, if that is CL_COMPLETE and some process wants them, the times.
 struct EndMessage {
     cl_int code = CL_SUCCESS;
     Times times{};
@@ -58,8 +59,9 @@ struct Result {
     [[nodiscard]] std::span<std::byte> memory() const { return target.empty() ? std::span(data, size) : target; }
 };
 
-/// Makes the operations by which messages go and come. Both ends know what a message is, and name it alike. Each operation
-/// starts when what is sent is there, or when there is room for what is received, and ends with its part of the message.
+/// Makes the operations by which messages go and come. Both ends know what a message is, and name
+/// it alike. Each operation starts when what is sent is there, or when there is room for what is
+/// received, and ends with its part of the message.
 class Transport {
 public:
     Transport() = default;
@@ -67,15 +69,17 @@ public:
     Transport &operator=(const Transport &) = delete;
     virtual ~Transport() = default;
 
-    /// Moves a range of a buffer from or to another process, or to itself. A sender whose wait list failed tells the receiver.
+    /// Moves a range of a buffer from or to another process, or to itself. If the sender's wait
+    /// list failed, the receiver learns it.
     virtual std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
                                                 const Link &link) = 0;
-    /// Tells another process how something ended and, if that was well, its times.
+    /// Sends a status to another process and, if it is CL_COMPLETE, the times.
     virtual std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) = 0;
-    /// Is told so, and ends `ending` alike.
+    /// Receives such a status, and ends `ending` with it.
     virtual std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) = 0;
-    /// Passes a result on: it comes from `relay.from`, if that is one, and goes to each of `relay.to`. Then ends `ending`. If
-    /// the bytes failed to come, so do those who wait for them. Times, if any, come last. `by_caller`: drive() will drive it.
+    /// Passes a result on: it comes from `relay.from`, if that is one, and goes to each of
+    /// `relay.to`. Then ends `ending`. If the bytes failed to come, so do those who wait for them.
+    /// Times, if any, come last. `by_caller`: drive() will drive it.
     virtual std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
                                              TimesOfCommand times, bool by_caller) = 0;
 

@@ -11,7 +11,7 @@
 namespace cldist::cluster {
 namespace {
 
-// Of functions that belong to features which the platform reports as absent.
+// The functions of features that the platform reports as absent.
 template <typename Function>
 struct Absent;
 template <typename... Arguments>

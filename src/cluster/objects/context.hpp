@@ -28,7 +28,7 @@ public:
     const std::vector<cl_device_id> devices;
     const Context context;
 
-    /// A device's. The library lets go of them, and with them of the context, when the space has ended.
+    /// A device's resources. The library releases them, and with them the context, when the space has ended.
     [[nodiscard]] std::shared_ptr<DeviceResources> resources_of(cl_device_id device);
     /// Those for transfers; of the first one. Made on first use.
     [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
@@ -36,18 +36,19 @@ public:
         return resources_;
     }
     [[nodiscard]] cl_mem small_buffer();  ///< for what needs one
-    /// Of the first device; built on first use.
+    /// For the first device. Built on first use.
     [[nodiscard]] PieceKernels &piece_kernels() {
         if (piece_kernels_ == nullptr) piece_kernels_ = std::make_unique<PieceKernels>(context.get(), devices.front());
         return *piece_kernels_;
     }
     /// A queue in which no command waits for another without need.
     [[nodiscard]] const QueueInfo &transfer_queue();
-    /// The queue of one transfer's commands, until it is let go of: on devices with memory of their own one of its own, in order. In
-    /// NVIDIA's driver (580) a command that waits holds up all those behind it also in queues that are out of order.
+    /// The queue of one transfer's commands, until it is released. Devices with their own memory
+    /// use a separate in-order queue for each transfer. In NVIDIA's driver (580) a waiting command
+    /// holds up all commands behind it, also in out-of-order queues.
     [[nodiscard]] std::shared_ptr<const QueueInfo> queue_of_transfer();
-    /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's compiler (580) fails then
-    /// at kernels without arguments.
+    /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's
+    /// compiler (580) fails then at kernels without arguments.
     [[nodiscard]] bool always_tells_of_arguments();
     [[nodiscard]] bool is_pocl() const { return is_pocl_; }
 
@@ -66,7 +67,7 @@ private:
     const bool is_pocl_;
 };
 
-/// Who keeps account of what is done in spaces. Under the lock.
+/// Keeps account of commands in spaces. Under the lock.
 class SpaceKeeper {
 public:
     /// The space is about to be gone.
@@ -96,9 +97,9 @@ public:
     const DeviceList devices;
     /// That the program sees in front of `devices`, its members; null: it sees them themselves.
     const Ref<DeviceObject> aggregate;
-    /// What any of them can allocate at most, in bytes.
+    /// The largest allocation on any of the devices, in bytes.
     const cl_ulong largest_allocation;
-    /// What the origins of sub-buffers must be multiples of, each device's: every value once.
+    /// The alignments of the devices for the origins of sub-buffers, every value once.
     const std::vector<std::size_t> sub_buffer_alignments;
     /// All of them, of all processes, share one memory.
     const bool has_one_memory;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr cl_uint nvidia = 0x10de;  // as CL_DEVICE_VENDOR_ID
 
-// All that OpenCL 3.0 asks of a device, but for what is a handle.
+// All device infos of OpenCL 3.0, except handles.
 constexpr std::array device_params = {
     CL_DEVICE_TYPE,
     CL_DEVICE_VENDOR_ID,
@@ -206,7 +206,8 @@ void join_info(DeviceInfos &all, const DeviceInfos &one, cl_device_info param, J
     }
 }
 
-// What all can; compute units are added up. Each has a whole buffer of its own, so memory is not.
+// The abilities that all members have. Compute units are added up. Memory is not, because each
+// member has a whole copy of a buffer.
 DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
     DeviceInfos all = members.front()->infos;
     const auto least = [](auto a, auto b) { return std::min(a, b); };

@@ -19,9 +19,10 @@ struct DevicePart;
 /// How a device was partitioned: its parts, by the properties up to the first 0.
 using DeviceParts = std::map<std::vector<cl_device_partition_property>, std::vector<DevicePart>>;
 
-/// What sub-devices that are made alike, one after the other, have in common.
+/// Shared by sub-devices that are created alike, one after the other.
 struct DevicePart {
-    /// Null where another process answers for them. It is never released: PoCL 3.1 uses it when its last command is long over.
+    /// Null where another process answers for them. It is never released: PoCL 3.1 uses it when its
+    /// last command is long over.
     cl_device_id native;
     DeviceInfos infos;
     std::shared_ptr<DeviceParts> parts = std::make_shared<DeviceParts>();
@@ -39,7 +40,7 @@ public:
 
     [[nodiscard]] bool is_aggregate() const { return !members.empty(); }
 
-    /// A value of fixed size; zero if the device has none.
+    /// A value of fixed size; zero if the device does not report it.
     template <typename T>
     [[nodiscard]] T info(cl_device_info param) const {
         T value{};
@@ -48,7 +49,7 @@ public:
         return value;
     }
 
-    /// A text; empty if the device has none.
+    /// A text; empty if the device does not report it.
     [[nodiscard]] std::string text(cl_device_info param) const;
 
     const std::vector<Ref<DeviceObject>>
@@ -56,24 +57,24 @@ public:
     const Process process;
     const MemoryId memory;      ///< its number for the schedule
     const cl_device_id native;  ///< null in other processes
-    /// Who answers in this process what is asked about it: the device; one like it if its process is absent (see Agreement); else
-    /// null.
+    /// The native device that answers queries in this process: the device itself, or a similar one
+    /// if its process is absent (see Agreement). Otherwise null.
     const cl_device_id answering;
     const MemoryId answering_memory;  ///< that one's
     const DeviceInfos &infos;
     const std::shared_ptr<DeviceParts> parts;
     const std::uint32_t type;        ///< devices with the same infos have the same
     const Ref<DeviceObject> parent;  ///< of a sub-device
-    /// Among the devices there are in this process's memory: small, and given again once the device is gone.
+    /// A small number among the devices in this process's memory. It is reused after the device has been freed.
     const std::uint32_t serial;
-    // Of the infos, what every launch asks:
+    // Infos that every launch needs:
     const std::vector<std::size_t> work_item_sizes;  ///< the largest, for each dimension
     const bool non_uniform_groups;
-    /// Whether it keeps to what it says of kernels' work-groups and of sub-buffers' alignment. NVIDIA's driver (580) says
-    /// 256 of every kernel, also of those that require 512, and runs them with 1024; it takes a sub-buffer of any origin.
-    /// Programs rely on both.
+    /// Whether its reported limits of kernels' work-groups and of sub-buffers' alignment apply.
+    /// NVIDIA's driver (580) reports 256 for every kernel, also for kernels that require 512, and
+    /// runs them with 1024. It accepts sub-buffers with any origin. Programs rely on both.
     const bool enforces_limits;
-    /// What the origin of a sub-buffer must be a multiple of, in bytes.
+    /// The origin of a sub-buffer must be a multiple of this, in bytes.
     const std::size_t sub_buffer_alignment;
 };
 
@@ -83,7 +84,7 @@ public:
     void add(DeviceObject &device);
 
     [[nodiscard]] bool contains(const DeviceObject &device) const { return position(device) != nowhere; }
-    /// Of the first entry; `nowhere` if it is none of them.
+    /// The place of the first equal entry; `nowhere` if there is none.
     [[nodiscard]] std::size_t position(const DeviceObject &device) const {
         return device.serial < positions_.size() ? positions_[device.serial] : nowhere;
     }
@@ -105,12 +106,12 @@ private:
     std::vector<std::uint32_t> positions_;  // by serial
 };
 
-/// The processes that have them, in order, each once.
+/// The processes of these devices, in order, each once.
 [[nodiscard]] std::vector<Process> processes_of(const DeviceList &devices);
 
-/// What a native device answers, except for what would be wrong here: optional features that the platform lacks are absent.
-/// Unless the process is `alone` no device is in the host's memory, since it is in one process's only; and its type is what
-/// CLDIST_REMOTE_TYPE says.
+/// The infos of a native device, corrected for the platform: optional features that the platform
+/// lacks are absent. Unless the process is `alone`, no device shares the host's memory, because it
+/// shares only one process's, and CLDIST_REMOTE_TYPE is its type.
 DeviceInfos device_infos(cl_device_id native, bool alone);
 
 void pack(Packer &packer, const DeviceInfos &infos);

@@ -8,7 +8,7 @@
 
 namespace cldist::cluster {
 
-/// Guards all of the platform: one call at a time, except for those that wait.
+/// Guards the whole platform: one call at a time, except for waiting calls.
 class ApiMutex {
 public:
     void lock() {
@@ -24,7 +24,7 @@ public:
         owner_.store(0, std::memory_order_relaxed);
         mutex_.unlock();
     }
-    /// Whether the calling thread has it.
+    /// Whether the calling thread holds it.
     [[nodiscard]] bool held_here() const { return owner_.load(std::memory_order_relaxed) == pthread_self(); }
 
 private:
@@ -38,7 +38,8 @@ inline ApiMutex &api_mutex() { return the_api_mutex; }
 
 /// Whether there are objects that nobody holds.
 inline std::atomic<bool> some_dropped = false;
-/// Ends them. The first under the lock; the second takes it unless somebody has it, who will end them.
+/// Both end them. The first is called under the lock. The second takes the lock unless another
+/// thread holds it, which will end them.
 void end_dropped_here();
 void end_dropped();
 
@@ -55,8 +56,9 @@ public:
     }
 };
 
-/// Whether other processes follow the calls of this one, or this one theirs (central host): what calls decide must then be
-/// decided in the order in which they took the lock. Set before there are objects.
+/// Whether other processes follow the calls of this one, or this one theirs (central host): what
+/// calls decide must then be decided in the order in which they took the lock. Set before there are
+/// objects.
 inline std::atomic<bool> calls_are_followed = false;
 
 /// How many calls have left the lock to wait. Changes under the lock.

@@ -63,8 +63,7 @@ MemObject::~MemObject() {
         mapped_memory().remove(mapped);
         mapped.kept = nullptr;
     }
-    if (homes().home != Home::none)
-        ++version_of_homes;  // of its root: a part of what is attached has no home of its own
+    if (homes().home != Home::none) ++version_of_homes;  // of its root: a sub-buffer is attached with its root
     if (keeper != nullptr) keeper->forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);
     if (destruction->callbacks.empty()) return;
@@ -97,8 +96,9 @@ cl_mem MemObject::native(Space &space) {
     return mem;
 }
 
-// NVIDIA's driver (580) loses what kernels write by a sub-buffer if the buffer and another sub-buffer, which overlaps that one, are
-// first used at the same time: seen with two processes on one GPU.
+// NVIDIA's driver (580) loses what kernels write by a sub-buffer if the buffer and another
+// sub-buffer, which overlaps that one, are first used at the same time: seen with two processes on
+// one GPU.
 void MemObject::use_before_parts(Space &space) {
     Native *const mine = find_native(space);
     if (mine == nullptr || mine->is_used || space.resources()->host_memory()) return;
@@ -138,7 +138,7 @@ void MemObject::make_natives() {
 Mem MemObject::make_native(Space &space) {
     cl_int code = CL_SUCCESS;
     Mem mem;
-    // What the program's own calls may do was checked by them: here the host reads and writes for other processes.
+    // The program's calls have checked their host access. Here the host reads and writes for other processes.
     cl_mem_flags native_flags =
         flags & ~cl_mem_flags{CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS};
     // The program's memory can be one space's only, and an image's maps are copied there.

@@ -32,19 +32,19 @@ struct Mapped {
     std::shared_ptr<const void> kept;  ///< while somebody holds it, the memory is there
     std::shared_ptr<Ending> landed;    ///< when the contents are there and passed on
     AccessMode mode_of_writing = AccessMode::write;
-    // Of an image:
+    // For an image:
     std::array<std::size_t, 3> origin{};
     std::array<std::size_t, 3> region{};
     Pitches pitches;
 };
 
-/// What the program has mapped, by addresses. Other commands may use it, too; they end before the mapping does, but another
-/// process may be the one that knows of both. Under the lock.
+/// The program's mappings, by address. Other commands may use a mapping's memory, too. They end
+/// before the mapping does, but perhaps only another process knows both. Under the lock.
 class MappedMemory {
 public:
     void add(const Mapped &mapped);
     void remove(const Mapped &mapped);
-    /// What keeps the memory at an address; null if nothing is mapped there.
+    /// Keeps the memory at an address. Null if nothing is mapped there.
     [[nodiscard]] std::shared_ptr<const void> keeper_of(const void *address) const;
 
 private:
@@ -66,8 +66,8 @@ enum class Home : std::uint8_t {
 /// Where the memory is attached that a command uses.
 struct Homes {
     Home home = Home::none;
-    /// Some are attached by themselves: that counts for commands of one memory's devices alone, with that number less one; 0 if
-    /// none is.
+    /// Some are attached by themselves: that counts for commands of one memory's devices alone,
+    /// with that number less one; 0 if none is.
     MemoryId only = 0;
 
     [[nodiscard]] constexpr bool by_program() const { return home != Home::none && only == 0; }
@@ -79,24 +79,26 @@ constexpr Homes homes_of_both(Homes a, Homes b) {
     if (a.home == Home::none || b.home == Home::none || (a.only != 0 && b.only != 0 && a.only != b.only)) return {};
     return {std::max(a.home, b.home), std::max(a.only, b.only)};
 }
-/// Another one whenever a buffer is attached or detached, or ends while it is; 0 before the first. Changes under the lock.
+/// Another one whenever a buffer is attached or detached, or ends while it is; 0 before the first.
+/// Changes under the lock.
 inline std::atomic<std::uint64_t> version_of_homes = 0;
 
 class MemObject;
 
-/// Who keeps account of root memory objects. Under the lock.
+/// Keeps account of root memory objects. Under the lock.
 class MemoryKeeper {
 public:
-    /// The object is about to be gone.
+    /// The object is about to be freed.
     virtual void forget(MemObject &object) = 0;
 
 protected:
     ~MemoryKeeper() = default;
 };
 
-/// A buffer, a sub-buffer or an image. Natively there is one for each space that uses it, made at its first use there, and
-/// parts with what they are parts of: NVIDIA's driver (580) crashes at the release of a sub-buffer if one that it overlaps
-/// was used before it was made. Commands that can do without native sub-buffers use ranges of the root.
+/// A buffer, a sub-buffer or an image. Each space that uses it has a native object, which is
+/// created at its first use there. Native sub-buffers are created together with their root:
+/// NVIDIA's driver (580) crashes at the release of a sub-buffer if an overlapping one was used
+/// before its creation. Commands that do not need native sub-buffers use ranges of the root.
 class MemObject final : public Object<MemObject, cl_mem, Kind::memory> {
 public:
     MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in);
@@ -116,11 +118,11 @@ public:
     }
     [[nodiscard]] Access whole(AccessMode mode) { return access(0, size, mode); }
     [[nodiscard]] bool is_image() const { return type != CL_MEM_OBJECT_BUFFER; }
-    /// Of a root: whether a range of it, or of its parts, is mapped by the native runtime.
+    /// For a root: whether the native runtime has mapped a range of it, or of its sub-buffers.
     [[nodiscard]] bool is_mapped_natively() const;
-    /// Of its root. Any thread.
+    /// The homes of its root. Any thread.
     [[nodiscard]] Homes homes() { return root().homes_.load(std::memory_order_relaxed); }
-    /// Of a root.
+    /// For a root.
     void set_homes(Homes homes) {
         homes_ = homes;
         ++version_of_homes;
@@ -146,7 +148,7 @@ public:
     std::size_t origin = 0;          ///< in the root
     BufferId id = 0;                 ///< of a root
     MemoryKeeper *keeper = nullptr;  ///< of a root
-    // Of an image:
+    // For an image:
     cl_image_format format{};
     cl_image_desc desc{};
     std::size_t element_size = 0;
@@ -157,8 +159,9 @@ public:
     bool seen_by_host = false;          ///< the program has mapped or read it
     std::optional<Process> written_by;  ///< whose device wrote it first
 
-    /// Has the program's callbacks called, in the reverse order, when it ends. Held by the object, and from its end on by
-    /// its native objects: commands may use them, and with them the program's own memory, for longer.
+    /// Has the program's callbacks called, in the reverse order, when it ends. Held by the object,
+    /// and from its end on by its native objects: commands may use them, and with them the
+    /// program's own memory, for longer.
     struct Destruction {
         explicit Destruction(cl_mem memory_in) : memory(memory_in) {}
         Destruction(const Destruction &) = delete;

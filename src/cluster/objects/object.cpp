@@ -95,7 +95,7 @@ Dropped &dropped() {
 
 void end_dropped_here() { dropped().end(); }
 
-// Who has the lock looks again after leaving it, so none is forgotten.
+// The thread that holds the lock looks again after releasing it, so none is forgotten.
 void end_dropped() {
     while (some_dropped && api_mutex().try_lock()) {
         dropped().end();

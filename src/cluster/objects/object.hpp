@@ -21,7 +21,7 @@ namespace cldist::cluster {
 extern const cl_icd_dispatch dispatch_table;
 
 enum class Kind : std::uint32_t {
-    none = 0,  // of an object that is gone
+    none = 0,  // of an object that has been freed
     platform = 0x636c6430,
     device,
     context,
@@ -61,7 +61,7 @@ struct ObjectCount {
     std::size_t size = 0;          ///< bytes of each
     std::uint64_t more_bytes = 0;  ///< that those which have ended took besides, in lists of their own
 
-    /// Of one, on average.
+    /// The average of one object.
     [[nodiscard]] std::uint64_t bytes() const {
         const std::uint64_t ended = made - living;
         return size + (ended != 0 ? more_bytes / ended : 0);
@@ -73,16 +73,17 @@ inline ObjectCount &count_of(Kind kind) {
     return object_counts[static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(Kind::platform)];
 }
 
-/// Where this process follows another one's calls (central host): the objects by their numbers; else null. Under the lock.
+/// Where this process follows another one's calls (central host): the objects by their numbers;
+/// else null. Under the lock.
 inline std::unordered_map<std::uint64_t, void *> *objects_by_number = nullptr;
 
-/// Has an object that nobody holds end under the lock, when the call that has it ends, or else on the thread of callbacks. Any
-/// thread.
+/// Has an object that nobody holds end under the lock, when the call that has it ends, or else on
+/// the thread of callbacks. Any thread.
 void end_later(void *object, void (*end)(void *));
 
-/// Base of an OpenCL object, made with new. Lives as long as the program has references to it (clRetain…, which
-/// CL_…_REFERENCE_COUNT tells) or anything here holds it (Ref), on whatever threads; then it ends by end_later(). Counting is
-/// thread-safe.
+/// Base of an OpenCL object, made with new. Lives as long as the program has references to it
+/// (clRetain…, which CL_…_REFERENCE_COUNT tells) or anything here holds it (Ref), on whatever
+/// threads; then it ends by end_later(). Counting is thread-safe.
 template <typename Derived, typename Handle, Kind kind_of_object>
 class Object : public std::remove_pointer_t<Handle> {
 public:
@@ -137,8 +138,8 @@ private:
     std::atomic<std::uint32_t> holders_ = 1;  // the program, while it has references, counts as one
 };
 
-/// The memory objects and samplers there are, by their handles: to tell them from other values of a kernel's arguments
-/// where the platform doesn't. Under the lock.
+/// All memory objects and samplers, by handle. They distinguish handles from other values of a
+/// kernel's arguments if the native platform does not. Under the lock.
 std::unordered_map<const void *, Kind> &argument_objects();
 
 /// Has the program's callback called by this thread once it is without locks.
@@ -202,7 +203,7 @@ public:
     explicit Weak(T *object) : object_(object) {
         if (object_ != nullptr) life_ = object_->life;
     }
-    /// Null if there was none, or it is gone.
+    /// Null if there was none, or it has been freed.
     [[nodiscard]] T *get() const { return gone() ? nullptr : object_; }
     [[nodiscard]] bool gone() const { return object_ != nullptr && life_.expired(); }
 

@@ -68,7 +68,7 @@ private:
     std::span<const std::byte> rest_;
 };
 
-/// What another process says is a place in `list`. Throws an Error if it is not.
+/// Returns the element at a place that another process has sent. Throws an Error if there is no such place.
 template <typename T>
 T &told_place(std::vector<T> &list, std::size_t place) {
     if (place >= list.size()) throw Error(CL_OUT_OF_RESOURCES, "another process returned an invalid position");

@@ -7,7 +7,7 @@
 
 namespace cldist::cluster {
 
-/// A piece of a buffer, and where it stands in packed memory; in bytes.
+/// A piece of a buffer, and its place in packed memory, in bytes.
 struct PieceCopy {
     std::size_t begin;
     std::size_t packed;

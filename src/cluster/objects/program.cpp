@@ -178,7 +178,7 @@ cl_sampler native_sampler(SamplerObject &sampler, Space &space) {
     for (const auto &[of, native] : sampler.natives)
         if (of == &space) return native;
     cl_int code = CL_SUCCESS;
-    // The call of OpenCL 1: every platform has it.
+    // A call of OpenCL 1, which every platform supports.
     const cl_sampler native =
         clCreateSampler(space.context.get(), sampler.normalized, sampler.addressing, sampler.filter, &code);
     check(code, "clCreateSampler");

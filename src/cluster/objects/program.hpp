@@ -60,24 +60,26 @@ public:
     [[nodiscard]] bool has(const DeviceObject &device) const;
     /// A sub-device has its parent's, too.
     [[nodiscard]] bool has_executable_for(const DeviceObject &device) const;
-    /// These devices have been built for, `well` or not, from what `how` stands for: the same of the same program is the same.
-    /// Where it failed every device has a log of its own.
+    /// Builds for these devices have ended, `well` or not. `how` identifies the input: equal
+    /// numbers mean equal builds of the same program. After a failure every device has a separate
+    /// log.
     void built_for(const DeviceList &built, bool well, std::uint64_t how);
     /// The same where they have been compiled for: there is something to link.
     void compiled_for(const DeviceList &built, bool well, std::uint64_t how);
-    /// For each device the place of the first one that answers alike: it is of the same type, and was built for alike.
+    /// For each device, the place of the first device that answers alike: it has the same type and an equal build.
     [[nodiscard]] const std::vector<std::size_t> &alike() const;
-    /// The processes of those that answer for others.
+    /// The processes of devices that answer for other devices.
     [[nodiscard]] std::vector<Process> answerers() const;
 
     const Ref<ContextObject> context;
     const DeviceList devices;
     std::optional<std::string> source;  ///< of what clCreateProgramWithSource made, or a binary that has it
-    /// Of a binary that has the source: what it is built with, whatever options are given.
+    /// For a binary with the source: the options of its build, whatever options the program passes.
     std::optional<std::string> options_of_source;
     std::vector<std::pair<Space *, Program>> natives;
-    /// Native kernels that no kernel object uses, for the next one of that name. NVIDIA's driver (580) reads a kernel after its
-    /// release if a command with it still waits for a user event, so they are kept until the program is built again or ends.
+    /// Native kernels that no kernel object uses, for the next one of that name. NVIDIA's driver
+    /// (580) reads a kernel after its release if a command with it still waits for a user event, so
+    /// they are kept until the program is built again or ends.
     struct IdleKernel {
         const Space *space;
         std::string name;
@@ -93,7 +95,7 @@ public:
     bool tells_of_arguments = false;     ///< with clGetKernelArgInfo: it was built to
     unsigned kernels = 0;                ///< attached to it
 
-    /// What the processes have told each other since it was built last.
+    /// Data that the processes have exchanged since the last build.
     struct Answers {
         std::map<std::string, std::shared_ptr<const KernelInfo>> kernels;
         std::map<std::string, std::shared_ptr<Splitting>> splittings;  ///< of these, on an aggregate device
@@ -117,7 +119,7 @@ public:
         bool set = false;
         std::vector<std::byte> value;  ///< if it is neither a memory object, a sampler nor local memory
         std::size_t size = 0;
-        // Not held: a program could not tell the kernel to let go (OpenCL 3.0, clSetKernelArg).
+        // Not held, because a program could not make the kernel release it (OpenCL 3.0, clSetKernelArg).
         Weak<MemObject> memory;  ///< may be null for a memory object: then the kernel gets a null pointer
         Weak<SamplerObject> sampler;
         bool is_memory = false;
@@ -128,9 +130,9 @@ public:
     /// The native kernel with all arguments set. Throws an Error if the native platform refuses one.
     cl_kernel native(Space &space);
     [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
-    /// What the kernel does with the memory object that is its argument.
+    /// The kernel's access to the memory object in an argument.
     [[nodiscard]] Access access(cl_uint index, MemObject &memory) const;
-    /// Of its arguments' memory; none unless all arguments are set and there. Any thread.
+    /// The homes of its arguments' memory. None unless all arguments are set and exist. Any thread.
     [[nodiscard]] Homes homes() {
         const std::uint64_t version = version_of_homes.load(std::memory_order_acquire);
         const std::uint64_t known = homes_.load(std::memory_order_relaxed);

@@ -10,13 +10,14 @@
 
 namespace cldist::cluster {
 
-/// What is kept of a user event by those that wait for it.
+/// The part of a user event that commands keep which wait for it.
 struct UserEvent {
     std::uint64_t number;      ///< no other one's, ever
     bool is_complete = false;  ///< whether it is set to CL_COMPLETE, as all processes know
 };
 
-/// User events of which not all processes know at the same place of the program that they are set to CL_COMPLETE. Under the lock.
+/// User events of which not all processes know at the same place of the program that they are set
+/// to CL_COMPLETE. Under the lock.
 class OpenUserEvents {
 public:
     void add(std::shared_ptr<const UserEvent> event) {
@@ -40,7 +41,8 @@ public:
         if (!events_.empty()) std::erase_if(events_, [](const auto &event) { return event->is_complete; });
         return many_ != 0 || !events_.empty();
     }
-    /// Of the same ones the same, of others another one; 0 if there are none. Many that are added once more may get another name.
+    /// Equal sets have equal names, and other sets have other names; 0 if there are none. If many
+    /// events are added once more, their name may change.
     [[nodiscard]] std::uint64_t name() const {
         if (!any() || many_ != 0) return many_;
         std::uint64_t sum = 0;

@@ -10,7 +10,7 @@ constexpr auto always = [](const auto &) { return true; };
 constexpr auto never = [](const auto &) { return false; };
 constexpr auto by_command = [](const Step &step, CommandId command) { return step.command < command; };
 
-/// Memory that has been used once, by many readers, is not kept for ever.
+/// Frees memory that many readers once needed.
 void give_back(std::vector<Step> &steps) {
     constexpr std::size_t kept = 64;
     if (steps.capacity() > kept && steps.capacity() / 4 > steps.size()) steps.shrink_to_fit();
@@ -40,7 +40,7 @@ void Hazards::add_reader(Uses &uses, const Use &reader) {
         uses.unordered.push_back(reader.step);
         return;
     }
-    // Who waits for this one waits for those before it on its queue.
+    // A step that waits for this reader also waits for the readers before it on its queue.
     const auto at = std::lower_bound(uses.in_order.begin(), uses.in_order.end(), reader.queue,
                                      [](const Use &use, QueueId queue) { return use.queue < queue; });
     if (at != uses.in_order.end() && at->queue == reader.queue)
@@ -55,7 +55,7 @@ void Hazards::read(std::size_t begin, std::size_t end, Step step, QueueId queue,
     const Use reader{step, queue};
     uses_.change(begin, end, always, [&](std::size_t, std::size_t, Uses &uses) {
         if (uses.in_order.size() + uses.unordered.size() >= uses.forget_at) forget(uses, over);
-        // Who read before it on its queue has waited for who wrote.
+        // A reader before it on its queue has waited for the writer.
         const auto before = std::lower_bound(uses.in_order.begin(), uses.in_order.end(), queue,
                                              [](const Use &use, QueueId other) { return use.queue < other; });
         if (before == uses.in_order.end() || before->queue != queue) add_wait(uses.writer, reader, over, after);

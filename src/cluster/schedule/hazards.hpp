@@ -8,14 +8,14 @@
 
 namespace cldist::cluster {
 
-/// Number of a command in the order of enqueues, from 1: a process's own, since processes leave out commands that are none of
-/// their business.
+/// Number of a command in the order of enqueues, from 1: a process's own, since processes leave out
+/// commands that are none of their business.
 using CommandId = std::uint64_t;
 using QueueId = std::uint32_t;
 /// The queue of commands on out-of-order queues, and of transfers: no other step is before or after them by itself.
 inline constexpr QueueId unordered = ~QueueId{0};
 
-/// What one process does for a command: the command itself (part 0), or one of its transfers (from 1).
+/// A step of one process for a command: the command itself (part 0), or one of its transfers (from 1).
 struct Step {
     CommandId command = 0;
     std::uint32_t part = 0;
@@ -26,15 +26,15 @@ struct Step {
     }
 };
 
-/// The steps that use the memory of one buffer on one device, and which of them must wait for which: whoever reads
-/// waits for who wrote last, whoever writes for who read since or wrote last. Not thread-safe. Ranges are [begin, end).
+/// The steps that use the memory of one buffer on one device, and the order among them: a reader waits for the last
+/// writer, a writer for the readers since then or for the last writer. Not thread-safe. Ranges are [begin, end).
 class Hazards {
 public:
     explicit Hazards(std::size_t size) : uses_(size) {}
 
-    /// A step on `queue` reads or writes the range. Appends to `after` whom it must wait for, some perhaps twice; left
-    /// out are those that are before it on the same in-order queue, writers for which a reader before it on that queue
-    /// waited, and those of commands before `over`, which are known to have ended. `over` never decreases.
+    /// A step on `queue` reads or writes the range. Appends to `after` the steps that it must wait for, some perhaps
+    /// twice. Omitted are steps before it on the same in-order queue, and writers for which a reader before it on that
+    /// queue waited. Steps of commands before `over` have ended and are omitted, too. `over` never decreases.
     void read(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over, std::vector<Step> &after);
     void write(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over, std::vector<Step> &after);
 

@@ -10,15 +10,15 @@
 
 namespace cldist::cluster {
 
-/// Gives each byte of [0, size) a value. Neighbours with equal values are one piece, so that a buffer which is always
-/// used whole is one piece, and using it allocates nothing; nor does what splits and merges pieces again and again,
-/// which uses old values. Ranges are [begin, end) in bytes, and within the size; an empty range changes nothing.
+/// Gives each byte of [0, size) a value. Neighbours with equal values are one piece. So a buffer that is always used
+/// whole is one piece, and using it allocates nothing. If pieces are split and merged again and again, old values are
+/// reused without allocation. Ranges are [begin, end) in bytes, and within the size. An empty range changes nothing.
 ///
 /// A copy shares with the original what neither of them changes later, in chunks of up to `most` pieces: it costs a
 /// pointer for each chunk.
 ///
-/// `Value` is copied where a piece is split, and compared (==) where pieces may merge. Not thread-safe, nor are two that
-/// share chunks.
+/// `Value` is copied where a piece is split, and compared (==) where pieces may merge. Not
+/// thread-safe, nor are two that share chunks.
 template <typename Value>
 class IntervalMap {
 public:
@@ -56,7 +56,7 @@ public:
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::size_t pieces() const { return count_; }
-    /// What it has allocated, without what values have of their own; a part of what it shares.
+    /// Its allocated bytes, without the allocations of values, and with a part of the shared chunks.
     [[nodiscard]] std::size_t bytes() const {
         std::size_t bytes = chunks_.capacity() * sizeof(Chunk) + spare_.capacity() * sizeof(Value);
         for (const Chunk &chunk : chunks_)
@@ -170,7 +170,7 @@ private:
         return place.piece > 0 ? Place{place.chunk, place.piece - 1}
                                : Place{place.chunk - 1, chunks_[place.chunk - 1].pieces->size() - 1};
     }
-    /// Of what is behind the last piece it is the size.
+    /// For the place after the last piece, it is the size.
     [[nodiscard]] std::size_t begin_of(Place place) const {
         return place.chunk < chunks_.size() ? at(place).begin : size_;
     }

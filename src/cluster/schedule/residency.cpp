@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t word_bits = 64;
 
-/// Who of `count` holders gives the bytes to the next one: its parent in a binomial tree of all that came so far.
+/// Which of `count` holders gives the bytes to the next holder: its parent in a binomial tree of all holders.
 std::size_t parent_of_next(std::size_t count) { return count - std::bit_floor(count); }
 
 void set_bit(std::vector<std::uint64_t> &bits, std::uint32_t at) {

@@ -29,9 +29,10 @@ struct Copy {
     bool operator==(const Copy &) const = default;
 };
 
-/// The devices that have the newest bytes of a range. Kept by place (see Topology), as runs of neighbours in the order in
-/// which they came, so that "all devices", or those that read one after the other, take no memory of their own. Where these
-/// are too many the order is given up and a bit for each place kept; copies share the bits until one of them changes.
+/// The devices that have the newest bytes of a range. They are stored by place (see Topology), as runs of neighbours in
+/// the order in which they got the bytes. So "all devices", or devices that read one after the other, need no
+/// allocation. If there are too many runs, there is a bit for each place instead, without an order. Copies share the
+/// bits until one of them changes.
 class Holders {
 public:
     Holders() = default;
@@ -47,12 +48,12 @@ public:
     void add(std::uint32_t place, std::uint32_t places);
 
     [[nodiscard]] std::size_t count_in(Topology::Places places) const;
-    /// The nth of those among `places`, from 0, which are more: in the order in which they came while that is known, else
-    /// in that of places.
+    /// The nth of those among `places`, from 0, which are more: in the order in which they came
+    /// while that is known, else in that of places.
     [[nodiscard]] std::uint32_t nth_in(Topology::Places places, std::size_t n) const;
 
-    /// Names the user events that whoever wrote these bytes waited for, as ScheduledCommand::behind does. Bytes that differ in it
-    /// don't travel together.
+    /// Names the user events that whoever wrote these bytes waited for, as ScheduledCommand::behind
+    /// does. Bytes that differ in it don't travel together.
     [[nodiscard]] std::uint64_t behind() const { return behind_; }
 
     /// What it has allocated; a part of it, where others share that.
@@ -88,7 +89,7 @@ private:
     std::uint32_t count_ = 0;
     std::uint32_t run_count_ = 0;  // none where there are bits
     std::uint64_t behind_ = 0;
-    std::uint64_t sum_ = 0;              // of places: most sets that differ are told apart by it
+    std::uint64_t sum_ = 0;              // of places: it distinguishes most sets
     std::array<Run, most_runs> runs_{};  // by age
     std::shared_ptr<Bits> bits_;
 };
@@ -104,12 +105,12 @@ public:
     /// A command on `reader` reads the range: appends to `copies` what that device must get before, in the order of the
     /// bytes. It then is a holder. Bytes never written need no copy and stay undefined.
     ///
-    /// The source is a device of the same process, else of the same host, else any. Of several it is one that depends
-    /// on their number, so that many readers in turn ask different holders.
+    /// The source is a device of the same process, else of the same host, else any. Among several candidates, the
+    /// choice depends on their number, so that many readers ask different holders.
     void read(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end, std::vector<Copy> &copies);
 
-    /// A command on `writer` writes every byte of the range, or has read it before: it is the only holder. `behind` is that of
-    /// Holders.
+    /// A command on `writer` writes every byte of the range, or has read it before: it is the only
+    /// holder. `behind` is that of Holders.
     void write(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end, std::uint64_t behind = 0);
 
     /// Whether that would change nothing.
@@ -120,8 +121,8 @@ public:
     /// All devices write the same bytes.
     void write_everywhere(const Topology &topology, std::size_t begin, std::size_t end);
 
-    /// Each device that has bytes [from_begin, from_end) of `from`, which may be this one, copies what it has to `begin` on. The
-    /// ranges don't overlap.
+    /// Each device that has bytes [from_begin, from_end) of `from`, which may be this one, copies
+    /// what it has to `begin` on. The ranges don't overlap.
     void copy(const Residency &from, std::size_t from_begin, std::size_t from_end, std::size_t begin);
 
     bool operator==(const Residency &) const = default;

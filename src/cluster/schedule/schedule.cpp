@@ -132,7 +132,8 @@ void Schedule::find_conflicts(const ScheduledCommand &command) {
 
 namespace {
 
-// So many states of a launch's buffers are known: programs that use two or three buffers in turn come back to the same ones.
+// So many states of a launch's buffers are known: programs that use two or three buffers in turn
+// come back to the same ones.
 constexpr std::size_t most_known = 8;
 // Pieces that are shorter travel together.
 constexpr std::size_t travels_alone = std::size_t{256} << 10U;
@@ -164,14 +165,14 @@ void add_move(std::vector<KnownParts::Move> &moves, std::size_t first, BufferId 
 
 }  // namespace
 
-/// Who else has it keeps what it was.
+/// Other owners keep the old state.
 Residency &Schedule::changed(BufferId buffer) {
     std::shared_ptr<Residency> &residency = buffers_[buffer].residency;
     if (residency.use_count() > 1) residency = std::make_shared<Residency>(*residency);
     return *residency;
 }
 
-/// What the device must get is in `copies_` then.
+/// Afterwards `copies_` has the bytes that the device must get.
 void Schedule::read(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end) {
     copies_.clear();
     const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
@@ -302,11 +303,12 @@ void Schedule::detach(BufferId buffer) {
     buffers_[buffer].uses = 0;
 }
 
-/// Attaches it by itself, or takes it back; each time after twice as many uses as before, so that it does not go to and fro.
+/// Attaches it by itself, or takes it back; each time after twice as many uses as before, so that
+/// it does not go to and fro.
 void Schedule::note_use(BufferId id, const ScheduledCommand &command) {
     Buffer &buffer = buffers_[id];
     if (!buffer.attachable || (buffer.home && !buffer.home->by_itself)) return;
-    // What is written behind user events is accounted for as such.
+    // Writes behind user events are recorded as such.
     if (buffer.user != command.memory || command.behind != 0) {
         buffer.user = command.memory;
         buffer.uses = 0;

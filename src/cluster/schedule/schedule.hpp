@@ -1,8 +1,8 @@
 /// Decide at enqueue: what each process has to do for a command, from the calls that all processes make alike.
 ///
-/// Every process has a Schedule and tells it all enqueues, of its own devices and of others', in the program's order.
-/// It answers what this process must do. No message is needed to agree, and nothing here waits, asks OpenCL or calls
-/// MPI.
+/// Every process has a Schedule and passes it all enqueues, for its devices and for others', in the program's order.
+/// The schedule returns what this process must do. No message is needed to agree, and nothing here waits or calls
+/// OpenCL or MPI.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ enum class AccessMode : std::uint8_t {
     read_write,  ///< whatever may write some bytes and leave others
 };
 
-/// What a command does with bytes [begin, end) of a buffer. A sub-buffer is a range of its parent.
+/// A command's access to bytes [begin, end) of a buffer. A sub-buffer is a range of its parent.
 struct Access {
     BufferId buffer;
     std::size_t begin;
@@ -35,7 +35,7 @@ struct Access {
     AccessMode mode;
 };
 
-/// What a process knows of the event of a command, beside the native one; lives as long as it may be in wait lists.
+/// The schedule's record of a command's event. It lives as long as the event may be in wait lists.
 struct ScheduledEvent {
     CommandId command = 0;
     Process process = 0;    ///< whose command it is
@@ -53,8 +53,8 @@ struct ScheduledCommand {
     bool result_to_hosts = false;                ///< what it reads goes to the memory of the program: reads and maps
     /// It may fail for what it waits for: then the bytes that it was to write must stay, so its device gets them first.
     bool may_fail = false;
-    /// Names the user events that it waits for, perhaps through others, and that the program may not have set: others are
-    /// named otherwise. 0 if there are none.
+    /// Names the user events that it waits for, perhaps through others, and that the program may
+    /// not have set: others are named otherwise. 0 if there are none.
     std::uint64_t behind = 0;
 };
 
@@ -73,8 +73,8 @@ struct Message {
     bool operator==(const Message &) const = default;
 };
 
-/// One of the commands of several devices that stand side by side: they all read what was there before any of them wrote, and
-/// no two write the same byte.
+/// One of the commands of several devices that stand side by side: they all read what was there
+/// before any of them wrote, and no two write the same byte.
 struct CommandPart {
     MemoryId memory;
     std::span<const Access> accesses;
@@ -114,14 +114,14 @@ struct Completion {
     Message message;
 };
 
-/// What all hosts get to know, along a tree: first the message comes in, then it goes out to others. At the root
-/// it goes out when the command has ended.
+/// This process's messages for something that all hosts learn, along a tree. First the message arrives, then it goes to
+/// others. At the root it goes out when the command has ended.
 struct Relay {
     std::optional<Message> from;  ///< not at the root
     std::vector<Message> to;
 };
 
-/// What this process has to do for a command.
+/// The actions of this process for a command.
 struct Decisions {
     ScheduledEvent event;                         ///< to be kept if the program wants an event
     bool actual = false;                          ///< the command's device is here: it is to be enqueued
@@ -130,8 +130,7 @@ struct Decisions {
     std::vector<Completion> completions_awaited;  ///< by the command's own process
     std::vector<Transfer> transfers;              ///< parts 1, 2, …
     Relay result;                                 ///< of a command with `result_to_hosts`
-    /// Behind the command: what it writes of buffers that are attached to other devices. Their steps have a number of
-    /// their own, the next one.
+    /// After the command: its writes to buffers that are attached to other devices. Their steps have the next number.
     std::vector<Transfer> write_backs;
     /// Buffers that were attached by themselves (Schedule::home), or taken back.
     std::vector<BufferId> homes_changed;
@@ -155,20 +154,23 @@ struct KnownParts {
     std::vector<Decided> decided;  ///< the oldest first
 };
 
-/// Not thread-safe. Every function but `over` and the queries has to be called by all processes, in one order; `decide` may be
-/// left out where nothing is to be decided: for a command without wait list and result, of another process's device, that uses buffers alone which are attached to other processes' devices; where one is so by itself, to the command's.
+/// Not thread-safe. All processes must call every function in one order, except for `over` and the
+/// queries. A process may omit `decide` if there is nothing to decide. Then the command has no wait
+/// list and no result, its device belongs to another process, and all its buffers are attached to
+/// devices of other processes. A buffer that is attached by itself must be attached to the
+/// command's device.
 ///
-/// **Conflicts** (two steps use overlapping bytes of one device's memory, and one writes) are put in the order of their
-/// enqueues, whatever the queues and wait lists say; where these order them, it is in the same way. Commands on
-/// different devices use different memories: a reader need not wait for a later writer elsewhere, it has its own copy.
+/// **Conflicts** (two steps use overlapping bytes of one device's memory, and one writes) are ordered by enqueue,
+/// whatever the queues and wait lists say. If these order the steps, it is the same order. Commands on different devices
+/// use different memories: a reader need not wait for a later writer elsewhere, because it has its own copy.
 ///
-/// Every step waits only for steps of commands enqueued before, or for transfers of its own command: nothing can wait
-/// in a circle.
+/// Every step waits only for steps of earlier commands, or for transfers of the same command. So no cycle is possible.
 class Schedule {
 public:
-    /// A buffer is attached by itself to a device whose commands alone have used it `attach_after` times and which alone has its
-    /// bytes, all of them; it is taken back when a command of another device uses it. So the same bytes move with it and without:
-    /// until then that device stays the only one that has them. 0 attaches none.
+    /// A buffer is attached by itself to a device if that device's commands alone have used it
+    /// `attach_after` times, and the device alone has all its bytes. It is detached when a command
+    /// of another device uses it. Until then, that device remains the only holder, so the same
+    /// bytes move as without attachment. 0 attaches none.
     Schedule(Topology topology, Process self, std::uint32_t attach_after = 0, Hosts hosts = Hosts::all);
 
     /// `size` in bytes. Never attached by itself unless `attachable`.
@@ -181,28 +183,31 @@ public:
     /// Enqueues a command. The result is valid until the next call.
     const Decisions &decide(const ScheduledCommand &command);
 
-    /// What to keep of the event of a command that is left out, of a device with that memory, if the program wants one.
+    /// The record of the event of a command that is left out, if the program wants an event. `memory` is the device's.
     [[nodiscard]] ScheduledEvent leave_out(MemoryId memory) {
         return {++last_, topology_.process_of(memory), false, {}};
     }
-    /// Brings to the devices of `parts` what they lack of the bytes that they read, and takes what they write for written: what is
-    /// common to them, whatever devices this process has. `buffers` are those that they use. What has been decided before for
-    /// the same buffers, with the same devices having the same bytes, is found in `known`, so that the cost grows with the
-    /// transfers of this process alone. `may_fail` and `behind` as in ScheduledCommand, the former alike for all that is in `known`. The result, one number's
-    /// steps, is valid until the next call; then comes decide_part() for each part here.
+    /// Brings to the devices of `parts` the bytes that they read and lack, and records their
+    /// writes. All processes do this, whatever devices they have. `buffers` are the buffers of the
+    /// parts. `known` has earlier decisions for the same buffers and the same holders, so that the
+    /// cost grows only with the transfers of this process. `may_fail` and `behind` are as in
+    /// ScheduledCommand; `may_fail` is the same for all decisions in `known`. The result is valid
+    /// until the next call. Its steps have one number. Then decide_part() follows for each part of
+    /// this process.
     const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
                                              KnownParts &known, bool may_fail = false, std::uint64_t behind = 0);
-    /// Enqueues a part of a command, on a device of this process, of whose bytes account has been kept: its conflicts with
-    /// other steps here are all that is left. Not to be called by all processes.
+    /// Enqueues a part of a command on a device of this process, after begin_parts() and similar functions. Only its
+    /// conflicts with other steps of this process remain to be decided. Only this process calls it.
     const Decisions &decide_part(const ScheduledCommand &command);
     /// All devices write the same bytes; then comes decide_part() for each here.
     void write_everywhere(const Access &access);
     /// Each device copies what it has of the bytes; then comes decide_part() for what those here have.
     void copy_in_place(const Access &from, const Access &to);
 
-    /// From now on the device has the buffer's newest bytes, and nobody keeps account of who else has them: a command of
-    /// another device gets what it reads from there, each time, and brings back what it writes. Until detach(), or
-    /// attach() to another one. The result's transfers bring the bytes there; it is valid until the next call.
+    /// From now on the device has the buffer's newest bytes, and other holders are not recorded. A
+    /// command of another device gets the bytes that it reads from there each time, and brings back
+    /// its writes. This lasts until detach(), or attach() to another device. The result's transfers
+    /// bring the bytes there. It is valid until the next call.
     const Decisions &attach(BufferId buffer, MemoryId memory);
     void detach(BufferId buffer);
 
@@ -216,14 +221,16 @@ public:
     /// The host program waits for the event, or asks for its status or its profiling information: all processes do, so
     /// all get to know its end. Empty if they do already.
     Relay tell_all(ScheduledEvent &event);
-    /// The same where process 0 alone has the program, which waits or asks: the message that this process sends it, or, as
-    /// process 0, gets. Nothing if it knows already, or the two are others.
+    /// The same where process 0 alone has the program, which waits or asks: the message that this
+    /// process sends it, or, as process 0, gets. Nothing if it knows already, or the two are
+    /// others.
     std::optional<Message> tell_first(ScheduledEvent &event);
-    /// A message from process 0, which has the program's memory, to another one; nothing in others. Not of a process to itself.
+    /// A message from process 0, which has the program's memory, to another one; nothing in others.
+    /// Not of a process to itself.
     std::optional<Message> message_from_first(Process to);
 
-    /// The other way, all processes tell `root` something: first it comes in from those in `to`, then it goes on to `from`. To be
-    /// called by all.
+    /// The other way, all processes tell `root` something: first it comes in from those in `to`,
+    /// then it goes on to `from`. To be called by all.
     Relay gather(Process root);
 
     /// All of this process's steps for commands before `command` have ended: nobody needs to wait for them any more.

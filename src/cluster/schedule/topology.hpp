@@ -9,8 +9,8 @@ namespace cldist::cluster {
 
 /// A rank.
 using Process = std::uint32_t;
-/// The number of a device's memory over all processes. Native devices that share native buffers, as those of one native
-/// context do, may have one.
+/// The number of a device's memory over all processes. Native devices that share native buffers, as
+/// in one native context, may have the same number.
 using MemoryId = std::uint32_t;
 
 /// Which process has which memories, and which host has which processes; the same in all processes. Processes of one
@@ -30,7 +30,7 @@ public:
     }
     [[nodiscard]] std::uint32_t memories_in(Process process) const { return memories_in_[process]; }
 
-    /// Places are numbers of memories in an order in which those that are near each other stand side by side.
+    /// Places are numbers of memories, in an order in which near memories are neighbours.
     struct Places {
         std::uint32_t begin;
         std::uint32_t end;
@@ -45,7 +45,7 @@ public:
         std::optional<Process> parent;  ///< none for the root
         std::vector<Process> children;  ///< other hosts first, then those with most below them first
     };
-    /// Each host gets it once from another host, and has a tree of its own; both are binomial.
+    /// Each host gets the message once from another host, and forwards it in a tree. Both trees are binomial.
     [[nodiscard]] Branch branch(Process root, Process of) const;
 
 private:

@@ -130,7 +130,7 @@ constexpr std::string_view prelude_types =
 #define cldist_launch_pointer __private const struct cldist_launch *
 )";
 
-// Each with the function that it stands for, which no macro hides yet.
+// Each replaces a function, which no macro hides yet.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> prelude_functions = {{
     {"get_group_id", "uint d) { return get_group_id(d) + (d < 3 ? (size_t)l->first_group[d] : 0); }"},
     {"get_num_groups", "uint d) { return d < 3 ? (size_t)l->groups[d] : 1; }"},

@@ -15,11 +15,13 @@ using splitting::Intervals;
 
 using Bytes = std::vector<std::byte>;
 
-/// What a trial has where nothing is said to be read. Where something is said to be written there, other values show whether it was.
+/// The contents of bytes that are not said to be read, in a trial. Other values at bytes that are
+/// said to be written show whether they were.
 enum class Fill { zeros, varied };
 
-/// In the first trial all bytes are alike; in the second each argument and each byte has another one, so that what is copied from one
-/// such place to another is seen, too. As floating-point numbers they are small, as integers of one byte as well.
+/// In the first trial all bytes are alike; in the second each argument and each byte has another
+/// one, so that what is copied from one such place to another is seen, too. As floating-point
+/// numbers they are small, as integers of one byte as well.
 std::byte filling(Fill fill, bool is_written, std::size_t copy, std::size_t at) {
     if (fill == Fill::zeros) return is_written ? std::byte{0x55} : std::byte{0};
     return static_cast<std::byte>((is_written ? 0xa0U : 0x30U) | ((mixed(at) + copy) & 0xfU));
@@ -187,7 +189,7 @@ private:
         return false;
     }
 
-    /// Of bytes on which it depends: fewer and fewer of them differ.
+    /// Narrows down the bytes on which the part depends.
     void find_read(const std::vector<Bytes> &inputs_a, const std::vector<Bytes> &out_a,
                    const std::vector<Bytes> &inputs_b) {
         const auto differs = [&](std::size_t copy, Interval bytes) {

@@ -87,7 +87,7 @@ Role role_of(const std::vector<std::string> &words) {
 class Lines {
 public:
     explicit Lines(const std::string &text) : text_(text) {}
-    /// Of a place behind the last one.
+    /// The line of a place, which must not be before the last place asked about.
     unsigned at(std::size_t place) {
         const auto from = text_.begin() + static_cast<std::ptrdiff_t>(counted_);
         const auto to = text_.begin() + static_cast<std::ptrdiff_t>(place);
@@ -249,7 +249,7 @@ std::string Conditionals::decided(const std::string &report) const {
 
     const Text text(source_);
     std::vector<bool>
-        open;  // of conditionals: whether the branch is taken. What is in a branch that isn't is not taken, either
+        open;  // of conditionals: whether the branch is taken. Branches within a branch that is not taken are not taken, either
     const auto is_live = [&] { return open.empty() || open.back(); };
     std::size_t copied = 0;
     std::size_t branch = 0;

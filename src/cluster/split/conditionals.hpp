@@ -6,10 +6,11 @@
 
 namespace cldist::cluster {
 
-/// How a device's compiler preprocesses a program is asked of that compiler: it builds a program that has the directives alone, and
-/// whose kernel reports which branches of conditionals were taken, and what the macros are that compilers predefine.
+/// Finds out from a device's compiler how it preprocesses a program. The compiler builds a program
+/// with only the directives. Its kernel reports which branches of conditionals were taken, and the
+/// values of the predefined macros.
 ///
-/// Of a text with its included files in place, and the options of clBuildProgram.
+/// The text has its included files in place. The options are those of clBuildProgram.
 class Conditionals {
 public:
     /// Throws std::runtime_error if the text's preprocessing can't be asked for.
@@ -18,17 +19,18 @@ public:
     /// Whether nothing depends on the compiler.
     [[nodiscard]] bool empty() const { return branches_.empty() && macros_.empty(); }
 
-    /// The name of the kernel of program(). Its arguments: a buffer of char, to which it writes its report, which ends with 0;
-    /// and that buffer's size, a uint.
+    /// The name of the kernel of program(). Its arguments: a buffer of char, to which it writes its
+    /// report, which ends with 0; and that buffer's size, a uint.
     static constexpr const char *kernel_name = "cldist_report";
     [[nodiscard]] std::string program() const;
     /// A size that suffices for a report.
     [[nodiscard]] std::size_t report_size() const;
 
-    /// The text without conditionals, as a compiler takes it that has made this report: macros that compilers predefine are defined
-    /// as they are there. Lines keep their numbers. Throws std::runtime_error if the report is none, or if something was not found out.
+    /// The text without conditionals, as a compiler takes it that has made this report: macros that
+    /// compilers predefine are defined as they are there. Lines keep their numbers. Throws
+    /// std::runtime_error if the report is none, or if something was not found out.
     [[nodiscard]] std::string decided(const std::string &report) const;
-    /// The value of __OPENCL_C_VERSION__ in a report; 0 if it has none.
+    /// The value of __OPENCL_C_VERSION__ in a report; 0 if it is not defined there.
     [[nodiscard]] unsigned language_version(const std::string &report) const;
     /// What two reports differ in, for people; empty if they don't.
     [[nodiscard]] std::string difference(const std::string &report, const std::string &other) const;

@@ -39,8 +39,8 @@ public:
     [[nodiscard]] bool is_directive(std::size_t token) const {
         return token < tokens_.size() && tokens_[token].kind == Token::Kind::directive;
     }
-    /// The token that closes the bracket `open`; the number of tokens if there is none. Of conditionals, the first branch counts: each may
-    /// open a bracket that is closed behind them.
+    /// The token that closes the bracket `open`; the number of tokens if there is none. The first
+    /// branch of conditionals counts: each branch may open a bracket that is closed after them.
     [[nodiscard]] std::size_t closing(std::size_t open) const;
 
 private:

@@ -233,7 +233,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
                     argument = j;
             const unsigned dimensions = split.launch.dimensions;
             const std::size_t end = std::min(all[i].end, all[i - 1].end);
-            // What is read, too, may be left alone.
+            // Bytes that are also read may stay unwritten.
             const auto surely_writes = [&](std::size_t part) {
                 const auto &accesses = split.parts[part].accesses;
                 return std::none_of(accesses.begin(), accesses.end(), [&](const Access &access) {
@@ -251,7 +251,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
     return {};
 }
 
-/// What two neighbouring parts both use, which is what devices send each other once one of them has written it.
+/// The bytes that two neighbouring parts both use. Devices send them to each other after one of them has written them.
 std::string Splitting::text_of_common(const KernelObject &kernel, const SplitLaunch &split) const {
     std::string text;
     for (std::size_t i = 1; i < split.parts.size(); ++i) {

@@ -39,16 +39,16 @@ struct SplitLaunch {
 /// How one kernel is split. Under the lock.
 class Splitting {
 public:
-    /// `why_not`: why launches run whole whatever the model says; or empty. Without a model they do, too. `shares`: those of
-    /// members where they stay as they are; `adaptation` is null then.
+    /// `why_not`: why launches run whole whatever the model says; or empty. Without a model they
+    /// do, too. `shares`: those of members where they stay as they are; `adaptation` is null then.
     Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model, std::string why_not,
               bool asks_for_groups, bool speaks, std::vector<double> shares, std::shared_ptr<Adaptation> adaptation);
 
     /// How a launch with the kernel's arguments, all of which are set, is split. Valid until the next call.
     SplitLaunch &split(const KernelObject &kernel, const splitting::Launch &launch);
 
-    /// What launches without a local size get: a divisor of the global size, with at most `most` work-items; or any, if
-    /// the kernel can't ask for it.
+    /// The local size for launches without one: a divisor of the global size, with at most `most`
+    /// work-items, or any size if the kernel can't query it.
     [[nodiscard]] splitting::Launch with_local(splitting::Launch launch, std::size_t most) const;
     [[nodiscard]] bool asks_for_groups() const { return asks_for_groups_; }
     [[nodiscard]] const std::string &kernel() const { return kernel_; }
@@ -79,7 +79,8 @@ private:
 /// For people: "[0, 64) x [0, 8)".
 std::string text_of(const splitting::SubRange &range, unsigned dimensions);
 
-/// The meta-functions of a kernel: symbols of the program, or of the libraries that CLDIST_META names. Null: it has none.
+/// The access functions of a kernel (DistCL: meta-functions): symbols of the program, or of the
+/// libraries in CLDIST_META. Null if there are none.
 std::shared_ptr<const splitting::AccessModel> find_functions(const std::string &kernel);
 
 }  // namespace cldist::cluster

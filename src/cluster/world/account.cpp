@@ -7,7 +7,8 @@
 namespace cldist::cluster {
 namespace {
 
-// Of one kind of messages, in one direction: all, and the peer with most bytes. The mean is over all other processes.
+// Counts one kind of messages, in one direction: all messages, and the peer with most bytes. The
+// mean is over all other processes.
 std::string row(const Account &account, const char *direction, Traffic::Sums Traffic::Peer::*sums, std::size_t kind) {
     Traffic::Sum all;
     std::size_t with_some = 0;

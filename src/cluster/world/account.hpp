@@ -11,7 +11,7 @@
 
 namespace cldist::cluster {
 
-/// What a process has counted until its program's end.
+/// A process's counts until its program's end.
 struct Account {
     Process self;
     Process processes;

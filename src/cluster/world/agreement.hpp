@@ -12,9 +12,10 @@
 
 namespace cldist::cluster {
 
-/// What processes tell each other in a call that all make, by messages between two of them, which carry the number of the
-/// call and its hash. Any threads at once, each in a call of its own, but not under the lock: who is late may wait for what
-/// another thread has yet to do. Throw an Error if that fails.
+/// Exchanges data between processes in a call that all make, by messages between two processes. A
+/// message carries the number and the hash of the call. Several threads may use it at once, each in
+/// its own call, but not under the lock: a late process may wait for something that another thread
+/// must do first. All functions throw an Error on failure.
 class Agreement {
 public:
     Agreement(Process self, Process processes) : self_(self), processes_(processes) {}
@@ -27,15 +28,16 @@ public:
     [[nodiscard]] bool alone() const { return processes_ == 1; }
     /// Counts from now on.
     void count(Traffic &traffic) { traffic_ = &traffic; }
-    /// Whether this process says what that one has: itself, and one that is absent.
+    /// Whether this process speaks for `process`: for itself, and for absent processes.
     [[nodiscard]] virtual bool speaks_for(Process process) const { return process == self_; }
 
-    /// What `root` has, which is `said` in a process that speaks for it. N - 1 messages.
+    /// Returns the data of `root`. `said` has it in a process that speaks for `root`. N - 1 messages.
     Blob from(const CallHash &call, Process root, Blob said) const;
     /// What `root` has, in `to`, which the others don't get to know. One message.
     Blob from_to(const CallHash &call, Process root, Process to, Blob said) const;
-    /// What each of `some` has, in their order; `said` has that of those that this process speaks for. The first one tells all:
-    /// less than 2 N messages.
+    /// Returns the data of each process in `some`, in their order. `said` has the data of the
+    /// processes that this one speaks for. The first of `some` sends it to all: less than 2 N
+    /// messages.
     std::vector<Blob> of(const CallHash &call, std::span<const Process> some, std::vector<Blob> said) const;
     /// The least of all. 2 (N - 1) messages.
     int least(const CallHash &call, int mine) const;
@@ -46,7 +48,7 @@ public:
 
 protected:
     virtual void send(const CallHash &call, std::span<const Process> to, const Blob &blob) const = 0;
-    /// What `from` sends; `expected` if that is absent.
+    /// Returns what `from` sends, or `expected` if `from` is absent.
     [[nodiscard]] virtual Blob receive(const CallHash &call, Process from, Blob expected) const = 0;
 
 private:

@@ -33,12 +33,12 @@ public:
 
     /// Counts from now on.
     void count(Traffic &traffic) { traffic_ = &traffic; }
-    /// In process 0: sends what is recorded, on a thread of its own, until the recorder is closed.
+    /// In process 0: starts a thread that sends the records until the recorder is closed.
     virtual void begin(Recorder &recorder) = 0;
     /// Returns when the recorder is closed and all has been received.
     virtual void finish() = 0;
-    /// In the others: waits for the next records, whole ones, and passes them on. They are there until the next call. Throws an
-    /// Error.
+    /// In the others: waits for the next records, whole ones, and passes them on. They are there
+    /// until the next call. Throws an Error.
     virtual std::span<const std::byte> next() = 0;
 
 protected:

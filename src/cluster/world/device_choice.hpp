@@ -15,12 +15,12 @@ struct DeviceChoice {
     std::size_t most;
 };
 
-/// What CLDIST_DEVICES says: `all`, or types (`gpu`, `cpu`, `accelerator`) with an optional count (`gpu:2`), separated by
-/// commas. Throws an Error that names what it can be.
+/// What CLDIST_DEVICES says: `all`, or types (`gpu`, `cpu`, `accelerator`) with an optional count
+/// (`gpu:2`), separated by commas. Throws an Error that names what it can be.
 std::vector<DeviceChoice> parse_device_choice(const std::string &text);
 
-/// Which of `count` GPUs or other devices of a host belong to the process `number` of the `processes` there: its share, or
-/// one that it shares with others.
+/// Which of `count` GPUs or other devices of a host belong to the process `number` of the
+/// `processes` there: its share, or one device that it shares with other processes.
 std::pair<std::size_t, std::size_t> share_of(std::size_t count, std::size_t number, std::size_t processes);
 
 /// The devices of a platform, whatever their type; none if it can't tell.

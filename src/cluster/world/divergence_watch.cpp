@@ -64,7 +64,8 @@ DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
         send(rank, host_name, processor_name());
     }
     thread_ = std::thread([this] { run(); });
-    // A command that failed for calls that differ, a transfer of two sizes say, ends the job no sooner than that is named.
+    // If calls differ, a command may fail, for example a transfer of two sizes. The job ends only
+    // after the report of the calls.
     before_ending_job = [] { std::this_thread::sleep_for(time_to_name); };
 }
 
@@ -212,7 +213,7 @@ bool DivergenceWatch::differ(Neighbour &neighbour) const {
     return hash && *hash != theirs.checkpoint_hash;
 }
 
-/// Returns whether there was something new to be told.
+/// Returns whether there was news to report.
 bool DivergenceWatch::tell(Neighbour &neighbour) {
     // One report at a time is on its way, however slow the neighbour is.
     if (is_on_its_way(neighbour)) return false;
@@ -221,7 +222,7 @@ bool DivergenceWatch::tell(Neighbour &neighbour) {
     now.last = log_.last();
     now.checkpoint_hash = log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
     const bool is_news = now != neighbour.told;
-    // Who knows that all have ended takes no more.
+    // A process that knows that all have ended takes no more reports.
     if (!is_news && (barrier_ != MPI_REQUEST_NULL || Clock::now() - neighbour.told_at < interval())) return false;
     neighbour.told = now;
     neighbour.told_at = Clock::now();
@@ -229,7 +230,7 @@ bool DivergenceWatch::tell(Neighbour &neighbour) {
     return is_news;
 }
 
-/// From now on all there is to do is to tell where a neighbour's calls differ from ours.
+/// From now on this process only reports where a neighbour's calls differ from its own.
 void DivergenceWatch::part() {
     differs_ = true;
     log_.hold();

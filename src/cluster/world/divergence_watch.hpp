@@ -15,13 +15,15 @@
 
 namespace cldist::cluster {
 
-/// Ends the job when its processes' calls differ: one process prints the first call that does, as both have it, and
-/// calls MPI_Abort with exit status 1, whatever the program's threads are doing. A process that is slower than others
-/// makes the same calls as long as those that it has made are the same.
+/// Ends the job when its processes' calls differ. One process prints the first call that differs,
+/// as both processes made it, and calls MPI_Abort with exit status 1, whatever the program's
+/// threads are doing. A slower process does not differ as long as the calls that it has made are
+/// the same.
 ///
-/// A thread in each process, which sleeps but for some microseconds twenty times a second and at checkpoints, tells the
-/// processes with the next ranks how many calls there were, and their hash. Of two neighbours the one further ahead
-/// compares. So far ahead that it has forgotten the other one's last checkpoint, by millions of calls, it can't.
+/// A thread in each process sleeps most of the time. Twenty times a second, and at checkpoints, it
+/// sends the number of calls and their hash to the processes with the next ranks. The neighbour
+/// that is further ahead compares. It cannot compare if it is millions of calls ahead and has
+/// forgotten the other's last checkpoint.
 ///
 /// A neighbour that takes no report for CLDIST_STALL_SECONDS is reported with its host: its process is stopped, or the
 /// network is cut. It is sent reports without news, too.
@@ -34,8 +36,9 @@ public:
     /// Without finish(): this process compares no more; not collective.
     ~DivergenceWatch();
 
-    /// To be called once when the program has ended and `program_end` is recorded, before MPI_Finalize. Returns when all
-    /// processes have ended after the same calls, however long that takes. Throws an Error.
+    /// To be called once when the program has ended and `program_end` is recorded, before
+    /// MPI_Finalize. Returns when all processes have ended after the same calls, however long that
+    /// takes. Throws an Error.
     void finish();
 
 private:

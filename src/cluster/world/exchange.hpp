@@ -5,8 +5,9 @@
 
 namespace cldist::cluster {
 
-/// How one call asks other processes: as Agreement says, without the lock meanwhile (UnlockedWithin). What the call still needs must be held.
-/// To be made before the call leaves the lock for the first time.
+/// Exchanges data with other processes in one call (see Agreement), without the lock meanwhile
+/// (UnlockedWithin). The caller must hold references to objects that it needs afterwards. Construct
+/// it before the call leaves the lock for the first time.
 class Exchange {
 public:
     Blob from(Process root, Blob said) const {
@@ -14,7 +15,7 @@ public:
         const UnlockedWithin unlocked;
         return agreement_.from(call_, root, std::move(said));
     }
-    /// `say` gives what a process says, for those that this one speaks for.
+    /// `say` returns the data of a process. It is called for the processes that this one speaks for.
     template <typename Say>
     std::vector<Blob> of(std::span<const Process> some, Say &&say) const {
         std::vector<Blob> said(some.size());

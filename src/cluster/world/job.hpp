@@ -27,10 +27,10 @@ public:
 
     virtual Agreement &agreement() = 0;
     virtual Transport &transport() = 0;
-    /// Of a process that this one speaks for (see Agreement).
+    /// The place of a process that this one speaks for (see Agreement).
     [[nodiscard]] virtual Place place_of(Process process) const = 0;
 
-    /// Of a central host's calls. Collective at the first call. Throws an Error.
+    /// The stream of a central host's calls. The first call is collective. Throws an Error.
     virtual CallStream &call_stream() = 0;
     /// There are several processes: from now on their calls are compared.
     virtual void compare(CallLog &calls) = 0;

@@ -19,7 +19,7 @@ struct Head {
     std::uint64_t size;  // bytes behind the heads
 };
 
-// Most of what is told is short, and fits into the message with the head. What does not follows in pieces: MPI counts in int.
+// Most data is short and fits into the message with the header. The rest follows in pieces, because MPI counts in int.
 constexpr std::size_t first_room = 4096 - sizeof(Head);
 constexpr std::size_t piece = std::size_t{1} << 30U;
 

@@ -11,8 +11,9 @@
 
 namespace cldist::cluster {
 
-/// By MPI, down a binomial tree. A process takes the next message when it has done what the last one says, and passes it on
-/// at once; the sender of a message knows when it was taken, and has a few on their way: nobody keeps more than these.
+/// Uses MPI messages down a binomial tree. A process receives the next message when it has executed
+/// the last one's calls, and forwards it at once. The sender knows when a message was received, and
+/// has only a few in transit. So memory is bounded.
 class MpiCallStream final : public CallStream {
 public:
     /// Duplicates the communicator; collective.

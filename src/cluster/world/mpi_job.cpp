@@ -30,7 +30,7 @@ MPI_Comm join_mpi() {
 
 MpiJob::MpiJob() : agreement_(join_mpi()), comm_(duplicate(MPI_COMM_WORLD)), transport_(Runtime::current(), comm_) {}
 
-// Of this process; the first one's rank names the host.
+// The place of this process. The lowest rank of a host is the host's number.
 Job::Place MpiJob::place_of(Process) const {
     MPI_Comm host = MPI_COMM_NULL;
     check_mpi(PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),

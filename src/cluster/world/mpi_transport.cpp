@@ -81,7 +81,8 @@ public:
     [[nodiscard]] bool wakes() const override { return waker_ && blocks_ && !near_ && !blocks_->device_busy(); }
 
 private:
-    // The sender's choice, which the receiver can make, too; but where the sender's range could not be mapped, it copies.
+    // The sender's choice, which the receiver can make, too; but where the sender's range could not
+    // be mapped, it copies.
     [[nodiscard]] Plan make_plan(bool ring) const {
         const bool host_memory = link_.sender.host_memory;
         const Advice *const advice = link_.sender.messages(link_.same_host);
@@ -100,7 +101,7 @@ private:
         return plan;
     }
 
-    // Whether it is known which way the blocks take. What the sender offers, the receiver may not be able to use.
+    // Whether the path of the blocks is known. The receiver may not be able to use the sender's offer.
     bool settled() {
         if (!offers_) return true;
         if (direction_ == Direction::recv) {
@@ -146,9 +147,9 @@ private:
     std::optional<BlockTransfer> blocks_;
 };
 
-// Of messages that MPI sends without being asked for, by their size, so many are on their way at a time: Open MPI looks at
-// all that it had to put off whenever it is asked, and sorts them in again at the other end. Larger ones may wait for the
-// receiver's program, and must not keep others waiting.
+// The most messages in transit at a time, among those that MPI sends eagerly because of their size.
+// Open MPI scans all postponed messages at each call, and sorts them again at the other end. Larger
+// messages may wait for the receiver's program, and must not delay others.
 constexpr std::size_t small_message = 1024;
 constexpr std::size_t most_small_messages = 128;
 
@@ -364,7 +365,7 @@ private:
         return {result_.data + begin, std::min(result_.size - begin, relay_piece)};
     }
 
-    /// Whether the bytes are where the program has them.
+    /// Whether the bytes are in the program's memory.
     bool arrive() {
         if (!status().ok() || !result_.arrived) return true;
         if (arrived_at_program_ == nullptr) {

@@ -7,7 +7,7 @@
 
 namespace cldist::cluster {
 
-/// What the others would say is what this process says.
+/// Other processes' data is the same as this process's.
 class AbsentOthers final : public Agreement {
 public:
     using Agreement::Agreement;
@@ -18,7 +18,8 @@ protected:
     [[nodiscard]] Blob receive(const CallHash &, Process, Blob expected) const override { return expected; }
 };
 
-/// Carries nothing: what is sent is dropped, what is received are zeros, at once, and all commands of others end well.
+/// Transfers nothing: sent data is dropped, received data is zeros, at once, and all commands of
+/// other processes succeed.
 class NoTransport final : public Transport {
 public:
     NoTransport();

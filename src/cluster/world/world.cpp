@@ -49,8 +49,8 @@ std::vector<std::vector<cl_device_id>> find_native_devices(const Job::Place &pla
     }
 }
 
-// Of each native platform's devices those that shall share buffers. NVIDIA's driver moves 1.6 GB/s between two devices of one
-// context.
+// Groups each native platform's devices by shared buffers. NVIDIA's driver moves only 1.6 GB/s
+// between two devices of one context.
 std::vector<std::vector<cl_device_id>> by_memory(std::vector<std::vector<cl_device_id>> platforms) {
     const DeviceMemories choice = config().device_memories;
     std::vector<std::vector<cl_device_id>> groups;
@@ -76,7 +76,7 @@ void pack(Packer &packer, const AdviceForRoutes &advice) {
     }
 }
 
-// Some KiB, for those that have a profile.
+// Some KiB if there is a profile, else null.
 std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
     std::shared_ptr<AdviceForRoutes> advice;
     for (const Route route : message_routes) {
@@ -87,7 +87,7 @@ std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
     return advice;
 }
 
-// Of buffers that one device alone uses, after so many commands.
+// A buffer that one device alone uses is attached after so many commands.
 constexpr std::uint32_t attach_after = 16;
 
 // The program has ended, and what it does at its end lasts so long: another of its threads is waited for, perhaps.
@@ -129,7 +129,7 @@ World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cld
 // A compiler's, of the first programs that it compiles.
 constexpr unsigned builds_that_make_objects = 8;
 
-// Of a process that must not join the others: why.
+// Set in a process that must not join the others: the reason.
 constexpr const char *apart_variable = "CLDIST_APART";
 
 #ifdef OPEN_MPI
@@ -138,14 +138,15 @@ constexpr bool mpi_starts_again = true;  // with what `cldist run` sets
 constexpr bool mpi_starts_again = false;
 #endif
 
-// Of a rank's processes each would say it.
+// Otherwise each process of a rank would print it.
 bool speaks_for_job() {
     for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
         if (const char *const rank = std::getenv(name); rank != nullptr) return std::atoi(rank) == 0;
     return true;
 }
 
-// With a central host on one host: `cldist run` counts the programs that have joined, and starts workers for each. Null: it can't.
+// With a central host on one host: `cldist run` counts the programs that have joined, and starts
+// workers for each. Null: it can't.
 std::atomic<std::uint32_t> *programs_begun() {
     using Word = std::atomic<std::uint32_t>;
     const char *const path = std::getenv("CLDIST_HOST_PROGRAMS");
@@ -163,11 +164,11 @@ void note_program() {
     syscall(SYS_futex, count, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
 
-// Whether this process may be the rank's one that joins the others. If not, why.
+// Empty if this process may join the other ranks for its rank. Otherwise the reason why not.
 std::string why_apart() {
     if (const char *const reason = std::getenv(apart_variable); reason != nullptr) return reason;
-    // `cldist run` gives all processes of a rank one file. A process that joins puts a 0 there and locks it until it ends. A
-    // child process does not inherit the lock.
+    // `cldist run` gives all processes of a rank one file. A process that joins puts a 0 there and
+    // locks it until it ends. A child process does not inherit the lock.
     const char *const path = std::getenv("CLDIST_HOST_RANK_FILE");
     const int file = path != nullptr ? open(path, O_RDWR | O_APPEND | O_CLOEXEC) : -1;
     if (file < 0) return {};
@@ -364,7 +365,7 @@ World::Found World::find_devices(Job &job) {
     return found;
 }
 
-// What others still need of this process is done before MPI ends.
+// First completes everything that other processes need from this one. Then MPI ends.
 void World::end() {
     if (std::exchange(end_has_begun_, true)) return;
     const std::uint64_t calls = calls_.last().number;
@@ -374,7 +375,7 @@ void World::end() {
         calls_.record<program_end>();
     }
     if (!alone()) job_.finish_comparison();
-    // What waits for a user event that the program has not set would never end.
+    // Commands behind user events that the program has not set would never end.
     stop_callbacks();
     if (found_.memories.size() > 1 || is_central()) abandon_user_events();
     if (is_host()) wait_for_calls();
@@ -402,7 +403,7 @@ void World::end_calls() {
     central_->stream.finish();
 }
 
-// Of other threads, which wait in them: what they wait for may come by MPI.
+// Waits for calls that wait in other threads: they may need MPI.
 void World::wait_for_calls() {
     for (;;) {
         unsigned waiting = 0;

@@ -24,8 +24,8 @@ namespace cldist::cluster {
 /// about devices to its end.
 class World {
 public:
-    /// Whether this process is one of an MPI job, or was told to be a cluster by itself (CLDIST_CLUSTER=on). Asks MPI
-    /// nothing: programs that load OpenCL, mpirun's own among them, must not be disturbed.
+    /// Whether this process is one of an MPI job, or a cluster by itself (CLDIST_CLUSTER=on). Does
+    /// not call MPI: programs that load OpenCL, among them mpirun's daemons, must not be disturbed.
     static bool is_wanted();
     /// Joins the other processes at the first call; collective then. Throws an Error.
     static World &get() {
@@ -33,7 +33,8 @@ public:
         return world != nullptr ? *world : join();
     }
 
-    /// Joins the processes of another job than get() would, which must outlive the program; before get(). Throws an Error.
+    /// Joins the processes of another job than get() would, which must outlive the program; before
+    /// get(). Throws an Error.
     static World &begin(Job &job);
 
     [[nodiscard]] const Agreement &agreement() const { return agreement_; }
@@ -46,25 +47,27 @@ public:
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
 
-    /// Of the members of an aggregate device, which all its contexts have: what launches are cut by, or, if `adapts`, begin with.
+    /// The shares of the members of an aggregate device in its launches. If `adapts`, they change with measurements.
     struct Shares {
         std::vector<double> first;
         bool adapts = false;
     };
     [[nodiscard]] const Shares &shares() const { return found_.shares; }
 
-    /// Whether the program runs in process 0 alone, which is the host; the others follow its calls (docs/dev/decisions/0035). Never of
-    /// a process alone.
+    /// Whether the program runs in process 0 alone, which is the host; the others follow its calls
+    /// (docs/dev/decisions/0035). Never of a process alone.
     [[nodiscard]] bool is_central() const { return central_ != nullptr; }
     [[nodiscard]] bool is_host() const { return central_ != nullptr && self() == 0; }
     [[nodiscard]] bool follows() const { return central_ != nullptr && self() != 0; }
     /// In the host: puts a call's record behind those before. Waits while the others are slower. Under the lock.
     void append(std::span<const std::byte> record);
-    /// In the host: a compiler has run. The static objects that it makes when it first runs would go before the platform's end, which
-    /// waits for other threads' builds: the end is registered again, behind them.
+    /// In the host: a compiler has run. The static objects that it makes when it first runs would
+    /// go before the platform's end, which waits for other threads' builds: the end is registered
+    /// again, behind them.
     void note_build();
-    /// In the host, under the lock: whether the program has ended. Then the thread that ends it calls this process alone. Calls of
-    /// others do not return, and leave the lock: the process is about to end. Where it does not, they throw an Error.
+    /// In the host, under the lock: whether the program has ended. Then the thread that ends it
+    /// calls this process alone. Calls of others do not return, and leave the lock: the process is
+    /// about to end. Where it does not, they throw an Error.
     [[nodiscard]] bool has_ended();
     /// In the others: where the next record, or the rest of the current one, is. Waits for it.
     RecordReader &records() { return central_->records(); }
@@ -72,7 +75,7 @@ public:
     static constexpr std::uint64_t end_of_calls = 0;
     /// That of a queue whose user events the host forgets, followed by the queue's number. No call has this one.
     static constexpr std::uint64_t user_events_over = 1000;
-    /// In the host: tells the others of that. Under the lock.
+    /// In the host: appends that record. Under the lock.
     void tell_user_events_over(std::uint64_t queue);
 
     [[nodiscard]] QueueId next_queue() { return next_queue_++; }
