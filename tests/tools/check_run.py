@@ -257,6 +257,13 @@ def check_closed_output():
            job.returncode, err)
 
 
+def check_closed_input():
+    """Like `cldist run ... <&-`."""
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command("-n", 2, "echo", "hello")], env=environment(),
+                          capture_output=True, text=True, check=False, timeout=SECONDS)
+    expect(done.returncode == 0 and done.stdout == "hello\n" and not done.stderr, "standard input may be closed", done)
+
+
 def check_killed_mpirun():
     program = ["sh", "-c", f"echo $PPID >{FOLDER}/tmp; mv {FOLDER}/tmp {FOLDER}/wrapper; exec sleep 50"]
     (FOLDER / "wrapper").unlink(missing_ok=True)
