@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Prints the Meson tests that match a filter, one per line.
+"""Prints Meson tests, one per line.
 
 Usage: select_tests.py BUILD_FOLDER FILTER named    prints the tests with the filter in their name; run them without it
        select_tests.py BUILD_FOLDER FILTER cases    prints the others that may have such cases; run them with the filter
+       select_tests.py BUILD_FOLDER FILE listed     prints the tests of a list that this build has
 """
 
 import json
@@ -10,6 +11,12 @@ import pathlib
 import sys
 
 SUITES_WITH_CASES = {"unit", "api", "mpi", "network"}
+
+
+def listed(tests, file):
+    lines = pathlib.Path(file).read_text().splitlines()
+    names = {test["name"] for test in tests}
+    return [line for line in lines if line in names]
 
 
 def select(tests, text, which):
@@ -25,13 +32,14 @@ def select(tests, text, which):
 
 
 def main():
-    if len(sys.argv) != 4 or sys.argv[3] not in ("named", "cases"):
+    if len(sys.argv) != 4 or sys.argv[3] not in ("named", "cases", "listed"):
         sys.exit(__doc__)
     folder, text, which = sys.argv[1:]
     tests = json.loads((pathlib.Path(folder) / "meson-info" / "intro-tests.json").read_text())
     # Adds the project name, because Meson reads the text before a colon as a project name.
     project = json.loads((pathlib.Path(folder) / "meson-info" / "intro-projectinfo.json").read_text())["descriptive_name"]
-    print("\n".join(f"{project}:{name}" for name in dict.fromkeys(select(tests, text, which))))
+    names = listed(tests, text) if which == "listed" else dict.fromkeys(select(tests, text, which))
+    print("\n".join(f"{project}:{name}" for name in names))
 
 
 if __name__ == "__main__":
