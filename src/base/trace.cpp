@@ -99,7 +99,9 @@ public:
             descriptor_ = ::open(path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
             if (descriptor_ < 0) return give_up("write", path(), errno);
             // A program that this process started has the same environment and may use the same file.
-            if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            struct stat file {};
+            if (fstat(descriptor_, &file) == 0 && S_ISREG(file.st_mode) && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 &&
+                errno == EWOULDBLOCK)
                 return give_up("write", path() + ", which another process is writing", errno);
             cut_behind(0);
         } else if (before != path() && std::rename(before.c_str(), path().c_str()) != 0) {

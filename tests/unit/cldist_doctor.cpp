@@ -151,8 +151,8 @@ TEST_CASE("a driver's behaviour with user events, copies and failures is judged"
     CHECK(level(same, 1) == Level::ok);
     const Findings other = judge_error_code("d", answer(R"({"sent":-5,"command":-14,"ended":true,"callback":null})"));
     CHECK(level(other, 0) == Level::note);
-    CHECK(
-        has(other[0].fact, "status CL_OUT_OF_RESOURCES (-5) gets CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14)"));
+    CHECK(has(other[0].fact,
+              "status CL_OUT_OF_RESOURCES (-5) fails with CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14)"));
     CHECK(level(other, 1) == Level::note);
     CHECK(level(judge_error_code("d", answer(R"({"sent":-5,"command":0,"ended":true,"callback":0})")), 0) ==
           Level::problem);
