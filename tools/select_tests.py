@@ -3,7 +3,7 @@
 
 Usage: select_tests.py BUILD_FOLDER FILTER named    prints the tests with the filter in their name; run them without it
        select_tests.py BUILD_FOLDER FILTER cases    prints the others that may have such cases; run them with the filter
-       select_tests.py BUILD_FOLDER FILE listed     prints the tests of a list that this build has
+       select_tests.py BUILD_FOLDER FILE listed     prints the tests of a list, and reports those that this build lacks
 """
 
 import json
@@ -15,8 +15,11 @@ SUITES_WITH_CASES = {"unit", "api", "mpi", "network"}
 
 def listed(tests, file):
     lines = pathlib.Path(file).read_text().splitlines()
+    wanted = [line for line in lines if not line.startswith("#")]
     names = {test["name"] for test in tests}
-    return [line for line in lines if line in names]
+    for missing in (name for name in wanted if name not in names):
+        print(f"{file}: this build has no test \"{missing}\"", file=sys.stderr)
+    return [name for name in wanted if name in names]
 
 
 def select(tests, text, which):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Tests of the scripts in this folder."""
 
+import contextlib
 import importlib.util
+import io
 import json
 import pathlib
 import subprocess
@@ -115,6 +117,13 @@ class Selection(unittest.TestCase):
 
     def test_no_test_is_run_twice(self):
         self.assertEqual(list(select_tests.select(self.TESTS, "mpi", "cases")), [])
+
+    def test_a_list_may_contain_tests_that_the_build_lacks_and_they_are_reported(self):
+        with tempfile.NamedTemporaryFile("w") as file, contextlib.redirect_stderr(io.StringIO()) as errors:
+            file.write("# a comment\nlayers\nno such test\n")
+            file.flush()
+            self.assertEqual(select_tests.listed(self.TESTS, file.name), ["layers"])
+        self.assertEqual(errors.getvalue(), f'{file.name}: this build has no test "no such test"\n')
 
 
 class Layers(unittest.TestCase):
