@@ -1,10 +1,9 @@
 /// Measures the cost of a command while many wait, and of an exchange. bench/load.py also runs it
 /// beside other programs.
 ///
-/// - chain: every command waits for the previous one.
-/// - receives: all are enqueued before the first send.
-/// - files: writes to one file wait for one event.
-/// - exchange: blocking messages of 8 bytes go in both directions.
+/// In "chain", every command waits for the previous one. In "receives", all receives are enqueued
+/// before the first send. In "files", writes to one file wait for one event. In "exchange", blocking
+/// messages of 8 bytes go in both directions.
 ///
 /// --native measures the same with plain OpenCL, MPI and the file system.
 #include "bench.hpp"

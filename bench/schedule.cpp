@@ -2,10 +2,8 @@
 /// simulated clusters. Each process has one device, and each host has eight processes. This process
 /// is the last one.
 ///
-/// Limits:
-/// - 200 ns for a virtual command on any number of devices
-/// - 5 s for 100 rounds of N (N - 1) copies of 16 bytes with N = 512
-/// - 20 ns to record a call
+/// A virtual command may take 200 ns on any number of devices. Recording a call may take 20 ns. 100
+/// rounds of N (N - 1) copies of 16 bytes may take 5 s with N = 512.
 #include <algorithm>
 #include <array>
 #include <chrono>

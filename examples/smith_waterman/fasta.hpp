@@ -15,12 +15,9 @@ namespace smith_waterman {
 /// be capital or small. Lines end with LF or CRLF, and the last one may lack its end. '*' is a
 /// residue like others.
 ///
-/// Throws std::invalid_argument with the file and line in these cases:
-/// - a character is no letter of a residue
-/// - residues come before the first '>'
-/// - a '>' has no name
-/// - a protein has no residues
-/// - the file can't be read or contains no protein
+/// Throws std::invalid_argument with the file and line if a character is no letter of a residue, or
+/// residues precede the first '>'. It also throws if a '>' has no name, a protein has no residues, or
+/// the file can't be read or contains no protein.
 std::vector<Protein> read_fasta(const std::string &path);
 
 /// Writes proteins, with 60 residues per line.

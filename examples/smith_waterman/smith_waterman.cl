@@ -1,11 +1,11 @@
 // Computes scores of local alignments between a query and the proteins of a chunk, after Smith and
 // Waterman, with affine gaps.
 //
-// The host defines
-// LANES        proteins that a work-item computes at once, in the lanes of a vector
-// CELL, CELLS  the type of a score during the computation, and of LANES scores
-// GROUP        work-items of a work-group
-// OPEN, EXTEND the cost of the first residue of a gap, and of each further one
+// The host defines these macros:
+// - LANES: the number of proteins that a work-item computes at once, in the lanes of a vector.
+// - CELL, CELLS: the types of one score and of LANES scores.
+// - GROUP: the number of work-items per work-group.
+// - OPEN, EXTEND: the cost of the first residue of a gap, and of each further one.
 //
 // The residues of a protein are the columns of its matrix, and those of the query are the rows. A
 // column passes two numbers per row to the next one, through memory. Some columns are computed
@@ -48,7 +48,7 @@ INLINED void fill_scores(MATRIX, Scores *scores, const uint *residue)
 
 // Computes `width` columns from top to bottom, and returns the highest score so far. Element i *
 // stride of `best` is the best alignment that ends in row i of the previous column. The same
-// element of `gap` is the best one that continues from there with a gap.
+// element of `gap` is the best alignment that continues from there with a gap.
 INLINED CELLS advance(const int width, const Scores *scores, MATRIX, constant const uchar *query, uint rows,
                      global CELLS *best, global CELLS *gap, size_t stride, CELLS highest)
 {

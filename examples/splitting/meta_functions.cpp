@@ -126,7 +126,7 @@ Answer diagonal(const Query &q) { return q.square(q.value(2), q.value(2), block,
 Answer read(const Query &q, struct lu_diagonal *) { return q.param == 0 ? diagonal(q) : none; }
 Answer written(const Query &q, struct lu_diagonal *) { return q.param == 0 ? diagonal(q) : none; }
 
-// Of the block on the diagonal, it reads only the elements left of the diagonal.
+// Reads only the elements of the diagonal block that are left of the diagonal.
 Answer read(const Query &q, struct lu_row *) {
     const std::size_t k = q.value(2);
     if (q.param != 0) return none;
@@ -136,7 +136,7 @@ Answer written(const Query &q, struct lu_row *) {
     return q.param == 0 ? q.square(q.behind(0), q.value(2) + 1, q.part[0], block - 1) : none;
 }
 
-// Of the block on the diagonal, it reads the diagonal and the elements right of it.
+// Reads the diagonal of the diagonal block, and the elements right of it.
 Answer read(const Query &q, struct lu_column *) {
     const std::size_t k = q.value(2);
     const std::size_t last = k + block - 1;

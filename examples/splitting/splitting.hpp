@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string>
 
-/// Shared by the programs for one device. On the cluster platform, this device may stand for all
-/// devices (CLDIST_VIEW=aggregate).
+/// Shared by the programs for one device. On the cluster platform, this device may be the virtual
+/// device that combines all devices (CLDIST_VIEW=aggregate).
 namespace splitting {
 
 using namespace cluster;

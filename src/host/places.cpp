@@ -92,7 +92,7 @@ bool is_regular(const std::string &path) {
     return stat(path.c_str(), &state) == 0 && S_ISREG(state.st_mode);
 }
 
-// Whether to send the contents of a file that is opened for reading: 0 no, 1 yes, 2 the other ranks have them.
+// Whether to send the contents of a file that is opened for reading: 0 no, 1 yes, 2 the other ranks already received the contents.
 std::uint32_t to_be_sent(const Session &session, const std::string &path, int file) {
     struct stat state {};
     if (!session.far() || !session.stages(path) || fstat(file, &state) != 0 || !S_ISREG(state.st_mode)) return 0;

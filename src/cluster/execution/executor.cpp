@@ -35,7 +35,7 @@ constexpr std::size_t most_milestones = 2;
 constexpr std::size_t most_with_record = 256;
 // Where they are, by HostLink's kinds.
 enum Brought : unsigned { with_record, as_message };
-// Of an image that is moved as a whole.
+// The origin of an image that is moved as a whole.
 constexpr std::array<std::size_t, 3> no_offset{};
 
 void flush_producer(cl_event event) {
@@ -200,8 +200,8 @@ const DeviceObject *Executor::first_holder(const ContextObject &context) const {
 
 void Executor::know(MemObject &object, Contents contents) {
     const DeviceObject *const holder = contents == Contents::everywhere ? first_holder(*object.context) : nullptr;
-    // Who warns of the program's memory has to know of all that uses it. Of an aggregate device's queue no command is left out, and
-    // parts of launches bring with them who has which bytes.
+    // The warning about the program's memory needs every command that uses this memory. An aggregate device's queue leaves no
+    // command out, and the parts of launches know which device has which bytes.
     const bool attachable =
         !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0 && !object.context->aggregate;
     object.id = schedule_.create_buffer(object.size, holder != nullptr ? Contents::undefined : contents, attachable);
@@ -237,7 +237,7 @@ void Executor::forget(QueueObject &queue) {
     }
 }
 
-// What the last command used may be of the space.
+// The members that the last command used may belong to the space.
 void Executor::forget(Space &space) {
     steps_.forget_space(space);
     native_event_.reset();
@@ -253,7 +253,7 @@ Link Executor::link(const Transfer &transfer, Direction direction) const {
             transfer.kind == Transfer::Kind::copy};
 }
 
-// NVIDIA's driver takes about a thousand commands that wait. Then enqueueing blocks, and with it every other call, also those that
+// NVIDIA's driver takes about a thousand commands that wait. Then enqueueing blocks, and with it every other call, also a call that
 // would end the waiting. So the program must not be that far ahead of the device. If it has user events to set, it may enqueue any
 // number of commands behind them.
 // PoCL takes any number of commands, but each waiting command takes memory: 6 KiB with a message each way. So the program must not be
@@ -284,8 +284,8 @@ std::vector<Event> Executor::markers_to_wait_for(QueueObject &queue) {
     return markers;
 }
 
-// What a command in that space has to wait for. The event is known here. A stand-in ends once the command is enqueued: PoCL 3.1
-// never ends what waits for an event that failed before.
+// Returns the native event that a command in the space must wait for. This process knows the event. A stand-in ends after the
+// command is enqueued, because PoCL 3.1 never ends a command that waits for an event that failed earlier.
 cl_event Executor::native_in(EventObject &event, Space &space) {
     if (event.native && event.space == &space) return event.native.get();
     for (const auto &[of, stand_in] : event.stand_ins)
@@ -308,9 +308,10 @@ std::shared_ptr<Ending> Executor::ending_of_all(std::span<const cl_event> events
     return all;
 }
 
-// PoCL 3.1 aborts where a command fails by one event while another one that it waits for ends: let it wait for one alone, which
-// ends when all have, and fails if any has. The steps keep the command's event until then, without which PoCL aborts, too. It ends
-// once the command is enqueued: one whose only event failed meanwhile would never end, nor would clFinish.
+// PoCL 3.1 aborts if one event of a wait list fails a command while another event of the list ends. So the command waits for one user
+// event, which ends after all events of the list, and fails if any of them failed. The steps keep the command's event until then,
+// because PoCL also aborts without that event. The user event ends after the command is enqueued: if it failed earlier, neither the
+// command nor clFinish would end.
 void Executor::wait_for_one(const Enqueued &command) {
     QueueObject &queue = command.queue;
     Space &space = *queue.space;
@@ -318,7 +319,7 @@ void Executor::wait_for_one(const Enqueued &command) {
     if (waits_.size() == 1 && !queue.has_barrier && !user_events_.any()) return;
     const EventObject *const only =
         waits_.size() == 1 && command.wait_list.size() == 1 ? command.wait_list[0] : nullptr;
-    // Its native event stands for the ending. PoCL calls nobody back for one that fails: that is noticed late.
+    // The native event follows the ending. PoCL calls no callback if an event fails, so waiting for the native event would be late.
     const bool tells = only != nullptr && only->source == Source::ending && only->agreed != CL_COMPLETE;
     auto all = tells ? only->ending : ending_of_all(waits_);
     cl_int code = CL_SUCCESS;
@@ -376,15 +377,15 @@ void Executor::prepare(Enqueued &command) {
     for (EventObject *const event : command.wait_list)
         if (event->agreed != CL_COMPLETE) waits_.push_back(native_in(*event, space));
     wait_natively(command.behind, space);
-    // What came before to the same memory must not come later.
+    // An earlier result for the same memory must not arrive later.
     const bool uses_host_memory = command.reads_host_memory || (copies_possible_ && command.result.size > 0) ||
                                   is_expected(command.result.memory()) || is_read_here(command);
     if (uses_host_memory && promises()) {
         incoming_ = promised_before(command).incoming;
         if (command.staging == nullptr) wait_natively(incoming_, space);
     }
-    // Another process's program may have set the user events already: what is behind them there does not wait for this one's
-    // program. If one is set to a failure, that alone is no reason for this command to fail.
+    // Another process's program may have set the user events already, so its commands behind them do not wait for this process's
+    // program. If a user event is set to a failure, this command need not fail.
     if ((command.reads_host_memory || command.result.size > 0) && link_ == nullptr && !alone()) {
         const std::shared_ptr<Ending> set = promised_before(command).set;
         const bool is_waited_for = std::any_of(command.wait_list.begin(), command.wait_list.end(),
@@ -403,8 +404,8 @@ Link Executor::link_between_hosts(Process other) const {
     return {topology.host_of(other) == topology.host_of(self_), host_memory, host_memory, false};
 }
 
-// The program's memory is process 0's. It may change until the command can begin: that is once the program has set the user events
-// that come before.
+// The program's memory is in process 0. The program may change it until the command can begin, which requires that the program has
+// set all earlier user events.
 void Executor::bring_host_memory(Enqueued &command) {
     const Process owner = command.queue.device->process;
     const std::size_t size = command.source->size();
@@ -462,15 +463,15 @@ void Executor::receive_host_memory(Enqueued &command, const Message &message) {
     auto bridge = std::make_unique<Bridge>(space.context.get());
     waits_.push_back(bridge->user_visible_event());
     passing_.push_back(Event::share(bridge->user_visible_event()));
-    keep_until(bridge->user_visible_event(), command.brought);  // the command may fail before
+    keep_until(bridge->user_visible_event(), command.brought);  // the command may fail earlier
     DeviceRange range{nullptr, {}, 0, size, command.brought.get(), {}};
-    // Without a device: it fails where the command does, which is the program's affair.
+    // Without a device: the command reports the failure, so the receive does not.
     receive_ =
         command_of(transport_.transfer(std::move(range), Direction::recv, message, link_between_hosts(message.peer)),
                    std::move(bridge));
 }
 
-// Memory that knows how much of its kind there is.
+// Memory that counts itself in bytes_brought_ as long as it exists.
 std::shared_ptr<std::byte[]> Executor::brought_memory(std::size_t size) {
     std::shared_ptr<std::byte[]> memory = own_memory(size);
     *bytes_brought_ += size;
@@ -481,8 +482,8 @@ std::shared_ptr<std::byte[]> Executor::brought_memory(std::size_t size) {
             }};
 }
 
-// What the host sends ahead lies here until its command can run. Beyond a measure it stays there: the receive starts when nothing
-// else keeps the command, which does not depend on it.
+// The host sends bytes ahead, and they stay here until their command can run. Beyond a limit, the bytes stay at the host: the receive
+// starts when the command waits for nothing else.
 void Executor::start_receive(const QueueObject &queue) {
     constexpr std::size_t most_brought_ahead = std::size_t{256} << 20U;
     std::vector<cl_event> others(waits_.begin() + 1, waits_.end());
@@ -515,13 +516,13 @@ bool is_nothing(const Promise &promise) {
 
 }  // namespace
 
-// What the ends before the command promise.
+// Returns the promises of the ends before the command.
 Promise Executor::promised_before(const Enqueued &command) const {
     QueuePromises<Promise> queue = command.queue.promised();
     return promise_of_next(queue, place_of(command), {command.behind, {}, {}}, std::span(promised_), join_promises);
 }
 
-// What the command's end promises; `own` is its result.
+// Returns the promise of the command's end. `own` is its result.
 Promise Executor::promise(const Enqueued &command, Promise own) {
     QueuePromises<Promise> &queue = command.queue.promised();
     if (adds_nothing(command) && is_nothing(own) && is_nothing(queue.all) && is_nothing(queue.before)) return {};
@@ -589,7 +590,7 @@ void Executor::decide(const Enqueued &command) {
     user_events_ = user_events_before(command.queue, place, wait_list_of(command));
     const bool fails_with_others = user_events_.any();
     if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
-    // What was there stays then. Not in memory that was mapped: the program has written there.
+    // The command may fail, and then the old bytes must remain. Mapped memory has new bytes already: the program wrote them.
     const bool keeps_what_it_overwrites = fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
     const ScheduledCommand wanted{
         .memory = command.queue.device->memory,
@@ -638,8 +639,9 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     const bool may_fail_early = native_event_ && command.queue.context->is_careful() && command.queue.space->is_pocl();
     for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) {
         end_alike(*stand_in.ending, stand_in.event.get());
-        // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first of it, as do commands behind
-        // such a barrier; it aborts when what they wait for ends and they are gone. It looks at them after that end can be seen.
+        // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first event that fails. So do
+        // commands behind such a barrier. PoCL aborts if their events have been freed when the awaited command ends, and it uses
+        // these events after that end is visible.
         if (may_fail_early)
             stand_in.ending->then([&progress_thread = transport_.progress_thread(),
                                    kept = std::make_shared<Event>(Event::share(native_event_.get()))](cl_int status) {
@@ -649,8 +651,8 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
                 progress_thread.keep_remains(nullptr, std::move(remains));
             });
     }
-    // What failed meanwhile may have done so before PoCL looked: the command may never end. With NVIDIA's driver (580) it would fail
-    // when all that it waits for has ended, and what is enqueued in its in-order queue until then would fail, too.
+    // An event may have failed before PoCL added the command to it, and then the command may never end. With NVIDIA's driver (580) the
+    // command would fail when its whole wait list has ended, and commands enqueued in its in-order queue until then would fail, too.
     if (native_ && !poisoned_ && command.queue.space->is_pocl() && first_failure(waits_) < 0) {
         poisoned_ = true;
         std::vector<Event> remains;
@@ -674,7 +676,7 @@ Ref<EventObject> Executor::finish(Enqueued &command, bool event_wanted) {
     }
     if (native_ && command.brought != nullptr && native_event_) keep_until(native_event_.get(), command.brought);
     Promise own{source_sent_, {}, {}};
-    // Copies of later commands may not go through the queue, and its order does not tell them.
+    // The copies of later commands may bypass the queue. So they need this ending instead of the queue's order.
     if (native_ && failed == nullptr && is_tracked(command)) {
         own.incoming = std::make_shared<Ending>();
         end_with(native_event_.get(), own.incoming);
@@ -857,7 +859,7 @@ cl_int Executor::write(Enqueued &command, const NativeRange &range, const std::b
     return code;
 }
 
-// Natively what stands for the start and the end, as of the library's file commands.
+// The native queue gets two internal commands for the start and the end, like the library's file commands.
 cl_int Executor::copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
                                 const Waits &waits) {
     QueueObject &queue = command.queue;
@@ -950,8 +952,8 @@ void Executor::tell_host_of_finish(EventObject &marker) {
     });
 }
 
-// Up a tree comes how the parts ended, and down it how the command did, with the times of the longest part. What an ending
-// calls holds it: it may be called behind others, when nobody else does.
+// A tree passes the parts' statuses to its root, and the command's status from the root to all processes, with the times of the
+// longest part. The functions that an ending calls hold the ending, because they may run after everyone else has released it.
 void Executor::tell_all_of_joint(EventObject &event) {
     struct Sum {
         std::mutex mutex;
@@ -959,7 +961,7 @@ void Executor::tell_all_of_joint(EventObject &event) {
         cl_int code = CL_COMPLETE;
         Times times{};
     };
-    // What all know of each part comes with its result.
+    // If all processes get each part's result, they also get its status.
     const Relay gather = event.scheduled.told_all ? Relay{} : schedule_.gather(event.scheduled.process);
     const Relay relay = schedule_.tell_all(event.scheduled);
     auto all = std::make_shared<Ending>();

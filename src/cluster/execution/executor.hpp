@@ -32,7 +32,7 @@ struct HostRegion {
         return (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
     }
 };
-/// Bytes behind each other.
+/// Contiguous bytes.
 inline HostRegion plain_region(const void *begin, std::size_t size) {
     return {static_cast<std::byte *>(const_cast<void *>(begin)), {size, 1, 1}, size, size};
 }
@@ -43,34 +43,35 @@ struct Enqueued {
     cl_command_type type;
     std::span<const Access> accesses;
     std::span<EventObject *const> wait_list;
-    Result result{};        ///< of no bytes if the command has none
+    Result result{};        ///< has no bytes if the command has no result
     bool blocking = false;  ///< the caller will wait_for_result()
     bool reads_host_memory = false;
-    /// What it reads of it, where that has to be brought to the device's process; `begin` means nothing where there is no program.
+    /// The program's memory that the command reads, if it must be sent to the device's process. A process without the program
+    /// ignores `begin`.
     std::optional<HostRegion> source{};
-    /// The bytes, without gaps, once they were brought here, or will have been when the command begins; null where they weren't.
+    /// The same bytes without gaps in this process, present when the command begins; null if they were not sent here.
     std::shared_ptr<std::byte[]> brought{};
-    /// What must have ended first natively, and is promised; null if there is nothing.
+    /// A promised ending that the native command must wait for; null if there is none.
     std::shared_ptr<Ending> behind{};
-    /// Page-locked memory through which its bytes go as a whole; null if they don't.
+    /// Page-locked memory for all bytes of the copy; null if the copy does not use it.
     std::shared_ptr<std::byte[]> staging{};
-    /// They go through such memory in blocks.
+    /// Whether the bytes are copied in blocks through page-locked memory.
     bool in_blocks = false;
-    /// What keeps the program's memory that it uses until it has ended; null if that is the program's affair.
+    /// Keeps the program's memory alive until the command has ended; null if the program does this.
     std::shared_ptr<const void> kept{};
-    /// One of the parts of a command on a lane of an aggregate queue, for whose bytes account has been kept: begin_parts() and others.
+    /// Whether this is a part of a command on a lane of an aggregate queue. Then the schedule knows its bytes already (begin_parts()).
     bool is_part = false;
-    /// What it reads has not come: it fails.
+    /// The command fails, because bytes that it reads did not arrive.
     bool lacks_input = false;
-    /// The wait list of that command: `wait_list` has what it says of this lane.
+    /// The wait list of the whole command; `wait_list` contains its events for this lane.
     std::span<EventObject *const> whole_wait_list{};
 };
 
 /// How many commands were enqueued.
 struct Commands {
-    std::uint64_t actual = 0;  ///< of this process's devices
+    std::uint64_t actual = 0;  ///< on this process's devices
     std::uint64_t others = 0;
-    std::uint64_t aside = 0;  ///< of both, those whose calls are not numbered (CallLog::record_aside)
+    std::uint64_t aside = 0;  ///< commands of both kinds whose calls are not numbered (CallLog::record_aside)
 };
 
 /// A range of a native buffer, in bytes.
@@ -87,22 +88,22 @@ struct Waits {
     cl_event *event;
 };
 
-/// Natively a marker that waits for these events alone, none perhaps. PoCL's (3.1) wait for all commands before them in queues that
-/// are out of order, as do others' without events.
+/// Enqueues a native marker that waits only for these events, or for none. PoCL 3.1's markers in out-of-order queues wait for all
+/// earlier commands; other drivers' markers do so without events.
 cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits);
 
-/// Puts the schedule's decisions into effect in this process: moves bytes, enqueues native commands behind what they wait
-/// for, tells other processes. Under the lock.
+/// Executes the schedule's decisions in this process: moves bytes, enqueues native commands after their dependencies, and notifies
+/// other processes. Requires the lock.
 class Executor final : public MemoryKeeper, public QueueKeeper, public SpaceKeeper {
 public:
-    /// Of the process `self`; `memories` by their numbers. All that it gets by reference must outlive it.
+    /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must outlive the executor.
     /// `link` is null unless there is a central host.
     Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
              HostLink *link = nullptr);
 
-    /// Calls `native(command, waits)` if the command is this process's; it returns OpenCL's code, and may set where the
-    /// result is. Returns the command's event, null if nobody wants it. Throws an Error if the native platform refuses the
-    /// command and there is no other process; else the event fails.
+    /// Calls `native(command, waits)` if the command runs in this process. `native` returns OpenCL's code, and may set the result's
+    /// address. Returns the command's event, or null if nobody needs it. If the native platform rejects the command, run() throws
+    /// an Error in a single process; with several processes the event fails.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
         prepare(command);
@@ -119,25 +120,26 @@ public:
         return finish(command, event_wanted);
     }
 
-    /// The event, the program's, of a command of another process's device that this process leaves out.
+    /// Returns the program's event of a command on another process's device that this process leaves out.
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
     /// Starts the transfers for the parts of a split launch (Schedule::begin_parts()). The caller then runs those of this process and
     /// keeps the lock until it has. Returns the memories that will lack what their parts read, because a transfer has failed.
     std::vector<MemoryId> begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
                                       KnownParts &known, const OpenUserEvents &behind);
-    /// What the next command of the queue should wait for before it is enqueued: the program is far ahead of the device.
+    /// Returns markers to wait for before the next command of the queue is enqueued, if the program is far ahead of the device.
     std::vector<Event> markers_to_wait_for(QueueObject &queue);
     [[nodiscard]] Schedule &schedule() { return schedule_; }
-    /// With one memory and no other process nothing has to move, and commands that the program left unordered may stay so; but
-    /// not those of the lanes of one queue.
+    /// Returns true if there is one memory and no other process. Then no bytes move, and commands need no order that the program did
+    /// not ask for, except on the lanes of one queue.
     [[nodiscard]] bool decides_nothing(const ContextObject &context) const {
         return alone() && context.spaces.size() == 1 && (!context.aggregate || context.devices.size() == 1);
     }
 
-    /// What a command of the queue reads into the program's memory, which has gaps or not: where it comes to first, in this process.
+    /// Returns where this process first stores the bytes that a command of the queue reads into the program's memory, which may have
+    /// gaps.
     [[nodiscard]] Result result_in(const HostRegion &host, const QueueObject &queue) const;
-    /// Decides how the bytes of a read or a write of a range of a buffer go from or to the program's memory. Before run().
+    /// Decides how a read or write of a buffer's range copies its bytes to or from the program's memory. Call it before run().
     void stage(Enqueued &command, const void *memory, std::size_t size);
     /// Enqueues such a command natively: for run().
     cl_int read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits);
@@ -145,19 +147,19 @@ public:
     [[nodiscard]] HostCopies &copies() { return copies_; }
     [[nodiscard]] Transport &transport() { return transport_; }
     [[nodiscard]] const Commands &commands() const { return commands_; }
-    /// Memory of the library's for a mapping by the queue, with a guard behind it: of a buffer page-locked, if there is such.
+    /// Gives a mapping of the queue memory of the library with a guard behind it. For a buffer, the memory is page-locked if possible.
     void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped);
 
-    /// The buffer's bytes go to the device's memory, and stay there (Schedule::attach); until detach(). Of a root.
+    /// Moves the bytes of a root buffer to the device's memory, and keeps them there until detach() (Schedule::attach).
     void attach(MemObject &buffer, MemoryId device);
     void detach(MemObject &buffer);
 
-    /// A root memory object begins and ends.
+    /// Registers a new root memory object; forget() ends that.
     void know(MemObject &object, Contents contents);
     void forget(MemObject &object) override;
-    /// A queue ends.
+    /// Forgets a queue that ends.
     void forget(QueueObject &queue) override;
-    /// So does a space, of which no object is left.
+    /// Forgets a space without objects.
     void forget(Space &space) override;
 
     /// Ends `ending` as the native event ends.
@@ -189,11 +191,11 @@ public:
     /// Which device has the contents that the program gives a new object of the context; null if all have.
     [[nodiscard]] const DeviceObject *first_holder(const ContextObject &context) const;
 
-    /// No other process is there.
+    /// Whether there is no other process.
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
 
 private:
-    /// A user event that stands for what has no native event in a space.
+    /// A user event for an ending that has no native event in a space.
     struct StandIn {
         std::shared_ptr<Ending> ending;
         Event event;
@@ -242,7 +244,7 @@ private:
     void send_completion(EventObject &event, const Message &message);
     std::shared_ptr<Ending> pass_result(Enqueued &command, EventObject &event, const std::shared_ptr<Ending> &earlier);
     Promise promise(const Enqueued &command, Promise own);
-    /// Without a result, what the queue's ends promise stays as it is.
+    /// Returns true if a command without a result leaves the promises of the queue's ends as they are.
     [[nodiscard]] bool adds_nothing(const Enqueued &command) const {
         return promised_.empty() && command.behind == nullptr && command.type != CL_COMMAND_BARRIER;
     }
@@ -259,21 +261,21 @@ private:
                (decisions_ != nullptr &&
                 (!command.queue.in_order() || !decisions_->result.to.empty() || command.queue.context->is_careful()));
     }
-    /// A result that a native command brings to pageable memory of the program's.
+    /// Whether a native command stores a result in the program's pageable memory.
     [[nodiscard]] bool is_tracked(const Enqueued &command) const {
         if (is_host() && command.result.size > 0) return true;
         return copies_possible_ && command.staging == nullptr && command.result.size > 0 &&
                !copies_.is_page_locked(command.result.data, command.result.size);
     }
-    /// Its result is in the program's memory later than its native command has ended.
+    /// Whether the result reaches the program's memory after the native command has ended.
     [[nodiscard]] bool lands(const Enqueued &command) const {
         return native_ && command.result.size > 0 && (command.staging != nullptr || command.result.arrived != nullptr);
     }
-    /// A process's own read of what all devices have: others' results may come to the same memory before or behind it.
+    /// Whether a process reads bytes that all devices have. Results of other processes may reach the same memory before or after.
     [[nodiscard]] bool is_read_here(const Enqueued &command) const {
         return !alone() && command.is_part && command.result.size > 0;
     }
-    /// Whether ends may promise something.
+    /// Whether ends may have promises.
     [[nodiscard]] bool promises() const { return copies_possible_ || !alone(); }
     [[nodiscard]] Link link(const Transfer &transfer, Direction direction) const;
 
@@ -282,7 +284,7 @@ private:
     Transport &transport_;
     const std::vector<MemoryTraits> &memories_;
     std::vector<MemObject *> objects_;  // by id
-    std::uint64_t copies_between_ = 0;  // memories of this process, so far
+    std::uint64_t copies_between_ = 0;  // between memories of this process
     Steps steps_;
     std::atomic<bool> progress_thread_is_over_ = false;
     const bool polls_;  ///< some device here is no CPU device: see ProgressThread::StartRule
@@ -290,31 +292,31 @@ private:
     std::atomic<unsigned> finishing_ = 0;  ///< threads in clFinish
     HostCopies copies_;
     HostLink *const link_;
-    /// Bytes of the program's memory that are here, or to come, for commands that have not run.
+    /// Bytes of the program's memory that this process holds or expects for commands that have not run.
     const std::shared_ptr<std::atomic<std::size_t>> bytes_brought_ = std::make_shared<std::atomic<std::size_t>>(0);
 
     Commands commands_;
     bool counts_memory_ = false;
 
-    // Of the command that is being enqueued.
+    // State of the command that is being enqueued.
     const Decisions *decisions_ = nullptr;  // null if there is nothing to decide
     bool native_ = false;
-    bool poisoned_ = false;  // something that it waits for has failed already
+    bool poisoned_ = false;  // an event that it waits for has failed already
     cl_int code_ = CL_SUCCESS;
     std::vector<cl_event> waits_;
-    std::unique_ptr<Command> receive_;  // of the program's memory, which ends waits_.front(); null if there is none
+    std::unique_ptr<Command> receive_;  // receives the program's memory and ends waits_.front(); or null
     std::vector<StandIn> once_enqueued_;
     std::vector<ScheduledEvent *> scheduled_;
-    std::vector<Event> passing_;           // that wait_natively() and wait_for_one() made
+    std::vector<Event> passing_;           // made by wait_natively() and wait_for_one()
     std::vector<Promise> promised_;        // by the wait list
-    std::shared_ptr<Ending> incoming_;     // what is promised before it to arrive in the program's memory
-    std::shared_ptr<Ending> source_sent_;  // when the program's memory that it reads has gone to the device's process
+    std::shared_ptr<Ending> incoming_;     // earlier results that are promised to the program's memory
+    std::shared_ptr<Ending> source_sent_;  // ends when the program's memory has been sent to the device's process
     Event native_event_;
     std::shared_ptr<const Times> own_times_;  // as in EventObject
-    OpenUserEvents user_events_;              // that the command waits for
+    OpenUserEvents user_events_;              // the command waits for them
     unsigned since_forgetting_ = 0;
 
-    // The program's memory that results of other processes are on their way to, by address.
+    // The program's memory that expects results of other processes, by address.
     struct Landing {
         const std::byte *end;
         std::shared_ptr<Ending> landed;

@@ -10,23 +10,23 @@
 
 namespace cldist::cluster {
 
-/// Page-locked memory of the library's, for copies between devices and pageable memory of the program's: NVIDIA's driver (580)
-/// stays in a call that copies such memory, holding a lock, until it has been read, or a piece of it has been written, also
-/// where the call is not blocking. What the program has page-locked itself it knows. Under the lock.
+/// Page-locked memory of the library for copies between devices and the program's pageable memory. A call of NVIDIA's driver (580)
+/// that copies pageable memory holds a lock until the memory is read or partly written, even if the call is non-blocking. The driver
+/// recognises memory that the program has page-locked itself. Requires the lock.
 class HostCopies {
 public:
-    /// Whether they are to be used for copies of the queue, which is this process's.
+    /// Whether copies of a queue of this process should use such memory.
     [[nodiscard]] static bool wanted(QueueObject &queue);
-    /// Whether commands of some device here may be: `discrete` says that some device has its own memory.
+    /// Whether any command in this process may use it. `discrete`: some device has its own memory.
     [[nodiscard]] static bool possible(bool discrete);
-    /// Up to so many bytes a command copies as a whole rather than in blocks.
+    /// The largest copy in bytes that is not divided into blocks.
     [[nodiscard]] static std::size_t largest_whole();
 
-    /// Memory for a copy; null if there is enough of it in use.
+    /// Returns memory for a copy, or null if too much is in use.
     std::shared_ptr<std::byte[]> memory(QueueObject &queue, std::size_t size);
-    /// Also where much is in use; null if the platform refuses it.
+    /// Returns memory even if much is in use, or null if the platform refuses it.
     static std::shared_ptr<std::byte[]> page_locked(const DeviceResources &resources, std::size_t size);
-    /// Keeps it until the event has ended.
+    /// Keeps the memory until the event has ended.
     void keep_until(Event event, std::shared_ptr<std::byte[]> memory) {
         kept_.emplace_back(std::move(event), std::move(memory));
     }
@@ -37,7 +37,7 @@ public:
         return std::exchange(kept_, {});
     }
 
-    /// The program gets, or loses, page-locked memory: by a mapping.
+    /// A mapping gives page-locked memory to the program, or takes it back.
     void add_page_locked(const void *begin, std::size_t size);
     void remove_page_locked(const void *begin);
     [[nodiscard]] bool is_page_locked(const void *begin, std::size_t size) const;

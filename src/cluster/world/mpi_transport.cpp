@@ -147,7 +147,7 @@ private:
     std::optional<BlockTransfer> blocks_;
 };
 
-// The most messages in transit at a time, among those that MPI sends eagerly because of their size.
+// The most messages in transit at a time, counting messages small enough to be sent eagerly.
 // Open MPI scans all postponed messages at each call, and sorts them again at the other end. Larger
 // messages may wait for the receiver's program, and must not delay others.
 constexpr std::size_t small_message = 1024;
