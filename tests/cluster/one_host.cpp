@@ -413,6 +413,30 @@ int write_ahead() {
     return run_on();
 }
 
+/// Writes 1 GiB to one buffer through two queues while a user event blocks everything. The order of the writes is undefined.
+int write_ahead_by_two_queues() {
+    constexpr std::size_t size = std::size_t{64} << 20U;
+    const Platform platform;
+    const std::size_t last = platform.devices.size() - 1;
+    const std::array queues{platform.queue(last), platform.queue(last)};
+    const cl_mem buffer = platform.buffer(size);
+    const std::vector<char> data(size, 'x');
+    cl_int code = CL_SUCCESS;
+    const cl_event gate = clCreateUserEvent(platform.context, &code);
+    check(code, "clCreateUserEvent");
+    for (std::size_t i = 0; i < 16; ++i)
+        CHECKED(clEnqueueWriteBuffer(queues.at(i % 2), buffer, CL_FALSE, 0, size, data.data(), 1, &gate, nullptr));
+    CHECKED(clSetUserEventStatus(gate, CL_COMPLETE));
+    for (const cl_command_queue queue : queues) CHECKED(clFinish(queue));
+    std::vector<char> found(size);
+    CHECKED(clEnqueueReadBuffer(queues[0], buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr));
+    require(found == data, "the bytes");
+    CHECKED(clReleaseEvent(gate));
+    CHECKED(clReleaseMemObject(buffer));
+    for (const cl_command_queue queue : queues) CHECKED(clReleaseCommandQueue(queue));
+    return 0;
+}
+
 }  // namespace
 
 int main(int, char **argv) {
@@ -426,6 +450,7 @@ int main(int, char **argv) {
     if (what == "asks-for-times") return ask_for_times();
     if (what == "runs-on") return run_on();
     if (what == "writes-ahead") return write_ahead();
+    if (what == "writes-ahead-by-two-queues") return write_ahead_by_two_queues();
     if (what == "leaves-at-once") {
         const Platform platform;
         _exit(0);

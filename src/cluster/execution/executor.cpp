@@ -461,7 +461,7 @@ void Executor::receive_host_memory(Enqueued &command, const Message &message) {
     command.brought = brought_memory(size);
     Space &space = *command.queue.space;
     auto bridge = std::make_unique<Bridge>(space.context.get());
-    waits_.push_back(bridge->user_visible_event());
+    waits_.insert(waits_.begin(), bridge->user_visible_event());
     passing_.push_back(Event::share(bridge->user_visible_event()));
     keep_until(bridge->user_visible_event(), command.brought);  // the command may fail earlier
     DeviceRange range{nullptr, {}, 0, size, command.brought.get(), {}};
