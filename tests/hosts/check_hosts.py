@@ -149,7 +149,7 @@ def check_children():
            "a forked child's calls with inherited objects fail", done.stdout, done.stderr)
     done = run(2, [OPENCL, FOLDER, "system"])
     expect(done.returncode == 0 and done.stdout.splitlines() == ["devices 1", "end", "system 0", "end"]
-           and done.stderr.count("only rank 0 runs this program: " + apart) == 1,
+           and done.stderr.count("only rank 0 runs this program; " + apart) == 1,
            "system() of a program that uses OpenCL", done.stdout, done.stderr)
     for what, program in (("a program that has waited for a child with OpenCL", [OPENCL, FOLDER, "probe"]),
                           ("a program after another one", ["sh", "-c", '"$0" "$1" devices && exec "$0" "$1" devices', OPENCL, FOLDER])):
