@@ -105,7 +105,7 @@ class Summary(unittest.TestCase):
 
 class Selection(unittest.TestCase):
     TESTS = [{"name": "mpi, 2 processes", "suite": ["cldist:mpi"], "env": {}, "cmd": []},
-             {"name": "layers", "suite": ["cldist:house"], "env": {}, "cmd": []},
+             {"name": "layers", "suite": ["cldist:project"], "env": {}, "cmd": []},
              {"name": "sides", "suite": ["cldist:mpi"], "env": {}, "cmd": ["--test-case=*two*"]},
              {"name": "trace", "suite": ["cldist:mpi"], "env": {"CLDIST_TEST_FILTER": "two"}, "cmd": []}]
 

@@ -50,7 +50,7 @@ std::string text_of(const Account &account) {
         if (count.made != 0)
             text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", name, count.made, count.most, count.bytes());
     text += fmt::format("  {:.3f} s from the first call to the end, {:.3f} s of CPU time\n", account.seconds,
-                        account.processor_seconds);
+                        account.cpu_seconds);
     return text;
 }
 

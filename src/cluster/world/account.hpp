@@ -21,7 +21,7 @@ struct Account {
     std::uint64_t left_out;                                     ///< of others' commands, those that it did nothing for
     std::vector<Traffic::Peer> peers;                           ///< by rank
     double seconds;                                             ///< since the program's first question about devices
-    double processor_seconds;                                   ///< of all of the process's threads since then
+    double cpu_seconds;                                         ///< of all of the process's threads since then
     std::vector<std::pair<const char *, ObjectCount>> objects;  ///< by kind
 };
 
