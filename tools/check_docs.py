@@ -117,6 +117,7 @@ def follow(page, build, mpicc, mpirun):
             print(f"SKIP: {page.name}: no python3 has mpi4py, numpy and pyopencl")
             return 77
         environment["PYTHON"] = python
+        environment.pop("PYTHONUNBUFFERED", None)  # Python then writes a line's end by itself, and mpirun mixes lines
     with tempfile.TemporaryDirectory() as name:
         folder, commands = pathlib.Path(name, "work"), pathlib.Path(name, "bin")
         folder.mkdir()
