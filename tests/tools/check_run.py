@@ -406,7 +406,7 @@ def check_choices():
 
 
     done = run("-n", 2, "--stage", f"{FOLDER}:/no/such/folder", "sh", "-c", "echo started")
-    expect(done.returncode == 2 and not done.stdout and
+    expect(done.returncode == 2 and "started" not in done.stdout and
            done.stderr == f"cldist run: rank 0 (host {HOST}): --stage /no/such/folder: no such file or folder\n",
            "a missing folder to stage is an error", done)
     if os.geteuid() == 0 and MPI == "openmpi":
