@@ -6,14 +6,18 @@
  *  HDF5 library must have the version (1.10, 1.14, …) of the headers that libcldist-hdf5 was built with. Compile the
  *  program with the headers of its HDF5 library:
  *
- *      mpicc program.c $(pkg-config --cflags --libs cldist-hdf5 hdf5-openmpi)
+ *      mpicc program.c $(pkg-config --cflags --libs cldist cldist-hdf5 hdf5-openmpi)
+ *
+ *  A program without MPI uses serial HDF5, cc instead of mpicc, and neither libcldist nor CL/cl_ext_dist.h:
+ *
+ *      cc program.c $(pkg-config --cflags --libs cldist-hdf5 hdf5-serial)
  *
  *  Names, order, blocking, events and lifetime are as for all commands for files (@ref cldist_files). The header is
  *  valid C99 and C++. */
 #ifndef CL_EXT_DIST_HDF5_H
 #define CL_EXT_DIST_HDF5_H
 
-#include <CL/cl_ext_dist.h>
+#include <CL/cl_ext_file.h>
 #include <hdf5.h>
 
 #ifdef __cplusplus

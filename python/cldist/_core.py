@@ -47,14 +47,17 @@ def load(name: str) -> ctypes.CDLL:
         else:
             raise ImportError(f"cldist finds no {name}; install cldist, or set LD_LIBRARY_PATH or CLDIST_LIBRARY to its "
                               f"folder ({'; '.join(reasons)})")
-        if name == "libcldist.so.0":
-            _libraries[name].clDistErrorName.restype = ctypes.c_char_p
+        for function in ("clDistErrorName", "clDistLastErrorMessage"):
+            try:
+                getattr(_libraries[name], function).restype = ctypes.c_char_p
+            except AttributeError:
+                pass
     return _libraries[name]
 
 
 def files_library() -> ctypes.CDLL:
-    """The commands for files, transfer information and error names. Needs neither mpi4py nor MPI_Init."""
-    return load("libcldist.so.0")
+    """The commands for files, transfer information and error names. Needs no MPI."""
+    return load("libcldist-file.so.0")
 
 
 def messages_library() -> ctypes.CDLL:
@@ -89,7 +92,7 @@ class Error(RuntimeError):
     Attributes:
         code: the error code of OpenCL or of cldist, below 0.
         name: its name, such as "CL_INVALID_RANK".
-        cause: why a transfer failed. It is "" for a call that failed; the library logs the cause of these.
+        cause: a description of the failure; "" if there is none.
     """
 
     def __init__(self, where: str, code: int, cause: str = "") -> None:
@@ -107,7 +110,7 @@ def error_name(code: int) -> str:
 def check(where: str, code: int) -> None:
     """Raises an Error if `code`, the result of the call `where`, is not CL_SUCCESS."""
     if code != 0:
-        raise Error(where, code)
+        raise Error(where, code, files_library().clDistLastErrorMessage().decode(errors="replace"))
 
 
 class _InFlight:

@@ -5,7 +5,6 @@
 
 #include "events/bridge.hpp"
 #include "events/record.hpp"
-#include "mpi_interop/runtime.hpp"
 #include "pipeline/rect.hpp"
 
 namespace cldist {
@@ -38,11 +37,6 @@ struct RangeArgument {
     [[nodiscard]] std::size_t extent() const { return strided ? strided->extent() : size; }
 };
 
-struct PeerArgument {
-    int rank;
-    int tag;
-};
-
 /// The bytes of a range in its buffer, from the first to the last. For a sub-buffer, in its parent.
 struct Extent {
     cl_mem buffer;
@@ -57,8 +51,5 @@ QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument
 
 /// Checks that no event of the wait list has failed.
 void check_not_failed(const CommandArguments &command);
-
-/// Checks the rank and the tag of a message in `direction`.
-void check_peer(const PeerArgument &peer, Direction direction, const Communicator &comm, int max_tag);
 
 }  // namespace cldist

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <new>
+#include <string>
 
 #include "base/error_code.hpp"
 #include "base/forks.hpp"
@@ -16,6 +17,10 @@ inline void refuse_forked_child() {
                     "this process was forked from a process that uses the library, and can't use it");
 }
 
+/// Keeps the cause of the calling thread's last failed call.
+void keep_error_message(const std::string &message) noexcept;
+[[nodiscard]] const char *last_error_message() noexcept;
+
 /// Runs the body of the C entry point `call`. Errors become codes only here.
 template <typename Body>
 cl_int at_boundary(const char *call, Body &&body) noexcept {
@@ -25,10 +30,13 @@ cl_int at_boundary(const char *call, Body &&body) noexcept {
         return CL_SUCCESS;
     } catch (const Error &error) {
         log_warning("{}: {}: {}", call, error.status().message, code_text(error.status().code));
+        keep_error_message(error.status().message);
         return error.status().code;
     } catch (const std::bad_alloc &) {
+        keep_error_message("host memory could not be allocated");
         return CL_OUT_OF_HOST_MEMORY;
     } catch (...) {
+        keep_error_message("");
         return CL_OUT_OF_RESOURCES;
     }
 }

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <CL/cl_ext_dist.h>
+
 #include "api/boundary.hpp"
 #include "base/config.hpp"
 #include "ocl/query.hpp"

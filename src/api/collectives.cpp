@@ -14,6 +14,7 @@
 #include "api/starting.hpp"
 #include "mpi_interop/collective_operations.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/runtime.hpp"
 #include "ocl/query.hpp"
 
 using namespace cldist;

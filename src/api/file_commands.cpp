@@ -10,7 +10,7 @@
 #include "api/event_table.hpp"
 #include "api/starting.hpp"
 #include "base/wakeup.hpp"
-#include "mpi_interop/failure.hpp"
+#include "events/failure.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/file_operation.hpp"
 

@@ -9,6 +9,7 @@
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/event_table.hpp"
+#include "api/peer.hpp"
 #include "api/starting.hpp"
 #include "base/trace.hpp"
 #include "events/host_addresses.hpp"

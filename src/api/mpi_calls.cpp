@@ -14,6 +14,7 @@
 
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
+#include "api/peer.hpp"
 #include "base/backoff.hpp"
 #include "base/error_code.hpp"
 #include "base/log.hpp"

@@ -1,3 +1,5 @@
+#include <CL/cl_ext_dist.h>
+
 #include "api/file_commands.hpp"
 #include "mpi_interop/mpi_file_access.hpp"
 

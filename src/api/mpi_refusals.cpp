@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include <CL/cl_ext_dist.h>
 #include <fmt/format.h>
 
 #include "base/log.hpp"

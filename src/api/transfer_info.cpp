@@ -1,16 +1,20 @@
+#include "api/transfer_info.hpp"
+
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "api/boundary.hpp"
 #include "api/event_table.hpp"
 #include "base/clock.hpp"
+#include "base/job.hpp"
+#include "base/mpi_values.hpp"
 #include "base/trace.hpp"
-#include "mpi_interop/runtime.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/file_operation.hpp"
 
@@ -74,8 +78,8 @@ void answer(cl_event event, const EventTable::Records &records, cl_transfer_info
             if (!status.ok()) return out.give<cl_int>(status.code);
             return out.give<cl_int>(phase == CL_COMPLETE ? execution_status(event) : phase);
         case CL_TRANSFER_BYTES: return out.give<std::size_t>(main.bytes);
-        case CL_TRANSFER_SOURCE: return out.give<int>(receives ? main.peer : MPI_PROC_NULL);
-        case CL_TRANSFER_DESTINATION: return out.give<int>(sends ? states.front().peer : MPI_PROC_NULL);
+        case CL_TRANSFER_SOURCE: return out.give<int>(receives ? main.peer : mpi_proc_null);
+        case CL_TRANSFER_DESTINATION: return out.give<int>(sends ? states.front().peer : mpi_proc_null);
         case CL_TRANSFER_TAG: return out.give<int>(main.tag);
         case CL_TRANSFER_PATH: return out.give_text(main.path == Path::automatic ? "" : name_of(main.path));
         case CL_TRANSFER_BLOCK_SIZE: return out.give<std::size_t>(main.block);
@@ -117,41 +121,26 @@ void CL_CALLBACK on_traced_event(cl_event event, cl_int status, void *data) {
 
 }  // namespace
 
-extern "C" {
-
-const char *clDistErrorName(cl_int code) {
-    if (code == CL_SUCCESS) return "CL_SUCCESS";
-    const char *const name = error_name(code);
-    return name != nullptr ? name : "unknown error code";
+void cldist::get_transfer_info(cl_event event, cl_transfer_info name, std::size_t size, void *value,
+                               std::size_t *size_ret) {
+    const EventTable::Records records = event_table().find(event);
+    if (records.empty()) throw Error(CL_INVALID_EVENT, "no command of this library created the event");
+    if (const Job *const with_mpi = job; with_mpi != nullptr) with_mpi->note_failures();
+    if (ProgressThread *const files = find_file_progress_thread()) files->note_failures();
+    answer(event, records, name, {size, value, size_ret});
 }
 
-cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t param_value_size, void *param_value,
-                         size_t *param_value_size_ret) {
-    return at_boundary("clGetTransferInfo", [&] {
-        const EventTable::Records records = event_table().find(event);
-        if (records.empty()) throw Error(CL_INVALID_EVENT, "no command of this library created the event");
-        if (const auto runtime = Runtime::find()) runtime->progress_thread().note_failures();
-        if (ProgressThread *const files = find_file_progress_thread()) files->note_failures();
-        answer(event, records, param_name, {param_value_size, param_value, param_value_size_ret});
-    });
+void cldist::trace_event(cl_event event, const char *name) {
+    if (event == nullptr || !query<cl_context>(event, CL_EVENT_CONTEXT))
+        throw Error(CL_INVALID_EVENT, "the event is not valid");
+    if (name == nullptr) throw Error(CL_INVALID_VALUE, "name is NULL");
+    if (!trace::enabled()) return;
+    const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
+    const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
+    if (queue == nullptr || (properties & CL_QUEUE_PROFILING_ENABLE) == 0)
+        throw Error(CL_PROFILING_INFO_NOT_AVAILABLE, "the event's queue was created without CL_QUEUE_PROFILING_ENABLE");
+    auto copy = std::make_unique<std::string>(name);
+    check(clSetEventCallback(event, CL_COMPLETE, &on_traced_event, copy.get()), "clSetEventCallback");
+    // The callback owns it now.
+    [[maybe_unused]] const std::string *owned_by_callback = copy.release();
 }
-
-cl_int clTraceEvent(cl_event event, const char *name) {
-    return at_boundary("clTraceEvent", [&] {
-        if (event == nullptr || !query<cl_context>(event, CL_EVENT_CONTEXT))
-            throw Error(CL_INVALID_EVENT, "the event is not valid");
-        if (name == nullptr) throw Error(CL_INVALID_VALUE, "name is NULL");
-        if (!trace::enabled()) return;
-        const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
-        const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
-        if (queue == nullptr || (properties & CL_QUEUE_PROFILING_ENABLE) == 0)
-            throw Error(CL_PROFILING_INFO_NOT_AVAILABLE,
-                        "the event's queue was created without CL_QUEUE_PROFILING_ENABLE");
-        auto copy = std::make_unique<std::string>(name);
-        check(clSetEventCallback(event, CL_COMPLETE, &on_traced_event, copy.get()), "clSetEventCallback");
-        // The callback owns it now.
-        [[maybe_unused]] const std::string *owned_by_callback = copy.release();
-    });
-}
-
-}  // extern "C"

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include <CL/cl_ext.h>
-#include <CL/cl_ext_dist.h>
+#include <CL/cl_ext_file.h>
 #include <fmt/format.h>
 
 namespace cldist {

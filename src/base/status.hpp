@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <CL/cl_ext_dist.h>
+#include <CL/cl_ext_file.h>
 
 namespace cldist {
 
@@ -13,7 +13,7 @@ namespace cldist {
 struct Status {
     cl_int code = CL_SUCCESS;
     std::string message;
-    int mpi_error = MPI_SUCCESS;
+    int mpi_error = 0;     ///< MPI_SUCCESS, or an error code of MPI
     int system_error = 0;  ///< errno
 
     [[nodiscard]] bool ok() const { return code == CL_SUCCESS; }

@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/error_code.hpp"
+#include "base/mpi_values.hpp"
 #include "base/trace.hpp"
 #include "ocl/query.hpp"
 
@@ -20,7 +21,7 @@ std::uint64_t next_id() {
 
 constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "device", "message", "file"};
 
-std::string peer_name(int rank) { return rank == MPI_ANY_SOURCE ? "any source" : fmt::format("rank {}", rank); }
+std::string peer_name(int rank) { return rank == mpi_any_source ? "any source" : fmt::format("rank {}", rank); }
 // Describes the command or user event behind a pending event, as far as OpenCL reports it.
 std::string name_of_event(cl_event event) {
     if (const auto name_of_own = name_of_own_event.load(); name_of_own != nullptr)
@@ -42,7 +43,7 @@ std::string what_holds_up(const WaitList &events) {
     return names.empty() ? "the commands before it in its queue" : names;
 }
 
-std::string tag_name(int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); }
+std::string tag_name(int tag) { return tag == mpi_any_tag ? "any tag" : fmt::format("tag {}", tag); }
 
 }  // namespace
 
@@ -76,11 +77,11 @@ Record::Record(Direction the_direction, int peer, int the_world_peer, int tag, s
 Record::Record(Direction the_direction, std::string the_far_end, std::size_t size)
     : direction(the_direction),
       far_end(std::move(the_far_end)),
-      world_peer(MPI_UNDEFINED),
+      world_peer(mpi_undefined),
       id(next_id()),
       created_ns(now_ns()) {
-    state_.peer = MPI_PROC_NULL;
-    state_.tag = MPI_ANY_TAG;
+    state_.peer = mpi_proc_null;
+    state_.tag = mpi_any_tag;
     state_.size = size;
 }
 

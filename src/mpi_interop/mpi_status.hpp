@@ -3,6 +3,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include "base/status.hpp"
 

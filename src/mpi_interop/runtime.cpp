@@ -20,10 +20,12 @@
 #include "base/backoff.hpp"
 #include "base/clock.hpp"
 #include "base/forks.hpp"
+#include "base/job.hpp"
 #include "base/log.hpp"
+#include "base/mpi_values.hpp"
 #include "base/setting_complaints.hpp"
 #include "base/trace.hpp"
-#include "mpi_interop/failure.hpp"
+#include "events/failure.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/probed_messages.hpp"
@@ -34,6 +36,35 @@ MPI_Datatype cldist_mpi_cl_mem = MPI_DATATYPE_NULL;
 
 namespace cldist {
 namespace {
+
+static_assert(mpi_any_source == MPI_ANY_SOURCE && mpi_any_tag == MPI_ANY_TAG && mpi_proc_null == MPI_PROC_NULL &&
+              mpi_undefined == MPI_UNDEFINED);
+
+// The library's name and version number. The rest of the text differs between builds of the same version.
+std::string mpi_version() {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    std::string version(text, static_cast<std::size_t>(std::max(length, 0)));
+    version = version.substr(0, version.find_first_of(",\n"));
+    std::replace(version.begin(), version.end(), '\t', ' ');
+    return version.substr(0, version.find('\0'));
+}
+
+void abort_job() {
+    int initialized = 0;
+    int finalized = 0;
+    PMPI_Initialized(&initialized);
+    PMPI_Finalized(&finalized);
+    if (initialized != 0 && finalized == 0) PMPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+void note_failures() {
+    if (const auto runtime = Runtime::find()) runtime->progress_thread().note_failures();
+}
+
+constexpr Job this_job{&mpi_version, &abort_job, &note_failures};
+[[maybe_unused]] const Job *const registered = (job = &this_job);
 
 std::mutex runtime_mutex;
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <CL/cl_ext_dist.h>
+
 #include "events/progress_thread.hpp"
 #include "mpi_interop/communicator.hpp"
 #include "mpi_interop/message_driver.hpp"

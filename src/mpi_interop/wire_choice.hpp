@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include <mpi.h>
+
 #include "base/status.hpp"
 
 namespace cldist {

@@ -119,7 +119,7 @@ struct Profile {
         std::string host;
         std::string device;  ///< CL_DEVICE_NAME
         std::string driver;  ///< CL_DRIVER_VERSION
-        std::string mpi;     ///< name and version of the library
+        std::string mpi;     ///< name and version of the library; empty in a program without MPI
         bool operator==(const System &) const = default;
     };
     struct Measurement {

@@ -18,10 +18,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <mpi.h>
 #include <toml++/toml.h>
 
 #include "base/config.hpp"
+#include "base/job.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "ocl/query.hpp"
@@ -162,17 +162,6 @@ Profile profile_of(const toml::table &table) {
     return profile;
 }
 
-// The library's name and version number. The rest of the text differs between builds of the same version.
-std::string mpi_version() {
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(text, &length);
-    std::string version(text, static_cast<std::size_t>(std::max(length, 0)));
-    version = version.substr(0, version.find_first_of(",\n"));
-    std::replace(version.begin(), version.end(), '\t', ' ');
-    return version.substr(0, version.find('\0'));
-}
-
 std::string file_name_of(const std::string &text) {
     std::string result;
     for (const char c : text) {
@@ -191,7 +180,7 @@ std::string difference(const Profile::System &of, const Profile::System &here, b
     };
     if (of.device != here.device) return differs("device", of.device, here.device);
     if (of.driver != here.driver) return differs("driver", of.driver, here.driver);
-    if (of.mpi != here.mpi) return differs("MPI library", of.mpi, here.mpi);
+    if (!here.mpi.empty() && of.mpi != here.mpi) return differs("MPI library", of.mpi, here.mpi);
     if (!any_host && of.host != here.host) return differs("host", of.host, here.host);
     return {};
 }
@@ -226,8 +215,9 @@ std::string host_name() {
 }
 
 Profile::System system_of(cl_device_id device) {
+    const Job *const with_mpi = job;
     return {host_name(), device_string(device, CL_DEVICE_NAME), device_string(device, CL_DRIVER_VERSION),
-            mpi_version()};
+            with_mpi != nullptr ? with_mpi->mpi_version() : std::string()};
 }
 
 std::string profile_path(const Profile::System &system) {

@@ -140,6 +140,21 @@ read -ra flags < <(pkg-config --cflags --libs cldist)
 export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 "$mpirun" -n 1 "$dir/program" || fail "the program ended with status $?"
 
+# Checks the files without MPI. Neither the header nor the library needs MPI.
+diff <(wanted_of "$source/src/file_exports.map") <(exported_by libcldist-file.so) ||
+    fail "exported symbols (>) are not those of src/file_exports.map (<)"
+while read -r name; do
+    grep -qx " *$name;" "$exports" || fail "libcldist does not export $name, which libcldist-file exports"
+done < <(wanted_of "$source/src/file_exports.map")
+sed "s|^prefix=.*|prefix=$dir/root$prefix|" "$libdir/pkgconfig/cldist-file.pc" >"$dir/pc/cldist-file.pc"
+read -ra flags < <(pkg-config --cflags --libs cldist-file)
+cc -std=c99 -pedantic-errors -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=300 "$source/tests/install/file_program.c" \
+    "${flags[@]}" -o "$dir/file-program"
+if readelf -d "$libdir/libcldist-file.so" | grep -i 'NEEDED.*mpi' || ldd "$dir/file-program" | grep -i 'libmpi\|libcldist.so'; then
+    fail "libcldist-file needs MPI"
+fi
+"$dir/file-program" || fail "the program without MPI ended with status $?"
+
 # Checks the collectives of several devices, without MPI.
 diff <(wanted_of "$collectives_exports") <(exported_by libcldist-collectives.so) ||
     fail "exported symbols (>) are not those of $collectives_exports"

@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
            clEnqueueSendrecvBufferRect(NULL, NULL, CL_FALSE, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0,
                                        MPI_COMM_WORLD, 0, NULL, NULL),
            CL_INVALID_COMMAND_QUEUE);
+    expect("clDistLastErrorMessage", strcmp(clDistLastErrorMessage(), "the command queue is not valid"), 0);
     expect("clDistErrorName", strcmp(clDistErrorName(CL_INVALID_RANK), "CL_INVALID_RANK"), 0);
     expect("clGetTransferInfo", clGetTransferInfo(NULL, CL_TRANSFER_PATH, sizeof path, path, NULL), CL_INVALID_EVENT);
     expect("clTraceEvent", clTraceEvent(NULL, "kernel"), CL_INVALID_EVENT);

@@ -20,11 +20,13 @@ def numbers(queue, count, start=0, dtype=np.float32):
     return cla.to_device(queue, np.arange(start, start + count, dtype=dtype))
 
 
-def test_files_do_not_need_mpi4py(queue, tmp_path):
-    (tmp_path / "file").write_bytes(bytes(40))
-    with open(tmp_path / "file", "rb") as file:
-        cldist.read_file(queue, numbers(queue, 10), file, blocking=True)
+def test_files_need_neither_mpi4py_nor_libmpi():
     assert "mpi4py" not in sys.modules
+    cldist.error_name(0)
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        libraries = {line.split("/")[-1].strip() for line in maps if "cldist" in line and "/" in line}
+    assert any(name.startswith("libcldist-file.so") for name in libraries)
+    assert not any(name.startswith("libcldist.so") for name in libraries)
 
 
 def test_an_array_is_written_and_read_at_an_offset_of_a_file(queue, tmp_path):
@@ -45,10 +47,11 @@ def test_a_file_that_ends_early_raises_its_cause(queue, tmp_path):
     (tmp_path / "file").write_bytes(b"1234")
     array = numbers(queue, 10)
     with open(tmp_path / "file", "rb") as file:
-        with pytest.raises(cldist.Error, match="CL_END_OF_FILE"):
+        with pytest.raises(cldist.Error, match="CL_END_OF_FILE") as raised:
             cldist.read_file(queue, array, file, blocking=True)
+        assert raised.value.cause
         event = cldist.read_file(queue, array, file)
-        with pytest.raises(cldist.Error, match="CL_END_OF_FILE.*ended after 4 bytes"):
+        with pytest.raises(cldist.Error, match="CL_END_OF_FILE"):
             cldist.wait(event)
         assert cldist.transfer_info(event).bytes == 4
     with open(tmp_path / "file", "rb") as file, pytest.raises(cldist.Error, match="CL_FILE_ERROR"):
@@ -96,7 +99,7 @@ def test_a_part_of_a_dataset_is_written_and_read_with_conversion(queue, tmp_path
 
 def test_a_user_event_of_pyopencl_is_no_transfer(context):
     event = cl.UserEvent(context)
-    with pytest.raises(cldist.Error, match="CL_INVALID_EVENT"):
+    with pytest.raises(cldist.Error, match="CL_INVALID_EVENT.*no command"):
         cldist.transfer_info(event)
     event.set_status(cl.command_execution_status.COMPLETE)
     cldist.wait(event)

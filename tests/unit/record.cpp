@@ -3,6 +3,7 @@
 #include <memory>
 
 #include <doctest/doctest.h>
+#include <mpi.h>
 
 #include "base/clock.hpp"
 

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include <CL/cl_ext_dist.h>
 #include <fmt/format.h>
 
 #include "api/local_device.hpp"

@@ -1,25 +1,4 @@
-// The most frequently included headers, precompiled once per target (-Dprecompiled_headers=true).
-// No source relies on this file.
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <thread>
-#include <unordered_map>
-#include <utility>
-#include <variant>
-#include <vector>
+// Like files.hpp, with MPI.
+#include "files.hpp"
 
-#include <CL/cl.h>
-#include <fmt/format.h>
 #include <mpi.h>

@@ -9,7 +9,7 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
-#include "mpi_interop/failure.hpp"
+#include "events/failure.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
 namespace cldist::cluster {

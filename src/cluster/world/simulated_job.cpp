@@ -9,7 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "mpi_interop/failure.hpp"
+#include "events/failure.hpp"
 #include "pipeline/file_operation.hpp"
 
 namespace cldist::cluster {

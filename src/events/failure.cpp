@@ -1,4 +1,4 @@
-#include "mpi_interop/failure.hpp"
+#include "events/failure.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/job.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
 #include "base/trace.hpp"
@@ -53,13 +54,9 @@ void failure_policy(cl_device_id device, const std::string &account) {
     const bool flushed = flush_streams();
     trace::flush();
     if (const auto call = before_ending_job.load(); call != nullptr) call();
-    int initialized = 0;
-    int finalized = 0;
-    PMPI_Initialized(&initialized);
-    PMPI_Finalized(&finalized);
     // A thread that waits in fflush() holds glibc's lock of all streams. MPI_Abort() would wait for this lock to read
     // its settings. mpirun also ends the job of a process that exits like this.
-    if (flushed && initialized != 0 && finalized == 0) PMPI_Abort(MPI_COMM_WORLD, 1);
+    if (const Job *const with_mpi = job; flushed && with_mpi != nullptr) with_mpi->abort();
     std::_Exit(1);
 }
 
