@@ -32,8 +32,10 @@ def sections_of(text):
             heading = line[:-1]
             lists[heading] = []
         elif heading and re.match(r"  \S", line):
-            term, _, explanation = re.sub(r" {2,}", "\n", line.strip(), count=1).partition("\n")
-            lists[heading].append((term, explanation))
+            # An explanation begins in column 30, or in the next line behind a long term.
+            is_term = len(line) < 31 or line[29] != " " or line[30] == " " or re.search(r"(Excludes|Needs):", line[:30])
+            term, explanation = (line, "") if is_term else (line[:30], line[30:])
+            lists[heading].append((term.strip(), explanation))
         elif heading and line.startswith(" " * 10):
             term, explanation = lists[heading].pop()
             lists[heading].append((term, f"{explanation} {line.strip()}".strip()))

@@ -1,6 +1,8 @@
 #include "cluster_devices.hpp"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 
 #include <CL/cl.h>
@@ -17,6 +20,7 @@
 #include "base/status.hpp"
 #include "cluster/world/device_choice.hpp"
 #include "cluster/world/native_icds.hpp"
+#include "cluster_library.hpp"
 #include "doctor_mpi.hpp"
 #include "ocl/query.hpp"
 #include "program.hpp"
@@ -43,7 +47,7 @@ std::string name_of(cl_platform_id platform) {
     return name.data();
 }
 
-// The linker's message about a library, without the library's name, which is printed anyway.
+// The linker's message about a library, without the library's name.
 std::string why_not_opened(const std::string &library) {
     const char *const text = dlerror();
     std::string why = text != nullptr ? text : "it cannot be opened";
@@ -51,10 +55,17 @@ std::string why_not_opened(const std::string &library) {
     return why;
 }
 
+constexpr const char *icd = "cldist-cluster.icd";
+
+std::string library_in(const fs::path &folder) {
+    std::string library;
+    std::getline(std::ifstream(folder / icd), library);
+    return library;
+}
+
 std::string platform_failure() {
     const std::string folder = vendors();
-    std::string library;
-    std::getline(std::ifstream(folder + "cldist-cluster.icd"), library);
+    const std::string library = library_in(folder);
     if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
         return fmt::format("{}: {}", library, why_not_opened(library));
     for (const cl_platform_id platform : all_platforms())
@@ -96,16 +107,60 @@ std::string lack_of(const ClusterAnswer &found) {
         found.places);
 }
 
+// Folders in which this user can keep a file, the preferred one first.
+std::vector<fs::path> user_folders() {
+    std::vector<fs::path> folders;
+    for (const auto &[variable, below] : {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}})
+        if (const char *const value = std::getenv(variable); value != nullptr && *value != '\0')
+            folders.push_back(fs::path(value) / below / "cldist");
+    folders.push_back(fmt::format("/tmp/cldist-{}", geteuid()));
+    return folders;
+}
+
+// Creates the folder unless it exists. Returns whether it belongs to this user alone.
+bool make_private(const fs::path &folder) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    struct stat found {};
+    return lstat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid() &&
+           chmod(folder.c_str(), S_IRWXU) == 0;
+}
+
+// OpenCL loaders need an absolute path in the driver file. The installed file contains the path of `meson install`. For an
+// installation that was moved, this writes a file with the present path of the library.
+fs::path vendors_of_moved(const fs::path &library) {
+    for (const fs::path &parent : user_folders()) {
+        const fs::path folder = parent / fmt::format("vendors-{:x}", std::hash<std::string>{}(library));
+        if (!make_private(parent) || !make_private(folder)) continue;
+        if (library_in(folder) == library) return folder;
+        // Other processes may do the same.
+        const fs::path draft = folder / fmt::format("{}.{}", icd, getpid());
+        std::error_code error;
+        std::ofstream(draft) << library.string() << '\n';
+        fs::rename(draft, folder / icd, error);
+        if (library_in(folder) == library) return folder;
+    }
+    throw std::runtime_error(
+        fmt::format("the installation was moved, and no folder is writable for a driver file of {}; set "
+                    "XDG_CACHE_HOME to a folder that belongs to you",
+                    library.string()));
+}
+
 }  // namespace
 
 std::string vendors() {
-    // Next to this program in the build folder, or in share/ of the installation. CUDA's loader
-    // requires the slash at the end.
-    const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-    for (const char *relative : {"vendors", CLDIST_VENDORS})
-        if (fs::exists(folder / relative / "cldist-cluster.icd")) return fs::canonical(folder / relative) / "";
-    throw std::runtime_error(
-        fmt::format("cldist-cluster.icd is missing in {}", (folder / CLDIST_VENDORS).lexically_normal().string()));
+    const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
+    // NVIDIA's loader needs the slash at the end.
+    if (fs::exists(program / "vendors" / icd)) return program / "vendors" / "";  // in a build folder
+    const fs::path installed = program / CLDIST_VENDORS;
+    const fs::path library = program / CLDIST_CLUSTER_LIBRARY;
+    if (!fs::exists(installed / icd))
+        throw std::runtime_error(
+            fmt::format("{} is not where it was installed, {}", icd, installed.lexically_normal().string()));
+    std::error_code error;
+    if (!fs::exists(library) || fs::equivalent(library, library_in(installed), error))
+        return fs::canonical(installed) / "";
+    return vendors_of_moved(fs::canonical(library.parent_path()) / library.filename()) / "";
 }
 
 ClusterAnswer look_as_process(std::size_t number, std::size_t processes) {
