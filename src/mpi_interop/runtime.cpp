@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -29,6 +30,7 @@
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/probed_messages.hpp"
+#include "mpi_interop/wire.hpp"
 #include "pipeline/cleanup.hpp"
 #include "pipeline/file_operation.hpp"
 
@@ -186,6 +188,32 @@ void complain_for_others(MPI_Comm world) {
             log_warning("{} (rank{} {})", line, ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
+// Why the processes cannot exchange messages. Empty if they can.
+std::string version_mismatch;
+
+void check_same_version() {
+    const std::lock_guard lock(runtime_mutex);
+    if (!version_mismatch.empty()) throw Error(CL_INVALID_OPERATION, version_mismatch);
+}
+
+// Throws an Error in all processes if their wire versions differ. Collective. It must be the first communication in every
+// version.
+void compare_versions() {
+    std::array<int, 2> bounds{wire_version, -wire_version};
+    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, bounds.data(), 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+    if (bounds[0] == -bounds[1]) return;
+    const int other = bounds[0] == wire_version ? -bounds[1] : bounds[0];
+    {
+        const std::lock_guard lock(runtime_mutex);
+        version_mismatch = fmt::format(
+            "the processes use different versions of cldist, which cannot exchange messages: this process has wire "
+            "version {}, another has {}. Install the same version on all hosts; `cldist --version` prints the wire "
+            "version",
+            wire_version, other);
+    }
+    check_same_version();
+}
+
 // If processes never arrive, the others wait in MPI. This class then prints a message.
 class MeetingWatch {
 public:
@@ -224,6 +252,7 @@ void check_possible() {
     Runtime::check_mpi_runs();
     if (ending) throw Error(CL_MPI_NOT_INITIALIZED, "MPI_Finalize or the end of the program has begun");
     Runtime::check_thread_level();
+    check_same_version();
 }
 
 }  // namespace
@@ -273,6 +302,8 @@ bool Runtime::requested_level() { return level_was_requested; }
 void Runtime::begin() {
     if (find() != nullptr) return;
     check_thread_level();
+    check_same_version();
+    compare_versions();
     auto made = std::make_shared<Runtime>();
     set_log_rank(made->rank());
     complain_for_others(made->communicators().world());

@@ -8,7 +8,7 @@ namespace {
 
 struct Encoded {
     std::uint32_t magic = 0x54534443;  // "CDST"
-    std::uint16_t version = 3;
+    std::uint16_t version = wire_version;
     std::uint16_t bytes = header_size;
     MessageHeader header;
 };

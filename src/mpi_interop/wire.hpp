@@ -27,6 +27,10 @@ struct MessageHeader {
     bool operator==(const MessageHeader &) const = default;
 };
 
+/// Processes exchange messages only if they have the same number. It grows with each change of a header, of the order of
+/// messages, or of what the processes exchange at the start.
+inline constexpr std::uint16_t wire_version = 3;
+
 /// Bytes of an encoded header. Keeps the payload behind it aligned.
 inline constexpr std::size_t header_size = 64;
 

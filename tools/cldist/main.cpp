@@ -23,6 +23,7 @@
 #include "device_end.hpp"
 #include "doctor.hpp"
 #include "explain.hpp"
+#include "mpi_interop/wire.hpp"
 #include "probes.hpp"
 #include "run.hpp"
 #include "settings.hpp"
@@ -292,8 +293,8 @@ std::string version_text() {
 #else
     const std::string mpi = fmt::format("MPICH {}", MPICH_VERSION);
 #endif
-    return fmt::format("cldist {}, built with {}, OpenCL {}, {}\n", CLDIST_VERSION, mpi, CLDIST_OPENCL,
-                       hdf5 == "none" ? "no HDF5" : "HDF5 " + hdf5);
+    return fmt::format("cldist {}, built with {}, OpenCL {}, {}, wire version {}\n", CLDIST_VERSION, mpi, CLDIST_OPENCL,
+                       hdf5 == "none" ? "no HDF5" : "HDF5 " + hdf5, cldist::wire_version);
 }
 
 // Handles a first argument that is no command. Returns whether it was one.
