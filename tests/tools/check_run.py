@@ -510,6 +510,10 @@ def check_hosts():
         for ranks in [], ["-n", 2]:
             done = run(*hosts, *ranks, "--all-output", "echo", "here")
             expect(done.returncode == 0 and done.stdout == "here\n" * 2, f"two ranks for {hosts} and {ranks}")
+    nodes = FOLDER / "nodes"
+    nodes.write_text("localhost\n" * 3)
+    done = run("--all-output", "echo", "here", env=environment(PBS_JOBID="7", PBS_NODEFILE=str(nodes)))
+    expect(done.returncode == 0 and done.stdout == "here\n" * 3, "one rank for each line of PBS's list of hosts")
 
 
 def check_simulation():

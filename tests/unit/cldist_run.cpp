@@ -90,6 +90,34 @@ TEST_CASE("Open MPI may start any number of ranks on this host, but not on hosts
     CHECK(mpirun_environment(run_of(4), false, {}) == Environment{{"HWLOC_COMPONENTS", "-opencl"}});
 }
 
+TEST_CASE("PBS's list of hosts is the host file, unless the user listed hosts") {
+    const Environment pbs{{"PBS_JOBID", "7"}, {"PBS_NODEFILE", "/var/spool/pbs/aux/7"}};
+    RunOptions options = run_of(4);
+    take_node_file(options, pbs);
+    CHECK(options.hostfile == "/var/spool/pbs/aux/7");
+    options = run_of(4);
+    options.hosts = "a,b";
+    take_node_file(options, pbs);
+    CHECK(options.hostfile.empty());
+    options.hostfile = "mine";
+    options.hosts.clear();
+    take_node_file(options, pbs);
+    CHECK(options.hostfile == "mine");
+    options.hostfile.clear();
+    take_node_file(options, {{"PBS_JOBID", "7"}});
+    CHECK(options.hostfile.empty());
+}
+
+TEST_CASE("cldist run starts no mpirun in each of srun's tasks or under Open MPI's mpirun") {
+    CHECK(refusal_under_launcher(true, {{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}).empty());
+    CHECK(refusal_under_launcher(true, {{"SLURM_STEP_NUM_TASKS", "1"}}).empty());
+    for (const bool open_mpi : {false, true})
+        CHECK(refusal_under_launcher(open_mpi, {{"SLURM_STEP_NUM_TASKS", "2"}})
+                  .starts_with("srun has started it 2 times; "));
+    CHECK_FALSE(refusal_under_launcher(true, {{"OMPI_COMM_WORLD_RANK", "0"}}).empty());
+    CHECK(refusal_under_launcher(false, {{"OMPI_COMM_WORLD_RANK", "0"}}).empty());
+}
+
 TEST_CASE("a rank's place is read from the variables that each launcher sets") {
     CHECK(place_of({}) == RankPlace{0, 0, 0});
     CHECK(place_of({{"OMPI_COMM_WORLD_RANK", "5"},

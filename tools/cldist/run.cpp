@@ -336,6 +336,7 @@ int run_job(RunOptions options) {
         return wrong_usage;
     }
     Environment environment = this_environment();
+    take_node_file(options, environment);
     if (!options.host_mode.empty()) environment["CLDIST_HOST_MODE"] = options.host_mode;
     if (!options.counts.empty()) environment["CLDIST_COUNTS"] = options.counts;
     if (!options.view.empty()) environment["CLDIST_VIEW"] = options.view;
@@ -349,12 +350,9 @@ int run_job(RunOptions options) {
                      "--help for more information.\n");
         return wrong_usage;
     }
-    if (open_mpi && environment.contains("OMPI_COMM_WORLD_RANK")) {
-        std::fprintf(stderr, "cldist run: it starts mpirun, so it cannot run under mpirun; start it directly\n");
-        return wrong_usage;
-    }
-    if (const std::string refusal = refusal_of_root(options, environment);
-        open_mpi && geteuid() == 0 && !refusal.empty()) {
+    std::string refusal = refusal_under_launcher(open_mpi, environment);
+    if (refusal.empty() && open_mpi && geteuid() == 0) refusal = refusal_of_root(options, environment);
+    if (!refusal.empty()) {
         std::fprintf(stderr, "cldist run: %s\n", refusal.c_str());
         return wrong_usage;
     }

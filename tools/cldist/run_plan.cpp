@@ -74,6 +74,10 @@ bool has_allocation(const Environment &environment) {
                                [&](const char *name) { return environment.contains(name); });
 }
 
+void take_node_file(RunOptions &options, const Environment &environment) {
+    if (options.hosts.empty() && options.hostfile.empty()) options.hostfile = value_of(environment, "PBS_NODEFILE");
+}
+
 bool on_other_hosts(const RunOptions &options, const Environment &environment) {
     return !options.hostfile.empty() || !options.hosts.empty() || has_allocation(environment);
 }
@@ -245,6 +249,18 @@ std::string refusal_of_root(const RunOptions &options, const Environment &enviro
     return "Open MPI does not run as root unless OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are "
            "set; "
            "set both, as in a container, or run as another user";
+}
+
+std::string refusal_under_launcher(bool open_mpi, const Environment &environment) {
+    // The mpirun of each task would use the whole allocation and wait for the tasks' end.
+    if (const int tasks = number_of(environment, "SLURM_STEP_NUM_TASKS").value_or(1); tasks > 1)
+        return fmt::format(
+            "srun has started it {} times; start it once, without srun, in a job of sbatch or salloc; or let srun "
+            "start the program: see docs/cluster.md#without-cldist-run",
+            tasks);
+    if (open_mpi && environment.contains("OMPI_COMM_WORLD_RANK"))
+        return "it starts mpirun, so it cannot run under mpirun; start it directly";
+    return {};
 }
 
 bool is_central(const Environment &environment) { return value_of(environment, "CLDIST_HOST_MODE") == "central"; }

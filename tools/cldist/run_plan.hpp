@@ -40,6 +40,10 @@ struct RunOptions {
 /// Whether a batch system known to mpirun has allocated hosts to this process.
 [[nodiscard]] bool has_allocation(const Environment &environment);
 
+/// Uses PBS's list of hosts as the host file, unless the user listed hosts. Otherwise an mpirun without
+/// PBS's library would start all ranks on this host.
+void take_node_file(RunOptions &options, const Environment &environment);
+
 /// Whether ranks may be on hosts other than this one.
 [[nodiscard]] bool on_other_hosts(const RunOptions &options, const Environment &environment);
 
@@ -114,6 +118,10 @@ struct FormerOption {
 
 /// The reason why Open MPI would refuse to run as root, with advice; empty if it would not.
 [[nodiscard]] std::string refusal_of_root(const RunOptions &options, const Environment &environment);
+
+/// The reason why `cldist run` cannot start mpirun in a process that another launcher has started, with
+/// advice; empty if it can.
+[[nodiscard]] std::string refusal_under_launcher(bool open_mpi, const Environment &environment);
 
 /// Whether only rank 0 runs the program (CLDIST_HOST_MODE).
 [[nodiscard]] bool is_central(const Environment &environment);

@@ -19,6 +19,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/config.hpp"
 #include "base/forks.hpp"
@@ -199,7 +200,17 @@ bool is_counted() { return is_simulated() || !config().counts.empty(); }
 bool World::is_wanted() {
     for (const char *const name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
         if (std::getenv(name) != nullptr) return true;
-    return config().cluster == Switch::on || is_simulated();
+    if (config().cluster == Switch::on || is_simulated()) return true;
+    // Each process would start a job of its own.
+    const char *const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+    const char *const task = std::getenv("SLURM_PROCID");
+    if (static bool said = false; tasks != nullptr && std::atoi(tasks) > 1 && task != nullptr && std::atoi(task) == 0 &&
+                                  !std::exchange(said, true))
+        log_warning(
+            "the cluster platform has no devices: srun has started {} processes that it did not connect; use srun "
+            "--mpi=pmix (with MPICH: --mpi=pmi2)",
+            tasks);
+    return false;
 }
 
 World &World::join() {
