@@ -10,7 +10,7 @@
 
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
-#include "api/event_table.hpp"
+#include "api/run_command.hpp"
 #include "api/starting.hpp"
 #include "mpi_interop/collective_operations.hpp"
 #include "mpi_interop/mpi_status.hpp"
@@ -20,8 +20,6 @@
 using namespace cldist;
 
 namespace {
-
-using Operations = std::vector<std::unique_ptr<Operation>>;
 
 /// A buffer, an offset, and the elements from there on. It replaces MPI's address.
 struct Place {
@@ -153,7 +151,7 @@ std::pair<std::vector<std::size_t>, std::size_t> counts_of(const std::size_t *co
     return {std::move(all), sum};
 }
 
-/// A call. `send` or `recv` is empty if this process does not send or receive.
+/// The arguments of a call. `send` or `recv` is empty if this process does not send or receive.
 struct Call {
     CommandArguments command;
     Group group;
@@ -162,11 +160,6 @@ struct Call {
     std::optional<Side> recv{};
     /// If both sides are in one buffer, this distance in bytes from recv to send means MPI_IN_PLACE.
     std::ptrdiff_t in_place_at = 0;
-
-    // Set by check().
-    QueueInfo queue{};
-    bool in_place = false;
-    std::shared_ptr<DeviceResources> resources{};
 };
 
 bool is_in_place(const Call &call) {
@@ -207,48 +200,69 @@ bool are_apart(const Side &a, const Side &b) {
     return true;
 }
 
-void check(Call &call) {
-    std::vector<RangeArgument> ranges;
-    for (const std::optional<Side> *side : {&call.send, &call.recv})
-        if (*side) ranges.push_back((*side)->range);
-    call.in_place = is_in_place(call);
-    const bool may_overlap = call.in_place || (call.send && call.recv && are_apart(*call.send, *call.recv));
-    call.queue = check_command(call.command, ranges, may_overlap);
-    std::vector<cl_mem> buffers;
-    for (const RangeArgument &range : ranges) buffers.push_back(range.buffer);
-    call.resources = resources_of(call.queue, buffers);
-}
-
-/// The mappings of a command's sides. Overlapping ranges have one mapping.
-class Mappings {
+class CollectiveCall final : public CheckedCall {
 public:
-    explicit Mappings(const Call &call) {
-        if (const std::optional<RangeArgument> both = overlapping(call)) {
-            add(call, *both, CL_MAP_READ | CL_MAP_WRITE);
-            return;
-        }
-        if (call.send) add(call, call.send->range, CL_MAP_READ);
-        if (call.recv) add(call, call.recv->range, CL_MAP_WRITE);
+    explicit CollectiveCall(Call call) : call_(std::move(call)) {
+        arguments = call_.command;
+        std::vector<RangeArgument> ranges;
+        for (const std::optional<Side> *side : {&call_.send, &call_.recv})
+            if (*side) ranges.push_back((*side)->range);
+        const bool may_overlap =
+            is_in_place(call_) || (call_.send && call_.recv && are_apart(*call_.send, *call_.recv));
+        queue = check_command(arguments, ranges, may_overlap);
+        std::vector<cl_mem> buffers;
+        for (const RangeArgument &range : ranges) buffers.push_back(range.buffer);
+        resources = resources_of(queue, buffers);
     }
 
-    [[nodiscard]] std::span<Mapping> all() { return all_; }
-    [[nodiscard]] std::byte *of(const Side &side) const {
-        const Extent extent = extent_of(side.range);
-        for (std::size_t i = 0; i < all_.size(); ++i) {
-            const Extent &mapped = extents_[i];
-            if (all_[i].memory == nullptr || extent.buffer != mapped.buffer) continue;
-            if (mapped.begin <= extent.begin && extent.end <= mapped.end)
-                return static_cast<std::byte *>(all_[i].memory) + (extent.begin - mapped.begin);
+    [[nodiscard]] ProgressThread &progress_thread() const override { return call_.group.runtime->progress_thread(); }
+
+    /// Overlapping ranges have one mapping.
+    std::span<Mapping> make_mappings(Drives /*driver*/) override {
+        if (const std::optional<RangeArgument> both = overlapping()) {
+            add_mapping(*both, CL_MAP_READ | CL_MAP_WRITE);
+        } else {
+            if (call_.send) add_mapping(call_.send->range, CL_MAP_READ);
+            if (call_.recv) add_mapping(call_.recv->range, CL_MAP_WRITE);
         }
-        return nullptr;
+        return mappings_;
     }
+
+    /// Adds the command to the per-communicator FIFO.
+    [[nodiscard]] Operations make_operations(Drives driver) const override {
+        const cl_command_queue copying = driver == Drives::caller_in_queue ? queue.queue : nullptr;
+        const auto made = [&](const std::optional<Side> &side) {
+            if (!side) return CollectiveSide{};
+            const auto [buffer, offset] = held(side->range, *resources);
+            return CollectiveSide{
+                {resources, Mem::share(buffer), offset, side->range.size, mapped(side->range), Queue::share(copying)},
+                side->parts};
+        };
+        Operations operations;
+        operations.push_back(make_collective(
+            call_.what, made(call_.send), made(call_.recv), call_.group.comm->collectives(),
+            driver == Drives::progress_thread ? call_.group.runtime->progress_driver() : caller_driver()));
+        return operations;
+    }
+
+    /// The command takes part even if its wait list failed.
+    void drive_here(Command &command, const Status &gate) const override {
+        command.start(gate);
+        drive(command, caller_driver());
+    }
+
+    [[nodiscard]] bool needs_gate(bool has_mappings) const override {
+        return !has_mappings || arguments.num_events != 0 || !progress_thread().idle();
+    }
+
+    [[nodiscard]] bool writes() const override { return call_.recv.has_value(); }
 
 private:
     /// The bytes from the first to the last byte of both sides, if their ranges overlap.
-    static std::optional<RangeArgument> overlapping(const Call &call) {
-        if (!call.send || !call.recv) return {};
-        const RangeArgument &send = call.send->range;
-        const RangeArgument &recv = call.recv->range;
+    [[nodiscard]] std::optional<RangeArgument> overlapping() const {
+        if (!call_.send || !call_.recv) return {};
+        const RangeArgument &send = call_.send->range;
+        const RangeArgument &recv = call_.recv->range;
         const Extent a = extent_of(send);
         const Extent b = extent_of(recv);
         if (a.buffer != b.buffer || a.begin >= b.end || b.begin >= a.end) return {};
@@ -260,105 +274,32 @@ private:
         return RangeArgument{a.buffer, begin, std::max(a.end, b.end) - begin, Direction::recv};
     }
 
-    void add(const Call &call, const RangeArgument &range, cl_map_flags flags) {
-        if (range.size == 0 || !may_map(range, *call.resources, nullptr)) return;
-        all_.push_back({range.buffer, range.offset, range.size, flags});
-        extents_.push_back(extent_of(range));
+    void add_mapping(const RangeArgument &range, cl_map_flags flags) {
+        if (range.size == 0 || !may_map(range, *resources, nullptr)) return;
+        mappings_.push_back({range.buffer, range.offset, range.size, flags});
+        mapped_.push_back(extent_of(range));
     }
 
-    std::vector<Mapping> all_;
-    std::vector<Extent> extents_;
+    /// The address of the range, or null if it has no mapping.
+    [[nodiscard]] std::byte *mapped(const RangeArgument &range) const {
+        const Extent extent = extent_of(range);
+        for (std::size_t i = 0; i < mappings_.size(); ++i) {
+            const Extent &mapped = mapped_[i];
+            if (mappings_[i].memory == nullptr || extent.buffer != mapped.buffer) continue;
+            if (mapped.begin <= extent.begin && extent.end <= mapped.end)
+                return static_cast<std::byte *>(mappings_[i].memory) + (extent.begin - mapped.begin);
+        }
+        return nullptr;
+    }
+
+    const Call call_;
+    std::vector<Mapping> mappings_;
+    std::vector<Extent> mapped_;  ///< of each mapping
 };
 
-// `caller_queue` is as in DeviceRange. This adds the command to the per-communicator FIFO.
-Operations make_operations(const Call &call, const Mappings &mappings, MessageDriver &driver,
-                           cl_command_queue caller_queue) {
-    const auto made = [&](const std::optional<Side> &side) {
-        if (!side) return CollectiveSide{};
-        const auto [buffer, offset] = held(side->range, *call.resources);
-        return CollectiveSide{{call.resources, Mem::share(buffer), offset, side->range.size, mappings.of(*side),
-                               Queue::share(caller_queue)},
-                              side->parts};
-    };
-    Operations operations;
-    operations.push_back(
-        make_collective(call.what, made(call.send), made(call.recv), call.group.comm->collectives(), driver));
-    return operations;
-}
-
-void enqueue(const Call &call) {
-    Mappings mappings(call);
-    const std::lock_guard lock(enqueueing_on(call.queue.queue));
-    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
-    Event event = Event::share(bridge->user_visible_event());
-    Operations operations = make_operations(call, mappings, call.group.runtime->progress_driver(), nullptr);
-    if (call.command.event != nullptr) event_table().add(event.get(), operations);
-    auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device);
-    call.group.runtime->progress_thread().start_when_ready(
-        std::move(command),
-        {ordered_by(call.queue, call.command), call.command.num_events != 0, !call.resources->is_cpu()});
-    if (call.command.event != nullptr) *call.command.event = event.give();
-}
-
-std::vector<std::shared_ptr<Record>> records_of(const Operations &operations) {
-    std::vector<std::shared_ptr<Record>> records;
-    for (const auto &operation : operations) records.push_back(operation->record());
-    return records;
-}
-
-/// The calling thread drives the command. It takes part even if its wait list failed.
-Status drive_here(const Call &call, Operations operations, const Status &gate, std::unique_ptr<Bridge> bridge) {
-    Command command(std::move(operations), std::move(bridge), call.queue.device);
-    command.start(gate);
-    drive(command, caller_driver());
-    if (auto failed = command.take_failed_bridge())
-        call.group.runtime->progress_thread().keep_remains(std::move(failed), {});
-    return command.status();
-}
-
-Status run_without_event(const Call &call) {
-    Mappings mappings(call);
-    ProgressThread &progress_thread = call.group.runtime->progress_thread();
-    const bool gated = call.command.num_events != 0 || !progress_thread.idle();
-    Start start;
-    // With a persistent mapping nothing needs to be enqueued.
-    const bool finishes = !gated && call.queue.in_order && find_lasting(call.queue, mappings.all());
-    if (!finishes) start = enqueue_start(call.queue, call.command.events(), mappings.all());
-    Operations operations = make_operations(call, mappings, caller_driver(), call.queue.queue);
-    const auto records = records_of(operations);
-    const bool ready =
-        finishes ? finish_named(call.queue.queue, records) == CL_SUCCESS : wait_for_start(start, records);
-    if (!ready) progress_thread.keep_remains(nullptr, std::move(start.events));
-    Status status = drive_here(call, std::move(operations), ready ? Status{} : failed_wait().status(), nullptr);
-    end_mappings(call.queue, mappings.all(), call.recv.has_value());
-    return status;
-}
-
-Status run_with_event(const Call &call) {
-    Mappings mappings(call);
-    std::unique_lock lock(enqueueing_on(call.queue.queue));
-    auto bridge = std::make_unique<Bridge>(call.queue, call.command.events(), mappings.all());
-    Event event = Event::share(bridge->user_visible_event());
-    Operations operations = make_operations(call, mappings, caller_driver(), nullptr);
-    lock.unlock();
-    event_table().add(event.get(), operations);
-    const Status gate = wait_for_start(bridge->start(), records_of(operations)) ? Status{} : failed_wait().status();
-    Status status = drive_here(call, std::move(operations), gate, std::move(bridge));
-    wait_for(event.get());
-    *call.command.event = event.give();
-    return status;
-}
-
 void run(Call call) {
-    check(call);
-    if (call.command.blocking == CL_FALSE) {
-        enqueue(call);
-        return;
-    }
-    if (const cl_command_queue queue = ordered_by(call.queue, call.command); queue != nullptr && !call.queue.in_order)
-        call.group.runtime->progress_thread().wait_started(queue);
-    const Status status = call.command.event == nullptr ? run_without_event(call) : run_with_event(call);
-    if (!status.ok()) throw Error(status);
+    CollectiveCall checked(std::move(call));
+    if (const Status status = run_command(checked); !status.ok()) throw Error(status);
 }
 
 /// Checks that this process sends and receives the same number of bytes to itself.

@@ -84,9 +84,9 @@ cl_int finish_named(cl_command_queue queue, std::span<const std::shared_ptr<Reco
     return clFinish(queue);
 }
 
-Error failed_wait() {
-    return {CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-            "an event of the wait list, or an earlier command of the in-order queue, has failed"};
+Status failed_wait() {
+    return Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                           "an event of the wait list, or an earlier command of the in-order queue, has failed");
 }
 
 void end_mappings(const QueueInfo &queue, std::span<const Mapping> mappings, bool written) {

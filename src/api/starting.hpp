@@ -22,8 +22,8 @@ bool may_map(const RangeArgument &range, const DeviceResources &resources, const
 /// driver (580) crashes if the last reference to a sub-buffer is released while other threads call it.
 std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceResources &resources);
 
-/// See ProgressThread::StartRule. Commands on an in-order queue, and commands without wait list on an out-of-order queue, start
-/// in the order of the calls.
+/// See ProgressThread::StartRule. Commands on an in-order queue, and commands without wait list on an out-of-order
+/// queue, start in the order of the calls.
 cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &command);
 
 /// Held while a command is enqueued and submitted to the progress thread. The OpenCL commands of one command must be
@@ -35,8 +35,8 @@ std::mutex &enqueueing_on(cl_command_queue queue);
 bool wait_for(cl_event event);
 /// The same for the start of a blocking command and all its mappings. The stall report lists its transfers meanwhile.
 bool wait_for_start(const Start &start, std::span<const std::shared_ptr<Record>> records);
-/// The error to throw if the wait failed.
-Error failed_wait();
+/// The status of a command whose wait failed.
+Status failed_wait();
 
 /// Calls clFinish. The stall report lists the transfers meanwhile, as in wait_for_start(). It does not show whether
 /// earlier commands of the queue failed.
