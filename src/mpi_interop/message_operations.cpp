@@ -13,7 +13,7 @@
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/wire.hpp"
-#include "pipeline/block_trial.hpp"
+#include "pipeline/place_trial.hpp"
 
 namespace cldist {
 namespace {
@@ -179,7 +179,7 @@ private:
                     return posted || progress == Progress::moved;
                 take_message_result();
                 note(blocks_->status());
-                if (status().ok()) trial_.ended(*blocks_);
+                if (status().ok()) trial_.ended(*blocks_, plan_.block);
                 return end();
             }
         }
@@ -202,8 +202,6 @@ private:
         with_peer.in_place = trial_.chooses_place(range_, with_peer);
         plan_ = plan_send(range_.size, with_peer, config());
         in_place_ = with_peer.in_place;
-        if (!plan_.inlined && plan_.path != Path::direct)
-            trial_.refine(plan_, range_, message_route(peer_.comm->same_host(peer_.rank)));
         fit_ring(plan_, range_.size);
         if (plan_.path == Path::shared || plan_.path == Path::direct) {
             near_ = peer_.comm->links().open(peer_.comm->world_rank(peer_.rank), range_, plan_);
@@ -359,7 +357,7 @@ private:
     Channels &channels_;
     const bool synchronous_;
     Plan plan_;
-    BlockTrial trial_;
+    PlaceTrial trial_;
     bool in_place_ = false;
     Step step_ = Step::nothing;
     std::optional<int> channel_;

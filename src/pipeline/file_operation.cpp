@@ -1,6 +1,5 @@
 #include "pipeline/file_operation.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -10,7 +9,7 @@
 #include "base/forks.hpp"
 #include "base/log.hpp"
 #include "base/trace.hpp"
-#include "pipeline/block_trial.hpp"
+#include "pipeline/block_transfer.hpp"
 #include "pipeline/cleanup.hpp"
 
 namespace cldist {
@@ -34,9 +33,7 @@ public:
             return;
         }
         const std::size_t size = gate.ok() ? range_.size : 0;
-        Plan plan = plan_of(size);
-        if (gate.ok() && access_->lane() == nullptr && !access_->ends_always() && !access_->is_memory())
-            trial_.refine(plan, range_, file_route(direction_), std::max<std::size_t>(access_->granularity(), 1));
+        const Plan plan = plan_of(size);
         record()->chosen(plan.path, plan.block, plan.depth);
         attempt([&] {
             blocks_.emplace(range_, direction_, size, plan,
@@ -49,7 +46,6 @@ public:
         if (!blocks_) return Progress::done;
         const Progress progress = blocks_->poll();
         if (progress == Progress::done && !blocks_->status().ok()) fail(blocks_->status());
-        if (progress == Progress::done && blocks_->status().ok()) trial_.ended(*blocks_);
         return progress;
     }
 
@@ -78,7 +74,6 @@ private:
     std::shared_ptr<FileAccess> access_;
     FileDriver driver_;
     std::optional<BlockTransfer> blocks_;
-    BlockTrial trial_;
 };
 
 std::atomic<ProgressThread *> progress_thread{nullptr};
