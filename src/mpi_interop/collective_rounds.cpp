@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/binomial_tree.hpp"
+
 namespace cldist {
 namespace {
 
@@ -36,18 +38,17 @@ void combine(Round &round, Piece from, Piece to) {
     if (from.size != 0) round.steps.push_back({true, from, to});
 }
 
-/// A binomial tree. Places count from the root. Without its lowest set bit, a place is the place of its parent.
+/// A binomial tree of the ranks. Places count from the root.
 class Tree {
 public:
     Tree(Member me, int root) : me_(me), root_(root), place_((me.rank - root + me.size) % me.size) {}
 
     [[nodiscard]] bool is_root() const { return place_ == 0; }
-    [[nodiscard]] int parent() const { return rank_of(place_ & (place_ - 1)); }
-    /// The children. Children with fewer children come first.
+    [[nodiscard]] int parent() const { return rank_of(parent_in_tree(place_)); }
+    /// The children. Children with more ranks below them come first.
     [[nodiscard]] std::vector<int> children() const {
-        std::vector<int> children;
-        for (int bit = 1; (place_ & bit) == 0 && place_ + bit < me_.size; bit <<= 1)
-            children.push_back(rank_of(place_ + bit));
+        std::vector<int> children = children_in_tree(place_, me_.size);
+        for (int &child : children) child = rank_of(child);
         return children;
     }
 
@@ -87,14 +88,13 @@ void tree_broadcast(Rounds &all, Member me, int root, std::size_t bytes, Area of
     const Tree tree(me, root);
     if (!tree.is_root()) receive(all.rounds.emplace_back(), tree.parent(), {Area::out, 0, bytes});
     Round &down = all.rounds.emplace_back();
-    std::vector<int> children = tree.children();
-    std::reverse(children.begin(), children.end());
-    for (const int child : children) send(down, child, {tree.is_root() ? of_root : Area::out, 0, bytes});
+    for (const int child : tree.children()) send(down, child, {tree.is_root() ? of_root : Area::out, 0, bytes});
 }
 
 void tree_reduce(Rounds &all, Member me, int root, std::size_t bytes) {
     const Tree tree(me, root);
-    const std::vector<int> children = tree.children();
+    std::vector<int> children = tree.children();
+    std::reverse(children.begin(), children.end());  // in the order of the ranks
     const auto slot = [&](std::size_t i) { return Piece{Area::scratch, aligned(bytes) * i, bytes}; };
     const Piece own{Area::in, 0, bytes};
     const Piece result = tree.is_root() ? Piece{Area::out, 0, bytes} : slot(children.size());

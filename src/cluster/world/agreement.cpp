@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/binomial_tree.hpp"
+
 namespace cldist::cluster {
 
 void Agreement::tell(const CallHash &call, std::span<const Process> to, const Blob &blob) const {
@@ -22,12 +24,9 @@ Blob Agreement::from(const CallHash &call, Process root, Blob said) const {
     if (alone()) return said;
     const Process place = (self_ + processes_ - root) % processes_;
     const auto process_at = [&](Process at) { return (at + root) % processes_; };
-    Process step = 1;
-    while (step < processes_ && (place & step) == 0) step <<= 1U;
-    if (place != 0) said = hear(call, process_at(place - step), std::move(said));
-    std::vector<Process> children;
-    for (step >>= 1U; step > 0; step >>= 1U)
-        if (place + step < processes_) children.push_back(process_at(place + step));
+    if (place != 0) said = hear(call, process_at(parent_in_tree(place)), std::move(said));
+    std::vector<Process> children = children_in_tree(place, processes_);
+    for (Process &child : children) child = process_at(child);
     if (!children.empty()) tell(call, children, said);
     return said;
 }
@@ -55,16 +54,13 @@ std::vector<Blob> Agreement::of(const CallHash &call, std::span<const Process> s
 
 // Up the tree that it comes down.
 int Agreement::least(const CallHash &call, int mine) const {
-    for (Process step = 1; step < processes_; step <<= 1U) {
-        if ((self_ & step) != 0) {
-            const Process parent = self_ - step;
-            tell(call, {&parent, 1}, Packer().put(mine).take());
-            break;
-        }
-        if (self_ + step >= processes_) continue;
-        const Blob theirs = hear(call, self_ + step, Packer().put(mine).take());
+    const std::vector<Process> children = children_in_tree(self_, processes_);
+    for (auto child = children.rbegin(); child != children.rend(); ++child) {
+        const Blob theirs = hear(call, *child, Packer().put(mine).take());
         mine = std::min(mine, Unpacker(theirs).get<int>());
     }
+    const Process parent = parent_in_tree(self_);
+    if (self_ != 0) tell(call, {&parent, 1}, Packer().put(mine).take());
     const Blob told = from(call, 0, Packer().put(mine).take());
     return Unpacker(told).get<int>();
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/binomial_tree.hpp"
 #include "cluster/calls/recorder.hpp"
 #include "cluster/execution/traffic.hpp"
 
@@ -11,13 +12,8 @@ namespace cldist::cluster {
 
 /// A process's place in the binomial tree down which the records go.
 struct CallTree {
-    CallTree(Process self, Process processes) {
-        Process step = 1;
-        while (step < processes && (self & step) == 0) step <<= 1U;
-        parent = self - step;
-        for (step >>= 1U; step > 0; step >>= 1U)
-            if (self + step < processes) children.push_back(self + step);
-    }
+    CallTree(Process self, Process processes)
+        : parent(parent_in_tree(self)), children(children_in_tree(self, processes)) {}
 
     Process parent;  ///< of process 0 there is none
     std::vector<Process> children;
