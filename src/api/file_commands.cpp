@@ -20,12 +20,11 @@ constexpr std::size_t largest_copied = 512 * 1024;
 
 class FileCall final : public CheckedCall {
 public:
-    FileCall(const FileCommand &file, const MakeFileAccess &make_access)
-        : range_{file.buffer, file.offset, file.size, file.direction} {
+    FileCall(const FileCommand &file, const MakeFileAccess &make_access) : range_(file.range) {
         arguments = file.arguments;
         queue = check_command(arguments, {&range_, 1});
         access_ = make_access(range_.size);
-        if (range_.size != file.size) check_command(arguments, {&range_, 1});
+        if (range_.size != file.range.size) check_command(arguments, {&range_, 1});
         // Other processes wait for a collective command, even if its wait list has failed.
         if (arguments.blocking != CL_FALSE && !access_->collective()) check_not_failed(arguments);
         resources = resources_of(queue, {&range_.buffer, 1});

@@ -11,10 +11,7 @@ namespace cldist {
 /// A command between a range of a buffer and a file.
 struct FileCommand {
     CommandArguments arguments;
-    cl_mem buffer;
-    std::size_t offset;   ///< bytes
-    std::size_t size;     ///< bytes; 0 if the access determines the size
-    Direction direction;  ///< to_file or from_file
+    RangeArgument range;  ///< its size is 0 if the access determines the size
 };
 
 /// Checks the file's arguments and creates the access to the file. May set `size`. Throws an Error.

@@ -28,10 +28,7 @@ cl_int clEnqueueReadBufferToStdioFile(cl_command_queue command_queue, cl_mem buf
                                       const cl_event *event_wait_list, cl_event *event) {
     return run_file_command("clEnqueueReadBufferToStdioFile",
                             {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                             buffer,
-                             offset,
-                             size,
-                             Direction::to_file},
+                             {buffer, offset, size, Direction::to_file}},
                             [&](std::size_t &) { return stream_access(fp); });
 }
 
@@ -40,10 +37,7 @@ cl_int clEnqueueWriteBufferFromStdioFile(cl_command_queue command_queue, cl_mem 
                                          const cl_event *event_wait_list, cl_event *event) {
     return run_file_command("clEnqueueWriteBufferFromStdioFile",
                             {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                             buffer,
-                             offset,
-                             size,
-                             Direction::from_file},
+                             {buffer, offset, size, Direction::from_file}},
                             [&](std::size_t &) { return stream_access(fp); });
 }
 
@@ -52,10 +46,7 @@ cl_int clEnqueueReadBufferToFile(cl_command_queue command_queue, cl_mem buffer, 
                                  const cl_event *event_wait_list, cl_event *event) {
     return run_file_command("clEnqueueReadBufferToFile",
                             {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                             buffer,
-                             offset,
-                             size,
-                             Direction::to_file},
+                             {buffer, offset, size, Direction::to_file}},
                             [&](std::size_t &) { return descriptor_access(fd, file_offset); });
 }
 
@@ -64,10 +55,7 @@ cl_int clEnqueueWriteBufferFromFile(cl_command_queue command_queue, cl_mem buffe
                                     const cl_event *event_wait_list, cl_event *event) {
     return run_file_command("clEnqueueWriteBufferFromFile",
                             {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                             buffer,
-                             offset,
-                             size,
-                             Direction::from_file},
+                             {buffer, offset, size, Direction::from_file}},
                             [&](std::size_t &) { return descriptor_access(fd, file_offset); });
 }
 

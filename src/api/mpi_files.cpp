@@ -16,7 +16,7 @@ struct Place {
 
 cl_int run(const char *call, const FileCommand &command, const Place &place) {
     return run_file_command(call, command, [&](std::size_t &size) {
-        return make_mpi_file_access(place.file, place.offset, size, command.direction, place.collective);
+        return make_mpi_file_access(place.file, place.offset, size, command.range.direction, place.collective);
     });
 }
 
@@ -29,10 +29,7 @@ cl_int clEnqueueReadBufferToMPIFile(cl_command_queue command_queue, cl_mem buffe
                                     const cl_event *event_wait_list, cl_event *event) {
     return run("clEnqueueReadBufferToMPIFile",
                {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                buffer,
-                offset,
-                size,
-                Direction::to_file},
+                {buffer, offset, size, Direction::to_file}},
                {file, file_offset, false});
 }
 
@@ -42,10 +39,7 @@ cl_int clEnqueueWriteBufferFromMPIFile(cl_command_queue command_queue, cl_mem bu
                                        cl_event *event) {
     return run("clEnqueueWriteBufferFromMPIFile",
                {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                buffer,
-                offset,
-                size,
-                Direction::from_file},
+                {buffer, offset, size, Direction::from_file}},
                {file, file_offset, false});
 }
 
@@ -55,10 +49,7 @@ cl_int clEnqueueReadBufferToMPIFileAll(cl_command_queue command_queue, cl_mem bu
                                        cl_event *event) {
     return run("clEnqueueReadBufferToMPIFileAll",
                {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                buffer,
-                offset,
-                size,
-                Direction::to_file},
+                {buffer, offset, size, Direction::to_file}},
                {file, file_offset, true});
 }
 
@@ -68,10 +59,7 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
                                           cl_event *event) {
     return run("clEnqueueWriteBufferFromMPIFileAll",
                {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                buffer,
-                offset,
-                size,
-                Direction::from_file},
+                {buffer, offset, size, Direction::from_file}},
                {file, file_offset, true});
 }
 

@@ -11,7 +11,7 @@ cl_int run(const char *call, const CommandArguments &command, cl_mem buffer, std
     const LibraryLockGivenUp meanwhile(command.blocking != CL_FALSE);
     std::shared_ptr<DatasetAccess> access;
     const cl_int code =
-        run_file_command(call, {command, buffer, offset, 0, arguments.direction}, [&](std::size_t &size) {
+        run_file_command(call, {command, {buffer, offset, 0, arguments.direction}}, [&](std::size_t &size) {
             const LibraryUse hdf5;
             DatasetTransfer transfer = check_dataset(hdf5, arguments);
             size = transfer.size();
