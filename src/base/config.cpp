@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <span>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,50 +26,46 @@ constexpr std::size_t largest_block = std::size_t{1} << 30U;
 constexpr unsigned largest_depth = 64;
 constexpr unsigned most_processes = 65536;
 
-template <typename Enum>
-using Names = std::span<const std::pair<const char *, Enum>>;
+template <typename Type>
+concept Enumeration = std::is_enum_v<Type>;
 
-constexpr std::array<std::pair<const char *, Path>, 6> path_names{{{"auto", Path::automatic},
-                                                                   {"mapped", Path::mapped},
-                                                                   {"pinned", Path::pinned},
-                                                                   {"pipelined", Path::pipelined},
-                                                                   {"shared", Path::shared},
-                                                                   {"direct", Path::direct}}};
-constexpr std::array<std::pair<const char *, OnError>, 3> on_error_names{
-    {{"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}}};
-constexpr std::array<std::pair<const char *, Switch>, 2> switch_names{{{"off", Switch::off}, {"on", Switch::on}}};
-constexpr std::array<std::pair<const char *, Attach>, 2> attach_names{
-    {{"auto", Attach::automatic}, {"program", Attach::program}}};
-constexpr std::array<std::pair<const char *, DeviceMemories>, 3> device_memories_names{
-    {{"auto", DeviceMemories::automatic}, {"together", DeviceMemories::together}, {"apart", DeviceMemories::apart}}};
-constexpr std::array<std::pair<const char *, HostCopies>, 3> host_copies_names{
-    {{"auto", HostCopies::automatic}, {"native", HostCopies::native}, {"staged", HostCopies::staged}}};
-constexpr std::array<std::pair<const char *, RemoteType>, 4> remote_type_names{
-    {{"own", RemoteType::own},
-     {"cpu", RemoteType::cpu},
-     {"gpu", RemoteType::gpu},
-     {"accelerator", RemoteType::accelerator}}};
-constexpr std::array<std::pair<const char *, HostMode>, 2> host_mode_names{
-    {{"replicated", HostMode::replicated}, {"central", HostMode::central}}};
-constexpr std::array<std::pair<const char *, View>, 2> view_names{
-    {{"devices", View::devices}, {"aggregate", View::aggregate}}};
-constexpr std::array<std::pair<const char *, Shares::By>, 3> shares_names{
-    {{"auto", Shares::By::automatic}, {"equal", Shares::By::equal}, {"measured", Shares::By::measured}}};
-constexpr std::array<std::pair<const char *, LogLevel>, 4> log_names{
-    {{"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}}};
-
+/// The names of an enumeration's values in settings.
 template <typename Enum>
-std::string parse_name(std::string_view text, Enum &value, Names<Enum> names) {
-    std::string expected;
-    for (const auto &[name, candidate] : names) {
-        if (text == name) {
-            value = candidate;
-            return {};
-        }
-        expected += fmt::format("{}{}", expected.empty() ? "" : ", ", name);
-    }
-    return "one of " + expected;
-}
+using Names = std::initializer_list<std::pair<const char *, Enum>>;
+template <typename Enum>
+constexpr Names<Enum> names{};
+
+template <>
+constexpr Names<Path> names<Path>{{"auto", Path::automatic},      {"mapped", Path::mapped}, {"pinned", Path::pinned},
+                                  {"pipelined", Path::pipelined}, {"shared", Path::shared}, {"direct", Path::direct}};
+template <>
+constexpr Names<OnError> names<OnError>{
+    {"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}};
+template <>
+constexpr Names<Switch> names<Switch>{{"off", Switch::off}, {"on", Switch::on}};
+template <>
+constexpr Names<Attach> names<Attach>{{"auto", Attach::automatic}, {"program", Attach::program}};
+template <>
+constexpr Names<DeviceMemories> names<DeviceMemories>{
+    {"auto", DeviceMemories::automatic}, {"together", DeviceMemories::together}, {"apart", DeviceMemories::apart}};
+template <>
+constexpr Names<HostCopies> names<HostCopies>{
+    {"auto", HostCopies::automatic}, {"native", HostCopies::native}, {"staged", HostCopies::staged}};
+template <>
+constexpr Names<RemoteType> names<RemoteType>{{"own", RemoteType::own},
+                                              {"cpu", RemoteType::cpu},
+                                              {"gpu", RemoteType::gpu},
+                                              {"accelerator", RemoteType::accelerator}};
+template <>
+constexpr Names<HostMode> names<HostMode>{{"replicated", HostMode::replicated}, {"central", HostMode::central}};
+template <>
+constexpr Names<View> names<View>{{"devices", View::devices}, {"aggregate", View::aggregate}};
+template <>
+constexpr Names<Shares::By> names<Shares::By>{
+    {"auto", Shares::By::automatic}, {"equal", Shares::By::equal}, {"measured", Shares::By::measured}};
+template <>
+constexpr Names<LogLevel> names<LogLevel>{
+    {"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}};
 
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
@@ -80,25 +76,23 @@ std::optional<Number> parse_number(std::string_view text) {
 }
 
 // Each `parse` returns an empty text, or what it expected if it could not read `text`.
-std::string parse(std::string_view text, Path &value) { return parse_name<Path>(text, value, path_names); }
-std::string parse(std::string_view text, OnError &value) { return parse_name<OnError>(text, value, on_error_names); }
+template <Enumeration Enum>
+std::string parse(std::string_view text, Enum &value) {
+    std::string expected;
+    for (const auto &[name, candidate] : names<Enum>) {
+        if (text == name) {
+            value = candidate;
+            return {};
+        }
+        expected += fmt::format("{}{}", expected.empty() ? "" : ", ", name);
+    }
+    return "one of " + expected;
+}
+
 std::string parse(std::string_view text, Switch &value) {
     if (text == "1" || text == "0") text = text == "1" ? "on" : "off";
-    return parse_name<Switch>(text, value, switch_names);
+    return parse<Switch>(text, value);
 }
-std::string parse(std::string_view text, Attach &value) { return parse_name<Attach>(text, value, attach_names); }
-std::string parse(std::string_view text, DeviceMemories &value) {
-    return parse_name<DeviceMemories>(text, value, device_memories_names);
-}
-std::string parse(std::string_view text, HostCopies &value) {
-    return parse_name<HostCopies>(text, value, host_copies_names);
-}
-std::string parse(std::string_view text, RemoteType &value) {
-    return parse_name<RemoteType>(text, value, remote_type_names);
-}
-std::string parse(std::string_view text, HostMode &value) { return parse_name<HostMode>(text, value, host_mode_names); }
-std::string parse(std::string_view text, View &value) { return parse_name<View>(text, value, view_names); }
-std::string parse(std::string_view text, LogLevel &value) { return parse_name<LogLevel>(text, value, log_names); }
 
 std::string parse(std::string_view text, std::string &value) {
     value = text;
@@ -142,24 +136,13 @@ std::string parse(std::string_view text, Simulation &value) {
     return {};
 }
 
-template <typename Enum>
-std::string text_of(Enum value, Names<Enum> names) {
-    for (const auto &[name, candidate] : names)
+// Each `text_of` is the inverse of `parse`.
+template <Enumeration Enum>
+std::string text_of(Enum value) {
+    for (const auto &[name, candidate] : names<Enum>)
         if (candidate == value) return name;
     return {};
 }
-
-// Each `text_of` is the inverse of `parse`.
-std::string text_of(Path value) { return text_of<Path>(value, path_names); }
-std::string text_of(Attach value) { return text_of<Attach>(value, attach_names); }
-std::string text_of(DeviceMemories value) { return text_of<DeviceMemories>(value, device_memories_names); }
-std::string text_of(HostCopies value) { return text_of<HostCopies>(value, host_copies_names); }
-std::string text_of(RemoteType value) { return text_of<RemoteType>(value, remote_type_names); }
-std::string text_of(HostMode value) { return text_of<HostMode>(value, host_mode_names); }
-std::string text_of(View value) { return text_of<View>(value, view_names); }
-std::string text_of(OnError value) { return text_of<OnError>(value, on_error_names); }
-std::string text_of(Switch value) { return text_of<Switch>(value, switch_names); }
-std::string text_of(LogLevel value) { return text_of<LogLevel>(value, log_names); }
 std::string text_of(const std::string &value) { return value; }
 std::string text_of(unsigned value) { return fmt::format("{}", value); }
 std::string text_of(double value) { return fmt::format("{}", value); }
@@ -167,7 +150,7 @@ std::string text_of(const Simulation &value) {
     return value.processes == 0 ? "" : fmt::format("{}:{}:{}", value.processes, value.rank, value.per_host);
 }
 std::string text_of(const Shares &value) {
-    if (value.by != Shares::By::weights) return text_of<Shares::By>(value.by, shares_names);
+    if (value.by != Shares::By::weights) return text_of(value.by);
     return fmt::format("{}", fmt::join(value.weights, ","));
 }
 std::string text_of(Bytes value) {
@@ -208,7 +191,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
-const char *name_of(Path path) { return path_names.at(static_cast<std::size_t>(path)).first; }
+const char *name_of(Path path) { return (names<Path>.begin() + static_cast<std::size_t>(path))->first; }
 
 std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most) {
     if (text.empty()) return std::nullopt;
@@ -247,7 +230,7 @@ std::optional<Simulation> parse_simulation(std::string_view text) {
 
 std::optional<Shares> parse_shares(std::string_view text) {
     Shares shares;
-    if (parse_name<Shares::By>(text, shares.by, shares_names).empty()) return shares;
+    if (parse(text, shares.by).empty()) return shares;
     shares.by = Shares::By::weights;
     double sum = 0;
     for (std::size_t comma = 0; comma != std::string_view::npos;) {
