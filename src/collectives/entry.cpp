@@ -473,85 +473,6 @@ cl_int clEnqueueReduceBufferWithOp(cl_command_queue cmd_queue, cl_uint num_src_b
     });
 }
 
-cl_int clEnqueueAllReduceBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                cl_channel_type datatype, cl_uint num_events_in_wait_list,
-                                const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueAllReduceBuffer", [&] {
-        run(Kind::all_reduce,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, CL_REDUCTION_SUM));
-    });
-}
-
-cl_int clEnqueueAllReduceBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                      const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                      const size_t *src_offset_list, const size_t *dst_offset_list,
-                                      size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
-                                      cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                      cl_event *event) {
-    return at_boundary("clEnqueueAllReduceBufferWithOp", [&] {
-        run(Kind::all_reduce,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
-    });
-}
-
-cl_int clEnqueueReduceScatterBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                    const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                    const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                    cl_channel_type datatype, cl_uint num_events_in_wait_list,
-                                    const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueReduceScatterBuffer", [&] {
-        run(Kind::reduce_scatter,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, CL_REDUCTION_SUM));
-    });
-}
-
-cl_int clEnqueueReduceScatterBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                          const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                          const size_t *src_offset_list, const size_t *dst_offset_list,
-                                          size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
-                                          cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                          cl_event *event) {
-    return at_boundary("clEnqueueReduceScatterBufferWithOp", [&] {
-        run(Kind::reduce_scatter,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
-    });
-}
-
-cl_int clEnqueueScanBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,
-                           const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,
-                           size_t bytes_to_copy, cl_channel_type datatype, cl_uint num_events_in_wait_list,
-                           const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueScanBuffer", [&] {
-        run(Kind::scan,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, CL_REDUCTION_SUM));
-    });
-}
-
-cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                 const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                 const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                 cl_channel_type datatype, cl_reduction_op op, cl_uint num_events_in_wait_list,
-                                 const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueScanBufferWithOp", [&] {
-        run(Kind::scan,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
-    });
-}
-
 cl_int clEnqueueReduceBufferWithKernel(cl_command_queue cmd_queue, cl_uint num_src_buffers,
                                        const cl_mem *src_buffer_list, cl_mem dst_buffer, const size_t *src_offset_list,
                                        size_t dst_offset, size_t bytes_to_copy, size_t element_size, cl_kernel combine,
@@ -565,45 +486,26 @@ cl_int clEnqueueReduceBufferWithKernel(cl_command_queue cmd_queue, cl_uint num_s
     });
 }
 
-cl_int clEnqueueAllReduceBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                          const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                          const size_t *src_offset_list, const size_t *dst_offset_list,
-                                          size_t bytes_to_copy, size_t element_size, cl_kernel combine,
-                                          cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                          cl_event *event) {
-    return at_boundary("clEnqueueAllReduceBufferWithKernel", [&] {
-        run(Kind::all_reduce,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, with_kernel(element_size, combine));
-    });
-}
+// Reductions with as many sources as destinations.
+#define CLDIST_REDUCTION(name, kind, combination, ...)                                                               \
+    cl_int name(const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,          \
+                const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,         \
+                size_t bytes_to_copy, __VA_ARGS__, cl_uint num_events_in_wait_list, const cl_event *event_wait_list, \
+                cl_event *event) {                                                                                   \
+        return at_boundary(#name, [&] {                                                                              \
+            run(kind,                                                                                                \
+                ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list,           \
+                           dst_offset_list, bytes_to_copy},                                                          \
+                Events{num_events_in_wait_list, event_wait_list, event}, combination);                               \
+        });                                                                                                          \
+    }
+#define CLDIST_REDUCTIONS(name, kind)                                                                             \
+    CLDIST_REDUCTION(name, kind, of_datatype(datatype, CL_REDUCTION_SUM), cl_channel_type datatype)               \
+    CLDIST_REDUCTION(name##WithOp, kind, of_datatype(datatype, op), cl_channel_type datatype, cl_reduction_op op) \
+    CLDIST_REDUCTION(name##WithKernel, kind, with_kernel(element_size, combine), size_t element_size, cl_kernel combine)
 
-cl_int clEnqueueReduceScatterBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                              const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                              const size_t *src_offset_list, const size_t *dst_offset_list,
-                                              size_t bytes_to_copy, size_t element_size, cl_kernel combine,
-                                              cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                              cl_event *event) {
-    return at_boundary("clEnqueueReduceScatterBufferWithKernel", [&] {
-        run(Kind::reduce_scatter,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, with_kernel(element_size, combine));
-    });
-}
-
-cl_int clEnqueueScanBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                     const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                     const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                     size_t element_size, cl_kernel combine, cl_uint num_events_in_wait_list,
-                                     const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueScanBufferWithKernel", [&] {
-        run(Kind::scan,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, with_kernel(element_size, combine));
-    });
-}
+CLDIST_REDUCTIONS(clEnqueueAllReduceBuffer, Kind::all_reduce)
+CLDIST_REDUCTIONS(clEnqueueReduceScatterBuffer, Kind::reduce_scatter)
+CLDIST_REDUCTIONS(clEnqueueScanBuffer, Kind::scan)
 
 }  // extern "C"
