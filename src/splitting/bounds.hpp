@@ -63,6 +63,18 @@ public:
     [[nodiscard]] std::optional<Steps> steps(Form form) const;
 
 private:
+    // Numbers of variables: for each dimension the global id, the group and the local id. The latter two together
+    // determine the global id. Counters follow.
+    static constexpr unsigned global_id_of = 0;
+    static constexpr unsigned group_of = 3;
+    static constexpr unsigned local_id_of = 6;
+    static constexpr unsigned first_counter = 9;
+
+    static Wide two_to(unsigned exponent) { return Wide{1} << exponent; }
+    static Wide lowest(unsigned width) { return -two_to(width - 1); }
+    static Wide highest(unsigned width) { return two_to(width - 1) - 1; }
+    static unsigned width_of(const Expression &expression) { return expression.width == 0 ? 64 : expression.width; }
+
     [[nodiscard]] Form variable(unsigned index) const;
     [[nodiscard]] Form known(Wide value) const { return {{}, value, value}; }
     [[nodiscard]] Form between(Wide low, Wide high) const { return {{}, low, high}; }
