@@ -348,13 +348,7 @@ private:
         Slot &slot = this->slot(block);
         slot.copies.clear();
         if (!staged_in_ || !status().ok()) return;
-        const bool wait = blocks_ == 1 && send_.range.waits_for_copies();
-        each_piece(send_, block, [&](const Span &piece, std::size_t at) {
-            if (send_.range.mapped != nullptr)
-                read_mapped(send_.range, piece.offset, piece.size, slot.in + at);
-            else
-                start_read(slot.copies.emplace_back(), send_.range, piece.offset, piece.size, slot.in + at, wait);
-        });
+        copy_pieces(send_, block, slot.in, read_mapped, start_read);
     }
 
     void store(std::size_t block) {
@@ -363,24 +357,25 @@ private:
         if (!status().ok()) return;
         record()->moved(in_blocks(what_.kind) ? span(block).size : std::max(send_.range.size, recv_.range.size));
         if (!staged_out_) return;
-        const bool wait = blocks_ == 1 && recv_.range.waits_for_copies();
-        each_piece(recv_, block, [&](const Span &piece, std::size_t at) {
-            if (recv_.range.mapped != nullptr)
-                write_mapped(recv_.range, piece.offset, piece.size, slot.out + at);
-            else
-                start_write(slot.copies.emplace_back(), recv_.range, piece.offset, piece.size, slot.out + at, wait);
-        });
+        copy_pieces(recv_, block, slot.out, write_mapped, start_write);
     }
 
-    // Calls `action` with each piece of a block and its offset in the slot's memory.
-    template <typename Action>
-    void each_piece(const CollectiveSide &side, std::size_t block, const Action &action) const {
-        if (side.range.size == 0) return;
-        if (in_blocks(what_.kind)) {
-            action(span(block), 0);
-            return;
-        }
-        for (const Span &piece : pieces_of(side)) action(piece, piece.offset);
+    // Copies the pieces of a block between the side and the slot's `memory`, with `copy` if the side is mapped.
+    template <typename Copy, typename Enqueue>
+    void copy_pieces(const CollectiveSide &side, std::size_t block, std::byte *memory, Copy copy, Enqueue enqueue) {
+        const DeviceRange &range = side.range;
+        if (range.size == 0) return;
+        const bool wait = blocks_ == 1 && range.waits_for_copies();
+        const auto copy_piece = [&](const Span &piece, std::size_t at) {
+            if (range.mapped != nullptr)
+                copy(range, piece.offset, piece.size, memory + at);
+            else
+                enqueue(slot(block).copies.emplace_back(), range, piece.offset, piece.size, memory + at, wait);
+        };
+        if (in_blocks(what_.kind))
+            copy_piece(span(block), 0);
+        else
+            for (const Span &piece : pieces_of(side)) copy_piece(piece, piece.offset);
     }
 
     // Returns true if the device has finished its copies for the slot.
