@@ -1,0 +1,110 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "mpi_interop/host_links.hpp"
+#include "mpi_interop/message_endpoint.hpp"
+#include "mpi_interop/message_operations.hpp"
+#include "mpi_interop/wire.hpp"
+#include "pipeline/block_transfer.hpp"
+
+namespace cldist {
+
+/// Sends and receives consist of a few sequential steps. Each step is polled until it ends.
+class MessageOperation : public Operation {
+public:
+    MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver)
+        : Operation(std::move(record)),
+          range_(std::move(range)),
+          peer_(std::move(peer)),
+          plain_(peer_.comm->wire() == Wire::plain),
+          driver_(driver) {}
+
+    void woken_by(const Waker &waker) override {
+        waker_ = waker;
+        ticket_.waker = &waker_;
+    }
+
+    Progress poll() override {
+        bool moved = false;
+        const bool well = attempt([&] {
+            while (!ended_ && step()) moved = true;
+        });
+        if (!well) ended_ = true;
+        if (ended_) return Progress::done;
+        return moved ? Progress::moved : Progress::idle;
+    }
+
+protected:
+    /// Returns true if there was progress.
+    virtual bool step() = 0;
+
+    bool end() {
+        ended_ = true;
+        return true;
+    }
+    [[nodiscard]] Situation situation(int rank) const {
+        const bool same_host = peer_.comm->same_host(rank);
+        return {range_.host_memory(),
+                range_.mapped != nullptr,
+                same_host,
+                range_.strided.has_value(),
+                range_.resources == nullptr || range_.copied,
+                range_.resources == nullptr ? nullptr : range_.resources->advice(message_route(same_host))};
+    }
+    /// Returns true if the payload can be sent from the range or received into it.
+    [[nodiscard]] bool in_place() const { return range_.mapped != nullptr && !range_.strided; }
+    /// The path of a message in one piece.
+    [[nodiscard]] Path path_of_whole() const {
+        return range_.mapped != nullptr && !range_.copied ? Path::mapped : Path::pinned;
+    }
+    /// Memory for a message of `size` bytes. It is page-locked if its payload is copied to or from a device.
+    std::byte *message_memory(std::size_t size) {
+        if (range_.copied) return range_.mapped - header_size;
+        if (range_.mapped != nullptr) {
+            memory_ = std::make_unique_for_overwrite<std::byte[]>(size);
+            return memory_.get();
+        }
+        staging_ = range_.resources->staging().lease(size);
+        return staging_.data();
+    }
+    /// Starts the blocks of `size` bytes as planned: through `near_`, or else in MPI messages on `channel`. `rank` is
+    /// the peer's rank.
+    void begin_blocks(Direction direction, std::size_t size, const Plan &plan, int rank, int channel,
+                      const Status &so_far) {
+        record()->chosen(range_.copied && !near_ ? Path::pinned : plan.path, plan.block, plan.depth);
+        if (near_) {
+            auto far_end = near_->far_end(rank, direction, size, record());
+            blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far, near_->place());
+            return;
+        }
+        const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(rank), channel};
+        auto far_end = std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record(), waker_);
+        blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far);
+    }
+    /// Keeps the status of a step if it failed.
+    void note(const Status &status) {
+        if (!status.ok()) fail(status);
+    }
+
+    [[nodiscard]] bool has_waker() const { return static_cast<bool>(waker_); }
+
+    DeviceRange range_;
+    const MessagePeer peer_;
+    const bool plain_;  ///< the message has no header, and is in place if the range is mapped
+    MessageDriver &driver_;
+    MessageTicket ticket_;         ///< of the header, or of a message in one piece
+    std::optional<NearWay> near_;  ///< without it the blocks use MPI
+    std::optional<BlockTransfer> blocks_;
+
+private:
+    Waker waker_;
+
+    std::unique_ptr<std::byte[]> memory_;
+    StagingPool::Lease staging_;
+    bool ended_ = false;
+};
+
+}  // namespace cldist

@@ -1,0 +1,285 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/error_code.hpp"
+#include "base/log.hpp"
+#include "mpi_interop/message_operation.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "pipeline/place_trial.hpp"
+
+namespace cldist {
+namespace {
+
+class SendOperation final : public MessageOperation {
+public:
+    SendOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
+                  Channels &channels, bool synchronous)
+        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver),
+          channels_(channels),
+          synchronous_(synchronous) {}
+
+    ~SendOperation() override {
+        if (turn_taken_) message_order().leave_turn(turn());
+        if (channel_) channels_.release(*channel_);
+    }
+
+    void announce() override {
+        if (peer_.rank != MPI_PROC_NULL) take_turn();
+    }
+
+    void start(const Status &gate) override {
+        note(gate);
+        if (peer_.rank == MPI_PROC_NULL) {
+            step_ = Step::nothing;
+            return;
+        }
+        if (!gate.ok()) {
+            send_notice();
+            return;
+        }
+        try {
+            if (plain_)
+                start_plain();
+            else
+                start_with_header();
+        } catch (const Error &error) {
+            fail(error.status());
+            send_notice();
+        }
+    }
+
+    [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing; }
+    [[nodiscard]] bool wakes() const override {
+        return has_waker() && posted_ &&
+               (step_ == Step::message || (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
+    }
+
+private:
+    enum class Step { nothing, read, message, blocks };
+
+    bool step() override {
+        switch (step_) {
+            case Step::nothing: return end();
+            case Step::read: {
+                const Outcome outcome = read_.ended();
+                if (!outcome) return false;
+                note(*outcome);
+                if (!outcome->ok()) {
+                    send_notice();
+                    return true;
+                }
+                record()->stage_done(Stage::device, read_.start_ns());
+                if (plain_)
+                    send_message(whole_, range_.size);
+                else
+                    send_inlined();
+                return true;
+            }
+            case Step::message:
+                if (!posted_) return try_post();
+                if (!ticket_.done) return false;
+                take_message_result();
+                if (status().ok()) record()->moved(range_.size);
+                return end();
+            case Step::blocks: {
+                const bool posted = !posted_ && try_post();
+                if (!blocks_ && !try_begin_blocks()) return posted;
+                const Progress progress = blocks_->poll();
+                if (progress != Progress::done || !posted_ || !ticket_.done)
+                    return posted || progress == Progress::moved;
+                take_message_result();
+                note(blocks_->status());
+                if (status().ok()) trial_.ended(*blocks_, plan_.block);
+                return end();
+            }
+        }
+        return false;
+    }
+
+    void start_with_header() {
+        if (range_.copied) {
+            record()->chosen(Path::pinned, range_.size, 1);
+            whole_ = message_memory(header_size + range_.size);
+            send_inlined();
+            return;
+        }
+        Situation with_peer = situation(peer_.rank);
+        // Between CPU devices MPI's single copy in host memory is as fast as a ring.
+        const bool worth_it =
+            range_.resources != nullptr || config().path != Path::automatic || DeviceResources::some_have_own_memory();
+        with_peer.ring = worth_it && peer_.comm->links().reach(peer_.comm->world_rank(peer_.rank));
+        with_peer.exports = range_.resources != nullptr && range_.resources->exports();
+        with_peer.in_place = trial_.chooses_place(range_, with_peer);
+        plan_ = plan_send(range_.size, with_peer, config());
+        in_place_ = with_peer.in_place;
+        fit_ring(plan_, range_.size);
+        if (plan_.path == Path::shared || plan_.path == Path::direct) {
+            near_ = peer_.comm->links().open(peer_.comm->world_rank(peer_.rank), range_, plan_);
+            if (!near_) {
+                with_peer.ring = false;
+                plan_ = plan_send(range_.size, with_peer, config());
+            }
+        }
+        record()->chosen(plan_.path, plan_.block, plan_.depth);
+        if (plan_.inlined)
+            start_inlined();
+        else
+            start_blocks();
+    }
+
+    void start_inlined() {
+        if (range_.size == 0) {
+            encode({}, header_.data());
+            send_message(header_.data(), header_size);
+            return;
+        }
+        whole_ = message_memory(header_size + range_.size);
+        if (range_.mapped != nullptr) {
+            const std::uint64_t start = now_ns();
+            read_mapped(range_, 0, range_.size, whole_ + header_size);
+            record()->stage_done(Stage::device, start);
+            send_inlined();
+            return;
+        }
+        read_payload(whole_ + header_size);
+    }
+
+    void start_plain() {
+        record()->chosen(path_of_whole(), std::max<std::size_t>(range_.size, 1), 1);
+        if (range_.size == 0 || in_place()) {
+            send_message(range_.mapped, range_.size);
+            return;
+        }
+        whole_ = message_memory(range_.size);
+        if (range_.mapped != nullptr) {
+            read_mapped(range_, 0, range_.size, whole_);
+            send_message(whole_, range_.size);
+            return;
+        }
+        read_payload(whole_);
+    }
+
+    void read_payload(std::byte *to) {
+        take_turn();
+        start_read(read_, range_, 0, range_.size, to, range_.waits_for_copies());
+        step_ = Step::read;
+    }
+
+    void start_blocks() {
+        channel_ = channels_.acquire();
+        const NearOffer offer = near_ ? near_->offer() : NearOffer{};
+        encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS, in_place_ ? 1U : 0U,
+                offer.ring, offer.depth, offer.exported, offer.whole, 0, offer.offset},
+               header_.data());
+        try_begin_blocks();
+        send_message(header_.data(), header_size);
+        step_ = Step::blocks;
+    }
+
+    // Returns false until the receiver has answered how it can receive the blocks.
+    bool try_begin_blocks() {
+        if (near_) {
+            const std::optional<bool> settled = peer_.comm->links().settled(*near_);
+            if (!settled) return false;
+            if (!*settled) near_.reset();
+            plan_ = near_ ? near_->plan() : plan_recv(range_.size, plan_.block, situation(peer_.rank), config());
+        }
+        begin_blocks(Direction::send, range_.size, plan_, peer_.rank, *channel_, {});
+        return true;
+    }
+
+    // The payload is already behind the space for the header.
+    void send_inlined() {
+        encode({range_.size, 0, 0, CL_SUCCESS}, whole_);
+        send_message(whole_, header_size + range_.size);
+    }
+
+    // Sends an error message: the receiver gets no payload.
+    void send_notice() {
+        if (plain_) {
+            give_up();
+            return;
+        }
+        encode({0, 0, 0, status().code}, header_.data());
+        send_message(header_.data(), header_size);
+    }
+
+    // A receiver of plain messages would mistake an error message for the payload.
+    void give_up() {
+        log_warning(
+            "a send to rank {} with tag {} sends nothing, because it failed: {}: {}. On a communicator with plain "
+            "messages the receiver gets no error message. Its receive stays pending or matches the next message",
+            peer_.rank, peer_.tag, status().message, code_text(status().code));
+        if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
+        step_ = Step::nothing;
+    }
+
+    void send_message(const std::byte *data, std::size_t size) {
+        message_ = {data, size};
+        step_ = Step::message;
+        try_post();
+    }
+
+    void take_turn() {
+        if (std::exchange(turn_taken_, true)) return;
+        message_order().take_turn(turn());
+    }
+
+    // Messages leave in the order in which their commands started, regardless of how long their copies take.
+    bool try_post() {
+        if (!message_order().may_post(turn())) {
+            take_turn();
+            return false;
+        }
+        posted_ = true;
+        if (peer_.comm->freed()) {
+            ticket_.done = true;
+            fail(Status::failure(CL_INVALID_COMMUNICATOR, "the communicator was freed before the command started"));
+            return true;
+        }
+        message_start_ns_ = now_ns();
+        driver_.send(message_.data(), message_.size(), peer_.rank, peer_.tag, peer_.comm->handle(), ticket_,
+                     synchronous_);
+        if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
+        return true;
+    }
+
+    [[nodiscard]] SendTurn turn() const { return {peer_.comm.get(), peer_.rank, peer_.tag, this}; }
+
+    void take_message_result() {
+        if (ticket_.error != MPI_SUCCESS)
+            fail(mpi_failure(ticket_.error, "MPI_Isend"));
+        else
+            record()->stage_done(Stage::message, message_start_ns_);
+    }
+
+    Channels &channels_;
+    const bool synchronous_;
+    Plan plan_;
+    PlaceTrial trial_;
+    bool in_place_ = false;
+    Step step_ = Step::nothing;
+    std::optional<int> channel_;
+    std::array<std::byte, header_size> header_{};
+    std::span<const std::byte> message_;  ///< the header and, if inlined, the payload
+    bool turn_taken_ = false;
+    bool posted_ = false;
+    std::uint64_t message_start_ns_ = 0;
+    std::byte *whole_ = nullptr;  ///< message in one piece: the payload, after the space for the header if not plain
+    DeviceCommand read_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels,
+                                     bool synchronous) {
+    auto record = make_record(Direction::send, range.size, peer);
+    return std::make_unique<SendOperation>(std::move(record), std::move(range), std::move(peer), driver, channels,
+                                           synchronous);
+}
+
+}  // namespace cldist
