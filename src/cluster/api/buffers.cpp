@@ -33,13 +33,13 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
     object->host_ptr = given.host_ptr;
     object->properties = std::move(properties);
     World &world = World::get();
-    world.executor().know(*object, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
+    world.executor().objects().know(*object, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
     // The program's bytes at this moment.
     if (host_ptr != nullptr)
         in_all([&] {
             if (given.made_at_once) object->make_natives();
         });
-    if (executor().follows()) object->host_ptr = nullptr;
+    if (World::get().follows()) object->host_ptr = nullptr;
     object->set_number(world.next_number());
     return object.release()->handle();
 }
@@ -54,7 +54,7 @@ MemObject &whole_buffer_of(cl_mem memory) {
 }  // namespace
 
 GivenContents given_contents(const ContextObject &context, cl_mem_flags flags, void *host_ptr, std::size_t size) {
-    const DeviceObject *const holder = host_ptr != nullptr ? executor().first_holder(context) : nullptr;
+    const DeviceObject *const holder = host_ptr != nullptr ? executor().objects().first_holder(context) : nullptr;
     if (holder == nullptr) return {flags, host_ptr, host_ptr != nullptr, {}};
     const World &world = World::get();
     Blob bytes;

@@ -100,9 +100,9 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
             memory, {lane, CL_COMMAND_READ_BUFFER, accesses, {}, {memory, size, {}}, blocking && parts.size() == 1});
         command.is_part = part.lane == nullptr;
         told_all = told_all && !command.is_part;
-        executor().stage(command, memory, size);
+        executor().memory().stage(command, memory, size);
         joint.run(std::move(command), [&](Enqueued &enqueued, const Waits &w) {
-            return executor().read(enqueued, {root.native(*lane.space), part.begin, size}, memory, w);
+            return executor().memory().read(enqueued, {root.native(*lane.space), part.begin, size}, memory, w);
         });
     }
     conclude(joint.end(told_all), event, blocking, call);
@@ -206,11 +206,11 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
     Enqueued command =
         with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER, accesses, waits,
-                               executor().result_in(plain_region(ptr, size), queue), blocking != CL_FALSE});
-    executor().stage(command, ptr, size);
+                               executor().memory().result_in(plain_region(ptr, size), queue), blocking != CL_FALSE});
+    executor().memory().stage(command, ptr, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
-        return executor().read(enqueued, range, enqueued.result.data, w);
+        return executor().memory().read(enqueued, range, enqueued.result.data, w);
     });
 }
 
@@ -234,10 +234,10 @@ void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_m
             whole, joint, accesses.front(), true,
             [&](QueueObject &lane, Enqueued &command) {
                 command.kept = mapped_memory().keeper_of(ptr);
-                executor().stage(command, ptr, size);
+                executor().memory().stage(command, ptr, size);
                 return [&](Enqueued &enqueued, const Waits &w) {
                     const NativeRange range{buffer.root().native(*lane.space), buffer.origin + offset, size};
-                    return executor().write(enqueued, range, static_cast<const std::byte *>(ptr), w);
+                    return executor().memory().write(enqueued, range, static_cast<const std::byte *>(ptr), w);
                 };
             },
             blocking != CL_FALSE);
@@ -248,11 +248,11 @@ void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_m
     Enqueued command =
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true});
     command.source = plain_region(ptr, size);
-    executor().stage(command, ptr, size);
+    executor().memory().stage(command, ptr, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
         const void *const from = enqueued.brought != nullptr ? enqueued.brought.get() : ptr;
-        return executor().write(enqueued, range, static_cast<const std::byte *>(from), w);
+        return executor().memory().write(enqueued, range, static_cast<const std::byte *>(from), w);
     });
 }
 
@@ -275,7 +275,7 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
     const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
     const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch, target.slice_pitch};
     enqueue(with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits,
-                                   executor().result_in(host, queue), blocking != CL_FALSE}),
+                                   executor().memory().result_in(host, queue), blocking != CL_FALSE}),
             event, [&](Enqueued &command, const Waits &w) {
                 const bool packed = command.result.packed;
                 const std::array<std::size_t, 3> start{};
@@ -427,7 +427,7 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     const bool by_any_queue = object.context->spaces.size() > 1;
     mapped.number = World::get().next_number();
     // Without the program, the number replaces the address.
-    if (executor().follows()) mapped.memory = reinterpret_cast<void *>(mapped.number);
+    if (World::get().follows()) mapped.memory = reinterpret_cast<void *>(mapped.number);
     // The native platform did not map because the command fails.
     if (mapped.memory == nullptr) {
         mapped.is_native = false;
@@ -436,10 +436,10 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     }
     // Another device's queue may undo it, and must not before it is made.
     // So may that of another process, and the memory must last until the bytes have come.
-    const bool ends_natively = part && part->native && executor().is_host();
+    const bool ends_natively = part && part->native && World::get().is_host();
     if (part)
         mapped.landed =
-            (mapped.is_native && by_any_queue) || ends_natively ? executor().ending_of(*part) : part->ending;
+            (mapped.is_native && by_any_queue) || ends_natively ? executor().ends().ending_of(*part) : part->ending;
     if (ends_natively && mapped.own != nullptr) mapped.landed->then([own = mapped.own](cl_int) {});
     give(map, event);
     const Ref<MemObject> held(&object);
@@ -447,7 +447,7 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     void *const memory = mapped.memory;
     if (mapped.is_native) {
         mapped.is_page_locked = true;
-        executor().copies().add_page_locked(memory, mapped.end - mapped.begin);
+        executor().memory().copies().add_page_locked(memory, mapped.end - mapped.begin);
     }
     if (mapped.is_native) {
         Space &space = *object.context->space(mapped.device_memory);
@@ -457,7 +457,7 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     } else {
         mapped.kept = object.destruction;
     }
-    if (!executor().follows()) mapped_memory().add(mapped);
+    if (!World::get().follows()) mapped_memory().add(mapped);
     object.mappings.push_back(std::move(mapped));
     return memory;
 }
@@ -486,11 +486,11 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     // before the earlier reads have ended.
     const bool is_here = queue.space != nullptr && (!World::get().is_central() || queue.context->has_one_memory);
     const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
-    mapped.is_native = is_here && !executor().follows() && may_be_native &&
+    mapped.is_native = is_here && !World::get().follows() && may_be_native &&
                        (queue.context->has_one_memory || queue.space->resources()->is_cpu());
-    if (!mapped.is_native && !executor().follows()) {
+    if (!mapped.is_native && !World::get().follows()) {
         mapped.memory = buffer.host_memory(offset);
-        if (mapped.memory == nullptr) executor().give_memory(queue, buffer, mapped);
+        if (mapped.memory == nullptr) executor().memory().give_memory(queue, buffer, mapped);
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     // Bytes of a buffer that is attached elsewhere return there only after unmapping.
@@ -498,12 +498,12 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     const std::array accesses{buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
     Result result;
     if (needs_contents)
-        result = into_mapping(executor().result_in(plain_region(mapped.memory, size), queue), buffer, mapped);
+        result = into_mapping(executor().memory().result_in(plain_region(mapped.memory, size), queue), buffer, mapped);
     const CallHash call = World::get().calls().last();
     Ref<EventObject> part;
     const auto map = run_whole(
         {queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
-        event != nullptr || blocking != CL_FALSE || executor().is_host() ||
+        event != nullptr || blocking != CL_FALSE || World::get().is_host() ||
             (mapped.is_native && queue.context->spaces.size() > 1),
         [&](Enqueued &command, const Waits &w) {
             const cl_mem native = buffer.root().native(*queue.space);
@@ -550,9 +550,9 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     check_context(queue, object);
     const Mapped mapped = std::move(*at);
     object.mappings.erase(object.mappings.begin() + (at - object.mappings.data()));
-    if (!executor().follows()) mapped_memory().remove(mapped);
+    if (!World::get().follows()) mapped_memory().remove(mapped);
     warn_of_overrun(object, mapped);
-    if (mapped.is_page_locked) executor().copies().remove_page_locked(mapped.memory);
+    if (mapped.is_page_locked) executor().memory().copies().remove_page_locked(mapped.memory);
 
     std::vector<Access> accesses;
     if (mapped.is_written()) accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
@@ -573,23 +573,23 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     command.reads_host_memory = mapped.is_written();
     command.behind = mapped.landed;
     if (mapped.is_written()) command.source = written_region(object, mapped);
-    if (executor().is_host()) command.kept = mapped.kept;
+    if (World::get().is_host()) command.kept = mapped.kept;
     const std::size_t size = mapped.end - mapped.begin;
     // Some drivers' writes from pageable memory wait in the call.
     if (mapped.is_written() && !mapped.is_page_locked && !object.is_image())
-        executor().stage(command, mapped.memory, size);
+        executor().memory().stage(command, mapped.memory, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
         if (mapped.is_native && same_memory)
             return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
         if (enqueued.brought != nullptr) return write_back(queue, object, native, mapped, enqueued.brought.get(), w);
         if (enqueued.staging != nullptr || enqueued.in_blocks) {
-            const cl_int code = executor().write(enqueued, {native, object.origin + mapped.begin, size},
-                                                 static_cast<const std::byte *>(mapped.memory), w);
+            const cl_int code = executor().memory().write(enqueued, {native, object.origin + mapped.begin, size},
+                                                          static_cast<const std::byte *>(mapped.memory), w);
             if (code == CL_SUCCESS) keep_until(*w.event, mapped.kept);
             return code;
         }
-        return unmap(queue, object, native, mapped, w, executor().copies());
+        return unmap(queue, object, native, mapped, w, executor().memory().copies());
     });
 }
 

@@ -309,7 +309,7 @@ void finish_in_host(const Ref<QueueObject> &queue) {
     const auto marker = executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
         return clEnqueueMarkerWithWaitList(queue->native.get(), w.count, w.events, w.event);
     });
-    executor().tell_host_of_finish(*marker);
+    executor().ends().tell_host_of_finish(*marker);
     queue->used = false;
     if (World::get().follows()) return;
     finished = queue->finished = std::make_shared<Ending>();

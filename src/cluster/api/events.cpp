@@ -83,7 +83,7 @@ void wait_in_host(std::span<const Ref<EventObject>> events) {
         follows || std::any_of(events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
     for (const auto &event : events) {
         if (event->native) clFlush(event->queue->native.get());
-        if (some_unknown && !event->is_user()) executor().tell_hosts(*event);
+        if (some_unknown && !event->is_user()) executor().ends().tell_hosts(*event);
     }
     if (follows) return;
     const Unlocked unlocked;
@@ -366,12 +366,12 @@ void set_event_callback(cl_event event, cl_int type, void(CL_CALLBACK *notify)(c
     require(type == CL_COMPLETE || type == CL_RUNNING || type == CL_SUBMITTED, CL_INVALID_VALUE,
             "command_exec_callback_type is {}; expected CL_SUBMITTED, CL_RUNNING or CL_COMPLETE", type);
     World &world = World::get();
-    if (!object.is_user()) world.executor().tell_hosts(object);
+    if (!object.is_user()) world.executor().ends().tell_hosts(object);
     if (world.follows()) return;
     const auto call = [notify, user_data, type, event = Ref<EventObject>(&object)](cl_int status) {
         call_elsewhere([=] { notify(event->handle(), status < 0 ? status : type, user_data); });
     };
-    world.executor().ending_of(object)->then([call, landed = object.promise.landed](cl_int status) {
+    world.executor().ends().ending_of(object)->then([call, landed = object.promise.landed](cl_int status) {
         if (status < 0 || landed == nullptr) return call(status);
         landed->then([call](cl_int) { call(CL_COMPLETE); });
     });

@@ -146,9 +146,9 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     if (parent)
         image->origin = parent->origin;
     else
-        world.executor().know(*image, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
+        world.executor().objects().know(*image, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
     make_natives_everywhere(*image);
-    if (executor().follows()) image->host_ptr = nullptr;
+    if (World::get().follows()) image->host_ptr = nullptr;
     image->set_number(world.next_number());
     return image.release()->handle();
 }
@@ -402,9 +402,9 @@ void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     check_device(queue, image);
     check_host_access(image, CL_MEM_HOST_WRITE_ONLY);
     const std::array accesses{image.whole(AccessMode::read)};
-    enqueue(with_host_memory(
-                ptr, {queue, CL_COMMAND_READ_IMAGE, accesses, waits,
-                      executor().result_in(host_region(image, part, pitches, ptr), queue), blocking != CL_FALSE}),
+    enqueue(with_host_memory(ptr, {queue, CL_COMMAND_READ_IMAGE, accesses, waits,
+                                   executor().memory().result_in(host_region(image, part, pitches, ptr), queue),
+                                   blocking != CL_FALSE}),
             event, [&](Enqueued &command, const Waits &w) {
                 return read_part(queue, image, part, pitches, ptr, command.result, w);
             });
@@ -552,20 +552,21 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     if (mapped.memory == nullptr) mapped.pitches = checked_host_pitches(image, part, 0, 0);
     mapped.size = (part.region[2] - 1) * mapped.pitches.slice + (part.region[1] - 1) * mapped.pitches.row +
                   part.region[0] * image.element_size;
-    if (mapped.memory == nullptr && !executor().follows()) executor().give_memory(queue, image, mapped);
+    if (mapped.memory == nullptr && !World::get().follows()) executor().memory().give_memory(queue, image, mapped);
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     std::vector<Access> accesses;
     Result result;
     if (needs_contents) {
         accesses.push_back(image.whole(AccessMode::read));
-        result = into_mapping(executor().result_in(host_region(image, part, mapped.pitches, mapped.memory), queue),
-                              image, mapped);
+        result =
+            into_mapping(executor().memory().result_in(host_region(image, part, mapped.pitches, mapped.memory), queue),
+                         image, mapped);
     }
     const CallHash call = World::get().calls().last();
     Ref<EventObject> mapped_part;
     const auto map = run_whole(
         {queue, CL_COMMAND_MAP_IMAGE, accesses, waits, std::move(result), blocking != CL_FALSE},
-        event != nullptr || blocking != CL_FALSE || executor().is_host(),
+        event != nullptr || blocking != CL_FALSE || World::get().is_host(),
         [&](Enqueued &command, const Waits &w) {
             if (!needs_contents) return enqueue_marker_behind(queue, w);
             return read_part(queue, image, part, mapped.pitches, mapped.memory, command.result, w);

@@ -10,9 +10,9 @@
 
 namespace cldist::cluster {
 
-/// Page-locked memory of the library for copies between devices and the program's pageable memory. A call of NVIDIA's driver (580)
-/// that copies pageable memory holds a lock until the memory is read or partly written, even if the call is non-blocking. The driver
-/// recognises memory that the program has page-locked itself. Requires the lock.
+/// Page-locked memory of the library for copies between devices and the program's pageable memory. A call of NVIDIA's
+/// driver (580) that copies pageable memory holds a lock until the memory is read or partly written, even if the call
+/// is non-blocking. The driver recognises memory that the program has page-locked itself. Requires the lock.
 class HostCopies {
 public:
     /// Whether copies of a queue of this process should use such memory.

@@ -5,7 +5,15 @@
 
 namespace cldist::cluster {
 
-/// With a central host: what goes with the record of the call that is being made, to all processes that follow. Under the lock.
+/// Where the program runs, as this process sees it.
+enum class HostRole {
+    replicated,  ///< in every process
+    central,     ///< in this process alone: the others follow its calls (docs/dev/decisions/0035)
+    follower,    ///< in process 0 alone, which is another process
+};
+
+/// With a central host: what goes with the record of the call that is being made, to all processes that follow. Under
+/// the lock.
 class HostLink {
 public:
     HostLink() = default;

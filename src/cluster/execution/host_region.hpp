@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "cluster/execution/executor.hpp"
+#include "cluster/execution/enqueued.hpp"
+#include "cluster/execution/host_copies.hpp"
 #include "cluster/objects/memory.hpp"
 
 namespace cldist::cluster {
@@ -23,16 +24,16 @@ std::shared_ptr<std::byte[]> own_memory(std::size_t size);
 /// Keeps the memory until the event has ended.
 void keep_until(cl_event event, std::shared_ptr<const void> memory);
 
-/// How many bytes to have behind a mapping's own memory. Natively the object's other bytes may be there, and programs that go too far
-/// seem to work.
+/// How many bytes to have behind a mapping's own memory. Natively the object's other bytes may be there, and programs
+/// that go too far seem to work.
 std::size_t guard_size(MemObject &object, const Mapped &mapped);
 /// Fills the `guard` bytes behind a mapping's own memory with what is known.
 void set_guard(const Mapped &mapped);
 /// How far the program has changed them.
 std::size_t bytes_beyond(const Mapped &mapped);
 
-/// A result for a mapping, which keeps its memory until the bytes have come, and the program from being told that the object is
-/// gone: it may unmap and release before that.
+/// A result for a mapping. It keeps the memory until the bytes have arrived, and delays the object's destructor
+/// callbacks: the program may unmap and release the object before that.
 Result into_mapping(Result result, const MemObject &object, const Mapped &mapped);
 /// Where the program has what it has written into a mapping.
 HostRegion written_region(const MemObject &object, const Mapped &mapped);

@@ -23,6 +23,13 @@ void Ending::call_all(std::vector<Then> then, cl_int status) {
     outer = nullptr;
 }
 
+std::shared_ptr<Ending> regardless_of_failure(const std::shared_ptr<Ending> &ending) {
+    if (!is_open(ending)) return nullptr;
+    auto passed = std::make_shared<Ending>();
+    ending->then([passed](cl_int) { passed->set(CL_COMPLETE); });
+    return passed;
+}
+
 std::shared_ptr<Ending> all_of(std::span<const std::shared_ptr<Ending>> endings) {
     struct Open {
         std::atomic<std::size_t> number;
@@ -39,8 +46,8 @@ std::shared_ptr<Ending> all_of(std::span<const std::shared_ptr<Ending>> endings)
 }
 
 std::shared_ptr<Ending> both(const std::shared_ptr<Ending> &a, const std::shared_ptr<Ending> &b) {
-    const bool a_is_open = a != nullptr && !a->over();
-    const bool b_is_open = b != nullptr && !b->over();
+    const bool a_is_open = is_open(a);
+    const bool b_is_open = is_open(b);
     if (!a_is_open || !b_is_open || a == b) return a_is_open ? a : b_is_open ? b : nullptr;
     return all_of(std::array{a, b});
 }

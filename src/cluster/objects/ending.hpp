@@ -13,8 +13,8 @@
 
 namespace cldist::cluster {
 
-/// What clGetEventProfilingInfo tells of a command: when it was queued, submitted and started, and when it ended, in ns of its
-/// device's clock. Zeros if they are not known.
+/// The times of a command for clGetEventProfilingInfo: when it was queued, submitted and started, and when it ended, in
+/// ns of its device's clock. Zeros if they are not known.
 using Times = std::array<cl_ulong, 4>;
 
 /// When and how something ends of which no native event of this process tells: a user event, a command of another
@@ -27,7 +27,7 @@ public:
     [[nodiscard]] cl_int status() const { return status_.load(std::memory_order_acquire); }
     [[nodiscard]] bool over() const { return status() <= CL_COMPLETE; }
 
-    /// Of a command that is over.
+    /// The times of a command that has ended.
     [[nodiscard]] const Times &times() const { return times_; }
 
     /// Ends it; a second call does nothing and returns false.
@@ -74,9 +74,12 @@ private:
     std::vector<Then> then_;
 };
 
-/// Ends once all have, at least one, and fails if one has.
+inline bool is_open(const std::shared_ptr<Ending> &ending) { return ending != nullptr && !ending->over(); }
+/// Ends when `ending` ends, and never fails. Null if it has ended.
+std::shared_ptr<Ending> regardless_of_failure(const std::shared_ptr<Ending> &ending);
+/// Ends once all, at least one, have ended, and fails if one has failed.
 std::shared_ptr<Ending> all_of(std::span<const std::shared_ptr<Ending>> endings);
-/// The same for two, of which null stands for what has ended. One of the two if the other has.
+/// The same for two; null means an ending that has ended. Returns one of the two if the other has ended.
 std::shared_ptr<Ending> both(const std::shared_ptr<Ending> &a, const std::shared_ptr<Ending> &b);
 
 }  // namespace cldist::cluster

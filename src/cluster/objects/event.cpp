@@ -109,8 +109,7 @@ OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::sp
     for (const EventObject *const event : wait_list)
         if (event->may_fail()) events.add(event->user_events);
     if (!before.all.any()) return events;
-    QueuePromises<OpenUserEvents> queue_then = before;
-    return promise_of_next(queue_then, place, std::move(events), std::span<const OpenUserEvents>(), join);
+    return promised_before(before, place, std::span<const OpenUserEvents>(&events, 1), join);
 }
 
 void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events) {

@@ -17,28 +17,29 @@ namespace cldist::cluster {
 /// Waits for a native event, whose queue is flushed, and returns its status. Not under the lock.
 cl_int wait_for(cl_event event);
 
-/// Of a native event that has ended; `own` as in EventObject.
+/// The times of a native event that has ended. `own` as in EventObject.
 Times times_of(cl_event event, const std::shared_ptr<const Times> &own);
 
-/// Of two parts of a command those of the one that took longer; of two alike those of the later one.
+/// The times of the longer of two sub-ranges of a command. If both took equally long, those of the later sub-range.
 Times longer(const Times &a, const Times &b);
 
 /// Has a user event end as `ending` does.
 void end_alike(Ending &ending, cl_event user_event);
 
-/// A user event of the space that ends well when `ending` has ended, in whatever way; none if it has.
+/// A user event of the space that succeeds when `ending` has ended in any way. None if it has ended already.
 Event event_of(const std::shared_ptr<Ending> &ending, const Space &space);
 
 /// Fails all user events that the program has not set. Takes the lock.
 void abandon_user_events();
 
-/// What tells a process how far the command of an event is.
+/// From what a process knows the state of an event's command.
 enum class Source {
     none,    ///< nothing: another process's command, whose end nobody here has asked for
     native,  ///< the native event of its own command
-    result,  ///< that, until the command has ended, and then the Ending that is set once its result has been passed on
-    ending,  ///< an Ending: a user event, a command that failed here, or one of whose end other processes tell
-    parts,   ///< the events of the parts of a command of an aggregate queue, and an Ending once other processes tell
+    result,  ///< the native event until the command has ended, and then the Ending that is set once its result has been
+             ///< passed on
+    ending,  ///< an Ending, for a user event, a command that failed here, or a command whose end other processes send
+    parts,   ///< the events of the parts of an aggregate queue's command, and an Ending that other processes send
 };
 
 /// An event of the program's.
@@ -55,7 +56,7 @@ public:
     }
 
     [[nodiscard]] bool is_user() const { return type == CL_COMMAND_USER; }
-    /// Whether this process can tell its end: its own command, a user event, or one whose result comes here.
+    /// Whether this process knows its end: its command runs here, it is a user event, or its result is sent here.
     [[nodiscard]] bool known_here() const { return source != Source::none; }
     /// It ends as `told` does, its own command once that has ended, too.
     void end_as(std::shared_ptr<Ending> told) {
@@ -66,7 +67,7 @@ public:
     [[nodiscard]] cl_int status_here() const;
     /// The same for the program: a command that has ended well is still running until what it promises is here.
     [[nodiscard]] cl_int visible_status() const;
-    /// Of a command that has ended, as this process knows.
+    /// The times of a command that has ended, as this process knows them.
     [[nodiscard]] Times times_here() const;
     /// Waits until this process knows of its end. Not under the lock.
     cl_int wait_here() const;
@@ -82,8 +83,9 @@ public:
     Source source = Source::none;
     ScheduledEvent scheduled;  ///< what the schedule knows of the command
     Event native;              ///< of this process's own command; else null
-    /// Of a command that is natively what stands for its start and its end, by the system's clock; else null. NVIDIA's driver
-    /// (580), whose clock that is, too, makes such times up, or has none.
+    /// Times by the system's clock, for a command that natively consists of an internal command for its start and one
+    /// for its end. Otherwise null. NVIDIA's driver (580), which uses the same clock, returns wrong times for such
+    /// commands, or none.
     std::shared_ptr<const Times> own_times;
     Space *space = nullptr;  ///< the native event's
     /// Null if nobody has asked for it; of Source::native it is set behind the native event.
@@ -103,14 +105,14 @@ public:
     [[nodiscard]] bool is_joint() const { return source == Source::parts; }
     /// Its parts that this process knows of, each with its lane.
     std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts;
-    /// Whether a part is more than what stands for the order of its lane.
+    /// Whether a part does work, instead of only keeping the order of its lane.
     [[nodiscard]] bool is_work(const EventObject &part) const {
         return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER || type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
     }
     bool told_by_result = false;  ///< all processes know of its parts' ends by their results, and of no others
     /// Whether it fails if that part does.
     [[nodiscard]] bool fails_with(const EventObject &part) const { return !told_by_result || is_work(part); }
-    std::vector<std::pair<Space *, Event>> stand_ins;  ///< for it in spaces where it has no native event
+    std::vector<std::pair<Space *, Event>> stand_ins;  ///< represent it in spaces where it has no native event
 
 private:
     void keep_user_event();

@@ -14,23 +14,29 @@
 
 namespace cldist::cluster {
 
-/// Results that are promised, as far as they are still on their way. In this process; null if none is.
+/// Promised results that are still on their way in this process. Null means that there are none.
 struct Promise {
     std::shared_ptr<Ending> landed;    ///< all are in the program's memory, which may be used otherwise
     std::shared_ptr<Ending> incoming;  ///< those of other processes' devices are there
     /// When this process's program has set the user events that come before. Fails if it sets one to a failure.
     std::shared_ptr<Ending> set;
 };
+inline bool is_open(const Promise &promise) {
+    return is_open(promise.landed) || is_open(promise.incoming) || is_open(promise.set);
+}
+inline bool is_nothing(const Promise &promise) {
+    return promise.landed == nullptr && promise.incoming == nullptr && promise.set == nullptr;
+}
 inline Promise join_promises(const Promise &a, const Promise &b) {
     return {both(a.landed, b.landed), both(a.incoming, b.incoming), both(a.set, b.set)};
 }
 
 class QueueObject;
 
-/// Who keeps account of this process's queues. Under the lock.
+/// Keeps account of this process's queues. Under the lock.
 class QueueKeeper {
 public:
-    /// The queue is about to be gone.
+    /// The queue is about to be freed.
     virtual void forget(QueueObject &queue) = 0;
 
 protected:
@@ -50,12 +56,12 @@ public:
 
     /// Whether its device is this process's.
     [[nodiscard]] bool is_native() const { return static_cast<bool>(native); }
-    /// Its device's, of a queue of this process. Made on first use.
+    /// The device's, for a queue of this process. Created on first use.
     [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
         if (resources_ == nullptr) resources_ = space->resources_of(device->native);
         return resources_;
     }
-    /// Of the program's; a lane is none.
+    /// Whether it is a queue of the single virtual device. A lane is not.
     [[nodiscard]] bool is_aggregate() const { return !lanes.empty(); }
     [[nodiscard]] bool in_order() const { return (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0; }
 
@@ -66,36 +72,38 @@ public:
     std::vector<cl_queue_properties> property_list;  ///< as it was given
     Queue native;
     QueueId id = unordered;
-    /// Of an aggregate device's queue: a queue of each member, in their order, of which the program does not know (decision 32).
+    /// An aggregate device's queue has a queue of each member, in the members' order. The program does not see these
+    /// (decision 32).
     std::vector<Ref<QueueObject>> lanes;
     std::vector<QueueObject *> own_lanes;  ///< those of this process
-    QueueObject *whole = nullptr;          ///< of a lane: the queue that it is one of,
+    QueueObject *whole = nullptr;          ///< for a lane, the aggregate queue that it belongs to,
     std::size_t lane = 0;                  ///< and its place there
-    QueueKeeper *keeper = nullptr;         ///< of a queue of this process
+    QueueKeeper *keeper = nullptr;         ///< null unless the queue is this process's
     std::atomic<bool> used = false;        ///< since the last clFinish began; commands without the lock set it, too
     std::shared_ptr<Ending> finished;      ///< when that ends
-    QueuePromises<Promise> promises;       ///< of a lane those of `whole` count
-    /// Those that its commands wait for, perhaps through others, since the last clFinish ended; of a lane those of `whole` count.
+    QueuePromises<Promise> promises;       ///< a lane uses those of `whole`
+    /// The user events that its commands wait for, directly or through other commands, since the last clFinish ended. A
+    /// lane uses those of `whole`.
     QueuePromises<OpenUserEvents> user_events;
-    unsigned user_events_noted = 0;  ///< by so many commands so far: whether one came during a clFinish
-    /// Whether a command without wait list would have waited for some, when the last one was enqueued of which all processes know.
+    unsigned user_events_noted = 0;  ///< counts the commands that noted some: whether one did so during a clFinish
+    /// Whether a command without wait list would wait for some of them, as of the last command that all processes know.
     std::atomic<bool> behind_user_events = false;
     [[nodiscard]] QueuePromises<Promise> &promised() { return whole != nullptr ? whole->promises : promises; }
 
-    /// How its next command stands in it.
+    /// The place of its next command.
     [[nodiscard]] Place place_of(cl_command_type type, bool has_wait_list) const {
         if (in_order()) return Place::in_order;
         if (type == CL_COMMAND_BARRIER) return has_wait_list ? Place::barrier : Place::barrier_behind_all;
         return type == CL_COMMAND_MARKER && !has_wait_list ? Place::behind_all : Place::unordered;
     }
 
-    // Of a queue of this process, for Executor::keep_back():
+    // For Executor::markers_to_wait_for():
     unsigned since_marker = 0;     ///< commands
     std::deque<Event> milestones;  ///< markers, each so many commands behind the one before
 
     bool has_barrier = false;  ///< out of order, and had a barrier: later commands wait for more than their wait lists
 
-    // Of an in-order queue of this process, for Steps:
+    // For Steps, in an in-order queue of this process:
     CommandId last = 0;                               ///< enqueued
     CommandId bare = 0;                               ///< the last one without an event
     CommandId ended = 0;                              ///< all up to this one have

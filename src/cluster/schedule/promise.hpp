@@ -4,10 +4,10 @@
 
 namespace cldist::cluster {
 
-/// What the end of a command promises the host beside its own end: results, the bytes that commands bring to the host memory
-/// of every process, which are there when the host sees that end, however it waits. One rule for all ways of waiting: a
-/// command's own result, all that the ends in its wait list promise and, through its queue, all that those promise behind
-/// which it is ordered there.
+/// When the host sees the end of a command, however it waits, certain results must have arrived: the bytes that
+/// commands bring to the host memory of every process. The command's end promises them. One rule covers all ways of
+/// waiting. A command promises its own result, all promises of the ends in its wait list, and the promises of the
+/// commands before it in its queue, if the queue orders it after these.
 ///
 /// `Results` is a set of them; a default one is empty.
 template <typename Results>
@@ -16,7 +16,7 @@ struct QueuePromises {
     Results before{};  ///< of an out-of-order queue: of those before its last barrier
 };
 
-/// How a command stands in its queue.
+/// How its queue orders a command.
 enum class Place {
     in_order,
     unordered,   ///< on an out-of-order queue
@@ -25,16 +25,29 @@ enum class Place {
     barrier_behind_all,
 };
 
-/// What the end of the next command of a queue promises. `own` is its result, `waits` has the promises in its wait list;
-/// `join(a, b)` makes one set of two.
+constexpr bool is_behind_all(Place place) { return place != Place::unordered && place != Place::barrier; }
+
+/// The promises of the ends before the next command of a queue. `waits` has those in its wait list; `join(a, b)` makes
+/// one set of two.
+template <typename Results, typename Join>
+Results promised_before(const QueuePromises<Results> &queue, Place place, std::span<const Results> waits, Join &&join) {
+    Results promised = is_behind_all(place) ? queue.all : queue.before;
+    for (const Results &results : waits) promised = join(promised, results);
+    return promised;
+}
+/// The end of the next command of a queue promises `promised`: its own result and promised_before().
+template <typename Results, typename Join>
+void note_promise(QueuePromises<Results> &queue, Place place, const Results &promised, Join &&join) {
+    queue.all = is_behind_all(place) ? promised : join(queue.all, promised);
+    if (place == Place::barrier || place == Place::barrier_behind_all) queue.before = join(queue.before, promised);
+}
+
+/// Returns what the end of the next command of a queue promises. `own` is the command's result.
 template <typename Results, typename Join>
 Results promise_of_next(QueuePromises<Results> &queue, Place place, Results own, std::span<const Results> waits,
                         Join &&join) {
-    const bool behind_all = place != Place::unordered && place != Place::barrier;
-    Results promised = join(behind_all ? queue.all : queue.before, own);
-    for (const Results &results : waits) promised = join(promised, results);
-    queue.all = behind_all ? promised : join(queue.all, promised);
-    if (place == Place::barrier || place == Place::barrier_behind_all) queue.before = join(queue.before, promised);
+    Results promised = join(promised_before(queue, place, waits, join), own);
+    note_promise(queue, place, promised, join);
     return promised;
 }
 

@@ -248,10 +248,10 @@ World::World(Job &job)
                 found_.attaches && central_ == nullptr ? attach_after : 0,
                 central_ != nullptr ? Hosts::first : Hosts::all),
       executor_(schedule_, self(), counters_ != nullptr ? counters_->transport : job_.transport(), found_.memories,
-                central_.get()) {
+                role(), central_.get()) {
     last_number_ = found_.devices.size();
     if (counters_ != nullptr) {
-        executor_.count_memory();
+        executor_.objects().count_memory();
         calls_.count_asides();
     }
     if (!alone()) job_.compare(calls_);
@@ -393,7 +393,7 @@ void World::end() {
     executor_.finish_all();
     if (counters_ != nullptr) write_account(calls);
     job_.end();
-    executor_.outlive_progress_thread();
+    executor_.ends().outlive_progress_thread();
     if (is_host()) central_->is_over = true;
 }
 

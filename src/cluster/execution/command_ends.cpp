@@ -1,0 +1,211 @@
+#include "cluster/execution/command_ends.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cluster/execution/notice.hpp"
+#include "cluster/execution/operations.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+
+TimesOfCommand times_of_command(const EventObject &event) {
+    if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
+    if (!event.native) return std::function<Times()>();
+    return [native = std::make_shared<const Event>(Event::share(event.native.get())), own = event.own_times] {
+        return times_of(native->get(), own);
+    };
+}
+
+std::shared_ptr<Ending> CommandEnds::ending_of_all(std::span<const cl_event> events) {
+    std::vector<std::shared_ptr<Ending>> endings;
+    for (std::size_t i = 0; i < events.size(); ++i) endings.push_back(std::make_shared<Ending>());
+    auto all = all_of(endings);
+    for (std::size_t i = 0; i < events.size(); ++i) end_with(events[i], endings[i]);
+    return all;
+}
+
+void CommandEnds::send(EventObject &event, const Message &message) {
+    auto operation = transport_.send_status(message, times_of_command(event));
+    if (event.native)
+        submit(std::move(operation), event.native.get());
+    else
+        // It has failed. The result, which would report this, may not have reached the host yet.
+        event.ending->then([this, held = std::make_shared<std::unique_ptr<Operation>>(std::move(operation))](
+                               cl_int status) { submit_now(std::move(*held), status); });
+}
+
+void CommandEnds::receive(EventObject &event, const Message &message) {
+    auto told = std::make_shared<Ending>();
+    submit_now(transport_.receive_status(message, told), CL_COMPLETE);
+    if (!event.known_here()) event.end_as(std::move(told));
+}
+
+void CommandEnds::tell_hosts(EventObject &event) {
+    if (schedule_.hosts() == Hosts::first)
+        tell_first(event);
+    else
+        tell_all(event);
+}
+
+void CommandEnds::tell_first(EventObject &event) {
+    const auto message = schedule_.tell_first(event.scheduled);
+    if (!message) return;
+    if (role_ == HostRole::central)
+        receive(event, *message);
+    else
+        send(event, *message);
+}
+
+void CommandEnds::tell_host_of_finish(EventObject &marker) {
+    if (role_ == HostRole::central || marker.queue->in_order()) {
+        tell_first(marker);
+        return;
+    }
+    const auto message = schedule_.tell_first(marker.scheduled);
+    if (!message) return;
+    const auto tell = [this, message = *message] {
+        submit_now(transport_.send_status(message, std::nullopt), CL_COMPLETE);
+    };
+    auto queue = std::make_shared<const Queue>(Queue::share(marker.queue->native.get()));
+    ending_of(marker)->then([this, tell, queue = std::move(queue)](cl_int status) {
+        if (status == CL_COMPLETE) {
+            tell();
+            return;
+        }
+        ++finishing_;
+        std::thread([this, tell, queue]() mutable {
+            clFinish(queue->get());
+            queue.reset();  // before the process may end
+            tell();
+            if (--finishing_ == 0) finishing_.notify_all();
+        }).detach();
+    });
+}
+
+// A tree passes the sub-ranges' statuses to its root, and the command's status from the root to all processes, with the
+// times of the longest sub-range. The functions that an ending calls hold the ending, because they may run after
+// everyone else has released it.
+void CommandEnds::tell_all_of_joint(EventObject &event) {
+    struct Sum {
+        std::mutex mutex;
+        std::size_t open;
+        cl_int code = CL_COMPLETE;
+        Times times{};
+    };
+    // If all processes get each sub-range's result, they also get its status.
+    const Relay gather = event.scheduled.told_all ? Relay{} : schedule_.gather(event.scheduled.process);
+    const Relay relay = schedule_.tell_all(event.scheduled);
+    auto all = std::make_shared<Ending>();
+    auto sum = std::make_shared<Sum>();
+    sum->open = 1 + event.parts.size() + gather.to.size();
+    const auto count = [all, sum](cl_int status, const Times &times) {
+        {
+            const std::lock_guard lock(sum->mutex);
+            sum->code = std::min(sum->code, status);
+            sum->times = longer(sum->times, times);
+            if (--sum->open != 0) return;
+        }
+        all->set(sum->code, sum->times);
+    };
+    const bool is_timed = (event.queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+    for (const auto &[lane, part] : event.parts)
+        ending_of(*part)->then([count, fails = event.fails_with(*part), is_timed = is_timed && event.is_work(*part),
+                                part = part](cl_int status) {
+            count(fails ? status : CL_COMPLETE, is_timed && status == CL_COMPLETE ? part->times_here() : Times{});
+        });
+    for (const Message &message : gather.to) {
+        auto told = std::make_shared<Ending>();
+        told->then([count, ending = told](cl_int status) { count(status, ending->times()); });
+        submit_now(transport_.receive_status(message, told), CL_COMPLETE);
+    }
+    const auto send = [this](const Message &message, cl_int status, const Times &times) {
+        submit_now(transport_.send_status(message, [times] { return times; }), status);
+    };
+    auto told = std::make_shared<Ending>();
+    event.ending = told;
+    if (relay.from) {
+        all->then([send, up = *gather.from, all](cl_int status) { send(up, status, all->times()); });
+        submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
+    } else {
+        all->then([told, all](cl_int status) { told->set(status, all->times()); });
+    }
+    for (const Message &message : relay.to)
+        told->then([send, message, told](cl_int status) { send(message, status, told->times()); });
+    count(CL_COMPLETE, {});
+}
+
+void CommandEnds::tell_all(EventObject &event) {
+    if (event.is_joint()) {
+        if (event.ending == nullptr) tell_all_of_joint(event);
+        return;
+    }
+    if (schedule_.topology().processes() == 1) return;
+    if (event.agreed) {
+        if (event.known_here()) return;
+        event.end_as(std::make_shared<Ending>());
+        event.ending->set(*event.agreed);
+        return;
+    }
+    const Relay relay = schedule_.tell_all(event.scheduled);
+    if (!relay.from) {
+        for (const Message &message : relay.to) send(event, message);
+        return;
+    }
+    auto told = std::make_shared<Ending>();
+    submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
+    if (!event.known_here()) event.end_as(told);
+    for (const Message &message : relay.to)
+        told->then([this, told, message](cl_int status) {
+            const TimesOfCommand times = [times = told->times()] { return times; };
+            submit_now(transport_.send_status(message, times), status);
+        });
+}
+
+void CommandEnds::end_with(cl_event native, std::shared_ptr<Ending> ending) {
+    if (progress_thread_is_over_) {
+        const auto end = [](cl_event, cl_int status, void *data) {
+            const std::unique_ptr<std::shared_ptr<Ending>> held(static_cast<std::shared_ptr<Ending> *>(data));
+            (*held)->set(status);
+        };
+        auto held = std::make_unique<std::shared_ptr<Ending>>(std::move(ending));
+        flush_producer(native);
+        check(clSetEventCallback(native, CL_COMPLETE, end, held.get()), "clSetEventCallback");
+        static_cast<void>(held.release());
+        return;
+    }
+    submit(std::make_unique<Notice>(std::move(ending)), native);
+}
+
+const std::shared_ptr<Ending> &CommandEnds::ending_of(EventObject &event) {
+    if (event.ending == nullptr) {
+        event.ending = std::make_shared<Ending>();
+        end_with(event.native.get(), event.ending);
+    }
+    return event.ending;
+}
+
+void CommandEnds::submit(std::unique_ptr<Operation> operation, cl_event after) {
+    if (after == nullptr) {
+        submit_now(std::move(operation), CL_COMPLETE);
+        return;
+    }
+    flush_producer(after);
+    transport_.progress_thread().start_when_ready(command_of(std::move(operation), std::make_unique<Bridge>(after)),
+                                                  {nullptr, true, polls_});
+}
+
+void CommandEnds::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
+    transport_.progress_thread().submit(
+        command_of(std::move(operation)),
+        status < 0 ? Status::failure(status, "a command that this command waits for failed") : Status{});
+}
+
+void CommandEnds::wait_for_finishes() {
+    for (unsigned open = finishing_; open != 0; open = finishing_) finishing_.wait(open);
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,318 @@
+#include "cluster/execution/command_run.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "base/error_code.hpp"
+#include "base/log.hpp"
+#include "cluster/execution/executor.hpp"
+#include "cluster/execution/host_region.hpp"
+#include "cluster/execution/operations.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// Returns `set`, which a command must wait for besides its wait list. Null if the wait list contains that user event:
+// if a command waits for it by two events, and one fails, PoCL fails later commands, too.
+std::shared_ptr<Ending> beside_wait_list(const std::shared_ptr<Ending> &set, std::span<EventObject *const> wait_list) {
+    const bool is_there =
+        std::any_of(wait_list.begin(), wait_list.end(), [&](const EventObject *event) { return event->ending == set; });
+    return is_there ? nullptr : set;
+}
+
+}  // namespace
+
+CommandRun::CommandRun(Executor &executor, Enqueued &command)
+    : executor_(executor), command_(command), waits_(executor.ends()) {}
+
+void CommandRun::prepare() {
+    QueueObject &queue = command_.queue;
+    queue.used.store(true, std::memory_order_relaxed);
+    if (command_.type == CL_COMMAND_BARRIER && !queue.in_order()) queue.has_barrier = true;
+    fails_ = command_.lacks_input ||
+             std::any_of(command_.wait_list.begin(), command_.wait_list.end(),
+                         [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
+    if (!executor_.decides_nothing(*queue.context)) {
+        decide();
+        if (executor_.role() != HostRole::replicated && command_.source)
+            supply_ = executor_.supply().bring(command_, before(), fails_, native_, waits_);
+    }
+    executor_.count(queue, native_);
+    if (!native_) return;
+    Space &space = *queue.space;
+    for (EventObject *const event : command_.wait_list)
+        if (event->agreed != CL_COMPLETE) waits_.add(*event, space);
+    waits_.add(command_.behind, space);
+    wait_for_promises();
+    executor_.supply().start(supply_, queue, waits_, fails_);
+    if (decisions_ != nullptr && !fails_ && !waits_.events().empty() && queue.context->is_careful() && space.is_pocl())
+        waits_.merge(command_, executor_.steps(), user_events_.any());
+}
+
+void CommandRun::wait_for_promises() {
+    ProgramMemory &memory = executor_.memory();
+    Space &space = *command_.queue.space;
+    const bool reads_result = command_.result.size > 0;
+    // An earlier result for the same memory must not arrive later.
+    const bool uses_host_memory = command_.reads_host_memory || (memory.copies_possible() && reads_result) ||
+                                  memory.landings().is_expected(command_.result.memory()) || is_read_here();
+    if (uses_host_memory && executor_.promises()) {
+        command_.incoming = before().incoming;
+        if (command_.staging == nullptr) waits_.add(command_.incoming, space);
+    }
+    // Another process's program may have set the user events already, so its commands behind them do not wait for this
+    // process's program. If a user event is set to a failure, this command need not fail.
+    if ((command_.reads_host_memory || reads_result) && executor_.role() == HostRole::replicated && !executor_.alone())
+        waits_.add(regardless_of_failure(beside_wait_list(before().set, command_.wait_list)), space);
+}
+
+const Promise &CommandRun::before() {
+    if (!before_) {
+        std::vector<Promise> promised{{command_.behind, {}, {}}};
+        for (const EventObject *const event : command_.program_wait_list())
+            if (is_open(event->promise)) promised.push_back(event->promise);
+        before_ = promised_before(command_.queue.promised(), command_.place(), std::span<const Promise>(promised),
+                                  join_promises);
+    }
+    return *before_;
+}
+
+// Returns the promise of the command's end. `own` is its result.
+Promise CommandRun::promise(const Promise &own) {
+    QueuePromises<Promise> &queue = command_.queue.promised();
+    if (adds_nothing() && is_nothing(own) && is_nothing(queue.all) && is_nothing(queue.before)) return {};
+    Promise promised = join_promises(before(), own);
+    note_promise(queue, command_.place(), promised, join_promises);
+    return promised;
+}
+
+bool CommandRun::adds_nothing() const {
+    const auto waits = command_.program_wait_list();
+    return command_.behind == nullptr && command_.type != CL_COMMAND_BARRIER &&
+           std::none_of(waits.begin(), waits.end(), [](const EventObject *event) { return is_open(event->promise); });
+}
+
+bool CommandRun::is_read_here() const { return !executor_.alone() && command_.is_part && command_.result.size > 0; }
+
+bool CommandRun::needs_event(bool event_wanted) const {
+    const bool copied = command_.staging != nullptr || command_.in_blocks || command_.brought != nullptr ||
+                        command_.kept != nullptr || executor_.memory().is_tracked(command_) || is_read_here();
+    return event_wanted || copied ||
+           (decisions_ != nullptr &&
+            (!command_.queue.in_order() || !decisions_->result.to.empty() || command_.queue.context->is_careful()));
+}
+
+void CommandRun::decide() {
+    const Enqueued &command = command_;
+    Schedule &schedule = executor_.schedule();
+    CommandEnds &ends = executor_.ends();
+    if (!executor_.alone()) executor_.objects().note_host_memory(command);
+    executor_.forget_ended();
+    std::vector<ScheduledEvent *> scheduled;
+    for (EventObject *const event : command.wait_list)
+        if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled.push_back(&event->scheduled);
+    const Place place = command.place();
+    user_events_ = user_events_before(command.queue, place, command.program_wait_list());
+    const bool fails_with_others = user_events_.any();
+    if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
+    // The command may fail, and then the old bytes must remain. Mapped memory has new bytes already: the program wrote
+    // them.
+    const bool keeps_what_it_overwrites = fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
+    const ScheduledCommand wanted{
+        .memory = command.queue.device->memory,
+        .queue = command.queue.id,
+        .accesses = command.accesses,
+        .wait_list = scheduled,
+        .result_to_hosts = command.result.size > 0,
+        .may_fail = keeps_what_it_overwrites,
+        .behind = user_events_.name(),
+    };
+    decisions_ = &(command.is_part ? schedule.decide_part(wanted) : schedule.decide(wanted));
+    native_ = decisions_->actual;
+    for (const BufferId id : decisions_->homes_changed) executor_.objects().note_home(id);
+
+    const auto event_of = [&](CommandId id) -> EventObject & {
+        return **std::find_if(command.wait_list.begin(), command.wait_list.end(),
+                              [id](const EventObject *e) { return e->scheduled.command == id; });
+    };
+    for (const Completion &completion : decisions_->completions_sent)
+        ends.send(event_of(completion.command), completion.message);
+    for (const Completion &completion : decisions_->completions_awaited)
+        ends.receive(event_of(completion.command), completion.message);
+    for (const Transfer &transfer : decisions_->transfers)
+        if (!executor_.transfers().start(transfer)) fails_ = true;
+    if (!native_) return;
+    if (command.queue.in_order() && command.queue.context->is_careful())
+        executor_.steps().add_waits_in(command.queue, *command.queue.space, waits_.events());
+    executor_.steps().add_waits(decisions_->after, *command.queue.space, waits_.events());
+}
+
+Ref<EventObject> CommandRun::finish(bool event_wanted) {
+    QueueObject &queue = command_.queue;
+    const bool passes_result =
+        lands() || (decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
+    std::shared_ptr<Ending> failed;
+    if (native_) {
+        settle_waits();
+        failed = find_failure();
+        if (failed != nullptr) queue.context->failed = true;
+        if (native_event_ && command_.kept != nullptr) keep_until(native_event_.get(), command_.kept);
+        if (native_event_ && command_.brought != nullptr) keep_until(native_event_.get(), command_.brought);
+        if (decisions_ != nullptr) keep_step(failed != nullptr);
+    }
+    if (decisions_ != nullptr)
+        for (const Transfer &transfer : decisions_->write_backs) executor_.transfers().start(transfer);
+    Promise own = results_here(failed != nullptr);
+    if (!event_wanted && !passes_result) {
+        if (executor_.promises() && !(adds_nothing() && is_nothing(own))) promise(own);
+        return {};
+    }
+
+    auto *const event = new EventObject(*queue.context, &queue, command_.type);
+    Ref<EventObject> held(event);
+    event->release();  // the program has it once it is given to it
+    if (decisions_ != nullptr) event->scheduled = decisions_->event;
+    event->user_events = std::move(user_events_);
+    if (failed != nullptr) {
+        event->end_as(failed);
+    } else if (native_) {
+        event->source = Source::native;
+        event->native = std::move(native_event_);
+        event->own_times = std::move(command_.own_times);
+        event->space = queue.space;
+    }
+    if (passes_result) {
+        const bool arrives = lands() || decisions_->result.from;
+        own.landed = pass_result(*event);
+        if (arrives) own.incoming = own.landed;
+    }
+    if (executor_.promises()) event->promise = promise(own);
+    return held;
+}
+
+// The events that the native command waits for may end now.
+void CommandRun::settle_waits() {
+    std::function<void(cl_int)> keep;
+    // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first event that fails. So
+    // do commands behind such a barrier. PoCL aborts if their events have been freed when the awaited command ends, and
+    // it uses these events after that end is visible.
+    if (native_event_ && command_.queue.context->is_careful() && command_.queue.space->is_pocl())
+        keep = [&progress_thread = executor_.transport().progress_thread(),
+                kept = std::make_shared<const Event>(Event::share(native_event_.get()))](cl_int status) {
+            if (status >= 0) return;
+            std::vector<Event> remains;
+            remains.push_back(Event::share(kept->get()));
+            progress_thread.keep_remains(nullptr, std::move(remains));
+        };
+    waits_.settle(keep);
+}
+
+// Returns null if the command has not failed.
+std::shared_ptr<Ending> CommandRun::find_failure() {
+    // An event may have failed before PoCL added the command to it, and then the command may never end. With NVIDIA's
+    // driver (580) the command would fail when its whole wait list has ended, and commands enqueued in its in-order
+    // queue until then would fail, too.
+    if (!fails_ && command_.queue.space->is_pocl() && first_failure(waits_.events()) < 0) {
+        fails_ = true;
+        std::vector<Event> remains;
+        remains.push_back(std::move(native_event_));
+        executor_.transport().progress_thread().keep_remains(nullptr, std::move(remains));
+    }
+    if (!fails_ && code_ == CL_SUCCESS) return nullptr;
+    if (!fails_) {
+        if (executor_.alone()) throw Error(code_, "the device's driver rejected the command");
+        log_error("a command fails with {}: the device's driver rejected it", code_text(code_));
+    }
+    auto failed = std::make_shared<Ending>();
+    failed->set(fails_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : code_);
+    return failed;
+}
+
+// Returns the command's own promises, except the promise of a result that pass_result() delivers.
+Promise CommandRun::results_here(bool failed) {
+    Promise own{supply_.sent, {}, {}};
+    if (!native_ || failed) return own;
+    // The copies of later commands may bypass the queue. So they need this ending instead of the queue's order.
+    if (executor_.memory().is_tracked(command_)) {
+        own.incoming = std::make_shared<Ending>();
+        executor_.ends().end_with(native_event_.get(), own.incoming);
+    }
+    if (!lands() && is_read_here()) {
+        own.landed = own.incoming = std::make_shared<Ending>();
+        executor_.memory().landings().add(command_.result.memory(), own.landed);
+        executor_.ends().end_with(native_event_.get(), own.landed);
+    }
+    return own;
+}
+
+void CommandRun::keep_step(bool failed) {
+    Steps &steps = executor_.steps();
+    const Step step{decisions_->event.command, 0};
+    QueueObject &queue = command_.queue;
+    const bool careful = queue.context->is_careful();
+    Steps::Order order{{}, 0, careful && !failed};
+    // If it waits for a single step, the native command fails when that step has ended.
+    if (careful || decisions_->after.size() > 1) order.after = decisions_->after;
+    if (queue.in_order()) order.previous = std::exchange(queue.last, step.command);
+    if (failed)
+        steps.add_failed(step, *queue.space, std::move(order));
+    else if (native_event_)
+        steps.add(step, *queue.space, Event::share(native_event_.get()), std::move(order));
+    else
+        steps.add(step, queue, std::move(order));
+}
+
+// Sends a result to all processes that run the program. The returned ending ends when the bytes are in this process's
+// memory and have been forwarded.
+std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
+    Enqueued &command = command_;
+    Transport &transport = executor_.transport();
+    CommandEnds &ends = executor_.ends();
+    const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
+    const std::shared_ptr<Ending> failed = event.ending;
+    event.end_as(std::make_shared<Ending>());
+    const bool by_caller = command.blocking && failed == nullptr && executor_.role() != HostRole::follower;
+    // Another result may still be on its way to the same memory. The later one must not overtake it.
+    const bool overlaps =
+        (lands() || relay.from) && executor_.memory().landings().add(command.result.memory(), event.ending);
+    // The result must not arrive before this process's program has set the earlier user events. Other processes may
+    // have set theirs already.
+    const std::shared_ptr<Ending> after =
+        both(overlaps ? before().landed : nullptr, relay.from ? regardless_of_failure(before().set) : nullptr);
+    if (native_ && command.staging != nullptr) {
+        std::byte *const target = std::exchange(command.result.data, command.staging.get());
+        command.result.arrived = [target, size = command.result.size, memory = std::move(command.staging)] {
+            std::memcpy(target, memory.get(), size);
+        };
+    }
+    auto operation =
+        transport.relay(std::move(command.result), relay, event.ending, times_of_command(event), by_caller);
+    if (by_caller) {
+        event.result = command_of(std::move(operation));
+        event.result_after = after;
+    } else if (after != nullptr) {
+        struct Held {
+            std::unique_ptr<Operation> operation;
+            std::shared_ptr<Ending> failed;
+            Event native;
+        };
+        after->then([&ends, held = std::make_shared<Held>(std::move(operation), failed,
+                                                          Event::share(event.native.get()))](cl_int) {
+            if (held->failed == nullptr)
+                ends.submit(std::move(held->operation), held->native.get());
+            else
+                ends.submit_now(std::move(held->operation), held->failed->status());
+        });
+    } else if (failed == nullptr) {
+        ends.submit(std::move(operation), event.native.get());
+    } else {
+        ends.submit_now(std::move(operation), failed->status());
+    }
+    return event.ending;
+}
+
+}  // namespace cldist::cluster

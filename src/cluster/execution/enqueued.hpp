@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "cluster/execution/transport.hpp"
+#include "cluster/objects/event.hpp"
+#include "cluster/objects/queue.hpp"
+#include "cluster/schedule/schedule.hpp"
+
+namespace cldist::cluster {
+
+/// A box within the program's memory: `region` is in bytes, rows and slices.
+struct HostRegion {
+    std::byte *begin;
+    std::array<std::size_t, 3> region;
+    std::size_t row_pitch;
+    std::size_t slice_pitch;
+
+    [[nodiscard]] std::size_t size() const { return region[0] * region[1] * region[2]; }
+    [[nodiscard]] bool has_gaps() const;
+    [[nodiscard]] std::size_t size_with_gaps() const {
+        return (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
+    }
+};
+/// Contiguous bytes.
+inline HostRegion plain_region(const void *begin, std::size_t size) {
+    return {static_cast<std::byte *>(const_cast<void *>(begin)), {size, 1, 1}, size, size};
+}
+
+/// A command as the program enqueues it.
+struct Enqueued {
+    QueueObject &queue;
+    cl_command_type type;
+    std::span<const Access> accesses;
+    std::span<EventObject *const> wait_list;
+    Result result{};        ///< has no bytes if the command has no result
+    bool blocking = false;  ///< the caller will wait_for_result()
+    bool reads_host_memory = false;
+    /// The program's memory that the command reads, if it must be sent to the device's process. A process without the
+    /// program ignores `begin`.
+    std::optional<HostRegion> source{};
+    /// The same bytes without gaps in this process, present when the command begins; null if they were not sent here.
+    std::shared_ptr<std::byte[]> brought{};
+    /// A promised ending that the native command must wait for; null if there is none.
+    std::shared_ptr<Ending> behind{};
+    /// Page-locked memory for all bytes of the copy; null if the copy does not use it.
+    std::shared_ptr<std::byte[]> staging{};
+    /// Whether the bytes are copied in blocks through page-locked memory.
+    bool in_blocks = false;
+    /// Keeps the program's memory alive until the command has ended; null if the program does this.
+    std::shared_ptr<const void> kept{};
+    /// Whether this is a sub-range of a command on a lane of an aggregate queue. Then the schedule knows its bytes
+    /// already (begin_parts()).
+    bool is_part = false;
+    /// The command fails, because bytes that it reads did not arrive.
+    bool lacks_input = false;
+    /// The wait list of the whole command; `wait_list` contains its events for this lane.
+    std::span<EventObject *const> whole_wait_list{};
+    /// Set before the native command is enqueued: earlier results that must arrive in the program's memory first. May
+    /// be null.
+    std::shared_ptr<Ending> incoming{};
+    /// Set while the native command is enqueued; as in EventObject.
+    std::shared_ptr<const Times> own_times{};
+
+    /// The wait list that the program passed, also for a sub-range.
+    [[nodiscard]] std::span<EventObject *const> program_wait_list() const {
+        return whole_wait_list.empty() ? wait_list : whole_wait_list;
+    }
+    [[nodiscard]] Place place() const { return queue.place_of(type, !program_wait_list().empty()); }
+};
+
+/// A range of a native buffer, in bytes.
+struct NativeRange {
+    cl_mem buffer;
+    std::size_t offset;
+    std::size_t size;
+};
+
+/// The last three arguments of a native command.
+struct Waits {
+    cl_uint count;
+    const cl_event *events;
+    cl_event *event;
+};
+
+/// Enqueues a native marker that waits only for these events, or for none. PoCL 3.1's markers in out-of-order queues
+/// wait for all earlier commands; other drivers' markers do so without events.
+cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits);
+
+}  // namespace cldist::cluster

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vector>
+
+#include "cluster/execution/enqueued.hpp"
+#include "cluster/execution/host_link.hpp"
+#include "cluster/objects/memory.hpp"
+#include "cluster/schedule/schedule.hpp"
+
+namespace cldist::cluster {
+
+/// The root memory objects, by the schedule's numbers. Under the lock.
+class MemoryObjects final : public MemoryKeeper {
+public:
+    MemoryObjects(Schedule &schedule, Process self, HostRole role) : schedule_(schedule), self_(self), role_(role) {}
+
+    /// Registers a new root memory object; forget() ends that.
+    void know(MemObject &object, Contents contents);
+    void forget(MemObject &object) override;
+    [[nodiscard]] MemObject &operator[](BufferId id) const { return *objects_[id]; }
+
+    /// Returns the device that has the contents which the program gives a new object of the context; null if all have.
+    [[nodiscard]] const DeviceObject *first_holder(const ContextObject &context) const;
+
+    /// Notes that the schedule has attached a buffer to a device, or detached it.
+    void note_home(BufferId id);
+    /// Notes which objects with CL_MEM_USE_HOST_PTR a command writes, and which objects the program looks at.
+    void note_host_memory(const Enqueued &command);
+    /// Warns of objects whose new bytes the program has never looked at.
+    void warn_of_unseen() const;
+
+    /// Counts from now on the bytes that the schedule keeps for each memory object.
+    void count_memory() { counts_memory_ = true; }
+
+private:
+    void warn_of_unseen(const MemObject &object) const;
+
+    Schedule &schedule_;
+    const Process self_;
+    const HostRole role_;
+    std::vector<MemObject *> objects_;
+    bool counts_memory_ = false;
+};
+
+}  // namespace cldist::cluster

@@ -1,0 +1,62 @@
+#include "cluster/execution/native_waits.hpp"
+
+#include <utility>
+
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+
+// A stand-in ends after the command is enqueued, because PoCL 3.1 never ends a command that waits for an event that
+// failed earlier.
+void NativeWaits::add(EventObject &event, Space &space) {
+    if (event.native && event.space == &space) return events_.push_back(event.native.get());
+    for (const auto &[of, stand_in] : event.stand_ins)
+        if (of == &space) return events_.push_back(stand_in.get());
+    cl_int code = CL_SUCCESS;
+    Event stand_in = Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    check(code, "clCreateUserEvent");
+    events_.push_back(stand_in.get());
+    event.stand_ins.emplace_back(&space, std::move(stand_in));
+    once_enqueued_.push_back({ends_.ending_of(event), Event::share(events_.back())});
+}
+
+void NativeWaits::add(const std::shared_ptr<Ending> &ending, Space &space) {
+    if (Event event = event_of(ending, space)) add(std::move(event));
+}
+
+void NativeWaits::add(Event event) {
+    events_.push_back(event.get());
+    kept_.push_back(std::move(event));
+}
+
+// PoCL 3.1 aborts if one event of a wait list fails a command while another event of the list ends. So the command
+// waits for one user event, which ends after all events of the list, and fails if any of them failed. The steps keep
+// the command's event until then, because PoCL also aborts without that event. The user event ends after the command is
+// enqueued: if it failed earlier, neither the command nor clFinish would end.
+void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_events) {
+    QueueObject &queue = command.queue;
+    Space &space = *queue.space;
+    if (queue.in_order()) steps.add_last(queue, space, events_);
+    if (events_.size() == 1 && !queue.has_barrier && !has_user_events) return;
+    const EventObject *const only =
+        events_.size() == 1 && command.wait_list.size() == 1 ? command.wait_list[0] : nullptr;
+    // The native event follows the ending. PoCL calls no callback if an event fails, so waiting for the native event
+    // would be late.
+    const bool tells = only != nullptr && only->source == Source::ending && only->agreed != CL_COMPLETE;
+    auto all = tells ? only->ending : ends_.ending_of_all(events_);
+    cl_int code = CL_SUCCESS;
+    Event one = Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    check(code, "clCreateUserEvent");
+    events_.assign(1, one.get());
+    kept_.push_back(Event::share(one.get()));
+    once_enqueued_.push_back({std::move(all), std::move(one)});
+}
+
+void NativeWaits::settle(const std::function<void(cl_int status)> &keep) {
+    for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) {
+        end_alike(*stand_in.ending, stand_in.event.get());
+        if (keep) stand_in.ending->then(keep);
+    }
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,184 @@
+#include "cluster/execution/program_memory.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "cluster/execution/host_region.hpp"
+#include "cluster/execution/operations.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/file_operation.hpp"
+#include "pipeline/memory_access.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// The call that enqueues a write copies up to so many bytes itself. Another thread copies larger writes.
+constexpr std::size_t copied_at_once = 16384;
+
+cl_ulong system_ns() {
+    using namespace std::chrono;
+    return static_cast<cl_ulong>(duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count());
+}
+
+/// Notes when the carrier starts and ends.
+class TimedOperation final : public Carried {
+public:
+    TimedOperation(std::unique_ptr<Operation> carrier, std::shared_ptr<Times> times)
+        : Carried(std::move(carrier)), times_(std::move(times)) {}
+
+private:
+    void before() override { (*times_)[2] = system_ns(); }
+    void after() override { (*times_)[3] = system_ns(); }
+
+    const std::shared_ptr<Times> times_;
+};
+
+}  // namespace
+
+bool Landings::is_expected(std::span<const std::byte> memory) const {
+    if (memory.empty() || landings_.empty()) return false;
+    const std::byte *const begin = memory.data();
+    const auto first = reinterpret_cast<std::uintptr_t>(begin);
+    const auto from = reinterpret_cast<const std::byte *>(first - std::min(first, longest_));
+    for (auto at = landings_.lower_bound(from); at != landings_.end() && at->first < begin + memory.size(); ++at)
+        if (at->second.end > begin && !at->second.landed->over()) return true;
+    return false;
+}
+
+bool Landings::add(std::span<const std::byte> memory, const std::shared_ptr<Ending> &landed) {
+    if (landings_.size() >= tidy_at_) {
+        std::erase_if(landings_, [](const auto &entry) { return entry.second.landed->over(); });
+        tidy_at_ = std::max<std::size_t>(64, 2 * landings_.size());
+    }
+    if (landings_.empty()) longest_ = 0;
+    const bool overlaps = is_expected(memory);
+    longest_ = std::max(longest_, memory.size());
+    landings_.emplace(memory.data(), Landing{memory.data() + memory.size(), landed});
+    return overlaps;
+}
+
+bool ProgramMemory::is_tracked(const Enqueued &command) const {
+    if (command.result.size == 0) return false;
+    if (role_ == HostRole::central) return true;
+    return copies_possible_ && command.staging == nullptr &&
+           !copies_.is_page_locked(command.result.data, command.result.size);
+}
+
+Result ProgramMemory::result_in(const HostRegion &host, const QueueObject &queue) const {
+    const std::size_t size = host.size();
+    if (role_ == HostRole::follower) {
+        if (!queue.is_native()) return {nullptr, size, {}, true};
+        const auto memory = own_memory(std::max<std::size_t>(size, 1));
+        return {memory.get(), size, {}, true, memory};
+    }
+    const bool comes_natively = alone_ || (role_ == HostRole::central && queue.is_native());
+    const std::span<std::byte> target =
+        host.has_gaps() ? std::span(host.begin, host.size_with_gaps()) : std::span<std::byte>();
+    if (comes_natively || !host.has_gaps()) return {host.begin, size, {}, false, {}, target};
+    const auto packed = own_memory(size);
+    return {packed.get(), size, [host, packed] { unpack(packed.get(), host); }, true, {}, target};
+}
+
+void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t size) {
+    QueueObject &queue = command.queue;
+    if (role_ == HostRole::follower || !copies_possible_ || size == 0 || !queue.is_native() ||
+        !HostCopies::wanted(queue) || copies_.is_page_locked(memory, size))
+        return;
+    // The program's memory may change while a write waits for a user event. If that fails, the memory may have been
+    // freed. Blocks are read only when the command begins.
+    const bool may_be_late = command.reads_host_memory && queue.context->open_user_events != 0;
+    if (size <= HostCopies::largest_whole() && !may_be_late) command.staging = copies_.memory(queue, size);
+    command.in_blocks = command.staging == nullptr;
+}
+
+// CommandRun::pass_result() copies staged bytes to the program's memory.
+cl_int ProgramMemory::read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits) {
+    if (command.in_blocks) return copy_in_blocks(command, range, to, Direction::to_file, waits);
+    std::byte *const memory = command.staging != nullptr ? command.staging.get() : to;
+    return clEnqueueReadBuffer(command.queue.native.get(), range.buffer, CL_FALSE, range.offset, range.size, memory,
+                               waits.count, waits.events, waits.event);
+}
+
+cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits) {
+    if (command.in_blocks) {
+        auto *const memory = const_cast<std::byte *>(from);  // it is only read
+        return copy_in_blocks(command, range, memory, Direction::from_file, waits);
+    }
+    const cl_command_queue queue = command.queue.native.get();
+    if (command.staging == nullptr)
+        return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, from, waits.count,
+                                    waits.events, waits.event);
+    const bool now = !is_open(command.incoming) && (command.blocking || range.size <= copied_at_once);
+    std::vector<cl_event> all(waits.events, waits.events + waits.count);
+    Event copied;
+    if (now) {
+        std::memcpy(command.staging.get(), from, range.size);
+    } else {
+        cl_int code = CL_SUCCESS;
+        copied = Event::adopt(clCreateUserEvent(command.queue.space->context.get(), &code));
+        check(code, "clCreateUserEvent");
+        all.push_back(copied.get());
+    }
+    const cl_int code =
+        clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, command.staging.get(),
+                             static_cast<cl_uint>(all.size()), all.empty() ? nullptr : all.data(), waits.event);
+    if (code != CL_SUCCESS) return code;
+    copies_.keep_until(Event::share(*waits.event), command.staging);
+    if (now) return code;
+    const auto copy = [from, size = range.size, memory = command.staging,
+                       event = std::make_shared<const Event>(std::move(copied))] {
+        io_threads().run([=] {
+            std::memcpy(memory.get(), from, size);
+            clSetUserEventStatus(event->get(), CL_COMPLETE);
+        });
+    };
+    if (is_open(command.incoming))
+        command.incoming->then([copy](cl_int) { copy(); });
+    else
+        copy();
+    return code;
+}
+
+// The native queue gets two internal commands for the start and the end, like the library's file commands.
+cl_int ProgramMemory::copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory,
+                                     Direction direction, const Waits &waits) {
+    QueueObject &queue = command.queue;
+    const std::shared_ptr<DeviceResources> &resources = queue.resources();
+    const QueueInfo info{queue.native.get(),
+                         queue.space->context.get(),
+                         queue.device->native,
+                         queue.in_order(),
+                         resources->placeholder(),
+                         resources->is_cpu(),
+                         false};
+    auto bridge = std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
+    const auto times = std::make_shared<Times>();
+    times->fill(system_ns());
+    command.own_times = times;
+    *waits.event = Event::share(bridge->user_visible_event()).give();
+    auto operation = std::make_unique<TimedOperation>(
+        make_file_transfer({resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}}, direction,
+                           std::make_shared<MemoryAccess>(memory), false),
+        times);
+    file_progress_thread().start_when_ready(command_of(std::move(operation), std::move(bridge)),
+                                            {nullptr, waits.count != 0, !resources->is_cpu()});
+    return CL_SUCCESS;
+}
+
+void ProgramMemory::give_memory(QueueObject &queue, MemObject &object, Mapped &mapped) {
+    mapped.guard = guard_size(object, mapped);
+    const std::size_t size = mapped.size + mapped.guard;
+    if (!object.is_image() && copies_possible_ && queue.is_native() && HostCopies::wanted(queue))
+        mapped.own = copies_.memory(queue, size);
+    mapped.is_page_locked = mapped.own != nullptr;
+    if (mapped.own == nullptr) mapped.own = own_memory(size);
+    set_guard(mapped);
+    mapped.memory = mapped.own.get();
+    if (mapped.is_page_locked) copies_.add_page_locked(mapped.memory, mapped.size);
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "cluster/execution/enqueued.hpp"
+#include "cluster/execution/host_copies.hpp"
+#include "cluster/execution/host_link.hpp"
+#include "cluster/objects/memory.hpp"
+
+namespace cldist::cluster {
+
+/// The program's memory that expects results of other processes.
+class Landings {
+public:
+    /// Whether results will still arrive in that memory.
+    [[nodiscard]] bool is_expected(std::span<const std::byte> memory) const;
+    /// Adds a result that arrives when `landed` ends. Returns whether other expected results overlap it.
+    bool add(std::span<const std::byte> memory, const std::shared_ptr<Ending> &landed);
+
+private:
+    struct Landing {
+        const std::byte *end;
+        std::shared_ptr<Ending> landed;
+    };
+    std::multimap<const std::byte *, Landing> landings_;  // by address
+    std::size_t longest_ = 0;
+    std::size_t tidy_at_ = 64;
+};
+
+/// Copies between devices and the program's memory in this process. Under the lock.
+class ProgramMemory {
+public:
+    /// `alone`: there is no other process. `has_discrete`: some device here has its own memory.
+    ProgramMemory(HostRole role, bool alone, bool has_discrete)
+        : role_(role), alone_(alone), copies_possible_(HostCopies::possible(has_discrete)) {}
+
+    /// Returns where this process first stores the bytes that a command of the queue reads into the program's memory,
+    /// which may have gaps.
+    [[nodiscard]] Result result_in(const HostRegion &host, const QueueObject &queue) const;
+    /// Decides how a read or write of a buffer's range copies its bytes to or from the program's memory. Call it before
+    /// Executor::run().
+    void stage(Enqueued &command, const void *memory, std::size_t size);
+    /// Enqueues such a command natively, for Executor::run().
+    cl_int read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits);
+    cl_int write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits);
+    /// Gives a mapping of the queue memory of the library with a guard behind it. For a buffer, the memory is
+    /// page-locked if possible.
+    void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped);
+
+    [[nodiscard]] HostCopies &copies() { return copies_; }
+    /// Whether some command may use `copies()`.
+    [[nodiscard]] bool copies_possible() const { return copies_possible_; }
+    [[nodiscard]] Landings &landings() { return landings_; }
+
+    /// Whether a native command stores a result in the program's pageable memory.
+    [[nodiscard]] bool is_tracked(const Enqueued &command) const;
+
+private:
+    static cl_int copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
+                                 const Waits &waits);
+
+    const HostRole role_;
+    const bool alone_;
+    const bool copies_possible_;
+    HostCopies copies_;
+    Landings landings_;
+};
+
+}  // namespace cldist::cluster

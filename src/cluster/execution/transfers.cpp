@@ -1,0 +1,304 @@
+#include "cluster/execution/transfers.hpp"
+
+#include <array>
+#include <utility>
+
+#include "base/error_code.hpp"
+#include "base/log.hpp"
+#include "cluster/execution/host_copies.hpp"
+#include "cluster/execution/host_region.hpp"
+#include "cluster/execution/operations.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/plan.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// The origin of an image that is moved as a whole.
+constexpr std::array<std::size_t, 3> no_offset{};
+
+}  // namespace
+
+Link Transfers::link(const Transfer &transfer, Direction direction) const {
+    return {topology_.host_of(topology_.process_of(transfer.source)) ==
+                topology_.host_of(topology_.process_of(transfer.target)),
+            memories_[transfer.source], memories_[direction == Direction::send ? transfer.source : transfer.target],
+            transfer.kind == Transfer::Kind::copy};
+}
+
+// If this process cannot begin a transfer, for example for lack of memory, the transfer fails at both ends: the peer
+// must not wait for it.
+bool Transfers::start(const Transfer &transfer) {
+    MemObject &object = objects_[transfer.buffer];
+    try {
+        if (transfer.kind == Transfer::Kind::copy)
+            start_copy(transfer, object);
+        else if (object.is_image() || !transfer.pieces.empty())
+            start_packed_message(transfer, object);
+        else
+            start_message(transfer, object);
+    } catch (const Error &error) {
+        log_error("cannot transfer {} bytes: {}: {}", transfer.end - transfer.begin, error.status().message,
+                  code_text(error.status().code));
+        const bool sends = transfer.kind == Transfer::Kind::send;
+        const Direction direction = sends ? Direction::send : Direction::recv;
+        if (transfer.kind == Transfer::Kind::copy) return false;
+        DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
+        transport_.progress_thread().submit(
+            command_of(transport_.transfer(std::move(nothing), direction, transfer.message, link(transfer, direction))),
+            error.status());
+        return sends;
+    }
+    return true;
+}
+
+Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &object, Direction direction) {
+    const bool sends = direction == Direction::send;
+    Space &space = *object.context->space(sends ? transfer.source : transfer.target);
+    const std::size_t size = transfer.end - transfer.begin;
+    const std::shared_ptr<DeviceResources> &resources = space.resources();
+    const QueueInfo &queue = space.transfer_queue();
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, space, waits);
+
+    DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
+    std::vector<Mapping> mappings;
+    if (plan_mapping(resources->host_memory(), size, link(transfer, direction).advice_here(), config()))
+        mappings.push_back(
+            {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
+    const bool lasts = find_lasting(queue, mappings);
+    // PoCL 3.1 distinguishes mappings by their addresses alone: the program's unmapping could end this mapping before
+    // it begins.
+    if (!lasts && object.is_mapped_natively()) mappings.clear();
+    auto bridge = lasts || mappings.empty() ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
+                                            : std::make_unique<Bridge>(queue, waits, mappings);
+    if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
+    return {std::move(range), std::move(bridge), queue.device, {nullptr, !waits.empty(), !resources->is_cpu()}};
+}
+
+void Transfers::start_message(const Transfer &transfer, MemObject &object) {
+    const bool sends = transfer.kind == Transfer::Kind::send;
+    const Direction direction = sends ? Direction::send : Direction::recv;
+    ChannelEnd end = make_end(transfer, object, direction);
+    steps_.add(transfer.step, *object.context->space(sends ? transfer.source : transfer.target),
+               Event::share(end.bridge->user_visible_event()), {transfer.after});
+    start_channel(std::move(end), direction, transfer.message, link(transfer, direction));
+}
+
+namespace {
+
+std::shared_ptr<std::byte[]> memory_for_copies(Space &space, std::size_t size) {
+    const DeviceResources &resources = *space.resources();
+    auto memory = HostCopies::possible(!resources.host_memory()) ? HostCopies::page_locked(resources, size) : nullptr;
+    return memory != nullptr ? memory : own_memory(size);
+}
+
+// Pieces of equal length at equal distances, within a pitch, as a box of rows.
+struct Rows {
+    std::size_t begin;  // bytes
+    std::size_t length;
+    std::size_t pitch;
+    std::size_t count;
+};
+
+std::vector<Rows> rows_of(std::span<const Piece> pieces) {
+    std::vector<Rows> all;
+    for (std::size_t i = 0; i < pieces.size(); i += all.back().count) {
+        const std::size_t begin = pieces[i].begin;
+        const std::size_t length = pieces[i].end - begin;
+        const std::size_t pitch = i + 1 < pieces.size() ? pieces[i + 1].begin - begin : 0;
+        std::size_t rows = 1;
+        while (i + rows < pieces.size() && pieces[i + rows].begin == begin + rows * pitch &&
+               pieces[i + rows].end == pieces[i + rows].begin + length)
+            ++rows;
+        all.push_back({begin, length, pitch, rows > 1 && begin % pitch + length <= pitch ? rows : 1});
+    }
+    return all;
+}
+
+cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::byte *memory, bool reads,
+                 std::span<const cl_event> waits, cl_event *event) {
+    const auto count = static_cast<cl_uint>(waits.size());
+    const cl_event *const before = waits.empty() ? nullptr : waits.data();
+    if (rows.count == 1)
+        return reads
+                   ? clEnqueueReadBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length, memory, count, before, event)
+                   : clEnqueueWriteBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length, memory, count, before,
+                                          event);
+    const std::array<std::size_t, 3> origin{rows.begin % rows.pitch, rows.begin / rows.pitch, 0};
+    const std::array<std::size_t, 3> region{rows.length, rows.count, 1};
+    return reads ? clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(), region.data(),
+                                           rows.pitch, 0, rows.length, 0, memory, count, before, event)
+                 : clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(), region.data(),
+                                            rows.pitch, 0, rows.length, 0, memory, count, before, event);
+}
+
+// NVIDIA's driver (580) takes about a thousand commands that wait. Then enqueueing blocks. So more pieces than these
+// are moved by a kernel and one copy.
+constexpr std::size_t most_copies = 8;
+
+std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem buffer, std::span<const Piece> pieces,
+                                  std::byte *memory, bool reads, std::span<const cl_event> waits) {
+    PieceKernels &kernels = space.piece_kernels();
+    std::vector<PieceCopy> copies;
+    std::size_t size = 0;
+    for (const Piece &piece : pieces) {
+        copies.push_back({piece.begin, size, piece.end - piece.begin});
+        size += piece.end - piece.begin;
+    }
+    cl_int code = CL_SUCCESS;
+    const Mem packed = Mem::adopt(clCreateBuffer(space.context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
+    check(code, "clCreateBuffer");
+    const auto copy = [&](std::span<const cl_event> behind, cl_event *event) {
+        return copy_rows(queue, packed.get(), {0, size, 0, 1}, memory, reads, behind, event);
+    };
+    std::vector<Event> events(2);
+    check(reads ? kernels.enqueue_gather(queue, buffer, packed.get(), copies, waits, events[0].out())
+                : copy(waits, events[0].out()),
+          "copying pieces");
+    const cl_event first = events[0].get();
+    check(reads ? copy({&first, 1}, events[1].out())
+                : kernels.enqueue_scatter(queue, buffer, packed.get(), copies, {&first, 1}, events[1].out()),
+          "copying pieces");
+    return events;
+}
+
+// Enqueues the copies between pieces of a buffer and contiguous host memory. The last event is the end of all copies.
+std::vector<Event> copy_pieces(Space &space, const QueueInfo &info, cl_mem buffer, std::span<const Piece> pieces,
+                               std::byte *memory, bool reads, std::span<const cl_event> waits) {
+    const std::vector<Rows> all = rows_of(pieces);
+    if (all.size() > most_copies && !space.resources()->host_memory() && space.piece_kernels().may_use(buffer, reads))
+        return copy_by_kernel(space, info.queue, buffer, pieces, memory, reads, waits);
+    std::vector<Event> copied;
+    for (const Rows &rows : all) {
+        copied.emplace_back();
+        check(copy_rows(info.queue, buffer, rows, memory, reads, waits, copied.back().out()), "copying pieces");
+        memory += rows.count * rows.length;
+    }
+    if (copied.size() == 1) return copied;
+    std::vector<cl_event> together;
+    for (const Event &each : copied) together.push_back(each.get());
+    return enqueue_start(info, together, {}).events;
+}
+
+std::size_t bytes_of(const Transfer &transfer) {
+    if (transfer.pieces.empty()) return transfer.end - transfer.begin;
+    std::size_t size = 0;
+    for (const Piece &piece : transfer.pieces) size += piece.end - piece.begin;
+    return size;
+}
+
+}  // namespace
+
+// Copies between an object and host memory, where the transfer's pieces of a buffer, or an image's bytes, are
+// contiguous.
+Event Transfers::copy_packed(const Transfer &transfer, MemObject &object, Space &space,
+                             const std::shared_ptr<const QueueInfo> &queue, const std::shared_ptr<std::byte[]> &memory,
+                             bool reads, std::span<const cl_event> waits) {
+    std::vector<Event> events(1);
+    if (object.is_image()) {
+        const auto extent = extents(object.desc);
+        const auto count = static_cast<cl_uint>(waits.size());
+        const cl_event *const before = waits.empty() ? nullptr : waits.data();
+        check(reads ? clEnqueueReadImage(queue->queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
+                                         0, 0, memory.get(), count, before, events.front().out())
+                    : clEnqueueWriteImage(queue->queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
+                                          0, 0, memory.get(), count, before, events.front().out()),
+              "copying an image");
+    } else {
+        const Piece whole{transfer.begin, transfer.end};
+        const std::span<const Piece> pieces =
+            transfer.pieces.empty() ? std::span<const Piece>(&whole, 1) : transfer.pieces;
+        events = copy_pieces(space, *queue, object.native(space), pieces, memory.get(), reads, waits);
+    }
+    clFlush(queue->queue);
+    Event copied = std::move(events.back());
+    events.pop_back();
+    keep_until(copied.get(), queue);
+    keep_until(copied.get(), memory);
+    if (!events.empty()) keep_until(copied.get(), std::make_shared<const std::vector<Event>>(std::move(events)));
+    return copied;
+}
+
+// The bytes pass through host memory. An image travels as its bytes there: NVIDIA's driver has no copies between
+// buffers and arrays of 1D images.
+void Transfers::start_packed_message(const Transfer &transfer, MemObject &object) {
+    const bool sends = transfer.kind == Transfer::Kind::send;
+    Space &space = *object.context->space(sends ? transfer.source : transfer.target);
+    const std::size_t size = bytes_of(transfer);
+    const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
+    const std::shared_ptr<std::byte[]> memory = memory_for_copies(space, size);
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, space, waits);
+
+    std::unique_ptr<Bridge> bridge;
+    if (!sends) {
+        bridge = std::make_unique<Bridge>(queue->context);
+        waits.push_back(bridge->user_visible_event());
+    }
+    Event copied = copy_packed(transfer, object, space, queue, memory, sends, waits);
+    if (sends) {
+        const cl_event after = copied.get();
+        bridge = std::make_unique<Bridge>(queue->context, start_behind(*queue, {&after, 1}));
+    }
+    steps_.add(transfer.step, space, std::move(copied), {transfer.after});
+    // The memory must also live if the copy fails before the message arrives.
+    keep_until(bridge->user_visible_event(), memory);
+    const Direction direction = sends ? Direction::send : Direction::recv;
+    start_channel({{nullptr, {}, 0, size, memory.get(), {}},
+                   std::move(bridge),
+                   queue->device,
+                   {nullptr, sends, !space.resources()->is_cpu()}},
+                  direction, transfer.message, link(transfer, direction));
+}
+
+void Transfers::start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link) {
+    const bool starts_now = end.bridge->start().gate == nullptr;
+    auto command = command_of(transport_.transfer(std::move(end.range), direction, message, link),
+                              std::move(end.bridge), end.device);
+    if (starts_now)
+        transport_.progress_thread().submit(std::move(command), {});
+    else
+        transport_.progress_thread().start_when_ready(std::move(command), end.rule);
+}
+
+// A copy between two memories of this process is a message to itself. Images and pieces pass through host memory.
+void Transfers::start_copy(const Transfer &transfer, MemObject &object) {
+    if (object.is_image() || !transfer.pieces.empty() || !transport_.reaches_itself()) {
+        start_staged_copy(transfer, object);
+        return;
+    }
+    Space &source = *object.context->space(transfer.source);
+    Space &target = *object.context->space(transfer.target);
+    ChannelEnd from = make_end(transfer, object, Direction::send);
+    ChannelEnd to = make_end(transfer, object, Direction::recv);
+    const Message message{self_, copies_between_++};
+    steps_.add(transfer.step, source, Event::share(from.bridge->user_visible_event()), {transfer.after});
+    steps_.add(transfer.step, target, Event::share(to.bridge->user_visible_event()), {transfer.after});
+    start_channel(std::move(from), Direction::send, message, link(transfer, Direction::send));
+    start_channel(std::move(to), Direction::recv, message, link(transfer, Direction::recv));
+}
+
+void Transfers::start_staged_copy(const Transfer &transfer, MemObject &object) {
+    Space &source = *object.context->space(transfer.source);
+    Space &target = *object.context->space(transfer.target);
+    const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, bytes_of(transfer));
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, source, waits);
+    Event read = copy_packed(transfer, object, source, source.queue_of_transfer(), memory, true, waits);
+
+    cl_int code = CL_SUCCESS;
+    Event arrived = Event::adopt(clCreateUserEvent(target.context.get(), &code));
+    check(code, "clCreateUserEvent");
+    auto ending = std::make_shared<Ending>();
+    waits.clear();
+    steps_.add_waits(transfer.after, target, waits);
+    waits.push_back(arrived.get());
+    Event written = copy_packed(transfer, object, target, target.queue_of_transfer(), memory, false, waits);
+    end_alike(*ending, arrived.get());
+    ends_.end_with(read.get(), std::move(ending));
+    steps_.add(transfer.step, source, std::move(read), {transfer.after});
+    steps_.add(transfer.step, target, std::move(written), {transfer.after});
+}
+
+}  // namespace cldist::cluster

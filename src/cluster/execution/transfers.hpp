@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cluster/execution/command_ends.hpp"
+#include "cluster/execution/memory_objects.hpp"
+#include "cluster/execution/steps.hpp"
+#include "cluster/execution/transport.hpp"
+#include "cluster/schedule/schedule.hpp"
+#include "events/bridge.hpp"
+
+namespace cldist::cluster {
+
+/// Moves bytes of memory objects between devices, as the schedule decides. Under the lock.
+class Transfers {
+public:
+    /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must outlive it.
+    Transfers(const Topology &topology, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
+              const MemoryObjects &objects, Steps &steps, CommandEnds &ends)
+        : topology_(topology),
+          self_(self),
+          transport_(transport),
+          memories_(memories),
+          objects_(objects),
+          steps_(steps),
+          ends_(ends) {}
+
+    /// Returns false if the bytes will not arrive in this process. Then the command that needs them fails.
+    bool start(const Transfer &transfer);
+
+private:
+    /// One end of a message, which waits for its start.
+    struct ChannelEnd {
+        DeviceRange range;
+        std::unique_ptr<Bridge> bridge;
+        cl_device_id device;
+        ProgressThread::StartRule rule;
+    };
+
+    [[nodiscard]] Link link(const Transfer &transfer, Direction direction) const;
+    ChannelEnd make_end(const Transfer &transfer, MemObject &object, Direction direction);
+    void start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link);
+    void start_message(const Transfer &transfer, MemObject &object);
+    [[nodiscard]] Event copy_packed(const Transfer &transfer, MemObject &object, Space &space,
+                                    const std::shared_ptr<const QueueInfo> &queue,
+                                    const std::shared_ptr<std::byte[]> &memory, bool reads,
+                                    std::span<const cl_event> waits);
+    void start_packed_message(const Transfer &transfer, MemObject &object);
+    void start_copy(const Transfer &transfer, MemObject &object);
+    void start_staged_copy(const Transfer &transfer, MemObject &object);
+
+    const Topology &topology_;
+    const Process self_;
+    Transport &transport_;
+    const std::vector<MemoryTraits> &memories_;
+    const MemoryObjects &objects_;
+    Steps &steps_;
+    CommandEnds &ends_;
+    std::uint64_t copies_between_ = 0;  ///< copies between memories of this process
+};
+
+}  // namespace cldist::cluster
