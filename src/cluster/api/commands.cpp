@@ -1,7 +1,6 @@
 // Commands on buffers.
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
@@ -168,17 +167,6 @@ void check_range(const MemObject &buffer, std::size_t offset, std::size_t size) 
     require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is an image; expected a buffer");
     if (offset > buffer.size || size > buffer.size - offset)
         fail(CL_INVALID_VALUE, "offset {1} and size {0} exceed the buffer of {2} bytes", size, offset, buffer.size);
-}
-
-void check_map_flags(const MemObject &object, cl_map_flags flags) {
-    constexpr cl_map_flags keeping = CL_MAP_READ | CL_MAP_WRITE;
-    const bool invalidates = (flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0;
-    require((flags & ~(keeping | CL_MAP_WRITE_INVALIDATE_REGION)) == 0 && (!invalidates || (flags & keeping) == 0),
-            CL_INVALID_VALUE,
-            "map_flags is {:#x}; expected CL_MAP_READ, CL_MAP_WRITE or both, or CL_MAP_WRITE_INVALIDATE_REGION alone",
-            flags);
-    if ((flags & CL_MAP_READ) != 0) check_host_access(object, CL_MEM_HOST_WRITE_ONLY);
-    if ((flags & CL_MAP_WRITE) != 0 || invalidates) check_host_access(object, CL_MEM_HOST_READ_ONLY);
 }
 
 void check_alignment(const QueueObject &queue, const MemObject &memory) {
@@ -420,178 +408,7 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle, 
     });
 }
 
-// ---- Mapping -------------------------------------------------------------------------------------------------------
-
-void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, const Ref<EventObject> &part,
-                   cl_event *event, bool blocking, const CallHash &call) {
-    const bool by_any_queue = object.context->spaces.size() > 1;
-    mapped.number = World::get().next_number();
-    // Without the program, the number replaces the address.
-    if (World::get().follows()) mapped.memory = reinterpret_cast<void *>(mapped.number);
-    // The native platform did not map because the command fails.
-    if (mapped.memory == nullptr) {
-        mapped.is_native = false;
-        mapped.own = own_memory(mapped.end - mapped.begin);
-        mapped.memory = mapped.own.get();
-    }
-    // Another device's queue may undo it, and must not before it is made.
-    // So may that of another process, and the memory must last until the bytes have come.
-    const bool ends_natively = part && part->native && World::get().is_host();
-    if (part)
-        mapped.landed =
-            (mapped.is_native && by_any_queue) || ends_natively ? executor().ends().ending_of(*part) : part->ending;
-    if (ends_natively && mapped.own != nullptr) mapped.landed->then([own = mapped.own](cl_int) {});
-    give(map, event);
-    const Ref<MemObject> held(&object);
-    if (blocking) wait_for_result(*map, call);
-    void *const memory = mapped.memory;
-    if (mapped.is_native) {
-        mapped.is_page_locked = true;
-        executor().memory().copies().add_page_locked(memory, mapped.end - mapped.begin);
-    }
-    if (mapped.is_native) {
-        Space &space = *object.context->space(mapped.device_memory);
-        mapped.kept = std::make_shared<const Mem>(Mem::share(object.root().native(space)));
-    } else if (mapped.own != nullptr) {
-        mapped.kept = mapped.own;
-    } else {
-        mapped.kept = object.destruction;
-    }
-    if (!World::get().follows()) mapped_memory().add(mapped);
-    object.mappings.push_back(std::move(mapped));
-    return memory;
-}
-
-void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, cl_map_flags flags,
-                         size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list, cl_event *event,
-                         cl_int *) {
-    QueueObject &whole = queue_of(queue_handle);
-    MemObject &buffer = memory_of(buffer_handle);
-    QueueObject &queue = lane_for(whole, buffer);
-    check_context(queue, buffer);
-    check_range(buffer, offset, size);
-    require(size != 0, CL_INVALID_VALUE, "size is 0");
-    check_map_flags(buffer, flags);
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, buffer);
-
-    Mapped mapped{};
-    mapped.device_memory = queue.device->memory;
-    mapped.begin = offset;
-    mapped.end = offset + size;
-    mapped.size = size;
-    mapped.flags = flags;
-    // The program gets the native runtime's memory if possible. It does not if unmapping moves
-    // bytes and another device may unmap. NVIDIA's driver (580) also ends a map without contents
-    // before the earlier reads have ended.
-    const bool is_here = queue.space != nullptr && (!World::get().is_central() || queue.context->has_one_memory);
-    const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
-    mapped.is_native = is_here && !World::get().follows() && may_be_native &&
-                       (queue.context->has_one_memory || queue.space->resources()->is_cpu());
-    if (!mapped.is_native && !World::get().follows()) {
-        mapped.memory = buffer.host_memory(offset);
-        if (mapped.memory == nullptr) executor().memory().give_memory(queue, buffer, mapped);
-    }
-    const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
-    // Bytes of a buffer that is attached elsewhere return there only after unmapping.
-    const bool reads = needs_contents || buffer.homes().by_program();
-    const std::array accesses{buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
-    Result result;
-    if (needs_contents)
-        result = into_mapping(executor().memory().result_in(plain_region(mapped.memory, size), queue), buffer, mapped);
-    const CallHash call = World::get().calls().last();
-    Ref<EventObject> part;
-    const auto map = run_whole(
-        {queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
-        event != nullptr || blocking != CL_FALSE || World::get().is_host() ||
-            (mapped.is_native && queue.context->spaces.size() > 1),
-        [&](Enqueued &command, const Waits &w) {
-            const cl_mem native = buffer.root().native(*queue.space);
-            const std::size_t at_root = buffer.origin + offset;
-            cl_int code = CL_SUCCESS;
-            if (mapped.is_native) {
-                mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root, size, w.count,
-                                                   w.events, w.event, &code);
-                command.result.data = at(mapped.memory, 0);
-            } else if (needs_contents) {
-                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, command.result.data,
-                                           w.count, w.events, w.event);
-            } else {
-                code = enqueue_marker_behind(queue, w);
-            }
-            return code;
-        },
-        &part);
-    return keep_mapping(buffer, std::move(mapped), map, part, event, blocking != CL_FALSE, call);
-}
-
-// Where all processes run the program, one of them says so: the device's own may have a native mapping.
-static void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
-    const std::size_t beyond = bytes_beyond(mapped);
-    const bool is_of_first = executor().topology().process_of(mapped.device_memory) == 0;
-    if (beyond == 0 || World::get().self() > (is_of_first ? 1U : 0U)) return;
-    log_warning(
-        "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. These bytes are lost; "
-        "map all bytes that the program writes",
-        object.is_image() ? "image" : "buffer", object.number(), object.size, beyond == mapped.guard ? "at least " : "",
-        beyond, mapped.size);
-}
-
-void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handle, void *pointer, cl_uint num_events,
-                              const cl_event *wait_list, cl_event *event) {
-    QueueObject &whole = queue_of(queue_handle);
-    MemObject &object = memory_of(memory_handle);
-    Mapped *const at = object.mapping(pointer);
-    require(at != nullptr, CL_INVALID_VALUE, "mapped_ptr is not an address that a map of this memory object returned");
-    const auto by_same_memory = [&](const auto &lane) { return lane->device->memory == at->device_memory; };
-    QueueObject &queue =
-        whole.is_aggregate() ? **std::find_if(whole.lanes.begin(), whole.lanes.end(), by_same_memory) : whole;
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_context(queue, object);
-    const Mapped mapped = std::move(*at);
-    object.mappings.erase(object.mappings.begin() + (at - object.mappings.data()));
-    if (!World::get().follows()) mapped_memory().remove(mapped);
-    warn_of_overrun(object, mapped);
-    if (mapped.is_page_locked) executor().memory().copies().remove_page_locked(mapped.memory);
-
-    std::vector<Access> accesses;
-    if (mapped.is_written()) accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
-    // Another device of the context may write the bytes back. Then the mapping device only ends its mapping.
-    const bool same_memory = mapped.device_memory == queue.device->memory;
-    if (mapped.is_native && !same_memory) {
-        Space &space = *queue.context->space(mapped.device_memory);
-        const cl_command_queue native = space.transfer_queue().queue;
-        const Event passed_on = event_of(mapped.landed, space);
-        const cl_event wait = passed_on.get();
-        check(clEnqueueUnmapMemObject(native, object.root().native(space), pointer, wait != nullptr ? 1 : 0,
-                                      wait != nullptr ? &wait : nullptr, nullptr),
-              "clEnqueueUnmapMemObject");
-        clFlush(native);
-    }
-    // The mapped bytes may still be read for other processes.
-    Enqueued command{queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits};
-    command.reads_host_memory = mapped.is_written();
-    command.behind = mapped.landed;
-    if (mapped.is_written()) command.source = written_region(object, mapped);
-    if (World::get().is_host()) command.kept = mapped.kept;
-    const std::size_t size = mapped.end - mapped.begin;
-    // Some drivers' writes from pageable memory wait in the call.
-    if (mapped.is_written() && !mapped.is_page_locked && !object.is_image())
-        executor().memory().stage(command, mapped.memory, size);
-    enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
-        const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
-        if (mapped.is_native && same_memory)
-            return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
-        if (enqueued.brought != nullptr) return write_back(queue, object, native, mapped, enqueued.brought.get(), w);
-        if (enqueued.staging != nullptr || enqueued.in_blocks) {
-            const cl_int code = executor().memory().write(enqueued, {native, object.origin + mapped.begin, size},
-                                                          static_cast<const std::byte *>(mapped.memory), w);
-            if (code == CL_SUCCESS) keep_until(*w.event, mapped.kept);
-            return code;
-        }
-        return unmap(queue, object, native, mapped, w, executor().memory().copies());
-    });
-}
+// ---- Migrating -----------------------------------------------------------------------------------------------------
 
 void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, const cl_mem *list,
                                  cl_mem_migration_flags flags, cl_uint num_events, const cl_event *wait_list,
