@@ -296,14 +296,14 @@ void finish_in_host(const Ref<QueueObject> &queue) {
     if (queue->device->process == 0) {
         if (World::get().follows()) return;
         finished = queue->finished = std::make_shared<Ending>();
-        const CommandId last = queue->last;
+        const CommandId last = executor().steps().last(*queue);
         {
             const Unlocked unlocked;
             clFinish(queue->native.get());
             if (const auto landed = queue->promises.all.landed; landed != nullptr) landed->wait();
             finished->set(CL_COMPLETE);
         }
-        if (!queue->context->failed) queue->ended = std::max(queue->ended, last);
+        if (!queue->context->failed) executor().steps().note_success(*queue, last);
         return;
     }
     const auto marker = executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
@@ -331,9 +331,10 @@ void await_end(const Ref<QueueObject> &held) {
     if (World::get().is_central()) return finish_in_host(held);
     const auto finished = held->finished = std::make_shared<Ending>();
     const auto landed = held->promises.all.landed;
-    const CommandId last = held->last;
+    const Steps &steps = executor().steps();
+    const CommandId last = steps.last(*held);
     std::vector<CommandId> last_of_lanes;
-    for (const QueueObject *const lane : held->own_lanes) last_of_lanes.push_back(lane->last);
+    for (const QueueObject *const lane : held->own_lanes) last_of_lanes.push_back(steps.last(*lane));
     const CallHash call = World::get().calls().last();
     {
         const Unlocked unlocked;
@@ -347,9 +348,9 @@ void await_end(const Ref<QueueObject> &held) {
         finished->set(CL_COMPLETE);
     }
     if (held->context->failed) return;
-    held->ended = std::max(held->ended, last);
+    executor().steps().note_success(*held, last);
     for (std::size_t i = 0; i < last_of_lanes.size(); ++i)
-        held->own_lanes[i]->ended = std::max(held->own_lanes[i]->ended, last_of_lanes[i]);
+        executor().steps().note_success(*held->own_lanes[i], last_of_lanes[i]);
 }
 
 }  // namespace

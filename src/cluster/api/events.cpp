@@ -256,7 +256,7 @@ void wait_for_result(EventObject &event, const CallHash &call) {
     }
     const auto has_ended = [](const EventObject &ended) {
         if (ended.native && ended.queue->in_order() && !ended.context->failed)
-            ended.queue->ended = std::max(ended.queue->ended, ended.scheduled.command);
+            executor().steps().note_success(*ended.queue, ended.scheduled.command);
     };
     has_ended(event);
     for (const auto &[lane, part] : event.parts) has_ended(*part);

@@ -257,7 +257,7 @@ void CommandRun::keep_step(bool failed) {
     Steps::Order order{{}, 0, careful && !failed};
     // If it waits for a single step, the native command fails when that step has ended.
     if (careful || decisions_->after.size() > 1) order.after = decisions_->after;
-    if (queue.in_order()) order.previous = std::exchange(queue.last, step.command);
+    if (queue.in_order()) order.previous = steps.set_last(queue, step.command);
     if (failed)
         steps.add_failed(step, *queue.space, std::move(order));
     else if (native_event_)

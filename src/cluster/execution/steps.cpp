@@ -15,28 +15,48 @@ namespace {
 // So many entries without a marker behind them are kept.
 constexpr std::size_t most_entries = 4096;
 
-auto marker_at_or_behind(QueueObject &queue, CommandId command) {
-    return std::lower_bound(queue.markers.begin(), queue.markers.end(), command,
-                            [](const auto &marker, CommandId wanted) { return marker.first < wanted; });
+}  // namespace
+
+std::deque<Steps::InOrder::Marker>::const_iterator Steps::InOrder::marker_at_or_behind(CommandId command) const {
+    return std::lower_bound(markers.begin(), markers.end(), command,
+                            [](const Marker &marker, CommandId wanted) { return marker.first < wanted; });
 }
 
-cl_event marker_behind(QueueObject &queue, CommandId command) {
-    const auto at = marker_at_or_behind(queue, command);
-    if (at != queue.markers.end()) return at->second.get();
+cl_event Steps::InOrder::marker_behind(CommandId command) {
+    const auto at = marker_at_or_behind(command);
+    if (at != markers.end()) return at->second.get();
     Event event;
-    check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, event.out()), "clEnqueueMarkerWithWaitList");
-    queue.markers.emplace_back(queue.last, std::move(event));
-    return queue.markers.back().second.get();
+    check(clEnqueueMarkerWithWaitList(queue->native.get(), 0, nullptr, event.out()), "clEnqueueMarkerWithWaitList");
+    markers.emplace_back(last, std::move(event));
+    return markers.back().second.get();
 }
 
-// Its last command has failed.
-void let_failure_settle(QueueObject &queue) {
-    if (queue.settled == queue.last || queue.space->resources()->is_cpu()) return;
-    queue.settled = queue.last;
+void Steps::InOrder::let_failure_settle() {
+    if (settled == last || queue->space->resources()->is_cpu()) return;
+    settled = last;
     std::this_thread::sleep_for(settling_time);
 }
 
-}  // namespace
+Steps::InOrder &Steps::in_order(QueueObject &queue) {
+    InOrder &commands = queues_[&queue];
+    commands.queue = &queue;
+    return commands;
+}
+
+CommandId Steps::last(const QueueObject &queue) const {
+    const auto at = queues_.find(&queue);
+    return at != queues_.end() ? at->second.last : 0;
+}
+
+CommandId Steps::set_last(QueueObject &queue, CommandId command) {
+    return std::exchange(in_order(queue).last, command);
+}
+
+void Steps::note_success(QueueObject &queue, CommandId command) {
+    if (command == 0) return;
+    InOrder &commands = in_order(queue);
+    commands.ended = std::max(commands.ended, command);
+}
 
 // A command comes behind its transfers, but is its part 0.
 void Steps::insert(Entry entry) {
@@ -50,8 +70,9 @@ void Steps::add(Step step, Space &space, Event event, Order order) {
 }
 
 void Steps::add(Step step, QueueObject &queue, Order order) {
-    queue.bare = step.command;
-    insert({step, queue.space, &queue, {}, std::move(order), false, {}, {}, 0});
+    InOrder &commands = in_order(queue);
+    commands.bare = step.command;
+    insert({step, queue.space, &commands, {}, std::move(order), false, {}, {}, 0});
 }
 
 void Steps::add_failed(Step step, Space &space, Order order) {
@@ -59,17 +80,18 @@ void Steps::add_failed(Step step, Space &space, Order order) {
 }
 
 void Steps::add_waits_in(QueueObject &queue, Space &space, std::vector<cl_event> &waits) {
-    const Step last{queue.last, 0};
+    InOrder &commands = in_order(queue);
+    const Step last{commands.last, 0};
     const auto at = first_of(last);
     const bool failed = at != entries_.end() && at->step == last && state_of(*at) == State::failed;
-    if (failed && !at->failed) let_failure_settle(queue);
-    if (queue.bare > queue.ended) static_cast<void>(marker_behind(queue, queue.bare));
+    if (failed && !at->failed) commands.let_failure_settle();
+    if (commands.bare > commands.ended) static_cast<void>(commands.marker_behind(commands.bare));
     if (failed) add_waits({&last, 1}, space, waits);
 }
 
 void Steps::add_last(const QueueObject &queue, Space &space, std::vector<cl_event> &waits) {
-    const Step last{queue.last, 0};
-    add_waits({&last, 1}, space, waits);
+    const Step before{last(queue), 0};
+    add_waits({&before, 1}, space, waits);
 }
 
 std::deque<Steps::Entry>::iterator Steps::first_of(Step step) {
@@ -84,7 +106,7 @@ Steps::State Steps::state_of(const Entry &entry) {
         status = execution_status(entry.event.get());
     } else {
         if (entry.step.command <= entry.queue->ended) return State::ended_well;
-        const auto marker = marker_at_or_behind(*entry.queue, entry.step.command);
+        const auto marker = entry.queue->marker_at_or_behind(entry.step.command);
         if (marker != entry.queue->markers.end()) status = execution_status(marker->second.get());
     }
     return status > CL_COMPLETE ? State::open : status == CL_COMPLETE ? State::ended_well : State::failed;
@@ -117,7 +139,7 @@ bool Steps::is_over(const Entry &entry) {
 }
 
 cl_event Steps::event_of(const Entry &entry) {
-    return entry.event ? entry.event.get() : marker_behind(*entry.queue, entry.step.command);
+    return entry.event ? entry.event.get() : entry.queue->marker_behind(entry.step.command);
 }
 
 // Also for the steps that it waited for, earlier ones first: there may be long chains.
@@ -188,7 +210,7 @@ void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_
 }
 
 // Stores a marker's status with the commands before it.
-void Steps::settle_markers(QueueObject &queue) {
+void Steps::settle_markers(InOrder &queue) {
     while (!queue.markers.empty()) {
         const cl_int status = execution_status(queue.markers.front().second.get());
         const CommandId last = queue.markers.front().first;
@@ -207,7 +229,7 @@ CommandId Steps::forget_ended() {
         state_of(entries_.front()) == State::open)
         static_cast<void>(event_of(entries_.front()));
     while (!entries_.empty()) {
-        if (QueueObject *const queue = entries_.front().queue; queue != nullptr) settle_markers(*queue);
+        if (InOrder *const queue = entries_.front().queue; queue != nullptr) settle_markers(*queue);
         if (!is_over(entries_.front())) break;
         const CommandId command = entries_.front().step.command;
         entries_.pop_front();
@@ -219,14 +241,18 @@ CommandId Steps::forget_ended() {
 }
 
 void Steps::forget_queue(QueueObject &queue) {
-    settle_markers(queue);
+    const auto at = queues_.find(&queue);
+    if (at == queues_.end()) return;
+    InOrder &commands = at->second;
+    settle_markers(commands);
     std::erase_if(entries_,
-                  [&](const Entry &entry) { return entry.queue == &queue && state_of(entry) == State::ended_well; });
+                  [&](const Entry &entry) { return entry.queue == &commands && state_of(entry) == State::ended_well; });
     for (Entry &entry : entries_) {
-        if (entry.queue != &queue) continue;
+        if (entry.queue != &commands) continue;
         if (!entry.failed) entry.event = Event::share(event_of(entry));
         entry.queue = nullptr;
     }
+    queues_.erase(at);
 }
 
 // The operation that ends the ending keeps the event until then. At the program's end it is waited for.

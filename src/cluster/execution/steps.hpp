@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cluster/objects/queue.hpp"
@@ -38,9 +40,17 @@ public:
 
     /// Steps come in the order of commands; a copy between two spaces has an event in each.
     void add(Step step, Space &space, Event event, Order order);
+    /// A command without an event, the last one of its in-order queue.
     void add(Step step, QueueObject &queue, Order order);
     /// One that failed before it was enqueued.
     void add_failed(Step step, Space &space, Order order);
+
+    /// The last command of an in-order queue; 0 if there is none.
+    [[nodiscard]] CommandId last(const QueueObject &queue) const;
+    /// Makes a command the last one of an in-order queue. Returns the last one before.
+    CommandId set_last(QueueObject &queue, CommandId command);
+    /// The in-order queue's commands up to this one have succeeded.
+    void note_success(QueueObject &queue, CommandId command);
 
     /// Before a command that may fail: others can wait for what is before it in its in-order queue
     /// without it. Where the last command failed, the queue's own order is not enough: appends what
@@ -63,10 +73,26 @@ public:
 
 private:
     enum class State { open, ended_well, failed };
+    /// The commands of one in-order queue.
+    struct InOrder {
+        using Marker = std::pair<CommandId, Event>;
+
+        QueueObject *queue = nullptr;
+        CommandId last = 0;          // enqueued
+        CommandId bare = 0;          // the last one without an event
+        CommandId ended = 0;         // all up to this one have succeeded
+        CommandId settled = 0;       // the last one whose failure was waited out
+        std::deque<Marker> markers;  // each behind its command
+
+        [[nodiscard]] std::deque<Marker>::const_iterator marker_at_or_behind(CommandId command) const;
+        cl_event marker_behind(CommandId command);
+        /// Requires that the last command has failed.
+        void let_failure_settle();
+    };
     struct Entry {
         Step step;
         Space *space;
-        QueueObject *queue;  // whose marker serves, if there is no event
+        InOrder *queue;  // whose marker serves, if there is no event
         Event event;
         Order order;
         bool failed = false;           // though no event says so
@@ -85,9 +111,11 @@ private:
     [[nodiscard]] static cl_event event_of(const Entry &entry);
     cl_event guard_of(Entry &entry);
     void make_over(Entry &entry);
-    void settle_markers(QueueObject &queue);
+    void settle_markers(InOrder &queue);
+    InOrder &in_order(QueueObject &queue);
 
     const EndWith end_with_;
+    std::unordered_map<const QueueObject *, InOrder> queues_;
     std::deque<Entry> entries_;
     CommandId over_ = 1;
     unsigned round_ = 0;

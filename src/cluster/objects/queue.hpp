@@ -103,13 +103,6 @@ public:
 
     bool has_barrier = false;  ///< out of order, and had a barrier: later commands wait for more than their wait lists
 
-    // For Steps, in an in-order queue of this process:
-    CommandId last = 0;                               ///< enqueued
-    CommandId bare = 0;                               ///< the last one without an event
-    CommandId ended = 0;                              ///< all up to this one have
-    CommandId settled = 0;                            ///< the last one whose failure was waited out
-    std::deque<std::pair<CommandId, Event>> markers;  ///< each behind that command
-
 private:
     std::shared_ptr<DeviceResources> resources_;
 };
