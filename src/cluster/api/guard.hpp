@@ -42,7 +42,7 @@ inline void check_not_forked() {
 }
 
 /// Before a command is enqueued, under the lock: waits until the device is not too far behind
-/// (Executor::markers_to_wait_for). The lock is free meanwhile. A command must not leave the lock
+/// (Throttle::markers_to_wait_for). The lock is free meanwhile. A command must not leave the lock
 /// after its first decision, because another thread's command would then be decided without the
 /// rest of it.
 template <const Call &call, typename First, typename... Rest>
@@ -50,7 +50,7 @@ void keep_back(const First &first, const Rest &...) {
     if constexpr (std::is_same_v<First, cl_command_queue> && call.function.starts_with("clEnqueue")) {
         QueueObject *const queue = QueueObject::from(first);
         if (queue == nullptr) return;
-        const std::vector<Event> markers = World::get().executor().markers_to_wait_for(*queue);
+        const std::vector<Event> markers = World::get().executor().throttle().markers_to_wait_for(*queue);
         if (markers.empty()) return;
         const Unlocked unlocked;
         for (const Event &marker : markers) wait_for(marker.get());

@@ -13,11 +13,6 @@ namespace {
 // So many commands are enqueued between two searches for ended steps.
 constexpr unsigned forget_every = 32;
 
-// Commands between two markers, and how many of these may be open.
-constexpr unsigned milestone = 32;
-constexpr unsigned milestone_of_cpus = 1024;
-constexpr std::size_t most_milestones = 2;
-
 bool has_discrete_device(const Topology &topology, Process process, const std::vector<MemoryTraits> &memories) {
     for (MemoryId memory = 0; memory < topology.memories(); ++memory)
         if (topology.process_of(memory) == process && !memories[memory].host_memory) return true;
@@ -65,6 +60,7 @@ void Executor::detach(MemObject &buffer) {
 
 void Executor::forget(QueueObject &queue) {
     steps_.forget_queue(queue);
+    throttle_.forget(queue);
     // Memory that is kept for later calls would keep the native context.
     for (auto &[event, memory] : memory_.copies().take_kept()) {
         const auto ended = std::make_shared<Ending>();
@@ -75,37 +71,6 @@ void Executor::forget(QueueObject &queue) {
 
 void Executor::forget(Space &space) { steps_.forget_space(space); }
 
-// NVIDIA's driver takes about a thousand commands that wait. Then enqueueing blocks, and with it every other call,
-// also a call that would end the waiting. So the program must not be that far ahead of the device. If it has user
-// events to set, it may enqueue any number of commands behind them. PoCL takes any number of commands, but each
-// waiting command takes memory: 6 KiB with a message each way. So the program must not be thousands of commands ahead
-// in an in-order queue. PoCL's markers may never end behind a command that failed.
-Event Executor::marker_to_wait_for(QueueObject &queue) {
-    if (queue.since_marker < milestone || queue.context->open_user_events != 0) return {};
-    if (queue.space->resources()->is_cpu() &&
-        (queue.since_marker < milestone_of_cpus || !queue.in_order() || queue.context->is_careful()))
-        return {};
-    queue.since_marker = 0;
-    Event marker;
-    check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
-    clFlush(queue.native.get());
-    queue.milestones.push_back(std::move(marker));
-    if (queue.milestones.size() <= most_milestones) return {};
-    Event first = std::move(queue.milestones.front());
-    queue.milestones.pop_front();
-    return first;
-}
-
-std::vector<Event> Executor::markers_to_wait_for(QueueObject &queue) {
-    std::vector<Event> markers;
-    const auto add = [&](QueueObject &each) {
-        if (Event marker = marker_to_wait_for(each)) markers.push_back(std::move(marker));
-    };
-    if (queue.is_native()) add(queue);
-    for (QueueObject *const lane : queue.own_lanes) add(*lane);
-    return markers;
-}
-
 void Executor::forget_ended() {
     if (since_forgetting_++ < forget_every) return;
     since_forgetting_ = 0;
@@ -114,7 +79,7 @@ void Executor::forget_ended() {
 
 void Executor::count(QueueObject &queue, bool native) {
     ++(native ? commands_.actual : commands_.others);
-    if (native) ++queue.since_marker;
+    if (native) throttle_.count(queue);
 }
 
 std::vector<MemoryId> Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,

@@ -12,6 +12,7 @@
 #include "cluster/execution/memory_objects.hpp"
 #include "cluster/execution/program_memory.hpp"
 #include "cluster/execution/steps.hpp"
+#include "cluster/execution/throttle.hpp"
 #include "cluster/execution/transfers.hpp"
 #include "cluster/execution/transport.hpp"
 #include "cluster/schedule/schedule.hpp"
@@ -53,9 +54,6 @@ public:
     /// a transfer has failed.
     std::vector<MemoryId> begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
                                       KnownParts &known, const OpenUserEvents &behind);
-    /// Returns markers to wait for before the next command of the queue is enqueued, if the program is far ahead of the
-    /// device.
-    std::vector<Event> markers_to_wait_for(QueueObject &queue);
     /// Forgets steps that have ended, from time to time.
     void forget_ended();
 
@@ -83,6 +81,7 @@ public:
     [[nodiscard]] MemoryObjects &objects() { return objects_; }
     [[nodiscard]] CommandEnds &ends() { return ends_; }
     [[nodiscard]] Steps &steps() { return steps_; }
+    [[nodiscard]] Throttle &throttle() { return throttle_; }
     [[nodiscard]] Transfers &transfers() { return transfers_; }
     [[nodiscard]] ProgramMemory &memory() { return memory_; }
     [[nodiscard]] HostMemorySupply &supply() { return supply_; }
@@ -99,14 +98,13 @@ public:
     }
 
 private:
-    Event marker_to_wait_for(QueueObject &queue);
-
     Schedule &schedule_;
     Transport &transport_;
     const HostRole role_;
     MemoryObjects objects_;
     CommandEnds ends_;
     Steps steps_;
+    Throttle throttle_;
     Transfers transfers_;
     ProgramMemory memory_;
     HostMemorySupply supply_;

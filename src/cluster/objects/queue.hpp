@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -96,10 +95,6 @@ public:
         if (type == CL_COMMAND_BARRIER) return has_wait_list ? Place::barrier : Place::barrier_behind_all;
         return type == CL_COMMAND_MARKER && !has_wait_list ? Place::behind_all : Place::unordered;
     }
-
-    // For Executor::markers_to_wait_for():
-    unsigned since_marker = 0;     ///< commands
-    std::deque<Event> milestones;  ///< markers, each so many commands behind the one before
 
     bool has_barrier = false;  ///< out of order, and had a barrier: later commands wait for more than their wait lists
 

@@ -1,0 +1,49 @@
+#include "cluster/execution/throttle.hpp"
+
+#include <utility>
+
+#include "ocl/query.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// Commands between two markers, and how many of these may be open.
+constexpr unsigned milestone = 32;
+constexpr unsigned milestone_of_cpus = 1024;
+constexpr std::size_t most_milestones = 2;
+
+}  // namespace
+
+// NVIDIA's driver takes about a thousand commands that wait. Then enqueueing blocks, and with it every other call,
+// also a call that would end the waiting. So the program must not be that far ahead of the device. If it has user
+// events to set, it may enqueue any number of commands behind them. PoCL takes any number of commands, but each
+// waiting command takes memory: 6 KiB with a message each way. So the program must not be thousands of commands ahead
+// in an in-order queue. PoCL's markers may never end behind a command that failed.
+Event Throttle::marker_to_wait_for(QueueObject &queue) {
+    Ahead &ahead = queues_[&queue];
+    if (ahead.since_marker < milestone || queue.context->open_user_events != 0) return {};
+    if (queue.space->resources()->is_cpu() &&
+        (ahead.since_marker < milestone_of_cpus || !queue.in_order() || queue.context->is_careful()))
+        return {};
+    ahead.since_marker = 0;
+    Event marker;
+    check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
+    clFlush(queue.native.get());
+    ahead.milestones.push_back(std::move(marker));
+    if (ahead.milestones.size() <= most_milestones) return {};
+    Event first = std::move(ahead.milestones.front());
+    ahead.milestones.pop_front();
+    return first;
+}
+
+std::vector<Event> Throttle::markers_to_wait_for(QueueObject &queue) {
+    std::vector<Event> markers;
+    const auto add = [&](QueueObject &each) {
+        if (Event marker = marker_to_wait_for(each)) markers.push_back(std::move(marker));
+    };
+    if (queue.is_native()) add(queue);
+    for (QueueObject *const lane : queue.own_lanes) add(*lane);
+    return markers;
+}
+
+}  // namespace cldist::cluster
