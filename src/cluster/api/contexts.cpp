@@ -8,6 +8,7 @@
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/objects/lock.hpp"
 #include "ocl/query.hpp"
@@ -288,82 +289,17 @@ void set_default_device_command_queue(cl_context context, cl_device_id device, c
 
 void flush(cl_command_queue queue) { flush_natively(queue_of(queue)); }
 
-namespace {
-
-// With a central host, the other processes wait for nothing. The queue's process reports a marker's end to the host.
-void finish_in_host(const Ref<QueueObject> &queue) {
-    std::shared_ptr<Ending> finished;
-    if (queue->device->process == 0) {
-        if (World::get().follows()) return;
-        finished = queue->finished = std::make_shared<Ending>();
-        const CommandId last = executor().steps().last(*queue);
-        {
-            const Unlocked unlocked;
-            clFinish(queue->native.get());
-            if (const auto landed = queue->promises.all.landed; landed != nullptr) landed->wait();
-            finished->set(CL_COMPLETE);
-        }
-        if (!queue->context->failed) executor().steps().note_success(*queue, last);
-        return;
-    }
-    const auto marker = executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
-        return clEnqueueMarkerWithWaitList(queue->native.get(), w.count, w.events, w.event);
-    });
-    executor().ends().tell_host_of_finish(*marker);
-    queue->used = false;
-    if (World::get().follows()) return;
-    finished = queue->finished = std::make_shared<Ending>();
-    const auto landed = queue->promises.all.landed;
-    const Unlocked unlocked;
-    marker->wait_here();
-    if (landed != nullptr) landed->wait();
-    finished->set(CL_COMPLETE);
-}
-
-// Every process returns when the queue is empty where its device is, and with it what came from there to this process.
-void await_end(const Ref<QueueObject> &held) {
-    const auto before = held->finished;
-    if (!held->used.exchange(false)) {
-        const Unlocked unlocked;
-        if (before != nullptr) before->wait();  // another thread's
-        return;
-    }
-    if (World::get().is_central()) return finish_in_host(held);
-    const auto finished = held->finished = std::make_shared<Ending>();
-    const auto landed = held->promises.all.landed;
-    const Steps &steps = executor().steps();
-    const CommandId last = steps.last(*held);
-    std::vector<CommandId> last_of_lanes;
-    for (const QueueObject *const lane : held->own_lanes) last_of_lanes.push_back(steps.last(*lane));
-    const CallHash call = World::get().calls().last();
-    {
-        const Unlocked unlocked;
-        if (held->is_native()) clFinish(held->native.get());
-        for (const QueueObject *const lane : held->own_lanes) clFinish(lane->native.get());
-        if (held->is_aggregate())
-            World::get().agreement().least(call, CL_SUCCESS);
-        else
-            World::get().agreement().from(call, held->device->process, {});
-        if (landed != nullptr) landed->wait();
-        finished->set(CL_COMPLETE);
-    }
-    if (held->context->failed) return;
-    executor().steps().note_success(*held, last);
-    for (std::size_t i = 0; i < last_of_lanes.size(); ++i)
-        executor().steps().note_success(*held->own_lanes[i], last_of_lanes[i]);
-}
-
-}  // namespace
-
 void finish(cl_command_queue queue) {
     const Ref<QueueObject> held(&queue_of(queue));
     const unsigned noted = held->user_events_noted;
-    await_end(held);
-    // Nothing waits for user events any more, unless another thread has enqueued it meanwhile.
-    World &world = World::get();
-    if (world.follows() || held->user_events_noted != noted || !held->user_events.all.any()) return;
-    held->user_events = {};
-    if (world.is_host()) world.tell_user_events_over(held->number());
+    if (held->used.exchange(false)) {
+        host_mode().finish(held);
+    } else if (const auto before = held->finished; before != nullptr) {
+        const Unlocked unlocked;
+        before->wait();  // for another thread's clFinish
+    }
+    // No command waits for user events now, unless another thread has enqueued such a command meanwhile.
+    if (held->user_events_noted == noted && held->user_events.all.any()) host_mode().forget_user_events(*held);
 }
 
 }  // namespace cldist::cluster

@@ -1,200 +1,18 @@
-// Events, and the commands that only wait. All processes may query an event that one of them knows.
-// Then they wait for each other, so that all see the same.
+// Events, and the commands that only wait.
 #include <algorithm>
-#include <array>
-#include <map>
-#include <numeric>
 
-#include "base/clock.hpp"
 #include "base/status_text.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/objects/lock.hpp"
-#include "cluster/world/exchange.hpp"
-#include "ocl/query.hpp"
 
 namespace cldist::cluster {
 namespace {
-
-Process owner_of(const EventObject &event) { return event.queue->device->process; }
-
-bool is_mine(const EventObject &event) { return event.is_user() || owner_of(event) == World::get().self(); }
-
-// `mine` of another process's command is what that says if it is absent.
-template <typename T>
-T told_by_owner(const EventObject &event, T mine) {
-    const Blob told = Exchange().from(owner_of(event), Packer().put(mine).take());
-    return Unpacker(told).get<T>();
-}
-
-void flush_queue_of(const EventObject &event) {
-    if (event.native) clFlush(event.queue->native.get());
-    for (const auto &[lane, part] : event.parts)
-        if (part->native) clFlush(lane->native.get());
-}
-
-/// For an event that ended with `status`: the program may use the memory as soon as it sees the
-/// end. A failed command promises nothing. Not under the lock.
-void wait_for_promise(const EventObject &event, cl_int status) {
-    if (status == CL_COMPLETE && event.promise.landed != nullptr) event.promise.landed->wait();
-}
-
-/// With a central host, which asks the event's process how its command is getting on, unless it knows that it is over.
-void ask_if_needed(EventObject &event) {
-    World &world = World::get();
-    if (world.is_host() && !must_ask(event)) return;
-    const Ref<EventObject> held(&event);
-    const CallHash call = world.calls().last();
-    Blob said;
-    if (is_mine(event)) {
-        const cl_int status = event.status_here();
-        said = Packer().put(status).put(status == CL_COMPLETE ? event.times_here() : Times{}).take();
-    } else if (world.agreement().speaks_for(owner_of(event))) {
-        said = Packer().put(cl_int{CL_COMPLETE}).put(Times{}).take();  // of an absent process
-    }
-    Blob told;
-    {
-        const Unlocked unlocked;
-        told = world.agreement().from_to(call, owner_of(event), 0, std::move(said));
-    }
-    if (!world.is_host()) return;
-    Unpacker unpacker(told);
-    const auto status = unpacker.get<cl_int>();
-    if (status > CL_COMPLETE) return;
-    if (event.known_here()) {  // by a message that is on its way
-        const Unlocked unlocked;
-        event.wait_here();
-        return;
-    }
-    event.end_as(std::make_shared<Ending>());
-    event.ending->set(status, unpacker.get<Times>());
-}
-
-/// With a central host: the host waits until it knows the ends of all. The other processes report
-/// their ends, and wait for nothing.
-void wait_in_host(std::span<const Ref<EventObject>> events) {
-    const bool follows = World::get().follows();
-    // Those that follow know of the call then.
-    const bool some_unknown =
-        follows || std::any_of(events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
-    for (const auto &event : events) {
-        if (event->native) clFlush(event->queue->native.get());
-        if (some_unknown && !event->is_user()) executor().ends().tell_hosts(*event);
-    }
-    if (follows) return;
-    const Unlocked unlocked;
-    for (const auto &event : events) wait_for_promise(*event, event->wait_here());
-}
-
-// The calling thread does the work.
-void drive_result(EventObject &event) {
-    cl_int status = CL_COMPLETE;
-    if (event.native) status = wait_for(event.native.get());
-    if (event.result_after != nullptr) event.result_after->wait();
-    event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
-    executor().transport().drive(*event.result);
-    event.result.reset();
-}
-
-void drive_results_of_parts(const EventObject &event) {
-    for (const auto &[lane, part] : event.parts)
-        if (part->result) drive_result(*part);
-}
-
-/// Waits, in a call, until every process knows the ends of all, which then are agreed on. If
-/// several threads wait for one event, the first of them exchanges it with other processes.
-void agree_on_ends(const CallHash &call, std::span<const Ref<EventObject>> events) {
-    if (World::get().is_central()) return wait_in_host(events);
-    const Agreement &agreement = World::get().agreement();
-    std::map<Process, std::vector<EventObject *>> open;  // by owner
-    std::vector<EventObject *> joint;
-    for (const auto &event : events) {
-        flush_queue_of(*event);
-        if (event->is_user() || event->agreed || event->agreeing != nullptr) continue;
-        event->agreeing = std::make_shared<Ending>();
-        if (event->is_joint())
-            joint.push_back(event.get());
-        else
-            open[owner_of(*event)].push_back(event.get());
-    }
-    {
-        const Unlocked unlocked;
-        for (const EventObject *const event : joint) drive_results_of_parts(*event);
-        for (const auto &event : events)
-            if (event->known_here()) event->wait_here();
-        for (const auto &[owner, theirs] : open) {
-            Packer ends;
-            for (const EventObject *const event : theirs)
-                ends.put(event->known_here() ? event->status_here() : CL_COMPLETE);
-            const Blob told = agreement.from(call, owner, ends.take());
-            Unpacker unpacker(told);
-            for (EventObject *const event : theirs) event->agreeing->set(unpacker.get<cl_int>());
-        }
-        for (EventObject *const event : joint) {
-            const cl_int here = event->status_here();
-            event->agreeing->set(event->scheduled.told_all || agreement.alone() ? here : agreement.least(call, here));
-        }
-        for (const auto &event : events) {
-            if (event->agreeing != nullptr) event->agreeing->wait();
-            wait_for_promise(*event, event->agreeing != nullptr ? event->agreeing->status() : CL_COMPLETE);
-        }
-    }
-    for (const auto &event : events)
-        if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
-}
-
-/// The status of the sub-range, among all processes, that is furthest from its end. If all have
-/// ended, how the command ended.
-cl_int status_of_parts(const EventObject &event) {
-    // As one number, of which the least counts.
-    constexpr cl_int open = -(1 << 30);
-    const cl_int here = event.status_here();
-    const cl_int least = Exchange().least(here > CL_COMPLETE ? open - here : here);
-    return least < open ? open - least : least;
-}
-
-/// The longest part's of all processes.
-Times times_of_parts(const EventObject &event, const Times &here) {
-    std::vector<Process> processes(World::get().agreement().processes());
-    std::iota(processes.begin(), processes.end(), Process{0});
-    const Blob mine = Packer().put(event.status_here() == CL_COMPLETE).put(here).take();
-    Times longest{};
-    bool all = true;
-    for (const Blob &blob : Exchange().of(processes, [&](Process) { return mine; })) {
-        Unpacker unpacker(blob);
-        all = unpacker.get<bool>() && all;
-        longest = longer(longest, unpacker.get<Times>());
-    }
-    return all ? longest : Times{};
-}
-
-/// The status now, the same in all processes. A thread may have set a user event here, but not yet
-/// elsewhere: then it is open.
-cl_int agree_on_status(EventObject &event) {
-    if (World::get().is_central()) {
-        if (event.is_user()) return event.status_here();
-        ask_if_needed(event);
-        return event.visible_status();
-    }
-    if (event.agreed) return *event.agreed;
-    if (event.is_user()) {
-        const cl_int latest = -Exchange().least(-event.status_here());
-        if (latest <= CL_COMPLETE) event.agreed = latest;
-        return latest;
-    }
-    const auto status = event.is_joint() ? status_of_parts(event)
-                                         : told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
-    if (status == CL_COMPLETE) {
-        const Unlocked unlocked;
-        wait_for_promise(event, status);
-    }
-    if (status <= CL_COMPLETE) event.agreed = status;
-    return status;
-}
 
 void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const WaitList &list,
                   cl_int(CL_API_CALL *native)(cl_command_queue, cl_uint, const cl_event *, cl_event *)) {
@@ -232,18 +50,11 @@ std::vector<EventObject *> checked_wait_list(const WaitList &list, const Context
     return events;
 }
 
-bool must_ask(const EventObject &event) {
-    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
-    return !event.is_user() && owner_of(event) != 0 && !is_over;
-}
-
 void wait_for_result(EventObject &event, const CallHash &call) {
-    const World &world = World::get();
-    const bool has_result = event.scheduled.told_all || world.alone() || (world.is_host() && event.known_here());
-    if (world.follows()) return wait_in_host(std::array{Ref<EventObject>(&event)});
+    const HostMode &mode = host_mode();
     flush_queue_of(event);
     cl_int status = CL_COMPLETE;
-    if (has_result) {
+    if (mode.gets_result(event)) {
         const Unlocked unlocked;
         if (event.result) drive_result(event);
         drive_results_of_parts(event);
@@ -251,8 +62,9 @@ void wait_for_result(EventObject &event, const CallHash &call) {
         wait_for_promise(event, status);
     } else {
         const Ref<EventObject> held(&event);
-        agree_on_ends(call, {&held, 1});
-        status = world.is_central() ? event.status_here() : *event.agreed;
+        const auto end = mode.wait(call, {&held, 1});
+        if (!end) return;
+        status = *end;
     }
     const auto has_ended = [](const EventObject &ended) {
         if (ended.native && ended.queue->in_order() && !ended.context->failed)
@@ -306,10 +118,8 @@ void wait_for_events(cl_uint num_events, const cl_event *list) {
         require(events.back()->context.get() == events.front()->context.get(), CL_INVALID_CONTEXT,
                 "the events belong to different contexts");
     }
-    agree_on_ends(World::get().calls().last(), events);
-    if (World::get().follows()) return;
-    require(std::none_of(events.begin(), events.end(), [](const auto &event) { return event->status_here() < 0; }),
-            CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event has failed");
+    const cl_int least = host_mode().wait(World::get().calls().last(), events).value_or(CL_COMPLETE);
+    require(least >= 0, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event has failed");
 }
 
 void get_event_info(cl_event event, cl_event_info param, size_t size, void *value, size_t *size_ret) {
@@ -320,9 +130,7 @@ void get_event_info(cl_event event, cl_event_info param, size_t size, void *valu
             return answer.give(object->queue ? object->queue->handle() : static_cast<cl_command_queue>(nullptr));
         case CL_EVENT_CONTEXT: return answer.give(object->context->handle());
         case CL_EVENT_COMMAND_TYPE: return answer.give(object->type);
-        case CL_EVENT_COMMAND_EXECUTION_STATUS:
-            return answer.give(in_callback() && !World::get().is_central() ? object->visible_status()
-                                                                           : agree_on_status(*object));
+        case CL_EVENT_COMMAND_EXECUTION_STATUS: return answer.give(host_mode().status(*object));
         case CL_EVENT_REFERENCE_COUNT: return answer.give(object->references());
         default: no_such_param(param);
     }
@@ -334,20 +142,7 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
     require(!object->is_user() && (object->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0,
             CL_PROFILING_INFO_NOT_AVAILABLE,
             "the event is a user event, or its queue was created without CL_QUEUE_PROFILING_ENABLE");
-    Times times = object->times.value_or(Times{});
-    if (!object->times) {
-        if (World::get().is_central()) ask_if_needed(*object);
-        if (object->known_here() && object->visible_status() == CL_COMPLETE) times = object->times_here();
-        if (!in_callback() && !World::get().is_central()) {
-            if (object->is_joint()) {
-                times = times_of_parts(*object, times);
-            } else {
-                if (!is_mine(*object)) times.fill(now_ns());
-                times = told_by_owner(*object, times);
-            }
-            if (times.back() != 0) object->times = times;
-        }
-    }
+    const Times times = host_mode().times(*object);
     require(times.back() != 0, CL_PROFILING_INFO_NOT_AVAILABLE, "the command has not ended, or it has failed");
     // CL_PROFILING_COMMAND_COMPLETE is the end of the command where nothing is enqueued on devices.
     const cl_profiling_info last = CL_PROFILING_COMMAND_END;

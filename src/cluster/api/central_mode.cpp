@@ -1,0 +1,174 @@
+// The program runs in rank 0 alone, which is the host. The other processes follow its calls, report the ends of
+// commands, and wait for nothing (docs/dev/decisions/0035).
+#include <algorithm>
+
+#include "cluster/api/enqueueing.hpp"
+#include "cluster/api/host_mode.hpp"
+#include "cluster/api/record.hpp"
+#include "cluster/objects/lock.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+/// The queue's process reports a marker's end to the host. Returns the marker's event.
+Ref<EventObject> report_end(const Ref<QueueObject> &queue) {
+    auto marker = executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
+        return clEnqueueMarkerWithWaitList(queue->native.get(), w.count, w.events, w.event);
+    });
+    executor().ends().tell_host_of_finish(*marker);
+    queue->used = false;
+    return marker;
+}
+
+class CentralMode final : public HostMode {
+public:
+    std::optional<cl_int> wait(const CallHash &, std::span<const Ref<EventObject>> events) const override {
+        // The other processes only get the call if the host does not know some end.
+        const bool some_unknown =
+            std::any_of(events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
+        for (const auto &event : events) {
+            if (event->native) clFlush(event->queue->native.get());
+            if (some_unknown && !event->is_user()) executor().ends().tell_hosts(*event);
+        }
+        {
+            const Unlocked unlocked;
+            for (const auto &event : events) wait_for_promise(*event, event->wait_here());
+        }
+        return first_failure_of(events);
+    }
+
+    bool gets_result(const EventObject &event) const override { return event.scheduled.told_all || event.known_here(); }
+
+    cl_int status(EventObject &event) const override {
+        if (event.is_user()) return event.status_here();
+        ask_if_needed(event);
+        return event.visible_status();
+    }
+
+    Times times(EventObject &event) const override {
+        ask_if_needed(event);
+        return event.known_here() && event.visible_status() == CL_COMPLETE ? event.times_here() : Times{};
+    }
+
+    void finish(const Ref<QueueObject> &queue) const override {
+        if (queue->device->process == 0) {
+            finish_here(queue);
+            return;
+        }
+        const auto marker = report_end(queue);
+        const auto finished = queue->finished = std::make_shared<Ending>();
+        const auto landed = queue->promises.all.landed;
+        const Unlocked unlocked;
+        marker->wait_here();
+        if (landed != nullptr) landed->wait();
+        finished->set(CL_COMPLETE);
+    }
+
+    void forget_user_events(QueueObject &queue) const override {
+        queue.user_events = {};
+        World::get().tell_user_events_over(queue.number());
+    }
+
+private:
+    /// Asks the event's process for the command's state, unless the host knows that the command has ended.
+    static void ask_if_needed(EventObject &event) {
+        if (!must_ask(event)) return;
+        World &world = World::get();
+        const Ref<EventObject> held(&event);
+        const CallHash call = world.calls().last();
+        Blob said;
+        if (world.agreement().speaks_for(owner_of(event)))
+            said = Packer().put(cl_int{CL_COMPLETE}).put(Times{}).take();  // of an absent process
+        Blob told;
+        {
+            const Unlocked unlocked;
+            told = world.agreement().from_to(call, owner_of(event), 0, std::move(said));
+        }
+        Unpacker unpacker(told);
+        const auto status = unpacker.get<cl_int>();
+        if (status > CL_COMPLETE) return;
+        if (event.known_here()) {  // by a message that is on its way
+            const Unlocked unlocked;
+            event.wait_here();
+            return;
+        }
+        event.end_as(std::make_shared<Ending>());
+        event.ending->set(status, unpacker.get<Times>());
+    }
+
+    static void finish_here(const Ref<QueueObject> &queue) {
+        const auto finished = queue->finished = std::make_shared<Ending>();
+        const CommandId last = executor().steps().last(*queue);
+        {
+            const Unlocked unlocked;
+            clFinish(queue->native.get());
+            if (const auto landed = queue->promises.all.landed; landed != nullptr) landed->wait();
+            finished->set(CL_COMPLETE);
+        }
+        if (!queue->context->failed) executor().steps().note_success(*queue, last);
+    }
+};
+
+class FollowerMode final : public HostMode {
+public:
+    std::optional<cl_int> wait(const CallHash &, std::span<const Ref<EventObject>> events) const override {
+        for (const auto &event : events) {
+            if (event->native) clFlush(event->queue->native.get());
+            if (!event->is_user()) executor().ends().tell_hosts(*event);
+        }
+        return std::nullopt;
+    }
+
+    bool gets_result(const EventObject &) const override { return false; }
+
+    cl_int status(EventObject &event) const override {
+        if (!event.is_user()) answer(event);
+        return CL_QUEUED;  // no program reads this
+    }
+
+    Times times(EventObject &event) const override {
+        answer(event);
+        return {1, 1, 1, 1};  // no program reads these
+    }
+
+    void finish(const Ref<QueueObject> &queue) const override {
+        if (queue->device->process != 0) report_end(queue);
+    }
+
+    // A record of the host's follows.
+    void forget_user_events(QueueObject &) const override {}
+
+private:
+    /// The event's process sends the command's state to the host, which asks.
+    static void answer(EventObject &event) {
+        World &world = World::get();
+        const Ref<EventObject> held(&event);
+        const CallHash call = world.calls().last();
+        Blob said;
+        if (is_mine(event)) {
+            const cl_int status = event.status_here();
+            said = Packer().put(status).put(status == CL_COMPLETE ? event.times_here() : Times{}).take();
+        }
+        const Unlocked unlocked;
+        world.agreement().from_to(call, owner_of(event), 0, std::move(said));
+    }
+};
+
+}  // namespace
+
+bool must_ask(const EventObject &event) {
+    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
+    return !event.is_user() && owner_of(event) != 0 && !is_over;
+}
+
+const HostMode &central_mode() {
+    static const CentralMode mode;
+    return mode;
+}
+
+const HostMode &follower_mode() {
+    static const FollowerMode mode;
+    return mode;
+}
+
+}  // namespace cldist::cluster

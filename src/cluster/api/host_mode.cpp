@@ -1,0 +1,49 @@
+#include "cluster/api/host_mode.hpp"
+
+#include <algorithm>
+
+#include "cluster/api/enqueueing.hpp"
+
+namespace cldist::cluster {
+
+const HostMode &host_mode() {
+    switch (World::get().role()) {
+        case HostRole::central: return central_mode();
+        case HostRole::follower: return follower_mode();
+        default: return replicated_mode();
+    }
+}
+
+bool is_mine(const EventObject &event) { return event.is_user() || owner_of(event) == World::get().self(); }
+
+void flush_queue_of(const EventObject &event) {
+    if (event.native) clFlush(event.queue->native.get());
+    for (const auto &[lane, part] : event.parts)
+        if (part->native) clFlush(lane->native.get());
+}
+
+void wait_for_promise(const EventObject &event, cl_int status) {
+    if (status == CL_COMPLETE && event.promise.landed != nullptr) event.promise.landed->wait();
+}
+
+void drive_result(EventObject &event) {
+    cl_int status = CL_COMPLETE;
+    if (event.native) status = wait_for(event.native.get());
+    if (event.result_after != nullptr) event.result_after->wait();
+    event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
+    executor().transport().drive(*event.result);
+    event.result.reset();
+}
+
+void drive_results_of_parts(const EventObject &event) {
+    for (const auto &[lane, part] : event.parts)
+        if (part->result) drive_result(*part);
+}
+
+cl_int first_failure_of(std::span<const Ref<EventObject>> events) {
+    cl_int least = CL_COMPLETE;
+    for (const auto &event : events) least = std::min(least, event->status_here());
+    return least;
+}
+
+}  // namespace cldist::cluster

@@ -1,0 +1,167 @@
+// Every process runs the program. All processes may query an event that one of them knows. Then they wait for each
+// other, so that all see the same.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/clock.hpp"
+#include "cluster/api/enqueueing.hpp"
+#include "cluster/api/host_mode.hpp"
+#include "cluster/objects/lock.hpp"
+#include "cluster/world/exchange.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+// `mine` of another process's command is the answer of an absent process.
+template <typename T>
+T told_by_owner(const EventObject &event, T mine) {
+    const Blob told = Exchange().from(owner_of(event), Packer().put(mine).take());
+    return Unpacker(told).get<T>();
+}
+
+/// The status of the sub-range, among all processes, that is furthest from its end. If all have
+/// ended, how the command ended.
+cl_int status_of_parts(const EventObject &event) {
+    // As one number, of which the least counts.
+    constexpr cl_int open = -(1 << 30);
+    const cl_int here = event.status_here();
+    const cl_int least = Exchange().least(here > CL_COMPLETE ? open - here : here);
+    return least < open ? open - least : least;
+}
+
+/// The times of the longest sub-range of all processes.
+Times times_of_parts(const EventObject &event, const Times &here) {
+    std::vector<Process> processes(World::get().agreement().processes());
+    std::iota(processes.begin(), processes.end(), Process{0});
+    const Blob mine = Packer().put(event.status_here() == CL_COMPLETE).put(here).take();
+    Times longest{};
+    bool all = true;
+    for (const Blob &blob : Exchange().of(processes, [&](Process) { return mine; })) {
+        Unpacker unpacker(blob);
+        all = unpacker.get<bool>() && all;
+        longest = longer(longest, unpacker.get<Times>());
+    }
+    return all ? longest : Times{};
+}
+
+class ReplicatedMode final : public HostMode {
+public:
+    // Afterwards all processes know the ends, and agree on them. If several threads wait for one event, the first of
+    // them exchanges it with other processes.
+    std::optional<cl_int> wait(const CallHash &call, std::span<const Ref<EventObject>> events) const override {
+        const Agreement &agreement = World::get().agreement();
+        std::map<Process, std::vector<EventObject *>> open;  // by owner
+        std::vector<EventObject *> joint;
+        for (const auto &event : events) {
+            flush_queue_of(*event);
+            if (event->is_user() || event->agreed || event->agreeing != nullptr) continue;
+            event->agreeing = std::make_shared<Ending>();
+            if (event->is_joint())
+                joint.push_back(event.get());
+            else
+                open[owner_of(*event)].push_back(event.get());
+        }
+        {
+            const Unlocked unlocked;
+            for (const EventObject *const event : joint) drive_results_of_parts(*event);
+            for (const auto &event : events)
+                if (event->known_here()) event->wait_here();
+            for (const auto &[owner, theirs] : open) {
+                Packer ends;
+                for (const EventObject *const event : theirs)
+                    ends.put(event->known_here() ? event->status_here() : CL_COMPLETE);
+                const Blob told = agreement.from(call, owner, ends.take());
+                Unpacker unpacker(told);
+                for (EventObject *const event : theirs) event->agreeing->set(unpacker.get<cl_int>());
+            }
+            for (EventObject *const event : joint) {
+                const cl_int here = event->status_here();
+                event->agreeing->set(event->scheduled.told_all || agreement.alone() ? here
+                                                                                    : agreement.least(call, here));
+            }
+            for (const auto &event : events) {
+                if (event->agreeing != nullptr) event->agreeing->wait();
+                wait_for_promise(*event, event->agreeing != nullptr ? event->agreeing->status() : CL_COMPLETE);
+            }
+        }
+        for (const auto &event : events)
+            if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
+        return first_failure_of(events);
+    }
+
+    bool gets_result(const EventObject &event) const override {
+        return event.scheduled.told_all || World::get().alone();
+    }
+
+    // The status now, the same in all processes. A thread may have set a user event here, but not yet elsewhere: then it
+    // is open.
+    cl_int status(EventObject &event) const override {
+        if (in_callback()) return event.visible_status();
+        if (event.agreed) return *event.agreed;
+        if (event.is_user()) {
+            const cl_int latest = -Exchange().least(-event.status_here());
+            if (latest <= CL_COMPLETE) event.agreed = latest;
+            return latest;
+        }
+        const auto status = event.is_joint() ? status_of_parts(event)
+                                             : told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
+        if (status == CL_COMPLETE) {
+            const Unlocked unlocked;
+            wait_for_promise(event, status);
+        }
+        if (status <= CL_COMPLETE) event.agreed = status;
+        return status;
+    }
+
+    Times times(EventObject &event) const override {
+        if (event.times) return *event.times;
+        Times times{};
+        if (event.known_here() && event.visible_status() == CL_COMPLETE) times = event.times_here();
+        if (in_callback()) return times;
+        if (event.is_joint()) {
+            times = times_of_parts(event, times);
+        } else {
+            if (!is_mine(event)) times.fill(now_ns());
+            times = told_by_owner(event, times);
+        }
+        if (times.back() != 0) event.times = times;
+        return times;
+    }
+
+    // Every process returns when the queue is empty where its device is, and the results from there have arrived in this
+    // process.
+    void finish(const Ref<QueueObject> &queue) const override {
+        const auto finished = queue->finished = std::make_shared<Ending>();
+        const auto landed = queue->promises.all.landed;
+        Steps &steps = executor().steps();
+        const CommandId last = steps.last(*queue);
+        std::vector<CommandId> last_of_lanes;
+        for (const QueueObject *const lane : queue->own_lanes) last_of_lanes.push_back(steps.last(*lane));
+        const CallHash call = World::get().calls().last();
+        {
+            const Unlocked unlocked;
+            if (queue->is_native()) clFinish(queue->native.get());
+            for (const QueueObject *const lane : queue->own_lanes) clFinish(lane->native.get());
+            if (queue->is_aggregate())
+                World::get().agreement().least(call, CL_SUCCESS);
+            else
+                World::get().agreement().from(call, queue->device->process, {});
+            if (landed != nullptr) landed->wait();
+            finished->set(CL_COMPLETE);
+        }
+        if (queue->context->failed) return;
+        steps.note_success(*queue, last);
+        for (std::size_t i = 0; i < last_of_lanes.size(); ++i)
+            steps.note_success(*queue->own_lanes[i], last_of_lanes[i]);
+    }
+};
+
+}  // namespace
+
+const HostMode &replicated_mode() {
+    static const ReplicatedMode mode;
+    return mode;
+}
+
+}  // namespace cldist::cluster
