@@ -197,7 +197,7 @@ void survive(const exchange &both) {
         [[maybe_unused]] const auto written = ::write(2, text, sizeof text - 1);
         ::_exit(failures == 0 ? 0 : 1);
     });
-    ::alarm(8);
+    ::alarm(30);
 }
 
 void killed(int rank) {
@@ -207,7 +207,7 @@ void killed(int rank) {
     const bare_device for_talks(8 * MiB);
     if (rank == 2) {
         talk(for_talks, MPI_COMM_WORLD, 0, 20, 30);
-        ::alarm(40);  // ends the process if rank 0 can't send any more
+        ::alarm(150);  // ends the process if rank 0 can't send any more
         char word = 0;
         MPI_Recv(&word, 1, MPI_CHAR, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         talk(for_talks, MPI_COMM_WORLD, 0, 21, 31);
