@@ -68,6 +68,55 @@ def check_merged(path, traces):
         yield "ids of several ranks are the same"
 
 
+def check_format(path):
+    """The rules by which Perfetto imports Chrome's JSON format."""
+    trace = json.loads(path.read_text(encoding="utf-8"))
+    if trace.get("displayTimeUnit") not in ("ms", "ns"):
+        yield "displayTimeUnit is neither ms nor ns"
+    begun = collections.defaultdict(list)  # asynchronous events that have the same category and id
+    for event in trace["traceEvents"]:
+        fields = {"M": {"args": dict}, "X": {"ts": (int, float), "dur": (int, float), "tid": int},
+                  "b": {"ts": (int, float), "cat": str, "id": str}, "e": {"ts": (int, float), "cat": str, "id": str}}
+        wrong = [name for name, kind in {"name": str, "pid": int, **fields.get(event["ph"], {"a known ph": None})}.items()
+                 if name not in event or not isinstance(event[name], kind)]
+        if wrong:
+            yield f"{wrong} of {event} has another type or is missing"
+        elif event["ph"] == "X" and event["dur"] < 0:
+            yield f"{event} ends before it begins"
+        elif event["ph"] == "b":
+            begun[event["cat"], event["id"]].append(event)
+        elif event["ph"] == "e":
+            open_events = begun[event["cat"], event["id"]]
+            at = next((i for i, begin in enumerate(open_events) if begin["name"] == event["name"]), None)
+            if at is None or open_events.pop(at)["ts"] > event["ts"]:
+                yield f"{event} has no begin"
+    if any(begun.values()):
+        yield "events have no end"
+
+
+def check_page(path, merged):
+    text = path.read_text(encoding="utf-8")
+    if re.search(r"https?://|src=|<link|@import|fetch\(", text):
+        yield "the page loads other files"
+    data = re.search(r'<script type="application/json" id="trace">(.*?)</script>', text, re.DOTALL)
+    events = json.loads(merged.read_text(encoding="utf-8"))["traceEvents"]
+    if not data or json.loads(data[1])["traceEvents"] != events:
+        yield "the page does not contain the merged trace"
+    if not re.search(r"<pre>kind [^<]*\nsend +\d+", text):
+        yield "the page does not contain the table"
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        print("SKIP: the page in a browser: chromium is not installed")
+        return
+    shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent}/browser",
+                            "--virtual-time-budget=5000", "--dump-dom", path.resolve().as_uri()],
+                           text=True, capture_output=True, check=False, timeout=100)
+    expected = sum(event["ph"] == "X" or event["ph"] == "b" and event["name"] not in STAGES for event in events)
+    drawn = re.search(r'<body data-slices="(\d+)"', shown.stdout)
+    if not drawn or int(drawn[1]) != expected:
+        yield f"a browser draws {drawn and drawn[1]} of {expected} commands and kernels: {shown.stderr[-2000:]}"
+
+
 def check_damage(cldist, folder, last):
     """Damages the trace of the last rank."""
     whole = last.read_text(encoding="utf-8")
@@ -97,7 +146,7 @@ def main():
     for trace in traces:
         print(trace["otherData"])
 
-    run = tool(cldist, folder, "--per-rank", "-o", folder / "out.json")
+    run = tool(cldist, folder, "--per-rank", "-o", folder / "out.json", "--html", folder / "page.html")
     print(run.stdout)
     complaints = [] if run.returncode == 0 else [f"cldist trace ended with {run.returncode}"]
     complaints += check_clocks(traces)
@@ -106,6 +155,8 @@ def main():
         complaints += [f"rank {rank}: {complaint}" for complaint in check_table(table, counted([trace]))]
     complaints += check_table(run.stdout.partition("\nall ranks\n")[2], counted(traces))
     complaints += check_merged(folder / "out.json", traces)
+    complaints += check_format(folder / "out.json")
+    complaints += check_page(folder / "page.html", folder / "out.json")
     complaints += check_damage(cldist, folder, files[-1])
     for complaint in complaints:
         print("FAILED:", complaint)

@@ -385,6 +385,7 @@ int run_command(int argc, char **argv) {
     set_usage(trace, "FOLDER");
     trace->add_option("FOLDER", options.folder, "The folder of CLDIST_TRACE")->required();
     trace->add_option("-o,--output", options.output, "The merged trace (default: FOLDER/merged.json)");
+    trace->add_option("--html", options.html, "Also write a page with the time line and the table, for any browser");
     trace->add_flag("--per-rank", options.per_rank, "Also print a table for each rank");
     trace->add_flag("--partial", options.partial, "Continue if traces are missing or damaged");
 

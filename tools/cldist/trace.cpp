@@ -8,15 +8,16 @@
 
 #include <fmt/format.h>
 
+#include "trace_html.hpp"
 #include "trace_merge.hpp"
 #include "trace_table.hpp"
 
 namespace cldist::tool {
 namespace {
 
-void write_merged(const std::filesystem::path &path, const std::vector<RankTrace> &traces) {
+void write_file(const std::filesystem::path &path, const std::string &text) {
     std::ofstream out(path, std::ios::binary);
-    if (out) out << merged(traces).dump() << '\n' << std::flush;
+    if (out) out << text << std::flush;
     if (!out) throw TraceError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
@@ -55,8 +56,12 @@ void print_traces(const TraceOptions &options) {
     if (!anything) fmt::print("Nothing was recorded.\n");
     const std::filesystem::path output = options.output.empty() ? std::filesystem::path(options.folder) / "merged.json"
                                                                 : std::filesystem::path(options.output);
-    write_merged(output, traces);
+    const nlohmann::json all = merged(traces);
+    write_file(output, all.dump() + '\n');
     fmt::print("\nThe merged trace is in {}\n", output.string());
+    if (options.html.empty()) return;
+    write_file(options.html, html_page(all, format_table(summarise(ranks))));
+    fmt::print("The page is in {}\n", options.html);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ namespace cldist::tool {
 struct TraceOptions {
     std::string folder;
     std::string output;  ///< empty: merged.json in the folder
+    std::string html;    ///< the file of the page, or empty
     bool per_rank = false;
     bool partial = false;
 };
