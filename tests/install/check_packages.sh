@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Installs the Debian packages of a folder into a clean system, which mmdebstrap makes in a temporary folder and removes
+# again. Compiles and runs programs there as an ordinary user, and removes the packages.
+# Usage: check_packages.sh FOLDER
+# The exit status is 77 if no clean system can be made.
+set -euo pipefail
+skip() { echo "SKIP: test of the packages: $*"; exit 77; }
+
+here=$(dirname "$(readlink -f "$0")")
+[ "$(id -u)" -eq 0 ] || skip "it needs root"
+command -v mmdebstrap >/dev/null || skip "mmdebstrap is not installed"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/packages" "$dir/programs"
+cp "$1"/*.deb "$dir/packages"
+cp "$here/collectives_program.c" "$here/packages_program.py" "$dir/programs"
+cat >"$dir/programs/run.sh" <<'END'
+set -eux
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 PKG_CONFIG_PATH=
+mpicc -DCL_TARGET_OPENCL_VERSION=300 /usr/share/doc/cldist/examples/hello.c -o hello $(pkg-config --cflags --libs cldist)
+mpirun -n 2 ./hello | grep 'rank 1 received 1000000 elements; the last one squared is 81'
+gcc -DCL_TARGET_OPENCL_VERSION=300 collectives_program.c -o collectives $(pkg-config --cflags --libs cldist-collectives)
+cldist run -n 2 ./collectives
+cldist run -n 2 python3 packages_program.py | grep '2 devices, all sums are right'
+python3 -c 'import cldist; print("cldist for Python", cldist.__version__)'
+cldist --version
+cldist doctor
+END
+
+# The distribution's package sources of this machine, and its settings for downloads.
+# shellcheck disable=SC2016
+apt-get indextargets --format '$(SIGNED_BY)|$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' \
+    "Origin: $(. /etc/os-release && echo "${NAME%% *}")" |
+    sed -E 's/^\$\([^|]*\||^\|//; s/^(.*)\|/[signed-by=\1] /; s/^/deb /' >"$dir/sources.list"
+apt-config dump | grep -E '^Acquire::(Check|Retries|https?::)' >"$dir/apt.conf" || true
+[ -s "$dir/sources.list" ] || skip "apt-get knows no package sources of this distribution; is apt-get update needed?"
+
+cat >"$dir/check" <<'END'
+set -eu
+root=$1 dir=$2
+touch "$dir/started"
+cp -r "$dir/packages" "$root/packages"
+quiet() { "$@" >"$dir/log" 2>&1 || { tail -n 40 "$dir/log"; return 1; }; }
+echo "== Installing $(cd "$dir/packages" && echo *.deb)"
+quiet chroot "$root" sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+    /packages/*.deb gcc libc6-dev pkg-config pocl-opencl-icd python3-mpi4py'
+quiet chroot "$root" useradd --create-home user
+cp "$dir"/programs/* "$root/home/user"
+echo "== Using the packages"
+chroot "$root" runuser -l user -c 'sh run.sh'
+echo "== Removing the packages"
+quiet chroot "$root" sh -c 'apt-get purge -y $(cd /packages && ls | sed "s/_.*//")'
+left=$(cd "$root" && find usr etc var/lib -iname '*cldist*' -not -path 'var/lib/apt/*')
+[ -z "$left" ] || { echo "FAILED: these files are left: $left"; exit 1; }
+END
+echo "== Making a clean system"
+status=0
+TMPDIR=$dir mmdebstrap --quiet --mode=root --variant=apt --format=null --aptopt="$dir/apt.conf" \
+    --dpkgopt=force-unsafe-io --skip=cleanup/apt --customize-hook="sh '$dir/check' \"\$1\" '$dir'" \
+    "$(. /etc/os-release && echo "$VERSION_CODENAME")" /dev/null "$dir/sources.list" || status=$?
+[ -e "$dir/started" ] || skip "no clean system can be made (see above); is a mirror of the distribution available?"
+[ $status -eq 0 ] || { echo "FAILED: see above"; exit 1; }
+echo "The packages work in a clean system."
