@@ -18,9 +18,10 @@
  *  The functions are in libcldist-collectives (link with -lcldist-collectives), which works on any platform. On the
  *  cluster platform, clGetExtensionFunctionAddressForPlatform returns them, too. The header is valid C99 and C++.
  *
- *  Thread-safe. On the cluster platform all processes must make the same calls, in the same order relative to all
- *  commands. If the calls differ, the platform detects this later than for other commands. It cannot report which call
- *  differs, because a process keeps only a checksum of the commands for which it does nothing. */
+ *  Thread-safe. An OpenCL callback may make these calls on any platform except the cluster platform. There, all
+ *  processes must make the same calls, in the same order relative to all commands. If the calls differ, the platform
+ *  detects this later than for other commands. It cannot report which call differs, because a process keeps only a
+ *  checksum of the commands for which it does nothing. */
 #ifndef CL_EXT_ATTACH_H
 #define CL_EXT_ATTACH_H
 

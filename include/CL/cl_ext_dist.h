@@ -85,7 +85,7 @@ cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type 
 /** Creates a buffer whose memory the other processes of the host can read.
  *
  *  A message from such a buffer to a device of another process needs one copy (path "direct"). A message from any
- *  other buffer needs two. Use such buffers for large data that is sent often: NVIDIA GPUs allocate the memory in
+ *  other buffer needs two. Use exportable buffers for large data that is sent often: NVIDIA GPUs allocate the memory in
  *  pieces of 2 MiB, and receivers keep it mapped for up to 15 seconds after the last message.
  *
  *  The memory belongs to `device`, a device of the context. If the platform cannot share memory, the buffer is an

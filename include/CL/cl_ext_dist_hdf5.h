@@ -122,25 +122,26 @@ cl_int clDistUnlockHDF5(void);
  *
  *  @par Errors
  *  Checked in this order.
- *  - CL_INVALID_COMMAND_QUEUE, CL_INVALID_MEM_OBJECT: as for @ref cldist_messages.
- *  - CL_INVALID_OPERATION: the program's HDF5 library has another version than the headers of libcldist-hdf5.
- *  - CL_INVALID_VALUE: `dataset` is not a dataset.
- *  - CL_INVALID_VALUE: `mem_type` is not a datatype or has elements of variable length, or HDF5 cannot convert
- *    between it and the dataset's type.
- *  - CL_INVALID_VALUE: `file_space` is neither H5S_ALL nor a dataspace, its rank differs from the dataset's, or its
- *    selection is unlimited or exceeds the dataset's extent.
- *  - CL_INVALID_VALUE: `xfer_plist` is neither H5P_DEFAULT nor a dataset transfer property list.
- *  - CL_INVALID_VALUE: the command writes a dataset of a file that was opened for reading.
- *  - CL_HDF5_ERROR: HDF5 fails in another way.
- *  - CL_INVALID_CONTEXT to CL_INVALID_OPERATION: as for @ref cldist_messages, for the range of the buffer that the
- *    command transfers.
- *  - CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE: as for clEnqueueReadBuffer.
+ *  @retval CL_INVALID_COMMAND_QUEUE as for @ref cldist_messages.
+ *  @retval CL_INVALID_MEM_OBJECT as for @ref cldist_messages.
+ *  @retval CL_INVALID_OPERATION The program's HDF5 library has another version than the headers of libcldist-hdf5.
+ *  @retval CL_INVALID_VALUE `dataset` is not a dataset; `mem_type` is not a datatype, has elements of variable length,
+ *          or HDF5 cannot convert between it and the dataset's type; `file_space` is neither H5S_ALL nor a dataspace,
+ *          its rank differs from the dataset's, or its selection is unlimited or exceeds the dataset's extent;
+ *          `xfer_plist` is neither H5P_DEFAULT nor a dataset transfer property list; or the command writes a dataset
+ *          of a file that was opened for reading.
+ *  @retval CL_HDF5_ERROR HDF5 fails in another way.
+ *  @retval CL_OUT_OF_RESOURCES as for clEnqueueReadBuffer.
+ *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueReadBuffer.
+ *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
+ *
+ *  After these errors, the call checks for the errors of @ref cldist_messages that concern the context, the range of
+ *  the buffer that the command transfers, and the wait list.
  *  @{ */
 
 /** Enqueues a command that reads `buffer` and writes the selected elements of `dataset`.
  *
- *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref cldist_hdf5.
- *          */
+ *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref cldist_hdf5. */
 cl_int clEnqueueReadBufferToHDF5Dataset(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
                                         hid_t dataset, hid_t mem_type, hid_t file_space, hid_t xfer_plist,
                                         cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
@@ -148,8 +149,7 @@ cl_int clEnqueueReadBufferToHDF5Dataset(cl_command_queue command_queue, cl_mem b
 
 /** Enqueues a command that reads the selected elements of `dataset` and writes them to `buffer`.
  *
- *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref cldist_hdf5.
- *          */
+ *  @retval CL_SUCCESS The command is enqueued; with `blocking` CL_TRUE, it is complete. Errors: see @ref cldist_hdf5. */
 cl_int clEnqueueWriteBufferFromHDF5Dataset(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
                                            size_t offset, hid_t dataset, hid_t mem_type, hid_t file_space,
                                            hid_t xfer_plist, cl_uint num_events_in_wait_list,

@@ -58,8 +58,9 @@ typedef int (*cl_access_function)(const void **params, const size_t *global, con
  *
  *  If both are NULL, the platform uses the functions that it finds for the kernel's name. The setting applies to later
  *  launches of this kernel object. On other platforms, and without the aggregate view, the call has no effect. On the
- *  cluster platform all processes must make the same calls. The function is in libcldist-collectives; on the cluster
- *  platform, clGetExtensionFunctionAddressForPlatform returns it, too.
+ *  cluster platform all processes must make the same calls, and an OpenCL callback must not make this call.
+ *  Thread-safe. The function is in libcldist-collectives; on the cluster platform,
+ *  clGetExtensionFunctionAddressForPlatform returns it, too.
  *
  *  @retval CL_SUCCESS The functions are set.
  *  @retval CL_INVALID_KERNEL `kernel` is not valid.
