@@ -39,6 +39,13 @@ def _equal(part: Span, size: int) -> int:
     return count // size
 
 
+def _same_elements(source: Span, target: Span, sent: int, received: int) -> None:
+    """Raises ValueError unless both spans have the dtype of the other, and the wanted numbers of elements."""
+    if source.dtype != target.dtype or source.elements() != sent or target.elements() < received:
+        raise ValueError(f"the sent data has {source.elements()} elements of {source.dtype}, and the received data "
+                         f"{target.elements()} of {target.dtype}; expected {sent} and {received} elements of one dtype")
+
+
 def barrier(queue: cl.CommandQueue, *, comm: Any = None, blocking: bool = False, wait_for: Events = None) -> Optional[cl.Event]:
     """Enqueues a command that completes when all processes of `comm` have started it.
 
@@ -66,9 +73,10 @@ def reduce(queue: cl.CommandQueue, send_data: Optional[Data], recv_data: Optiona
     """
     source = span(send_data if send_data is not None else recv_data)
     target = source if recv_data is None else span(recv_data)
+    _same_elements(source, target, source.elements(), source.elements())
     return _run("clEnqueueReduceBufferMPI", queue, [Handle(source.buffer.int_ptr)],
                 [Size(source.offset), Handle(target.buffer.int_ptr), Size(target.offset), Size(source.elements()),
-                 mpi_handle(source.datatype()), mpi_handle(op or mpi().SUM), Int(root)], _comm(comm), blocking, wait_for,
+                 mpi_handle(source.datatype()), mpi_handle(mpi().SUM if op is None else op), Int(root)], _comm(comm), blocking, wait_for,
                 [send_data, recv_data])
 
 
@@ -80,9 +88,10 @@ def allreduce(queue: cl.CommandQueue, send_data: Optional[Data], recv_data: Data
     """
     target = span(recv_data)
     source = target if send_data is None else span(send_data)
+    _same_elements(source, target, target.elements(), target.elements())
     return _run("clEnqueueAllreduceBufferMPI", queue, [Handle(source.buffer.int_ptr)],
                 [Size(source.offset), Handle(target.buffer.int_ptr), Size(target.offset), Size(target.elements()),
-                 mpi_handle(target.datatype()), mpi_handle(op or mpi().SUM)], _comm(comm), blocking, wait_for,
+                 mpi_handle(target.datatype()), mpi_handle(mpi().SUM if op is None else op)], _comm(comm), blocking, wait_for,
                 [send_data, recv_data])
 
 
@@ -96,10 +105,13 @@ def reduce_scatter(queue: cl.CommandQueue, send_data: Optional[Data], recv_data:
     comm = _comm(comm)
     target = span(recv_data)
     source = target if send_data is None else span(send_data)
-    counts = [_equal(source, comm.size)] * comm.size if counts is None else counts
+    counts = [_equal(source, comm.size)] * comm.size if counts is None else list(counts)
+    if len(counts) != comm.size:
+        raise ValueError(f"reduce_scatter has {len(counts)} counts for {comm.size} processes")
+    _same_elements(source, target, sum(counts), counts[comm.rank])
     return _run("clEnqueueReduceScatterBufferMPI", queue, [Handle(source.buffer.int_ptr)],
                 [Size(source.offset), Handle(target.buffer.int_ptr), Size(target.offset), _sizes(counts),
-                 mpi_handle(target.datatype()), mpi_handle(op or mpi().SUM)], comm, blocking, wait_for,
+                 mpi_handle(target.datatype()), mpi_handle(mpi().SUM if op is None else op)], comm, blocking, wait_for,
                 [send_data, recv_data])
 
 

@@ -119,6 +119,7 @@ class _InFlight:
     def __init__(self) -> None:
         self._entries: collections.deque[tuple[cl.Event, tuple, bool]] = collections.deque()
         self._lock = threading.Lock()
+        self._process = os.getpid()
         atexit.register(self.drain)
 
     def keep(self, event: cl.Event, objects: Sequence[Any], waits_at_exit: bool) -> None:
@@ -131,8 +132,8 @@ class _InFlight:
             self._entries.append((event, tuple(objects), waits_at_exit))
 
     def drain(self) -> None:
-        """The interpreter ends: commands that use files or host memory of Python end first."""
-        while self._entries:
+        """The interpreter ends: commands that use files or host memory of Python end first. Not those of a parent process."""
+        while self._entries and os.getpid() == self._process:
             event, _, waits = self._entries.popleft()
             if waits:
                 try:

@@ -225,6 +225,20 @@ def test_a_wrong_number_of_elements_is_refused(queue):
         cldist.bcast(queue, cla.zeros(queue, 4, np.float16))
 
 
+def test_reductions_refuse_data_that_does_not_fit(queue):
+    six, four = numbers(queue, 6, 0), numbers(queue, 4, 0)
+    for call in (lambda: cldist.allreduce(queue, six, four), lambda: cldist.allreduce(queue, four, six),
+                 lambda: cldist.reduce(queue, six, four),
+                 lambda: cldist.allreduce(queue, six, cla.zeros(queue, 6, np.float64)),
+                 lambda: cldist.reduce_scatter(queue, six, four, counts=[6]),
+                 lambda: cldist.reduce_scatter(queue, six, four, counts=[6, 6, 6]),
+                 lambda: cldist.reduce_scatter(queue, six, four, counts=[5, 2])):
+        with pytest.raises(ValueError):
+            call()
+    with pytest.raises(cldist.Error, match="CL_INVALID_MPI_OP"):
+        cldist.allreduce(queue, six, six, MPI.OP_NULL)
+
+
 def test_communicators_of_mpi4py_are_accepted(queue):
     copy = comm.Dup()
     array = numbers(queue, 10, comm.rank)
