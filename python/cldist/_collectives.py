@@ -39,6 +39,10 @@ def _equal(part: Span, size: int) -> int:
     return count // size
 
 
+def _operator(op: Any) -> Any:
+    return mpi_handle(mpi().SUM if op is None else op)
+
+
 def _same_elements(source: Span, target: Span, sent: int, received: int) -> None:
     """Raises ValueError unless both spans have the dtype of the other, and the wanted numbers of elements."""
     if source.dtype != target.dtype or source.elements() != sent or target.elements() < received:
@@ -76,7 +80,7 @@ def reduce(queue: cl.CommandQueue, send_data: Optional[Data], recv_data: Optiona
     _same_elements(source, target, source.elements(), source.elements())
     return _run("clEnqueueReduceBufferMPI", queue, [Handle(source.buffer.int_ptr)],
                 [Size(source.offset), Handle(target.buffer.int_ptr), Size(target.offset), Size(source.elements()),
-                 mpi_handle(source.datatype()), mpi_handle(mpi().SUM if op is None else op), Int(root)], _comm(comm), blocking, wait_for,
+                 mpi_handle(source.datatype()), _operator(op), Int(root)], _comm(comm), blocking, wait_for,
                 [send_data, recv_data])
 
 
@@ -91,7 +95,7 @@ def allreduce(queue: cl.CommandQueue, send_data: Optional[Data], recv_data: Data
     _same_elements(source, target, target.elements(), target.elements())
     return _run("clEnqueueAllreduceBufferMPI", queue, [Handle(source.buffer.int_ptr)],
                 [Size(source.offset), Handle(target.buffer.int_ptr), Size(target.offset), Size(target.elements()),
-                 mpi_handle(target.datatype()), mpi_handle(mpi().SUM if op is None else op)], _comm(comm), blocking, wait_for,
+                 mpi_handle(target.datatype()), _operator(op)], _comm(comm), blocking, wait_for,
                 [send_data, recv_data])
 
 
@@ -105,13 +109,13 @@ def reduce_scatter(queue: cl.CommandQueue, send_data: Optional[Data], recv_data:
     comm = _comm(comm)
     target = span(recv_data)
     source = target if send_data is None else span(send_data)
-    counts = [_equal(source, comm.size)] * comm.size if counts is None else list(counts)
-    if len(counts) != comm.size:
-        raise ValueError(f"reduce_scatter has {len(counts)} counts for {comm.size} processes")
+    if counts is None:
+        counts = [_equal(source, comm.size)] * comm.size
+    c_counts, _, counts, _ = _counts("reduce_scatter", counts, None, comm.size)
     _same_elements(source, target, sum(counts), counts[comm.rank])
     return _run("clEnqueueReduceScatterBufferMPI", queue, [Handle(source.buffer.int_ptr)],
-                [Size(source.offset), Handle(target.buffer.int_ptr), Size(target.offset), _sizes(counts),
-                 mpi_handle(target.datatype()), mpi_handle(mpi().SUM if op is None else op)], comm, blocking, wait_for,
+                [Size(source.offset), Handle(target.buffer.int_ptr), Size(target.offset), c_counts,
+                 mpi_handle(target.datatype()), _operator(op)], comm, blocking, wait_for,
                 [send_data, recv_data])
 
 
