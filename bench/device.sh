@@ -76,7 +76,7 @@ if [ -f "$BUILD_DIR/build.ninja" ]; then reconfigure=(--reconfigure); fi
 
 step setup build 40 "${meson[@]}" setup "$BUILD_DIR" "${reconfigure[@]}" -Dmpi=openmpi
 read -ra targets <<<"${CLDIST_DEVICE_TARGETS:-}"
-step build build 100 "${meson[@]}" compile -C "$BUILD_DIR" "${targets[@]}"
+step build build 150 "${meson[@]}" compile -C "$BUILD_DIR" --ninja-args=-k0 "${targets[@]}"
 step devices build 15 "$BUILD_DIR/bench/p2p" --list --device gpu
 # One process: measures the driver's time for each step of a small message, and copies of the
 # program's memory natively and on the cluster platform.

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include "base/child_process.hpp"
 #include "cluster_devices.hpp"
