@@ -13,7 +13,7 @@ namespace cldist::host {
 /// CLDIST_HOST_CHANNEL. It is a ring of records at positions that only grow. A record is not
 /// overwritten before every reader has read it.
 struct Channel {
-    static constexpr std::uint32_t magic_number = 0xC1D15708;
+    static constexpr std::uint32_t magic_number = 0xC1D15709;
     static constexpr std::size_t capacity = std::size_t{4} << 20U;
     static constexpr std::size_t most_readers = 4096;
     /// Where a reader has read that no longer reads.
@@ -40,6 +40,7 @@ struct Channel {
     std::uint32_t far = 0;       ///< whether there are other hosts, which may not have rank 0's files
     std::array<std::uint32_t, 8> seed{};
     std::array<std::atomic<std::int32_t>, most_readers> holders{};  ///< of each rank: the process that is wrapped
+    std::atomic<std::uint64_t> meetings{0};                         ///< barriers so far, in all of rank 0's programs
     std::atomic<std::uint64_t> written{0};
     std::atomic<std::uint32_t> changes{0};    ///< a futex: of `written` and `closed`
     std::atomic<std::uint32_t> waiting{0};    ///< threads that wait for it
@@ -117,6 +118,8 @@ public:
     /// Lets other threads of this process look again.
     void wake_others();
     [[nodiscard]] bool ended() const { return channel_.closed.load(std::memory_order_acquire) != 0; }
+    /// Whether this process or an earlier one has called leave().
+    [[nodiscard]] bool has_left() const { return me_.position.load() == Channel::gone; }
     /// What is there, without taking it.
     void look(void *bytes, std::size_t size, std::size_t behind = 0) const;
     void take(std::size_t size);

@@ -181,12 +181,21 @@ bool Session::meet_first() {
         post(Answer::begin, 0, &identity_, sizeof identity_);
         return true;
     }
+    if (reader_.has_left()) {
+        say("rank %d gets its own results in %s, because it stopped using rank 0's results in an earlier program",
+            rank_, program_invocation_short_name);
+        return false;
+    }
     // Records that an earlier program has not read precede it.
     for (;;) {
         const std::uint32_t seen = reader_.changes();
         const std::size_t there = reader_.there();
         if (there == 0) {
-            if (reader_.ended()) return false;
+            if (reader_.ended()) {
+                say("rank %d runs %s, but rank 0 has run no further program; this program gets its own results", rank_,
+                    program_invocation_short_name);
+                return false;
+            }
             reader_.wait(seen, 0, look_again_ms);
             continue;
         }
@@ -257,7 +266,8 @@ void Session::note_opencl_call() {
     }
 }
 
-// With the mutex. Leaves no whole record in the channel.
+// With the mutex. Leaves no whole record of this program in the channel. The next program's records stay there for it,
+// because rank 0 may start that program while this program still runs.
 void Session::receive() {
     bool moved = false;
     // From another host a record may come in pieces.
@@ -269,6 +279,10 @@ void Session::receive() {
         left -= size;
         const bool of_main = record.thread == main_thread;
         const auto kind = static_cast<Answer>(record.kind);
+        if (kind == Answer::begin) {
+            next_has_begun_ = true;
+            break;
+        }
         if (of_main) place_of_first_ = record.place;
         Kept kept{record, {}};
         if (kind != Answer::opencl) {
@@ -326,7 +340,7 @@ bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *wha
         receive();
         if (look()) return true;
         const std::size_t there = reader_.there();
-        if (ended || deadline.is_over()) return false;
+        if (ended || next_has_begun_ || deadline.is_over()) return false;
         if (uses_mpi) {
             leave_to_mpi();
             return false;
@@ -364,7 +378,7 @@ bool Session::take_clock(std::uint32_t key, void *payload, std::size_t size) {
         return place_of_first_ > place;
     };
     const int patience = stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1;
-    if (!wait_until(lock, look, patience, nullptr) && current_.load() == this && !reader_.ended()) {
+    if (!wait_until(lock, look, patience, nullptr) && current_.load() == this && !no_more_answers()) {
         own_clocks_ = true;
         say("rank %d has waited %.0f s for rank 0's main thread to read the clock; from now on rank %d uses its own "
             "clock",
@@ -396,7 +410,11 @@ ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void
         return found != kept.end();
     };
     if (!wait_until(lock, look, patience_ms(thread), what)) {
-        if (!is_main && current_.load() == this && !reader_.ended()) leave_others(what);
+        if (current_.load() != this) return -1;
+        if (is_main)
+            end_early(what);
+        else if (!no_more_answers())
+            leave_others(what);
         return -1;
     }
     if (is_main) {
@@ -429,6 +447,13 @@ void Session::diverge(Answer kind, const char *what, Answer theirs) {
     say("rank %d called %s (%s), but rank 0 called %s%s; the programs differ, and from now on this process gets its "
         "own results",
         rank_, what, name_of(kind), name_of(theirs), kind == theirs ? " with other arguments" : "");
+    leave();
+}
+
+// With the mutex.
+void Session::end_early(const char *what) {
+    say("rank %d called %s, but %s; from now on this process gets its own results", rank_, what,
+        next_has_begun_ ? "rank 0 already runs its next program" : "rank 0 or the connection to it has ended");
     leave();
 }
 

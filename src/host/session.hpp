@@ -143,7 +143,7 @@ public:
         std::uint64_t number = 0;
         if (first()) {
             const std::lock_guard lock(meeting_);
-            number = ++meetings_;
+            number = channel_->meetings.fetch_add(1) + 1;
             post(Answer::prepare, key, &number, sizeof number);
             Thread &thread = this_thread;
             if (!writer_.wait_for_barrier(number, patience_ms(thread))) thread.alone = true;
@@ -167,6 +167,7 @@ private:
     bool meet_first();
     void come_to(std::uint64_t number);
     void diverge(Answer kind, const char *what, Answer theirs);
+    void end_early(const char *what);
     void post_clock(std::uint32_t key, const void *payload, std::size_t size);
     bool post_if_there_is_room(const Record &record, const void *payload, bool quietly);
     bool take_clock(std::uint32_t key, void *payload, std::size_t size);
@@ -174,6 +175,7 @@ private:
     template <typename Look>
     bool wait_until(Lock &lock, Look look, int patience_ms, const char *what);
     void receive();
+    [[nodiscard]] bool no_more_answers() const { return next_has_begun_ || reader_.ended(); }
     void note_clock(const Kept &kept);
     void note_time(clockid_t clock, std::int64_t there);
     void leave();
@@ -194,7 +196,6 @@ private:
     std::timed_mutex mutex_;
     unsigned waiters_ = 0;  // threads that wait for a record
     std::mutex meeting_;
-    std::uint64_t meetings_ = 0;
     ChannelWriter writer_;
     ChannelReader reader_;
     std::deque<Kept> of_main_;    // received and not used
@@ -202,6 +203,7 @@ private:
     std::atomic<std::uint64_t> place_ = 0;
     std::uint64_t place_of_first_ = 0;                // rank 0's main thread has come so far, at least
     std::uint64_t no_clocks_at_ = ~std::uint64_t{0};  // in rank 0: at this place a reader was too slow for more
+    bool next_has_begun_ = false;                     // rank 0 has started its next program
     bool own_clocks_ = false;                         // the main thread waited in vain for rank 0's
     std::array<std::atomic<std::int64_t>, 2> ahead_{};
     std::atomic<bool> said_alone_ = false;

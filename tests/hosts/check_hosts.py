@@ -179,6 +179,39 @@ print("end")
     expect((FOLDER / "log").read_text() == "once\n", "Python's file is written once")
 
 
+def check_sequence():
+    """A shell runs two programs. Rank 0 starts the second one while rank 1 still runs the first one."""
+    rank = 'int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK")))'
+    program = f"""
+import os, random, sys, time
+late = 0.5 * {rank}
+time.sleep(late)
+with open(sys.argv[1], "a") as log:
+    log.write("line\\n")
+time.sleep(late)
+with open(sys.argv[1]) as log:
+    print(random.random(), log.read())
+print("end")
+"""
+    log = FOLDER / "log"
+    shell = 'echo begin >"$2" && for i in 1 2; do "$0" -c "$1" "$2" || exit 1; done'
+    done = check_same(2, ["sh", "-c", shell, sys.executable, program, log], "two programs of a shell")
+    expect(log.read_text() == "begin\nline\nline\n", "each of the two programs writes once", log.read_text())
+
+    # Rank 1 opens one more file than rank 0, in the first or in the last program.
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    more = f'import os; [open("/etc/passwd") for _ in range(1 + {rank})]'
+    for what, programs, reports in (("first", [more, "pass"], ("its next program", "in an earlier program")),
+                                    ("last", ["pass", more], ("rank 0 or the connection to it has ended",))):
+        done = run(2, ["sh", "-c", '"$0" -c "$1" && "$0" -c "$2"', sys.executable, *programs])
+        expect(done.returncode == 0 and all(report in done.stderr for report in reports),
+               f"a further call in the {what} of two programs is reported", done.stderr)
+    shell = '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || exec cat /etc/passwd'
+    done = run(2, ["sh", "-c", shell])
+    expect(done.returncode == 0 and "rank 1 runs cat, but rank 0 has run no further program" in done.stderr,
+           "a program that rank 0 has not run is reported", done.stderr)
+
+
 def check_staged():
     """Rank 1 does not have the files in FOLDER: an empty file system hides them there."""
     program = """
@@ -219,5 +252,6 @@ else:
     check_mpi()
     check_choices_without_run()
     check_children()
+    check_sequence()
     check_python()
 sys.exit(1 if complaints else 0)
