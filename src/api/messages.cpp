@@ -12,7 +12,9 @@
 #include "api/peer.hpp"
 #include "api/run_command.hpp"
 #include "api/starting.hpp"
+#include "base/clock.hpp"
 #include "base/trace.hpp"
+#include "events/failure.hpp"
 #include "events/host_addresses.hpp"
 #include "mpi_interop/message_operations.hpp"
 #include "mpi_interop/small_message.hpp"
@@ -22,6 +24,9 @@
 using namespace cldist;
 
 namespace {
+
+// How long a receive looks for its message before its kernel is held back, which costs about as much.
+constexpr std::uint64_t moment_ns = 12000;
 
 // One message of a command.
 struct Part {
@@ -54,6 +59,7 @@ public:
     }
 
     void run() {
+        if (run_ordered()) return;
         const auto no_peer = [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; };
         if (std::all_of(parts_.begin(), parts_.end(), no_peer))
             enqueue_nothing();
@@ -89,6 +95,11 @@ private:
     [[nodiscard]] bool may_copy(const Part &part) const;
     [[nodiscard]] const Mapping *mapping_of(const Part &part) const;
     [[nodiscard]] MessagePeer peer_of(const Part &part) const { return {comm_, part.peer.rank, part.peer.tag}; }
+    [[nodiscard]] bool may_order() const;
+    bool run_ordered();
+    void enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &reserved);
+    std::optional<MatchedMessage> find_ordered(const Part &part, OrderedCommand &ordered,
+                                               std::uint64_t patience_ns) const;
     void enqueue_nothing() const;
     [[nodiscard]] bool is_small() const;
     bool run_small();
@@ -198,6 +209,121 @@ void MessageCall::enqueue_nothing() const {
     ended.start({});
     ended.poll();
     *arguments.event = start.events.back().give();
+}
+
+bool has_fatal_errors(MPI_Comm comm) {
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return false;
+    const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+    PMPI_Errhandler_free(&handler);
+    return fatal;
+}
+
+// Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must be fatal.
+bool MessageCall::may_order() const {
+    if (arguments.blocking != CL_FALSE || !queue.in_order || comm_->wire() != Wire::cldist ||
+        config().on_error == OnError::event)
+        return false;
+    const bool parts_fit = std::all_of(parts_.begin(), parts_.end(), [&](const Part &part) {
+        const RangeArgument &range = part.range;
+        const cl_mem_flags closed = range.direction == Direction::send ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY;
+        const int rank = part.peer.rank;
+        if (rank == MPI_PROC_NULL || range.strided || range.size == 0 || range.size > DeviceLinks::most_bytes ||
+            (query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(closed) & closed) != 0)
+            return false;
+        const int world_rank = rank == MPI_ANY_SOURCE ? rank : comm_->world_rank(rank);
+        return (rank == MPI_ANY_SOURCE || comm_->same_host(rank)) &&
+               comm_->links().devices()->ready(world_rank, resources);
+    });
+    if (!parts_fit || !has_fatal_errors(comm_->handle())) return false;
+    // Nobody knows when a user event is set. Until then, messages of other queues must be able to overtake.
+    const std::span<const cl_event> events = arguments.events();
+    return std::all_of(events.begin(), events.end(), [](cl_event event) {
+        return execution_status(event) >= CL_COMPLETE &&
+               query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) != CL_COMMAND_USER;
+    });
+}
+
+// Enqueues kernels that move the messages, and returns true if that is possible.
+bool MessageCall::run_ordered() {
+    if (!may_order()) return false;
+    std::vector<std::unique_ptr<OrderedCommand>> reserved;
+    for (const Part &part : parts_) {
+        const int rank = part.peer.rank;
+        reserved.push_back(
+            std::make_unique<OrderedCommand>(comm_->links().devices(), part.range.direction, part.range.size));
+        if (!reserved.back()->reserve(rank < 0 ? rank : comm_->world_rank(rank), queue.queue)) return false;
+    }
+    const std::lock_guard lock(enqueueing_on(queue.queue));
+    // This command gets its position in the message order now. Earlier ones may still wait for it.
+    if (!progress_thread().positions_taken()) return false;
+    try {
+        enqueue_ordered(reserved);
+    } catch (const Error &error) {
+        end_job(error.status().message, "because the other process may already wait for the message");
+    }
+    return true;
+}
+
+void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &reserved) {
+    Event event;
+    cl_event *const wanted = arguments.event != nullptr ? event.out() : nullptr;
+    Operations operations;
+    std::span<const cl_event> wait_list = arguments.events();
+    MessageDriver &driver = runtime_->progress_driver();
+    const auto range_of = [this](const Part &part) {
+        const auto [buffer, offset] = held(part.range, *resources);
+        return DeviceRange{resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
+    };
+    const Part &last = parts_.back();
+    const bool sends = parts_.front().range.direction == Direction::send;
+    const bool receives = last.range.direction == Direction::recv;
+    OrderedCommand &first_command = *reserved.front();
+    OrderedCommand &last_command = *reserved.back();
+    if (sends) {
+        operations.push_back(make_send(range_of(parts_.front()), peer_of(parts_.front()), driver, runtime_->channels(),
+                                       false, std::move(reserved.front())));
+        operations.back()->announce();
+    }
+    std::optional<MatchedMessage> found;
+    if (receives && sends) found = find_ordered(last, last_command, 0);
+    const auto [send_buffer, send_offset] = held(parts_.front().range, *resources);
+    const auto [recv_buffer, recv_offset] = held(last.range, *resources);
+    const bool both = sends && receives && last_command.granted();
+    if (both)
+        OrderedCommand::enqueue_both(first_command, last_command, first_command.move_of(send_buffer, send_offset),
+                                     last_command.move_of(recv_buffer, recv_offset), wait_list, wanted);
+    else if (sends)
+        first_command.enqueue(send_buffer, send_offset, std::exchange(wait_list, {}), receives ? nullptr : wanted);
+    if (receives) {
+        if (!found) found = find_ordered(last, last_command, moment_ns);
+        if (!last_command.granted()) last_command.hold(queue, std::exchange(wait_list, {}));
+        const bool announces = !found;
+        operations.push_back(
+            make_recv(range_of(last), peer_of(last), driver, std::move(found), std::move(reserved.back())));
+        if (announces) operations.back()->announce();
+        if (!both) last_command.enqueue(recv_buffer, recv_offset, wait_list, wanted);
+    }
+    clFlush(queue.queue);
+    if (event) event_table().add(event.get(), operations);
+    progress_thread().submit(std::make_unique<Command>(std::move(operations), nullptr, queue.device), {});
+    if (event) *arguments.event = event.give();
+}
+
+// Takes the message of a receive if it arrives within that time. If a kernel of the sender moves it, the receive's kernel may
+// wait for that kernel.
+std::optional<MatchedMessage> MessageCall::find_ordered(const Part &part, OrderedCommand &ordered,
+                                                        std::uint64_t patience_ns) const {
+    const MessagePattern pattern{comm_, part.peer.rank, part.peer.tag};
+    const std::uint64_t until = now_ns() + patience_ns;
+    std::optional<MatchedMessage> found;
+    while (!(found = message_order().take(pattern)))
+        if (now_ns() >= until) return found;
+    if (found->error != MPI_SUCCESS || found->bytes != header_size) return found;
+    if (found->content.empty()) receive_content(*found);
+    const auto header = decode(found->content);
+    if (header && header->slot != 0) ordered.grant(comm_->world_rank(found->source), *header);
+    return found;
 }
 
 // Returns true if the message can take the fast path.

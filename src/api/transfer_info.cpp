@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/event_table.hpp"
+#include "base/backoff.hpp"
 #include "base/clock.hpp"
 #include "base/job.hpp"
 #include "base/mpi_values.hpp"
@@ -60,6 +61,11 @@ std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &state
 
 // The records of a command describe a send, a receive, a send and a receive, a file, a collective, or an MPI request.
 void answer(cl_event event, const EventTable::Records &records, cl_transfer_info param, const Answer &out) {
+    // The kernel of a device-ordered command ends before the progress thread notices.
+    if (query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) == CL_COMMAND_NDRANGE_KERNEL &&
+        execution_status(event) == CL_COMPLETE)
+        for (Backoff backoff; !std::all_of(records.begin(), records.end(), [](const auto &r) { return r->ended(); });)
+            backoff.rest(true);
     std::vector<Record::State> states;
     for (const auto &record : records) states.push_back(record->state());
     const Record::State &main = states.back();

@@ -85,8 +85,11 @@ bool Command::wakes() const {
 }
 
 void Command::abandon(const Status &status) {
-    for (std::size_t i = 0; i < operations_.size(); ++i)
-        if (!done_[i]) operations_[i]->record()->finished(status);
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+        if (done_[i]) continue;
+        operations_[i]->abandon(status);
+        operations_[i]->record()->finished(status);
+    }
     end(status);
 }
 

@@ -42,6 +42,9 @@ public:
     /// Hands over the bridge of a failed command. Returns null for other commands.
     std::unique_ptr<Bridge> take_failed_bridge();
 
+    /// For the progress thread: the command starts after its call, when its start event is complete.
+    bool starts_later = false;
+
     /// Set before the first command and never changed.
     static std::atomic<FailurePolicy> failure_policy;
 

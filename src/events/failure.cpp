@@ -37,6 +37,17 @@ bool flush_streams() {
 
 std::atomic<void (*)()> before_ending_job = nullptr;
 
+void end_job(const std::string &account, const char *why) {
+    log_error("a command failed: {}\nending the job, {}", account, why);
+    const bool flushed = flush_streams();
+    trace::flush();
+    if (const auto call = before_ending_job.load(); call != nullptr) call();
+    // A thread that waits in fflush() holds glibc's lock of all streams. MPI_Abort() would wait for this lock to read
+    // its settings. mpirun also ends the job of a process that exits like this.
+    if (const Job *const with_mpi = job; flushed && with_mpi != nullptr) with_mpi->abort();
+    std::_Exit(1);
+}
+
 void failure_policy(cl_device_id device, const std::string &account) {
     const OnError wanted = config().on_error;
     if (wanted == OnError::event) {
@@ -47,17 +58,9 @@ void failure_policy(cl_device_id device, const std::string &account) {
         log_info("a command failed: {}", account);
         return;
     }
-    log_error("a command failed: {}\n{}", account,
-              wanted == OnError::abort ? "ending the job, because CLDIST_ON_ERROR is abort"
-                                       : "ending the job, because this OpenCL platform aborts when commands wait for a "
-                                         "failed event (CLDIST_ON_ERROR=event continues nevertheless)");
-    const bool flushed = flush_streams();
-    trace::flush();
-    if (const auto call = before_ending_job.load(); call != nullptr) call();
-    // A thread that waits in fflush() holds glibc's lock of all streams. MPI_Abort() would wait for this lock to read
-    // its settings. mpirun also ends the job of a process that exits like this.
-    if (const Job *const with_mpi = job; flushed && with_mpi != nullptr) with_mpi->abort();
-    std::_Exit(1);
+    end_job(account, wanted == OnError::abort ? "because CLDIST_ON_ERROR is abort"
+                                              : "because this OpenCL platform aborts when commands wait for a failed "
+                                                "event (CLDIST_ON_ERROR=event continues nevertheless)");
 }
 
 }  // namespace cldist

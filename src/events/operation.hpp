@@ -37,6 +37,8 @@ public:
     /// Ends the operation with CL_TRANSFER_CANCELLED if it has not matched its far end and can be abandoned. Otherwise
     /// it has no effect. The driving thread calls it between start() and done.
     virtual void cancel() {}
+    /// Nobody will drive the operation any more, although it has not ended. `status` is the result for the program.
+    virtual void abandon(const Status & /*status*/) {}
     /// Returns true if bytes are moving. False means that the operation waits for another party.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
     /// Returns true if, after an idle poll, the operation calls its waker when the next poll makes sense. Earlier polls

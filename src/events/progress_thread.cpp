@@ -98,6 +98,8 @@ void ProgressThread::start_when_ready(std::unique_ptr<Command> command, const St
     const Id id = next_id_++;
     const Event start = Event::share(command->bridge()->start().gate);
     if (rule.polled) patient_ = watches_ = true;
+    command->starts_later = true;
+    ++later_;
     bool look_now = false;
     {
         const std::lock_guard lock(mutex_);
@@ -424,6 +426,7 @@ bool ProgressThread::poll_commands() {
         moved |= progress != Progress::idle;
         if (progress != Progress::done) return false;
         if (auto bridge = command.take_failed_bridge()) keep_remains(std::move(bridge), {});
+        if (command.starts_later) --later_;
         active.command.reset();
         ++ended;
         return true;
@@ -490,6 +493,7 @@ void ProgressThread::abandon_all(const std::optional<Status> &status) {
         if (!status || command->bytes_in_flight()) left_behind.commands.push_back(std::move(command));
     }
     commands_ = 0;
+    later_ = 0;
     changed_.notify_all();
     std::move(remains_.begin(), remains_.end(), std::back_inserter(left_behind.remains));
     remains_.clear();

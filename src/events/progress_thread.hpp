@@ -69,6 +69,8 @@ public:
     void release_remains();
     /// Waits until all earlier commands with this `ordered_by` have started. Any thread except the progress thread.
     void wait_started(cl_command_queue ordered_by);
+    /// Returns true if all commands of start_when_ready() have ended. Any thread.
+    [[nodiscard]] bool positions_taken() const { return later_ == 0; }
     /// Returns true if no command is waiting or active. Any thread.
     [[nodiscard]] bool idle() const { return commands_ == 0; }
     /// Calls `action` while the progress thread calls neither MPI nor OpenCL. Any thread except the progress thread.
@@ -175,6 +177,7 @@ private:
                          /// without order
     std::set<cl_command_queue> gated_;         ///< queues whose first commands may be ready
     std::atomic<std::size_t> commands_ = 0;    ///< waiting or active commands
+    std::atomic<std::size_t> later_ = 0;       ///< those that get their position in the message order when they start
     std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have a wait list
     std::size_t polled_ = 0;                   ///< waiting commands whose start event is polled
     std::atomic<bool> patient_;                ///< there is a poller, or some command was polled

@@ -1,6 +1,5 @@
 #include "mpi_interop/host_links.hpp"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -14,6 +13,7 @@
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "mpi_interop/local_socket.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
 namespace cldist {
@@ -49,61 +49,6 @@ Status system_failure(const char *what) {
     return {CL_OUT_OF_RESOURCES, fmt::format("{}: {}", what, std::strerror(errno)), MPI_SUCCESS, errno};
 }
 
-sockaddr_un address_of(const char *name, std::size_t length, socklen_t &size) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    // An abstract socket name begins with a zero byte and is not in any file system.
-    std::memcpy(address.sun_path + 1, name, length);
-    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-    return address;
-}
-
-template <typename T>
-bool send_with(int socket, const T &content, int descriptor, const sockaddr_un *to = nullptr, socklen_t to_size = 0) {
-    T copy = content;
-    iovec part{&copy, sizeof copy};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> extra{};
-    msghdr message{};
-    message.msg_name = const_cast<sockaddr_un *>(to);
-    message.msg_namelen = to_size;
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (descriptor >= 0) {
-        message.msg_control = extra.data();
-        message.msg_controllen = extra.size();
-        cmsghdr *const header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof descriptor);
-        std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-    }
-    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof copy);
-}
-
-// Returns true if a message was available. The descriptor is missing if this process has reached its limit of
-// descriptors.
-template <typename T>
-bool receive_with(int socket, T &content, Descriptor &descriptor) {
-    iovec part{&content, sizeof content};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> extra{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = extra.data();
-    message.msg_controllen = extra.size();
-    const ssize_t bytes = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (bytes <= 0) return false;
-    descriptor = {};
-    for (cmsghdr *header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-        descriptor = Descriptor(fd);
-    }
-    if (bytes != static_cast<ssize_t>(sizeof content)) content = T{};
-    return true;
-}
-
 // All users of the host can see the names of sockets and connect to them.
 bool made_by_same_user(int socket) {
     ucred maker{};
@@ -119,19 +64,12 @@ bool HostLink::lives() const {
     return bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) {
+HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) : devices_(std::make_shared<DeviceLinks>(host, world)) {
     int size = 0;
     PMPI_Comm_size(host, &size);
     PMPI_Comm_rank(world, &own_.world_rank);
-    std::array<unsigned char, sizeof own_.name / 2> random{};
-    socket_ = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (socket_ && getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size())) {
-        for (std::size_t i = 0; i < random.size(); ++i) fmt::format_to(own_.name + 2 * i, "{:02x}", random[i]);
-        socklen_t length = 0;
-        const sockaddr_un address = address_of(own_.name, sizeof own_.name, length);
-        if (bind(socket_.get(), reinterpret_cast<const sockaddr *>(&address), length) == 0)
-            own_.length = sizeof own_.name;
-    }
+    socket_ = open_local_socket(own_.name);
+    if (socket_) own_.length = sizeof own_.name;
     if (size > 1 && own_.length == 0) say_once(system_failure("this process cannot create a socket").message);
     std::vector<Address> all(static_cast<std::size_t>(size));
     check_mpi(PMPI_Allgather(&own_, sizeof own_, MPI_BYTE, all.data(), sizeof own_, MPI_BYTE, host), "MPI_Allgather");
@@ -154,7 +92,7 @@ std::shared_ptr<HostLink> HostLinks::connect(Peer &peer) {
     const Descriptor theirs(ends[1]);
     const Greeting greeting{own_.world_rank};
     socklen_t length = 0;
-    const sockaddr_un address = address_of(peer.address.name, peer.address.length, length);
+    const sockaddr_un address = address_of(peer.address.name, length);
     if (!send_with(socket_.get(), greeting, theirs.get(), &address, length)) {
         // Later connections may succeed if there are only too many at once.
         peer.hopeless = errno != EAGAIN && errno != ENOBUFS;

@@ -11,6 +11,8 @@
 
 #include <mpi.h>
 
+#include "mpi_interop/device_links.hpp"
+#include "mpi_interop/local_name.hpp"
 #include "pipeline/device_endpoint.hpp"
 #include "pipeline/ring.hpp"
 #include "pipeline/ring_endpoint.hpp"
@@ -95,6 +97,8 @@ public:
     [[nodiscard]] bool reach(int world_rank) const;
     /// Returns true if this process can share memory with itself between two contexts, as with another process.
     [[nodiscard]] bool reach_itself() const { return own_.length != 0; }
+    /// The device-ordered way to these processes.
+    [[nodiscard]] const std::shared_ptr<DeviceLinks> &devices() const { return devices_; }
 
     /// Opens a way for `range`, which is to be sent as planned on path shared or direct. Returns nothing if there can
     /// be no ring. The cause is logged once.
@@ -109,7 +113,7 @@ private:
     struct Address {
         int world_rank;
         std::uint32_t length;  ///< bytes of the name; 0: the process has no socket
-        char name[32];
+        LocalName name;
     };
     struct Peer {
         Address address;
@@ -127,6 +131,7 @@ private:
     static void export_memory(HostLink &link, NearWay &way, const DeviceRange &range, std::size_t size);
     static void take_answers(HostLink &link);
 
+    std::shared_ptr<DeviceLinks> devices_;
     std::mutex mutex_;
     Descriptor socket_;  ///< other processes connect to this socket
     Address own_{};

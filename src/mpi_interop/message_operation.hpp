@@ -4,6 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "events/failure.hpp"
 #include "mpi_interop/host_links.hpp"
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/message_operations.hpp"
@@ -15,12 +19,14 @@ namespace cldist {
 /// Sends and receives consist of a few sequential steps. Each step is polled until it ends.
 class MessageOperation : public Operation {
 public:
-    MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver)
+    MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
+                     std::unique_ptr<OrderedCommand> ordered)
         : Operation(std::move(record)),
           range_(std::move(range)),
           peer_(std::move(peer)),
           plain_(peer_.comm->wire() == Wire::plain),
-          driver_(driver) {}
+          driver_(driver),
+          ordered_(std::move(ordered)) {}
 
     void woken_by(const Waker &waker) override {
         waker_ = waker;
@@ -33,8 +39,16 @@ public:
             while (!ended_ && step()) moved = true;
         });
         if (!well) ended_ = true;
+        // A kernel cannot fail its event.
+        if (ended_ && ordered_ != nullptr && !status().ok()) abandon(status());
         if (ended_) return Progress::done;
         return moved ? Progress::moved : Progress::idle;
+    }
+
+    void abandon(const Status &status) override {
+        if (ordered_ == nullptr) return;
+        end_job(fmt::format("{}\n  {}", status.message, describe(*record(), now_ns())),
+                "because a kernel in the queue waits for this message, and errors of the communicator are fatal");
     }
 
 protected:
@@ -95,8 +109,9 @@ protected:
     const MessagePeer peer_;
     const bool plain_;  ///< the message has no header, and is in place if the range is mapped
     MessageDriver &driver_;
-    MessageTicket ticket_;         ///< of the header, or of a message in one piece
-    std::optional<NearWay> near_;  ///< without it the blocks use MPI
+    MessageTicket ticket_;                     ///< of the header, or of a message in one piece
+    std::unique_ptr<OrderedCommand> ordered_;  ///< null: the host moves the bytes
+    std::optional<NearWay> near_;              ///< without it the blocks use MPI
     std::optional<BlockTransfer> blocks_;
 
 private:

@@ -16,8 +16,9 @@ namespace {
 class RecvOperation final : public MessageOperation {
 public:
     RecvOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                  std::optional<MatchedMessage> found)
-        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver) {
+                  std::optional<MatchedMessage> found, std::unique_ptr<OrderedCommand> ordered)
+        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver, std::move(ordered)) {
+        if (ordered_ != nullptr && ordered_->granted()) this->record()->chosen(Path::device, range_.size, 1);
         if (!found) return;
         match_.message = std::move(*found);
         match_.done = true;
@@ -65,14 +66,19 @@ public:
 
     [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing && step_ != Step::match; }
     [[nodiscard]] bool wakes() const override {
-        return has_waker() && (step_ == Step::match || step_ == Step::message ||
-                               (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
+        return has_waker() && (ordered_ == nullptr || !ordered_->waits()) &&
+               (step_ == Step::match || step_ == Step::message ||
+                (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
     }
 
 private:
-    enum class Step { nothing, match, message, write, blocks, rest };
+    enum class Step { nothing, match, message, ordered, landed, gate, write, blocks, rest, release };
 
     bool step() override {
+        if (ordered_ != nullptr && ordered_->failed()) {
+            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
+            return end();
+        }
         switch (step_) {
             case Step::nothing: return end_or_read_rest();
             case Step::match:
@@ -83,13 +89,27 @@ private:
                 if (!ticket_.done) return false;
                 take_message();
                 return true;
+            case Step::ordered:
+                if (!ordered_->ended()) return false;
+                record()->moved(size_);
+                return end();
+            case Step::landed:
+                if (!devices().landed(world_source(), header_)) return false;
+                step_ = Step::gate;
+                return true;
+            case Step::gate:
+                if (ordered_ != nullptr && !ordered_->started()) return false;
+                deliver();
+                return true;
+            case Step::release: return ordered_->ended() && end();
             case Step::write: {
                 const Outcome outcome = write_.ended();
                 if (!outcome) return false;
                 note(*outcome);
                 record()->stage_done(Stage::device, write_.start_ns());
+                if (header_.slot != 0) devices().note_taken(world_source(), header_);
                 if (status().ok()) record()->moved(size_);
-                return end();
+                return finish();
             }
             case Step::blocks: {
                 const Progress progress = blocks_->poll();
@@ -107,10 +127,20 @@ private:
         return false;
     }
 
+    bool finish() {
+        if (ordered_ == nullptr || !status().ok()) return end();
+        ordered_->release();
+        step_ = Step::release;
+        return true;
+    }
+
+    [[nodiscard]] DeviceLinks &devices() const { return *peer_.comm->links().devices(); }
+    [[nodiscard]] int world_source() const { return peer_.comm->world_rank(match_.message.source); }
+
     // A message may be shorter than its receive, but all of the staging memory is copied back. This reads the rest from
     // the device first.
     bool end_or_read_rest() {
-        if (!range_.copied || size_ >= range_.size || !status().ok()) return end();
+        if (!range_.copied || size_ >= range_.size || !status().ok()) return finish();
         start_read(rest_, range_, size_, range_.size - size_, range_.mapped + size_, false);
         step_ = Step::rest;
         return true;
@@ -181,10 +211,35 @@ private:
             return;
         }
         note_if_truncated();
-        if (header->block != 0)
-            start_blocks(*header, message.source);
+        header_ = *header;
+        if (header_.slot != 0 && ordered_ != nullptr && ordered_->grant(world_source(), header_)) {
+            record()->chosen(Path::device, std::max<std::size_t>(size_, 1), 1);
+            step_ = Step::ordered;
+            return;
+        }
+        step_ = header_.slot != 0 ? Step::landed : Step::gate;
+    }
+
+    void deliver() {
+        step_ = Step::nothing;
+        if (header_.slot != 0)
+            take_landed();
+        else if (header_.block != 0)
+            start_blocks(header_, match_.message.source);
         else
             take_payload(memory_ + header_size);
+    }
+
+    void take_landed() {
+        record()->chosen(Path::device, std::max<std::size_t>(size_, 1), 1);
+        if (status().ok() && devices().copy_landed(world_source(), header_, range_, write_)) {
+            step_ = Step::write;
+            return;
+        }
+        other_memory_ = std::make_unique_for_overwrite<std::byte[]>(size_);
+        devices().read_landed(world_source(), header_, other_memory_.get());
+        devices().note_taken(world_source(), header_);
+        take_payload(other_memory_.get());
     }
 
     void note_if_truncated() {
@@ -230,6 +285,7 @@ private:
     const std::byte *memory_ = nullptr;  ///< of the message
     std::unique_ptr<std::byte[]> other_memory_;
     std::size_t size_ = 0;
+    MessageHeader header_;
     DeviceCommand write_;
     DeviceCommand rest_;
 };
@@ -237,10 +293,10 @@ private:
 }  // namespace
 
 std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                                     std::optional<MatchedMessage> found) {
+                                     std::optional<MatchedMessage> found, std::unique_ptr<OrderedCommand> ordered) {
     auto record = make_record(Direction::recv, range.size, peer);
     return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer), driver,
-                                           std::move(found));
+                                           std::move(found), std::move(ordered));
 }
 
 std::shared_ptr<std::byte> memory_behind_header(const DeviceResources &resources, std::size_t size) {

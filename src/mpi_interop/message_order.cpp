@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "mpi_interop/device_links.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/probed_messages.hpp"
@@ -244,25 +245,51 @@ std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &
 
 void MessageOrder::take_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
-    turns_[{turn.comm, turn.dest, turn.tag}].push_back(turn.sender);
+    turns_[{turn.comm, turn.dest, turn.tag}].push_back({turn.sender, places_++});
     ++turns_taken_;
 }
 
+void MessageOrder::line_up(const SendTurn &turn) {
+    const std::lock_guard lock(mutex_);
+    lines_[{turn.comm, turn.dest}].push_back({turn.ordered, {turn.sender, places_++}});
+    ++lined_up_;
+}
+
+void MessageOrder::leave_line(const SendTurn &turn) {
+    const std::lock_guard lock(mutex_);
+    const auto line = lines_.find({turn.comm, turn.dest});
+    std::erase_if(line->second, [&](const auto &waiting) { return waiting.first == turn.ordered; });
+    --lined_up_;
+    if (line->second.empty()) lines_.erase(line);
+}
+
 bool MessageOrder::may_post(const SendTurn &turn) const {
-    if (turns_taken_ == 0) return true;
+    if (turns_taken_ == 0 && lined_up_ == 0) return true;
     const std::lock_guard lock(mutex_);
     const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
-    return senders == turns_.end() || senders->second.front() == turn.sender;
+    const Place *const first = senders == turns_.end() ? nullptr : &senders->second.front();
+    std::uint64_t own = places_;  // after all others, unless the send has a place
+    if (turn.ordered == nullptr && first != nullptr) {
+        if (first->sender != turn.sender) return false;
+        own = first->number;
+    }
+    if (const auto line = lines_.find({turn.comm, turn.dest}); line != lines_.end())
+        for (const auto &[ordered, place] : line->second) {
+            if (ordered == turn.ordered) own = place.number;
+            if (place.number < own && ordered->may_post()) return false;
+        }
+    return first == nullptr || own <= first->number;
 }
 
 void MessageOrder::leave_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
     const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
-    std::list<const void *> &order = senders->second;
+    std::list<Place> &order = senders->second;
     // A sender that has posted is first. A failed sender may be at any position.
-    const auto place = std::find(order.begin(), order.end(), turn.sender);
+    const auto place =
+        std::find_if(order.begin(), order.end(), [&](const Place &p) { return p.sender == turn.sender; });
     if (place != order.end()) order.erase(place), --turns_taken_;
-    if (senders->second.empty()) turns_.erase(senders);
+    if (order.empty()) turns_.erase(senders);
 }
 
 void receive_content(MatchedMessage &message) {

@@ -17,6 +17,8 @@
 
 namespace cldist {
 
+class OrderedCommand;
+
 /// A message that MPI has matched with a receive, or that a probe found.
 struct MatchedMessage {
     MPI_Message message = MPI_MESSAGE_NULL;
@@ -91,6 +93,7 @@ struct SendTurn {
     int dest;
     int tag;
     const void *sender;
+    const OrderedCommand *ordered = nullptr;  ///< if the send is device-ordered
 };
 
 /// The order of messages in the process, whichever threads drive them. Receives get messages in the order in which they
@@ -124,6 +127,11 @@ public:
     /// it. Throws an Error.
     std::optional<MatchedMessage> read(const MessagePattern &pattern, std::size_t bytes);
 
+    /// For a device-ordered send, which has no turn: it may post once OrderedCommand::may_post() is true, in the order
+    /// of these calls, and no other send with equal communicator and destination overtakes it then.
+    void line_up(const SendTurn &turn);
+    void leave_line(const SendTurn &turn);
+
     void take_turn(const SendTurn &turn);
     /// Returns true if no earlier turn blocks the sender. It need not have taken a turn.
     [[nodiscard]] bool may_post(const SendTurn &turn) const;
@@ -154,8 +162,16 @@ private:
     std::list<PutBack> put_back_;  ///< no pending receive accepts them
     std::atomic<std::size_t> not_quiet_ = 0;
     using SendKey = std::tuple<const Communicator *, int, int>;
-    std::map<SendKey, std::list<const void *>> turns_;
+    /// The place of a send among all turns and lines.
+    struct Place {
+        const void *sender;
+        std::uint64_t number;
+    };
+    std::uint64_t places_ = 0;
+    std::map<SendKey, std::list<Place>> turns_;
     std::atomic<std::size_t> turns_taken_ = 0;
+    std::map<std::pair<const Communicator *, int>, std::list<std::pair<const OrderedCommand *, Place>>> lines_;
+    std::atomic<std::size_t> lined_up_ = 0;
 };
 
 /// Like MPI_Mrecv, into `content`. Throws an Error.

@@ -17,18 +17,23 @@ namespace {
 class SendOperation final : public MessageOperation {
 public:
     SendOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                  Channels &channels, bool synchronous)
-        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver),
+                  Channels &channels, bool synchronous, std::unique_ptr<OrderedCommand> ordered)
+        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver, std::move(ordered)),
           channels_(channels),
           synchronous_(synchronous) {}
 
     ~SendOperation() override {
         if (turn_taken_) message_order().leave_turn(turn());
+        if (ordered_ != nullptr && lined_up_) message_order().leave_line(turn());
         if (channel_) channels_.release(*channel_);
     }
 
     void announce() override {
-        if (peer_.rank != MPI_PROC_NULL) take_turn();
+        if (peer_.rank == MPI_PROC_NULL) return;
+        if (ordered_ == nullptr) return take_turn();
+        message_order().line_up(turn());
+        lined_up_ = true;
+        post_ordered();
     }
 
     void start(const Status &gate) override {
@@ -39,6 +44,10 @@ public:
         }
         if (!gate.ok()) {
             send_notice();
+            return;
+        }
+        if (ordered_ != nullptr) {
+            if (posted_) driver_.add(MPI_SUCCESS, request_, ticket_);
             return;
         }
         try {
@@ -59,7 +68,7 @@ public:
     }
 
 private:
-    enum class Step { nothing, read, message, blocks };
+    enum class Step { nothing, read, message, ordered, blocks };
 
     bool step() override {
         switch (step_) {
@@ -85,6 +94,7 @@ private:
                 take_message_result();
                 if (status().ok()) record()->moved(range_.size);
                 return end();
+            case Step::ordered: return step_ordered();
             case Step::blocks: {
                 const bool posted = !posted_ && try_post();
                 if (!blocks_ && !try_begin_blocks()) return posted;
@@ -98,6 +108,42 @@ private:
             }
         }
         return false;
+    }
+
+    // Posts the header on the calling thread. If the receiver has it before its own command is called, no kernel is held
+    // back there.
+    void post_ordered() {
+        step_ = Step::ordered;
+        record()->chosen(Path::device, range_.size, 1);
+        MessageHeader header{range_.size, range_.size};
+        ordered_->describe(header);
+        encode(header, header_.data());
+        message_ = {header_.data(), header_size};
+        if (!may_post()) return;
+        PMPI_Isend(header_.data(), static_cast<int>(header_size), MPI_BYTE, peer_.rank, peer_.tag, peer_.comm->handle(),
+                   &request_);
+        posted_ = true;
+        leave_line();
+    }
+
+    void leave_line() {
+        if (std::exchange(lined_up_, false)) message_order().leave_line(turn());
+    }
+
+    bool step_ordered() {
+        const bool posted = !posted_ && try_post();
+        if (ordered_->failed()) {
+            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
+            return end();
+        }
+        if (!posted_ || !ticket_.done || !ordered_->ended()) return posted;
+        take_message_result();
+        if (status().ok()) record()->moved(range_.size);
+        return end();
+    }
+
+    [[nodiscard]] bool may_post() const {
+        return (ordered_ == nullptr || ordered_->may_post()) && message_order().may_post(turn());
     }
 
     void start_with_header() {
@@ -231,8 +277,8 @@ private:
 
     // Messages leave in the order in which their commands started, regardless of how long their copies take.
     bool try_post() {
-        if (!message_order().may_post(turn())) {
-            take_turn();
+        if (!may_post()) {
+            if (ordered_ == nullptr) take_turn();
             return false;
         }
         posted_ = true;
@@ -245,10 +291,11 @@ private:
         driver_.send(message_.data(), message_.size(), peer_.rank, peer_.tag, peer_.comm->handle(), ticket_,
                      synchronous_);
         if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
+        leave_line();
         return true;
     }
 
-    [[nodiscard]] SendTurn turn() const { return {peer_.comm.get(), peer_.rank, peer_.tag, this}; }
+    [[nodiscard]] SendTurn turn() const { return {peer_.comm.get(), peer_.rank, peer_.tag, this, ordered_.get()}; }
 
     void take_message_result() {
         if (ticket_.error != MPI_SUCCESS)
@@ -267,7 +314,9 @@ private:
     std::array<std::byte, header_size> header_{};
     std::span<const std::byte> message_;  ///< the header and, if inlined, the payload
     bool turn_taken_ = false;
+    bool lined_up_ = false;
     bool posted_ = false;
+    MPI_Request request_ = MPI_REQUEST_NULL;  ///< posted by the calling thread
     std::uint64_t message_start_ns_ = 0;
     std::byte *whole_ = nullptr;  ///< message in one piece: the payload, after the space for the header if not plain
     DeviceCommand read_;
@@ -276,10 +325,10 @@ private:
 }  // namespace
 
 std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels,
-                                     bool synchronous) {
+                                     bool synchronous, std::unique_ptr<OrderedCommand> ordered) {
     auto record = make_record(Direction::send, range.size, peer);
     return std::make_unique<SendOperation>(std::move(record), std::move(range), std::move(peer), driver, channels,
-                                           synchronous);
+                                           synchronous, std::move(ordered));
 }
 
 }  // namespace cldist

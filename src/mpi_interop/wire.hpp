@@ -21,7 +21,8 @@ struct MessageHeader {
     std::uint32_t depth = 0;     ///< blocks in the ring
     std::uint32_t exported = 0;  ///< memory of the sender's device that the receiver's device may import; 0: none
     std::uint32_t whole = 0;     ///< 1: the payload is in that memory, from `offset` on
-    std::uint32_t reserved = 0;
+    std::uint32_t slot = 0;  ///< 1 + the sender's slot, if a kernel of the sender moves the payload to landing memory
+                             /// of the receiver's device, from `offset` on; 0: none
     std::uint64_t offset = 0;
 
     bool operator==(const MessageHeader &) const = default;
@@ -29,7 +30,7 @@ struct MessageHeader {
 
 /// Processes exchange messages only if they have the same number. It grows with each change of a header, of the order of
 /// messages, or of what the processes exchange at the start.
-inline constexpr std::uint16_t wire_version = 3;
+inline constexpr std::uint16_t wire_version = 4;
 
 /// Bytes of an encoded header. Keeps the payload behind it aligned.
 inline constexpr std::size_t header_size = 64;

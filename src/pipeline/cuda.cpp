@@ -1,5 +1,6 @@
 #include "pipeline/cuda.hpp"
 
+#include <cstdint>
 #include <optional>
 
 #include <dlfcn.h>
@@ -33,6 +34,12 @@ struct Properties {
 constexpr int pinned_allocation = 1;
 constexpr int posix_descriptor = 1;
 constexpr int on_device = 1;
+constexpr Location host_node{3, 0};
+struct Access {
+    Location location;
+    int flags;
+};
+constexpr int read_write = 3;
 
 struct Driver {
     Result (*init)(unsigned);
@@ -42,6 +49,10 @@ struct Driver {
     Result (*create)(Handle *, std::size_t, const Properties *, unsigned long long);
     Result (*share)(void *, Handle, int, unsigned long long);
     Result (*release)(Handle);
+    Result (*receive)(Handle *, void *, int);
+    Result (*reserve)(unsigned long long *, std::size_t, std::size_t, unsigned long long, unsigned long long);
+    Result (*map)(unsigned long long, std::size_t, std::size_t, Handle, unsigned long long);
+    Result (*set_access)(unsigned long long, std::size_t, const Access *, std::size_t);
 };
 
 template <typename Function>
@@ -57,7 +68,9 @@ std::optional<Driver> load() {
         !find(library, "cuDeviceGetUuid", d.device_uuid) ||
         !find(library, "cuMemGetAllocationGranularity", d.granularity) || !find(library, "cuMemCreate", d.create) ||
         !find(library, "cuMemExportToShareableHandle", d.share) || !find(library, "cuMemRelease", d.release) ||
-        d.init(0) != 0)
+        !find(library, "cuMemImportFromShareableHandle", d.receive) ||
+        !find(library, "cuMemAddressReserve", d.reserve) || !find(library, "cuMemMap", d.map) ||
+        !find(library, "cuMemSetAccess", d.set_access) || d.init(0) != 0)
         return std::nullopt;
     return d;
 }
@@ -83,17 +96,11 @@ void check(Result result, const char *call) {
     if (result != 0) throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE, fmt::format("{} returned {}", call, result));
 }
 
-}  // namespace
-
-bool knows(const Uuid &device) { return ordinal_of(device).has_value(); }
-
-Descriptor allocate(const Uuid &device, std::size_t &size) {
-    const std::optional<int> ordinal = ordinal_of(device);
-    if (!ordinal) throw Error(CL_INVALID_DEVICE, "CUDA's driver does not know the device");
+Descriptor allocate_at(const Location &location, std::size_t &size) {
     Properties properties{};
     properties.type = pinned_allocation;
     properties.handle_types = posix_descriptor;
-    properties.location = {on_device, *ordinal};
+    properties.location = location;
     std::size_t granularity = 0;
     check(driver()->granularity(&granularity, &properties, 0), "cuMemGetAllocationGranularity");
     size = (size + granularity - 1) / granularity * granularity;
@@ -104,6 +111,34 @@ Descriptor allocate(const Uuid &device, std::size_t &size) {
     driver()->release(handle);
     check(shared, "cuMemExportToShareableHandle");
     return Descriptor(fd);
+}
+
+}  // namespace
+
+bool knows(const Uuid &device) { return ordinal_of(device).has_value(); }
+
+Descriptor allocate(const Uuid &device, std::size_t &size) {
+    const std::optional<int> ordinal = ordinal_of(device);
+    if (!ordinal) throw Error(CL_INVALID_DEVICE, "CUDA's driver does not know the device");
+    return allocate_at({on_device, *ordinal}, size);
+}
+
+Descriptor allocate_host(std::size_t &size) {
+    if (!driver()) throw Error(CL_INVALID_OPERATION, "CUDA's driver library is not available");
+    return allocate_at(host_node, size);
+}
+
+std::byte *map_host(const Descriptor &descriptor, std::size_t size) {
+    if (!driver()) throw Error(CL_INVALID_OPERATION, "CUDA's driver library is not available");
+    Handle handle = 0;
+    void *const given = reinterpret_cast<void *>(static_cast<std::intptr_t>(descriptor.get()));
+    check(driver()->receive(&handle, given, posix_descriptor), "cuMemImportFromShareableHandle");
+    unsigned long long address = 0;
+    check(driver()->reserve(&address, size, 0, 0, 0), "cuMemAddressReserve");
+    check(driver()->map(address, size, 0, handle, 0), "cuMemMap");
+    const Access access{host_node, read_write};
+    check(driver()->set_access(address, size, &access, 1), "cuMemSetAccess");
+    return reinterpret_cast<std::byte *>(address);
 }
 
 }  // namespace cldist::cuda

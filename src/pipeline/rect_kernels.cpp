@@ -6,6 +6,7 @@
 
 #include "base/error_code.hpp"
 #include "base/log.hpp"
+#include "ocl/build_log.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -40,14 +41,6 @@ RECT_KERNELS(4, uint)
 RECT_KERNELS(8, uint2)
 RECT_KERNELS(16, uint4)
 )";
-
-std::string build_log(cl_program program, cl_device_id device) {
-    std::size_t size = 0;
-    clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
-    std::string text(size, '\0');
-    clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, size, text.data(), nullptr);
-    return text.substr(0, text.find('\0'));
-}
 
 bool consists_of(const RectCopy &copy, std::size_t width) {
     const RectRegion &r = copy.region;

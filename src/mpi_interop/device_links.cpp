@@ -1,0 +1,367 @@
+#include "mpi_interop/device_links.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/config.hpp"
+#include "base/log.hpp"
+#include "mpi_interop/local_socket.hpp"
+#include "mpi_interop/mpi_status.hpp"
+#include "ocl/query.hpp"
+
+namespace cldist {
+
+DeviceLinks::DeviceLinks(MPI_Comm host, MPI_Comm world) {
+    struct Address {
+        int world_rank;
+        int usable;
+        LocalName name;
+    };
+    PMPI_Comm_rank(world, &world_rank_);
+    Address own{world_rank_, 0, {}};
+    socket_ = open_local_socket(own.name);
+    const int on = 1;
+    own.usable = socket_ && setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 ? 1 : 0;
+    int size = 0;
+    PMPI_Comm_size(host, &size);
+    std::vector<Address> all(static_cast<std::size_t>(size));
+    check_mpi(PMPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, host), "MPI_Allgather");
+    job_ = all.front().name;
+    if (own.usable == 0) return;
+    for (const Address &address : all)
+        if (address.usable != 0 && address.world_rank != world_rank_) peers_[address.world_rank].name = address.name;
+}
+
+void DeviceLinks::refuse(const std::string &why) {
+    refused_ = true;
+    log_info("messages do not use path device: {}", why);
+}
+
+bool DeviceLinks::ready(int world_rank, const std::shared_ptr<DeviceResources> &resources) {
+    const bool forced = config().path == Path::device;
+    if ((!forced && config().path != Path::automatic) ||
+        !(forced ? resources->is_cpu() || resources->exports() : !resources->is_cpu() && resources->exports()))
+        return false;
+    const std::lock_guard lock(mutex_);
+    if (refused_ || peers_.empty()) return false;
+    if (!lane_ && !open_lane(resources)) return false;
+    const auto usable = [](const auto &peer) { return peer.second.ready(); };
+    if (world_rank == MPI_ANY_SOURCE) {
+        if (std::none_of(peers_.begin(), peers_.end(), usable)) take_notes();
+        if (std::none_of(peers_.begin(), peers_.end(), usable)) return false;
+    } else {
+        const auto at = peers_.find(world_rank);
+        if (at == peers_.end() || at->second.refused) return false;
+        Peer &peer = at->second;
+        if (!peer.ready()) {
+            take_notes();
+            offer(peer);
+        }
+        if (!peer.ready()) return false;
+    }
+    return lane_->resources == resources && !lane_->shared && waiting_.size() < most_queues;
+}
+
+bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
+    try {
+        Lane lane;
+        lane.resources = resources;
+        lane.slots = std::make_unique<TransferSlots>(resources->context(), resources->device());
+        lane.kernels = std::make_unique<SlotKernels>(resources->context(), resources->device());
+        if (!resources->is_cpu() && !claim(lane)) {
+            for (const auto &[rank, peer] : peers_) tell(peer, NoteKind::shared);
+            refuse("another process of this job uses the same GPU");
+            return false;
+        }
+        lane_ = std::move(lane);
+    } catch (const Error &error) {
+        refuse(error.status().message);
+        return false;
+    }
+    take_notes();
+    for (auto &[rank, peer] : peers_) open_offer(peer);
+    return lane_.has_value();
+}
+
+// The first process that uses the device binds a name made of the job's and the device's.
+bool DeviceLinks::claim(Lane &lane) {
+    LocalName name = job_;
+    const DeviceUuid device = uuid_of(lane.resources->device());
+    for (std::size_t i = 0; i < name.size(); ++i)
+        name[i] = static_cast<char>(name[i] ^ static_cast<char>(device[i % device.size()]));
+    socklen_t length = 0;
+    const sockaddr_un address = address_of(name, length);
+    lane.claim = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return lane.claim && bind(lane.claim.get(), reinterpret_cast<const sockaddr *>(&address), length) == 0;
+}
+
+bool DeviceLinks::tell(const Peer &peer, NoteKind kind, std::uint64_t bytes, int descriptor) {
+    socklen_t length = 0;
+    const sockaddr_un address = address_of(peer.name, length);
+    const DeviceUuid device = lane_ ? uuid_of(lane_->resources->device()) : DeviceUuid{};
+    return send_with(socket_.get(), Note{kind, world_rank_, bytes, device}, descriptor, &address, length);
+}
+
+void DeviceLinks::offer(Peer &peer) {
+    if (peer.offered || peer.refused || !lane_) return;
+    try {
+        const DeviceResources &resources = *lane_->resources;
+        if (peer.own_landing == nullptr) {
+            peer.own_landing =
+                ExportedMemory::create(resources.context(), resources.device(), CL_MEM_READ_WRITE, landing_bytes);
+            peer.own_landing_address = lane_->kernels->address_of(resources.write_queue(), peer.own_landing->buffer());
+        }
+        // If the other process has no space for notes now, the next command tries again.
+        peer.offered = tell(peer, NoteKind::slots, TransferSlots::bytes, lane_->slots->descriptor()) &&
+                       tell(peer, NoteKind::landing, peer.own_landing->size(), peer.own_landing->descriptor());
+    } catch (const Error &error) {
+        refuse(error.status().message);
+    }
+}
+
+void DeviceLinks::take_notes() {
+    Note note{};
+    Descriptor descriptor;
+    uid_t sender = static_cast<uid_t>(-1);
+    // All users of the host can send to the socket.
+    while (receive_with(socket_.get(), note, descriptor, &sender))
+        if (sender == geteuid()) take_note(note, std::move(descriptor));
+}
+
+void DeviceLinks::take_note(const Note &note, Descriptor descriptor) {
+    const auto at = peers_.find(note.world_rank);
+    if (at == peers_.end()) return;
+    Peer &peer = at->second;
+    switch (note.kind) {
+        case NoteKind::slots:
+            if (note.bytes == TransferSlots::bytes) peer.slots_offer = std::move(descriptor);
+            break;
+        case NoteKind::landing:
+            peer.landing_offer = std::move(descriptor);
+            peer.offer = note;
+            open_offer(peer);
+            break;
+        case NoteKind::accepted: peer.accepted = true; break;
+        case NoteKind::refused: peer.refused = true; break;
+        case NoteKind::shared:
+            if (lane_ && note.device == uuid_of(lane_->resources->device())) lane_->shared = true;
+            break;
+        default: break;
+    }
+}
+
+void DeviceLinks::open_offer(Peer &peer) {
+    if (!lane_ || !peer.slots_offer || !peer.landing_offer || peer.refused) return;
+    const DeviceResources &resources = *lane_->resources;
+    try {
+        if (!resources.is_cpu() && peer.offer.device == uuid_of(resources.device()))
+            throw Error(CL_INVALID_OPERATION, "the other process uses the same GPU");
+        auto slots =
+            std::make_unique<TransferSlots>(resources.context(), resources.device(), std::move(peer.slots_offer));
+        peer.slots_address = lane_->kernels->address_of(resources.write_queue(), slots->buffer());
+        peer.landing = std::make_shared<ImportedMemory>(std::move(peer.landing_offer),
+                                                        static_cast<std::size_t>(peer.offer.bytes), peer.offer.device);
+        peer.landing_buffer = peer.landing->buffer(resources.context(), resources.device());
+        peer.landing_address = lane_->kernels->address_of(resources.write_queue(), peer.landing_buffer.get());
+        peer.slots = std::move(slots);
+        offer(peer);
+        tell(peer, NoteKind::accepted);
+    } catch (const Error &error) {
+        peer.refused = true;
+        log_info("messages to rank {} do not use path device: {}", peer.offer.world_rank, error.status().message);
+        tell(peer, NoteKind::refused);
+    }
+}
+
+void DeviceLinks::free_taken(Peer &peer) {
+    std::erase_if(peer.sent, [&](const Sent &sent) {
+        if ((*lane_->slots)[sent.slot].taken.load(std::memory_order_acquire) == 0) return false;
+        peer.room.give_back(sent.landing, sent.size);
+        lane_->slots->give_back(sent.slot);
+        return true;
+    });
+}
+
+// Null if the header does not describe memory that this process shares with the peer.
+DeviceLinks::Peer *DeviceLinks::peer_of(int world_rank, const MessageHeader &header) {
+    const auto at = peers_.find(world_rank);
+    const bool valid = at != peers_.end() && at->second.slots != nullptr && at->second.own_landing != nullptr &&
+                       header.slot != 0 && header.slot <= TransferSlots::count && header.size <= most_bytes &&
+                       header.offset <= landing_bytes - header.size;
+    return valid ? &at->second : nullptr;
+}
+
+bool DeviceLinks::landed(int world_rank, const MessageHeader &header) {
+    const std::lock_guard lock(mutex_);
+    const Peer *const peer = peer_of(world_rank, header);
+    if (peer == nullptr)
+        throw Error(CL_MESSAGE_NOT_RECOGNIZED, "the message is in device memory that the processes have not agreed on");
+    return (*peer->slots)[header.slot - 1].sent.load(std::memory_order_acquire) != 0;
+}
+
+void DeviceLinks::read_landed(int world_rank, const MessageHeader &header, std::byte *to) {
+    const std::lock_guard lock(mutex_);
+    check(clEnqueueReadBuffer(lane_->resources->read_queue(), peer_of(world_rank, header)->own_landing->buffer(),
+                              CL_TRUE, header.offset, header.size, to, 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
+}
+
+bool DeviceLinks::copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range,
+                              DeviceCommand &command) {
+    const std::lock_guard lock(mutex_);
+    if (range.resources != lane_->resources || range.mapped != nullptr || range.strided) return false;
+    const cl_mem landing = peer_of(world_rank, header)->own_landing->buffer();
+    const cl_int code = clEnqueueCopyBuffer(range.write_queue(), landing, range.buffer.get(), header.offset,
+                                            range.offset, header.size, 0, nullptr, command.begin());
+    command.enqueued(code, "clEnqueueCopyBuffer", range.write_queue(), false);
+    return true;
+}
+
+void DeviceLinks::note_taken(int world_rank, const MessageHeader &header) {
+    const std::lock_guard lock(mutex_);
+    if (const Peer *const peer = peer_of(world_rank, header))
+        (*peer->slots)[header.slot - 1].taken.store(1, std::memory_order_release);
+}
+
+OrderedCommand::OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size)
+    : links_(std::move(links)), direction_(direction), size_(size) {}
+
+TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*index_]; }
+
+bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
+    const std::lock_guard lock(links_->mutex_);
+    queue_ = queue;
+    number_ = links_->next_number_;
+    if (direction_ != Direction::send) return (index_ = links_->lane_->slots->take()).has_value();
+    DeviceLinks::Peer &peer = links_->peers_.at(world_rank);
+    links_->free_taken(peer);
+    const std::optional<std::size_t> landing = peer.room.take(size_);
+    if (!landing) return false;
+    index_ = links_->lane_->slots->take();
+    if (!index_) {
+        peer.room.give_back(*landing, size_);
+        return false;
+    }
+    world_rank_ = world_rank;
+    landing_ = *landing;
+    slot().address = peer.landing_address + landing_;
+    return true;
+}
+
+void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait_list) {
+    check(clEnqueueMarkerWithWaitList(queue.queue, static_cast<cl_uint>(wait_list.size()),
+                                      wait_list.empty() ? nullptr : wait_list.data(), reached_.out()),
+          "clEnqueueMarkerWithWaitList");
+    cl_int code = CL_SUCCESS;
+    waits_ = !wait_list.empty();
+    held_by_ = Event::adopt(clCreateUserEvent(queue.context, &code));
+    check(code, "clCreateUserEvent");
+    const std::lock_guard lock(links_->mutex_);
+    links_->held_[queue.queue].insert(number_ = links_->next_number_++);
+}
+
+void OrderedCommand::enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list, cl_event *event) {
+    const SlotMove move = move_of(buffer, offset);
+    const bool sends = direction_ == Direction::send;
+    const cl_event held_by = held_by_.get();
+    waits_ = waits_ || !wait_list.empty();
+    cl_event *const wanted = event == nullptr && !wait_list.empty() ? event_.out() : event;
+    const DeviceLinks::Lane &lane = *links_->lane_;
+    check(lane.kernels->enqueue(queue_, lane.slots->buffer(), sends ? &move : nullptr, sends ? nullptr : &move,
+                                held_by != nullptr ? std::span(&held_by, 1) : wait_list, wanted),
+          "clEnqueueNDRangeKernel");
+    if (event != nullptr && waits_) event_ = Event::share(*event);
+    note_enqueued();
+}
+
+void OrderedCommand::enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
+                                  const SlotMove &received, std::span<const cl_event> wait_list, cl_event *event) {
+    const DeviceLinks::Lane &lane = *send.links_->lane_;
+    cl_event *const wanted = event == nullptr && !wait_list.empty() ? send.event_.out() : event;
+    check(lane.kernels->enqueue(send.queue_, lane.slots->buffer(), &sent, &received, wait_list, wanted),
+          "clEnqueueNDRangeKernel");
+    if (event != nullptr && !wait_list.empty()) send.event_ = Event::share(*event);
+    send.note_enqueued();
+    recv.note_enqueued();
+}
+
+SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset) const {
+    return {*index_, buffer, offset, size_, slot().address};
+}
+
+void OrderedCommand::note_enqueued() {
+    enqueued_ = true;
+    const std::lock_guard lock(links_->mutex_);
+    ++links_->waiting_[queue_];
+}
+
+OrderedCommand::~OrderedCommand() {
+    // A kernel that has not ended uses the slot.
+    if (!index_ || ended_ || enqueued_) return;
+    const std::lock_guard lock(links_->mutex_);
+    links_->lane_->slots->give_back(*index_);
+    if (direction_ == Direction::send) links_->peers_.at(world_rank_).room.give_back(landing_, size_);
+}
+
+bool OrderedCommand::may_post() const {
+    const std::lock_guard lock(links_->mutex_);
+    const auto held = links_->held_.find(queue_);
+    return held == links_->held_.end() || *held->second.begin() >= number_;
+}
+
+void OrderedCommand::describe(MessageHeader &header) const {
+    header.slot = *index_ + 1;
+    header.offset = landing_;
+}
+
+bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
+    const std::lock_guard lock(links_->mutex_);
+    const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
+    if (granted_) return true;
+    if (peer == nullptr || header.size > size_) return false;
+    granted_ = true;
+    world_rank_ = world_rank;
+    peer_slot_ = header.slot - 1;
+    slot().address = peer->own_landing_address + header.offset;
+    slot().size = header.size;
+    slot().flag = peer->slots_address + peer_slot_ * sizeof(TransferSlot) + offsetof(TransferSlot, sent);
+    let_go(SlotOrder::move);
+    return true;
+}
+
+void OrderedCommand::release() {
+    const std::lock_guard lock(links_->mutex_);
+    let_go(SlotOrder::leave);
+}
+
+void OrderedCommand::let_go(SlotOrder order) {
+    slot().order.store(order, std::memory_order_release);
+    if (!held_by_) return;
+    set_user_event(held_by_.get(), CL_COMPLETE);
+    const auto held = links_->held_.find(queue_);
+    held->second.erase(number_);
+    if (held->second.empty()) links_->held_.erase(held);
+}
+
+bool OrderedCommand::failed() const {
+    return (event_ && execution_status(event_.get()) < 0) || (reached_ && execution_status(reached_.get()) < 0);
+}
+
+bool OrderedCommand::ended() {
+    if (ended_) return true;
+    if (slot().ended.load(std::memory_order_acquire) == 0) return false;
+    ended_ = true;
+    const std::lock_guard lock(links_->mutex_);
+    if (const auto at = links_->waiting_.find(queue_); --at->second == 0) links_->waiting_.erase(at);
+    if (direction_ == Direction::send) {
+        links_->peers_.at(world_rank_).sent.push_back({*index_, landing_, size_});
+        return true;
+    }
+    links_->lane_->slots->give_back(*index_);
+    if (world_rank_ != MPI_UNDEFINED)
+        (*links_->peers_.at(world_rank_).slots)[peer_slot_].taken.store(1, std::memory_order_release);
+    return true;
+}
+
+}  // namespace cldist

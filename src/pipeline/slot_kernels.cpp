@@ -1,0 +1,230 @@
+#include "pipeline/slot_kernels.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/status.hpp"
+#include "ocl/build_log.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/transfer_slots.hpp"
+
+namespace cldist {
+namespace {
+
+// Offsets in TransferSlot: order 0, address 8, size 16, flag 24, sent 64, ended 68.
+//
+// Only one thread reads host memory: on an H200, reads of one address by many multiprocessors take 2.5 us each, one
+// after the other. It passes what it has read to the other work-groups in `shared`, eight words of device memory. They are:
+// the number of work-groups that have ended; whether the rest is valid; the order; a gap; address and size in 64 bits.
+constexpr const char *source = R"(
+typedef volatile __global uint *Word;
+#ifdef CLDIST_PTX
+// Loads that acquire would empty the first-level cache that the program's kernels use.
+uint load(Word p) {
+    uint v;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+void store(Word p, uint v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+#define FENCE asm volatile("fence.acq_rel.sys;" ::: "memory")
+#else
+uint load(Word p) { return atomic_or(p, 0u); }
+void store(Word p, uint v) { atomic_xchg(p, v); }
+#define FENCE mem_fence(CLK_GLOBAL_MEM_FENCE)
+#endif
+
+uint await(Word p) {
+    uint v;
+    while ((v = load(p)) == 0) {}
+    FENCE;
+    return v;
+}
+
+// The work-groups that move one message, and the position of a thread among their threads.
+typedef struct {
+    uint group, groups;
+    ulong thread, threads;
+} Team;
+Team team_from(uint first, uint groups) {
+    const uint group = get_group_id(0) - first;
+    const Team team = {group, groups, (ulong)group * get_local_size(0) + get_local_id(0), (ulong)groups * get_local_size(0)};
+    return team;
+}
+
+#define MOVE(T)                                                                          \
+    {                                                                                    \
+        __global const T *const f = (__global const T *)from;                            \
+        __global T *const t = (__global T *)to;                                          \
+        const ulong count = size / sizeof(T), step = team.threads;                       \
+        ulong i = team.thread;                                                           \
+        for (; i + 3 * step < count; i += 4 * step) {                                    \
+            const T a = f[i], b = f[i + step], c = f[i + 2 * step], d = f[i + 3 * step]; \
+            t[i] = a; t[i + step] = b; t[i + 2 * step] = c; t[i + 3 * step] = d;         \
+        }                                                                                \
+        for (; i < count; i += step) t[i] = f[i];                                        \
+        done = count * sizeof(T);                                                        \
+    }
+
+void move(Team team, __global const uchar *from, __global uchar *to, ulong size) {
+    const ulong bits = (ulong)from | (ulong)to;
+    ulong done = 0;
+    if ((bits & 15) == 0) MOVE(uint4)
+    else if ((bits & 3) == 0) MOVE(uint)
+    for (ulong i = done + team.thread; i < size; i += team.threads) to[i] = from[i];
+}
+
+// Returns true in one thread of the last work-group.
+bool is_last(Team team, Word shared) {
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (get_local_id(0) != 0) return false;
+    FENCE;
+    if (atomic_inc(shared) != team.groups - 1) return false;
+    shared[0] = 0;
+    shared[1] = 0;
+    FENCE;
+    return true;
+}
+
+void send(Team team, Word slot, Word shared, __global const uchar *from, ulong size, ulong address) {
+    move(team, from, (__global uchar *)address, size);
+    if (!is_last(team, shared)) return;
+    store(slot + 16, 1);
+    store(slot + 17, 1);
+}
+
+typedef struct {
+    uint order;
+    ulong address, size;
+} Known;
+
+void recv(Team team, Word slot, Word shared, __local Known *known, __global uchar *to, ulong capacity) {
+    if (get_local_id(0) == 0) {
+        volatile __global ulong *const passed = (volatile __global ulong *)(shared + 4);
+        if (team.group == 0) {
+            known->order = await(slot);
+            volatile __global ulong *const given = (volatile __global ulong *)slot;
+            known->address = given[1];
+            known->size = min(capacity, (ulong)given[2]);
+            if (known->order == 1) await((Word)given[3]);
+            shared[2] = known->order;
+            passed[0] = known->address;
+            passed[1] = known->size;
+            store(shared + 1, 1);
+        } else {
+            await(shared + 1);
+            known->order = shared[2];
+            known->address = passed[0];
+            known->size = passed[1];
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (known->order == 1) move(team, (__global const uchar *)known->address, to, known->size);
+    if (is_last(team, shared)) store(slot + 17, 1);
+}
+
+#define SLOT(index) slots + (index) * 32, shared + (index) * 8
+
+__kernel void ordered_send(Word slots, Word shared, uint index, __global const uchar *from, ulong offset, ulong size,
+                           ulong address) {
+    send(team_from(0, get_num_groups(0)), SLOT(index), from + offset, size, address);
+}
+
+__kernel void ordered_recv(Word slots, Word shared, uint index, __global uchar *to, ulong offset, ulong capacity) {
+    __local Known known;
+    recv(team_from(0, get_num_groups(0)), SLOT(index), &known, to + offset, capacity);
+}
+
+// The sending work-groups come first, because the others wait for another kernel of this kind.
+__kernel void ordered_exchange(Word slots, Word shared, uint send_index, __global const uchar *from, ulong from_offset,
+                               ulong size, ulong address, uint recv_index, __global uchar *to, ulong to_offset,
+                               ulong capacity, uint send_groups) {
+    __local Known known;
+    if (get_group_id(0) < send_groups)
+        send(team_from(0, send_groups), SLOT(send_index), from + from_offset, size, address);
+    else
+        recv(team_from(send_groups, get_num_groups(0) - send_groups), SLOT(recv_index), &known, to + to_offset, capacity);
+}
+
+__kernel void address_of(__global ulong *address, __global const uchar *buffer) { *address = (ulong)buffer; }
+)";
+
+constexpr std::size_t words_per_slot = 8;
+constexpr std::size_t group_size = 256;
+constexpr std::size_t bytes_per_group = 32768;
+// More work-groups move no more bytes per second, to another H200 or on the device.
+constexpr std::size_t most_send_groups = 32;
+constexpr std::size_t most_recv_groups = 64;
+
+}  // namespace
+
+SlotKernels::SlotKernels(cl_context context, cl_device_id device) : is_cpu_(cldist::is_cpu(device)) {
+    const char *text = source;
+    cl_int code = CL_SUCCESS;
+    program_ = Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
+    check(code, "clCreateProgramWithSource");
+    code = clBuildProgram(program_.get(), 1, &device, is_cpu_ ? "" : "-cl-std=CL3.0 -DCLDIST_PTX", nullptr, nullptr);
+    if (code != CL_SUCCESS)
+        throw Error(code, "the device's compiler rejects kernels that wait: " + build_log(program_.get(), device));
+    for (auto [kernel, name] : {std::pair{&send_, "ordered_send"}, std::pair{&recv_, "ordered_recv"},
+                                std::pair{&exchange_, "ordered_exchange"}, std::pair{&address_, "address_of"}}) {
+        *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));
+        check(code, "clCreateKernel");
+    }
+    answer_ = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(cl_ulong), nullptr, &code));
+    check(code, "clCreateBuffer");
+    const std::vector<cl_uint> zeros(TransferSlots::count * words_per_slot);
+    shared_ = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                        zeros.size() * sizeof(cl_uint), const_cast<cl_uint *>(zeros.data()), &code));
+    check(code, "clCreateBuffer");
+}
+
+cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove *send, const SlotMove *recv,
+                            std::span<const cl_event> wait_list, cl_event *event) {
+    const auto groups_of = [this](const SlotMove *move, std::size_t most) -> cl_uint {
+        if (move == nullptr) return 0;
+        return static_cast<cl_uint>(
+            std::clamp<std::size_t>((move->size + bytes_per_group - 1) / bytes_per_group, 1, is_cpu_ ? 2 : most));
+    };
+    const cl_uint send_groups = groups_of(send, most_send_groups);
+    const cl_uint recv_groups = groups_of(recv, most_recv_groups);
+    const std::size_t local = is_cpu_ ? 1 : group_size;
+    const std::size_t global = (send_groups + recv_groups) * local;
+    const cl_kernel kernel = recv == nullptr ? send_.get() : send == nullptr ? recv_.get() : exchange_.get();
+    const std::lock_guard lock(mutex_);
+    cl_uint position = 0;
+    cl_int code = CL_SUCCESS;
+    const auto pass = [&](const auto &value) {
+        if (code == CL_SUCCESS) code = clSetKernelArg(kernel, position++, sizeof value, &value);
+    };
+    pass(slots);
+    pass(shared_.get());
+    for (const SlotMove *const move : {send, recv}) {
+        if (move == nullptr) continue;
+        pass(cl_uint{move->index});
+        pass(move->buffer);
+        pass(cl_ulong{move->offset});
+        pass(cl_ulong{move->size});
+        if (move == send) pass(cl_ulong{move->address});
+    }
+    if (send != nullptr && recv != nullptr) pass(send_groups);
+    if (code != CL_SUCCESS) return code;
+    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local, static_cast<cl_uint>(wait_list.size()),
+                                  wait_list.empty() ? nullptr : wait_list.data(), event);
+}
+
+std::uint64_t SlotKernels::address_of(cl_command_queue queue, cl_mem buffer) {
+    const std::lock_guard lock(mutex_);
+    const cl_mem to = answer_.get();
+    check(clSetKernelArg(address_.get(), 0, sizeof to, &to), "clSetKernelArg");
+    check(clSetKernelArg(address_.get(), 1, sizeof buffer, &buffer), "clSetKernelArg");
+    const std::size_t one = 1;
+    check(clEnqueueNDRangeKernel(queue, address_.get(), 1, nullptr, &one, nullptr, 0, nullptr, nullptr),
+          "clEnqueueNDRangeKernel");
+    cl_ulong address = 0;
+    check(clEnqueueReadBuffer(queue, to, CL_TRUE, 0, sizeof address, &address, 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
+    return address;
+}
+
+}  // namespace cldist

@@ -1,0 +1,242 @@
+/// Device-ordered messages (CLDIST_PATH=device) between two processes. Every message has other bytes, and every way to
+/// receive it must find them. The program checks that kernels have moved most messages of a chain.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CL/cl_ext_dist.h>
+
+#include "support/bare_device.hpp"
+
+using namespace cldist_test;
+
+namespace {
+
+constexpr std::size_t largest = std::size_t{5} << 20;
+constexpr std::size_t sizes[] = {1, 8, 4097, 65536, 1000001, largest};
+int rank_here, other;
+cl_context context;
+cl_command_queue queue, second_queue;
+cl_mem out, in;
+
+std::vector<unsigned char> bytes_of(int sender, int number, std::size_t size) {
+    std::vector<unsigned char> bytes(size);
+    for (std::size_t i = 0; i < size; ++i) {
+        bytes[i] = static_cast<unsigned char>(i * 7 + i / 251 + static_cast<std::size_t>(number * 31 + sender * 101));
+    }
+    return bytes;
+}
+
+void fill(int number, std::size_t size, std::size_t offset = 0) {
+    const std::vector<unsigned char> bytes = bytes_of(rank_here, number, size);
+    expect("clEnqueueWriteBuffer",
+           clEnqueueWriteBuffer(queue, out, CL_TRUE, offset, size, bytes.data(), 0, nullptr, nullptr), CL_SUCCESS);
+}
+
+void compare(const char *what, int number, std::size_t size, std::size_t offset = 0) {
+    std::vector<unsigned char> found(size);
+    expect("clEnqueueReadBuffer",
+           clEnqueueReadBuffer(queue, in, CL_TRUE, offset, size, found.data(), 0, nullptr, nullptr), CL_SUCCESS);
+    expect(what, found == bytes_of(other, number, size), 1);
+}
+
+cl_event send(cl_command_queue on, std::size_t offset, std::size_t size, int tag, cl_bool blocking = CL_FALSE) {
+    cl_event event = nullptr;
+    expect("clEnqueueSendBuffer",
+           clEnqueueSendBuffer(on, out, blocking, offset, size, other, tag, MPI_COMM_WORLD, 0, nullptr, &event),
+           CL_SUCCESS);
+    return event;
+}
+
+cl_event receive(cl_command_queue on, std::size_t offset, std::size_t size, int source, int tag,
+                 cl_bool blocking = CL_FALSE) {
+    cl_event event = nullptr;
+    expect("clEnqueueRecvBuffer",
+           clEnqueueRecvBuffer(on, in, blocking, offset, size, source, tag, MPI_COMM_WORLD, 0, nullptr, &event),
+           CL_SUCCESS);
+    return event;
+}
+
+cl_event exchange(std::size_t offset, std::size_t size, int tag) {
+    cl_event event = nullptr;
+    expect("clEnqueueSendrecvBuffer",
+           clEnqueueSendrecvBuffer(queue, out, CL_FALSE, offset, size, other, tag, in, offset, size, other, tag,
+                                   MPI_COMM_WORLD, 0, nullptr, &event),
+           CL_SUCCESS);
+    return event;
+}
+
+/// Returns true if kernels have moved the bytes.
+bool ended_on_device(cl_event event, std::size_t size) {
+    expect("clWaitForEvents", clWaitForEvents(1, &event), CL_SUCCESS);
+    expect("the status", status_told(event), CL_COMPLETE);
+    std::size_t moved = 0;
+    char path[16] = "";
+    clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof moved, &moved, nullptr);
+    clGetTransferInfo(event, CL_TRANSFER_PATH, sizeof path, path, nullptr);
+    expect("the number of bytes", static_cast<long>(moved), static_cast<long>(size));
+    clReleaseEvent(event);
+    return std::string(path) == "device";
+}
+
+void chains_use_the_device() {
+    int on_device = 0;
+    for (int i = 0; i < 40; ++i) {
+        const std::size_t size = sizes[i % 6];
+        const std::size_t offset = i % 2 == 0 ? 0 : 16;
+        fill(i, size, offset);
+        on_device += ended_on_device(exchange(offset, size, i), size) ? 1 : 0;
+        compare("an exchange's bytes are right", i, size, offset);
+    }
+    expect("most messages of the exchanges moved on path device", on_device >= 30, 1);
+}
+
+/// Each message is sent before, or after, its receive is called.
+void either_end_may_come_first() {
+    for (int i = 0; i < 24; ++i) {
+        const std::size_t size = sizes[i % 6];
+        const bool late = i % 4 < 2;
+        fill(i, size);
+        if (rank_here == i % 2) {
+            if (late) MPI_Barrier(MPI_COMM_WORLD);
+            ended_on_device(send(queue, 0, size, 1), size);
+            if (!late) MPI_Barrier(MPI_COMM_WORLD);
+        } else {
+            cl_event event = nullptr;
+            if (late) event = receive(queue, 0, largest, MPI_ANY_SOURCE, MPI_ANY_TAG);
+            MPI_Barrier(MPI_COMM_WORLD);
+            if (!late) event = receive(queue, 0, largest, MPI_ANY_SOURCE, MPI_ANY_TAG);
+            ended_on_device(event, size);
+            compare("the bytes of a send that came first or last are right", i, size);
+        }
+    }
+}
+
+/// Receives that no kernel carries out: blocking, by MPI, and behind a user event.
+void hosts_receive_what_kernels_send() {
+    for (int i = 0; i < 24; ++i) {
+        const std::size_t size = sizes[i % 6];
+        fill(i, size);
+        if (rank_here == i % 2) {
+            ended_on_device(send(queue, 0, size, 2), size);
+            MPI_Barrier(MPI_COMM_WORLD);
+            continue;
+        }
+        std::vector<unsigned char> host(size);
+        if (i % 4 < 2) {
+            ended_on_device(receive(queue, 0, size, other, 2, CL_TRUE), size);
+            compare("the bytes of a blocking receive are right", i, size);
+        } else if (i % 8 < 4) {
+            MPI_Recv(host.data(), static_cast<int>(size), MPI_CL_MEM, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            expect("the bytes of MPI_Recv are right", host == bytes_of(other, i, size), 1);
+        } else {
+            cl_int error = CL_SUCCESS;
+            cl_event user = clCreateUserEvent(context, &error);
+            cl_event event = nullptr;
+            clEnqueueRecvBuffer(queue, in, CL_FALSE, 0, size, other, 2, MPI_COMM_WORLD, 1, &user, &event);
+            clSetUserEventStatus(user, CL_COMPLETE);
+            ended_on_device(event, size);
+            clReleaseEvent(user);
+            compare("the bytes of a receive with a wait list are right", i, size);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+/// Sends of the host between sends of kernels, with equal and with different tags, to receives of all kinds.
+void messages_keep_their_order() {
+    for (int round = 0; round < 10; ++round) {
+        constexpr int count = 12;
+        if (rank_here == 0) {
+            std::vector<cl_event> events;
+            for (int i = 0; i < count; ++i) {
+                fill(i, 1000, static_cast<std::size_t>(i) * 1024);
+            }
+            for (int i = 0; i < count; ++i) {
+                events.push_back(send(queue, static_cast<std::size_t>(i) * 1024, 1000, round % 2 == 0 ? 3 : 3 + i,
+                                      (i + round) % 5 == 4 ? CL_TRUE : CL_FALSE));
+            }
+            for (cl_event event : events) {
+                ended_on_device(event, 1000);
+            }
+        } else {
+            std::vector<cl_event> events;
+            for (int i = 0; i < count; ++i) {
+                events.push_back(receive(i % 3 == 2 ? second_queue : queue, static_cast<std::size_t>(i) * 1024, 1000,
+                                         MPI_ANY_SOURCE, MPI_ANY_TAG, i + 1 == count ? CL_TRUE : CL_FALSE));
+                // Receives of different queues take their positions in the order of their starts.
+                clWaitForEvents(1, &events.back());
+            }
+            for (int i = 0; i < count; ++i) {
+                ended_on_device(events[static_cast<std::size_t>(i)], 1000);
+                compare("messages arrive in order", i, 1000, static_cast<std::size_t>(i) * 1024);
+            }
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+/// More bytes are enqueued than landing memory holds.
+void far_ahead_of_the_receiver() {
+    constexpr int count = 30;
+    fill(7, largest);
+    std::vector<cl_event> events;
+    for (int i = 0; i < count; ++i) {
+        events.push_back(exchange(0, largest, 9));
+    }
+    for (cl_event event : events) {
+        ended_on_device(event, largest);
+    }
+    compare("the bytes of messages that were enqueued far ahead are right", 7, largest);
+}
+
+}  // namespace
+
+int main() {
+    MPI_Init(nullptr, nullptr);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_here);
+    other = 1 - rank_here;
+    cl_uint number = 0;
+    cl_platform_id platforms[16];
+    clGetPlatformIDs(16, platforms, &number);
+    const char *wanted = std::getenv("CLDIST_TEST_DEVICE");
+    const cl_device_type type =
+        wanted != nullptr && std::string(wanted) == "gpu" ? CL_DEVICE_TYPE_GPU : CL_DEVICE_TYPE_CPU;
+    cl_device_id device = nullptr;
+    for (cl_uint i = 0; i < std::min(number, 16U) && device == nullptr; ++i) {
+        if (clDistLocalDevice(MPI_COMM_WORLD, platforms[i], type, &device) != CL_SUCCESS) device = nullptr;
+    }
+    if (device == nullptr) {
+        if (rank_here == 0) std::puts("SKIP: device-ordered messages: there is no device of the type");
+        MPI_Finalize();
+        return 0;
+    }
+    cl_int error = CL_SUCCESS;
+    context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error);
+    queue = clCreateCommandQueue(context, device, 0, &error);
+    second_queue = clCreateCommandQueue(context, device, 0, &error);
+    out = clCreateBuffer(context, CL_MEM_READ_WRITE, largest + 64, nullptr, &error);
+    in = clCreateBuffer(context, CL_MEM_READ_WRITE, largest + 64, nullptr, &error);
+    expect("the code of creating the OpenCL objects", error, CL_SUCCESS);
+    const std::pair<const char *, std::function<void()>> cases[] = {
+        {"chains use the device", chains_use_the_device},
+        {"either end may come first", either_end_may_come_first},
+        {"hosts receive what kernels send", hosts_receive_what_kernels_send},
+        {"messages keep their order", messages_keep_their_order},
+        {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver}};
+    for (const auto &[name, test] : cases) {
+        const int before = failures;
+        test();
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank_here == 0) std::printf("%s device-ordered: %s\n", failures == before ? "ok" : "FAILED", name);
+    }
+    clReleaseMemObject(in);
+    clReleaseMemObject(out);
+    clReleaseCommandQueue(second_queue);
+    clReleaseCommandQueue(queue);
+    clReleaseContext(context);
+    MPI_Finalize();
+    return failures == 0 ? 0 : 1;
+}
