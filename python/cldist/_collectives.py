@@ -7,7 +7,7 @@ from typing import Any, Optional, Sequence
 
 import pyopencl as cl
 
-from ._core import Handle, Int, Size, Uint, enqueue, messages_library, mpi, mpi_handle
+from ._core import Handle, Int, Size, Uint, enqueue, messages_library, mpi, mpi_handle, size_array
 from ._data import Data, Span, span
 from ._messages import Events, _comm
 
@@ -20,16 +20,12 @@ def _run(name: str, queue: cl.CommandQueue, head: Sequence[Any], rest: Sequence[
     return enqueue(messages_library(), name, arguments, blocking, wait_for, [*keep, comm])
 
 
-def _sizes(values: Sequence[int]) -> Any:
-    return (Size * len(values))(*values)
-
-
 def _counts(name: str, counts: Counts, displacements: Counts, size: int) -> tuple[Any, Any, list[int], list[int]]:
     counts = list(counts or [])
     displacements = list(itertools.accumulate(counts[:-1], initial=0)) if displacements is None else list(displacements)
     if len(counts) != size or len(displacements) != size:
         raise ValueError(f"{name} has {len(counts)} counts and {len(displacements)} displacements for {size} processes")
-    return _sizes(counts), _sizes(displacements), counts, displacements
+    return size_array(counts), size_array(displacements), counts, displacements
 
 
 def _equal(part: Span, size: int) -> int:

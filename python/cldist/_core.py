@@ -4,17 +4,48 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import ctypes
+import operator
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, Iterable, Optional, Sequence
 
 import pyopencl as cl
 
-Handle, Size, Int, Uint = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint32
+Handle, Uint = ctypes.c_void_p, ctypes.c_uint32
+
+
+class _Exact:
+    """A C integer. Raises OverflowError for values outside its range, which ctypes would wrap."""
+
+    def __init__(self, value: Any = 0) -> None:
+        super().__init__(operator.index(value))
+        if self.value != value:  # type: ignore[attr-defined]
+            raise OverflowError(f"{value} does not fit into {ctypes.sizeof(self)} bytes as a C integer of its parameter")
+
+
+class Int(_Exact, ctypes.c_int):
+    """Ranks, tags, descriptors."""
+
+
+class Size(_Exact, ctypes.c_size_t):
+    """Sizes, counts and offsets in memory."""
+
+
+class FileOffset(_Exact, ctypes.c_int64):
+    """off_t and MPI_Offset."""
+
+
+def size_array(values: Iterable[int]) -> Any:
+    """An array of size_t."""
+    exact = [Size(value) for value in values]
+    return (Size * len(exact))(*exact)
+
 
 _libraries: dict[str, ctypes.CDLL] = {}
 
@@ -113,6 +144,10 @@ def check(where: str, code: int) -> None:
         raise Error(where, code, files_library().clDistLastErrorMessage().decode(errors="replace"))
 
 
+def _has_ended(event: cl.Event) -> bool:
+    return event.command_execution_status <= 0
+
+
 class _InFlight:
     """Objects that a command uses, until its event has ended: pooled memory, files, communicators, host arrays."""
 
@@ -120,7 +155,7 @@ class _InFlight:
         self._entries: collections.deque[tuple[cl.Event, tuple, bool]] = collections.deque()
         self._lock = threading.Lock()
         self._process = os.getpid()
-        atexit.register(self.drain)
+        atexit.register(self.end)
 
     def keep(self, event: cl.Event, objects: Sequence[Any], waits_at_exit: bool) -> None:
         done = []  # released without the lock
@@ -128,18 +163,27 @@ class _InFlight:
             for _ in range(2):  # looks at two old events for each new one
                 if self._entries:
                     entry = self._entries.popleft()
-                    (done if entry[0].command_execution_status <= 0 else self._entries).append(entry)
+                    (done if _has_ended(entry[0]) else self._entries).append(entry)
             self._entries.append((event, tuple(objects), waits_at_exit))
 
-    def drain(self) -> None:
-        """The interpreter ends: commands that use files or host memory of Python end first. Not those of a parent process."""
-        while self._entries and os.getpid() == self._process:
-            event, _, waits = self._entries.popleft()
-            if waits:
-                try:
-                    event.wait()
-                except cl.Error:
-                    pass
+    def end(self) -> None:
+        """The interpreter ends. Threads and callbacks of Python run only until this function returns.
+
+        Waits up to CLDIST_STALL_SECONDS for commands that may wait for them. The C library then waits for the other
+        commands, and reports those that never end. What such commands use, and what a parent process uses, is not freed.
+        """
+        patience = 30.0
+        with contextlib.suppress(KeyError, ValueError):
+            patience = float(os.environ["CLDIST_STALL_SECONDS"])
+        until = time.monotonic() + patience if patience > 0 else float("inf")
+        for entry in list(self._entries):
+            event, _, waits = entry
+            pause = 0.0001
+            while waits and os.getpid() == self._process and not _has_ended(event) and time.monotonic() < until:
+                time.sleep(pause)
+                pause = min(2 * pause, 0.01)
+            if os.getpid() != self._process or not _has_ended(event):
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(entry))
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from ._core import Handle, Size, mpi
+from ._core import Handle, Size, mpi, size_array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Span:
     def datatype(self) -> Any:
         """mpi4py's datatype of an element."""
         found = getattr(mpi(), "_typedict").get(self.dtype.char)
-        if found is None or self.dtype.hasobject:
+        if found is None or self.dtype.hasobject or not self.dtype.isnative:
             raise TypeError(f"MPI has no datatype for elements of {self.dtype}")
         return found
 
@@ -114,17 +114,20 @@ def span(data: Data) -> Span:
 def rect_arguments(data: Data) -> Optional[list]:
     """The arguments from `buffer` to `slice_pitch` without `blocking`; None if the bytes are contiguous."""
     if isinstance(data, Rect):
-        return [Handle(data.buffer.int_ptr), (Size * 3)(*data.origin), (Size * 3)(*data.region), Size(data.row_pitch),
+        if len(data.origin) != 3 or len(data.region) != 3:
+            raise ValueError("origin and region of a Rect have three elements each")
+        return [Handle(data.buffer.int_ptr), size_array(data.origin), size_array(data.region), Size(data.row_pitch),
                 Size(data.slice_pitch)]
     if not isinstance(data, pyopencl.array.Array) or data.size == 0:
         return None
     run, repeats = _runs(data)
     if not repeats:
         return None
-    if len(repeats) > 2 or any(stride < run for _, stride in repeats):
-        raise ValueError(f"an array of shape {data.shape} and strides {data.strides} is not a region of rows and slices")
     (rows, row_pitch), (slices, slice_pitch) = repeats[0], repeats[1] if len(repeats) > 1 else (1, 0)
-    return [Handle(_base(data).int_ptr), (Size * 3)(data.offset, 0, 0), (Size * 3)(run, rows, slices), Size(row_pitch),
+    if len(repeats) > 2 or row_pitch < run or (slices > 1 and (slice_pitch < rows * row_pitch or slice_pitch % row_pitch)):
+        raise ValueError(f"an array of shape {data.shape} and strides {data.strides} is not a region of rows and slices: the "
+                         "stride of the slices must be a multiple of the stride of the rows")
+    return [Handle(_base(data).int_ptr), size_array((data.offset, 0, 0)), size_array((run, rows, slices)), Size(row_pitch),
             Size(slice_pitch)]
 
 
@@ -133,6 +136,6 @@ def rect_of(data: Data) -> list:
     found = rect_arguments(data)
     if found is None:
         bytes_ = span(data)
-        found = [Handle(bytes_.buffer.int_ptr), (Size * 3)(bytes_.offset, 0, 0), (Size * 3)(bytes_.size, 1, 1), Size(0),
+        found = [Handle(bytes_.buffer.int_ptr), size_array((bytes_.offset, 0, 0)), size_array((bytes_.size, 1, 1)), Size(0),
                  Size(0)]
     return found

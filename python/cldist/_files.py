@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import sys
 from typing import Any, Iterator, Optional, Union
 
 import pyopencl as cl
 
-from ._core import Handle, Int, Uint, check, enqueue, files_library, load, messages_library, mpi_handle
+from ._core import FileOffset, Handle, Int, Size, Uint, check, enqueue, files_library, load, messages_library, mpi_handle
 from ._data import Data, span
 from ._messages import Events
 
@@ -20,11 +21,14 @@ _libc.fopen.restype = _libc.fdopen.restype = Handle
 class _Descriptor:
     """An own descriptor of a file, so that the program may close its file while a command is in flight."""
 
+    number = -1
+
     def __init__(self, file: Any) -> None:
         self.number = os.dup(file if isinstance(file, int) else file.fileno())
 
     def __del__(self) -> None:
-        os.close(self.number)
+        if self.number >= 0:
+            os.close(self.number)
 
 
 def _file_command(name: str, library: Any, queue: cl.CommandQueue, data: Data, blocking: bool, rest: list,
@@ -48,7 +52,7 @@ def write_file(queue: cl.CommandQueue, data: Data, file: Any, file_offset: int =
     """
     own = _Descriptor(file)
     return _file_command("clEnqueueReadBufferToFile", files_library(), queue, data, blocking,
-                         [Int(own.number), ctypes.c_long(file_offset)], wait_for, own)
+                         [Int(own.number), FileOffset(file_offset)], wait_for, own)
 
 
 def read_file(queue: cl.CommandQueue, data: Data, file: Any, file_offset: int = 0, *, blocking: bool = False,
@@ -59,20 +63,36 @@ def read_file(queue: cl.CommandQueue, data: Data, file: Any, file_offset: int = 
     """
     own = _Descriptor(file)
     return _file_command("clEnqueueWriteBufferFromFile", files_library(), queue, data, blocking,
-                         [Int(own.number), ctypes.c_long(file_offset)], wait_for, own)
+                         [Int(own.number), FileOffset(file_offset)], wait_for, own)
 
 
 class Stream:
     """A C stream (FILE *) for pipes and sequential access: `Stream("out.bin", "wb")`, or of a descriptor.
 
-    Commands on a stream run one after the other. Wait for the last one before you close the stream.
+    Commands on a stream run one after the other. Wait for the last one before you close the stream. A stream that the
+    program drops is closed after its last command.
     """
 
+    pointer = None
+
     def __init__(self, file: Union[str, os.PathLike, int], mode: str = "rb") -> None:
-        self.pointer = (_libc.fdopen(Int(os.dup(file)), mode.encode()) if isinstance(file, int)
-                        else _libc.fopen(os.fsencode(file), mode.encode()))
+        if isinstance(file, int):
+            own = _Descriptor(file)
+            self.pointer = _libc.fdopen(Int(own.number), mode.encode())
+            if self.pointer:
+                own.number = -1  # fclose closes it
+        else:
+            name = os.fsencode(file)
+            if b"\0" in name:
+                raise ValueError("the name of a file contains a zero byte")
+            self.pointer = _libc.fopen(name, mode.encode())
         if not self.pointer:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(file))
+
+    def __del__(self) -> None:
+        # At the end of the interpreter, commands may be in flight. The C library then writes what is buffered.
+        if not sys.is_finalizing():
+            self.close()
 
     def close(self) -> None:
         """Writes what is buffered, and closes the stream."""
@@ -110,7 +130,7 @@ def write_mpi_file(queue: cl.CommandQueue, data: Data, file: Any, file_offset: i
     """
     name = "clEnqueueReadBufferToMPIFile" + ("All" if collective else "")
     return _file_command(name, messages_library(), queue, data, blocking,
-                         [mpi_handle(file), ctypes.c_longlong(file_offset)], wait_for, file)
+                         [mpi_handle(file), FileOffset(file_offset)], wait_for, file)
 
 
 def read_mpi_file(queue: cl.CommandQueue, data: Data, file: Any, file_offset: int = 0, *, collective: bool = False,
@@ -118,7 +138,7 @@ def read_mpi_file(queue: cl.CommandQueue, data: Data, file: Any, file_offset: in
     """Enqueues a command that reads a File of mpi4py into `data`; otherwise like `write_mpi_file`."""
     name = "clEnqueueWriteBufferFromMPIFile" + ("All" if collective else "")
     return _file_command(name, messages_library(), queue, data, blocking,
-                         [mpi_handle(file), ctypes.c_longlong(file_offset)], wait_for, file)
+                         [mpi_handle(file), FileOffset(file_offset)], wait_for, file)
 
 
 # ---- HDF5 ------------------------------------------------------------------------------------------------------------------
@@ -149,7 +169,7 @@ def _dataset_command(name: str, queue: cl.CommandQueue, data: Data, dataset: Any
         raise ValueError(f"the selection has {elements} elements, the data {part.size / part.dtype.itemsize:g}")
     identifiers = [ctypes.c_int64(identifier) for identifier in
                    (dataset.id.id, memory_type.id, space.id, transfer.id if transfer is not None else 0)]
-    arguments = [Handle(queue.int_ptr), Handle(part.buffer.int_ptr), Uint(blocking), ctypes.c_size_t(part.offset), *identifiers]
+    arguments = [Handle(queue.int_ptr), Handle(part.buffer.int_ptr), Uint(blocking), Size(part.offset), *identifiers]
     return enqueue(library, name, arguments, blocking, wait_for, [data, dataset], waits_at_exit=True)
 
 

@@ -1,5 +1,6 @@
 """Files and datasets of the Python package, in one process without MPI."""
 
+import gc
 import importlib.util
 import os
 import pathlib
@@ -74,6 +75,89 @@ def test_streams_are_pipes_or_files(queue, tmp_path):
     assert np.all(array[:1000].get().view(np.uint8) == 1)
     with pytest.raises(FileNotFoundError):
         cldist.Stream(tmp_path / "no" / "file")
+
+
+def test_a_dropped_stream_is_closed_and_a_failed_one_leaks_nothing(queue, tmp_path):
+    def descriptors():
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    stream = cldist.Stream(tmp_path / "file", "wb")
+    cldist.write_stream(queue, numbers(queue, 1000), stream, blocking=True)
+    del stream
+    assert (tmp_path / "file").stat().st_size == 4000
+    with pytest.raises(OSError):
+        cldist.Stream(0, "no mode")
+    with pytest.raises(OSError):
+        cldist.write_file(queue, numbers(queue, 10), 9999)
+    with pytest.raises(ValueError, match="zero byte"):
+        cldist.Stream("a\0b")
+    assert descriptors() == before
+
+
+def test_offsets_that_c_cannot_hold_are_refused(queue, tmp_path):
+    array = numbers(queue, 10)
+    with open(tmp_path / "file", "wb") as file:
+        for offset in 2**63, -2**63 - 1, 2**64:
+            with pytest.raises(OverflowError):
+                cldist.write_file(queue, array, file, offset, blocking=True)
+        for offset, size in (2**64, 4), (-1, 4), (0, 2**64 + 4), (41, None):
+            with pytest.raises(OverflowError):
+                cldist.write_file(queue, cldist.Range(array.data, offset, size), file, blocking=True)
+        with pytest.raises(TypeError):
+            cldist.write_file(queue, array, file, 0.5, blocking=True)
+        cldist.write_file(queue, array, file, np.int64(8), blocking=True)
+    assert (tmp_path / "file").stat().st_size == 48
+
+
+ENDS_WITH_A_WRITE = """
+import os, signal, sys, threading, time
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
+import cldist
+
+context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+queue = cl.CommandQueue(context)
+array = cla.zeros(queue, 1000, np.float32)
+gate = cl.UserEvent(context)
+with open(sys.argv[1], "wb") as file:
+    event = cldist.write_file(queue, array, file, wait_for=[gate])
+"""
+
+
+def run_to_the_end(rest, file, seconds):
+    return subprocess.run([sys.executable, "-c", ENDS_WITH_A_WRITE + rest, file], text=True, capture_output=True, check=False,
+                          timeout=60, env={**os.environ, "CLDIST_STALL_SECONDS": str(seconds)})
+
+
+def test_a_program_ends_although_a_command_cannot_start(tmp_path):
+    done = run_to_the_end("", tmp_path / "file", 1)
+    assert done.returncode == 0
+    assert "the program ends, but these commands have not ended" in done.stderr and "4000 bytes" in done.stderr
+
+
+def test_threads_of_python_may_start_commands_while_the_program_ends(tmp_path):
+    opens = "threading.Thread(target=lambda: (time.sleep(0.5), gate.set_status(0)), daemon=True).start()"
+    done = run_to_the_end(opens, tmp_path / "file", 30)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "file").stat().st_size == 4000
+
+
+def test_a_forked_child_does_not_wait_for_the_commands_of_its_parent(tmp_path):
+    forks = """
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+gate.set_status(cl.command_execution_status.COMPLETE)
+cldist.wait(event)
+"""
+    done = run_to_the_end(forks, tmp_path / "file", 60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+    assert (tmp_path / "file").stat().st_size == 4000
 
 
 def test_a_part_of_a_dataset_is_written_and_read_with_conversion(queue, tmp_path):

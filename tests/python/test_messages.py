@@ -225,6 +225,33 @@ def test_a_wrong_number_of_elements_is_refused(queue):
         cldist.bcast(queue, cla.zeros(queue, 4, np.float16))
 
 
+def test_numbers_that_c_cannot_hold_are_refused(queue):
+    array = numbers(queue, 10)
+    for call in (lambda: cldist.send(queue, array, 2**32 + other), lambda: cldist.send(queue, array, other, 2**32),
+                 lambda: cldist.recv(queue, array, 2**32 + other), lambda: cldist.recv(queue, array, other, -2**32),
+                 lambda: cldist.bcast(queue, array, root=2**32), lambda: cldist.host_send(np.zeros(1), other, 2**31),
+                 lambda: cldist.send(queue, cldist.Range(array.data, 2**64, 4), other),
+                 lambda: cldist.send(queue, cldist.Rect(array.data, (2**64, 0, 0), (4, 2, 1)), other),
+                 lambda: cldist.send(queue, cldist.Rect(array.data, (0, 0, 0), (4, 2, 1), 2**64 + 8), other),
+                 lambda: cldist.allgather(queue, array, array, counts=[2**64 + 5, 5])):
+        with pytest.raises(OverflowError):
+            call()
+    with pytest.raises(ValueError, match="three elements"):
+        cldist.send(queue, cldist.Rect(array.data, (0, 0), (4, 2)), other)
+
+
+def test_slices_with_odd_strides_are_refused(queue):
+    for field in numbers(queue, (4, 9))[:, ::2], numbers(queue, (4, 11))[:, 0:8:2], numbers(queue, (3, 4, 5))[::2, ::2, ::2]:
+        with pytest.raises(ValueError, match="stride of the slices"):
+            cldist.send(queue, field, other)
+
+
+def test_elements_in_foreign_byte_order_are_not_reduced(queue):
+    foreign = cldist.Range(numbers(queue, 10).data, dtype=np.dtype(np.float32).newbyteorder())
+    with pytest.raises(TypeError, match="no datatype for elements of >f4"):
+        cldist.allreduce(queue, None, foreign)
+
+
 def test_reductions_refuse_data_that_does_not_fit(queue):
     six, four = numbers(queue, 6, 0), numbers(queue, 4, 0)
     for call in (lambda: cldist.allreduce(queue, six, four), lambda: cldist.allreduce(queue, four, six),
