@@ -281,6 +281,7 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
     OrderedCommand &first_command = *reserved.front();
     OrderedCommand &last_command = *reserved.back();
     if (sends) {
+        first_command.follow();
         operations.push_back(make_send(range_of(parts_.front()), peer_of(parts_.front()), driver, runtime_->channels(),
                                        false, std::move(reserved.front())));
         operations.back()->announce();

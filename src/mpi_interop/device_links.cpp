@@ -232,7 +232,6 @@ TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*ind
 bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
     const std::lock_guard lock(links_->mutex_);
     queue_ = queue;
-    number_ = links_->next_number_;
     if (direction_ != Direction::send) return (index_ = links_->lane_->slots->take()).has_value();
     DeviceLinks::Peer &peer = links_->peers_.at(world_rank);
     links_->free_taken(peer);
@@ -247,6 +246,11 @@ bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
     landing_ = *landing;
     slot().address = peer.landing_address + landing_;
     return true;
+}
+
+void OrderedCommand::follow() {
+    const std::lock_guard lock(links_->mutex_);
+    number_ = links_->next_number_;
 }
 
 void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait_list) {
@@ -316,35 +320,39 @@ void OrderedCommand::describe(MessageHeader &header) const {
 }
 
 bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
-    const std::lock_guard lock(links_->mutex_);
-    const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
     if (granted_) return true;
-    if (peer == nullptr || header.size > size_) return false;
-    granted_ = true;
-    world_rank_ = world_rank;
-    peer_slot_ = header.slot - 1;
-    slot().address = peer->own_landing_address + header.offset;
-    slot().size = header.size;
-    slot().flag = peer->slots_address + peer_slot_ * sizeof(TransferSlot) + offsetof(TransferSlot, sent);
+    {
+        const std::lock_guard lock(links_->mutex_);
+        const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
+        if (peer == nullptr || header.size > size_) return false;
+        granted_ = true;
+        world_rank_ = world_rank;
+        peer_slot_ = header.slot - 1;
+        slot().address = peer->own_landing_address + header.offset;
+        slot().size = header.size;
+        slot().flag = peer->slots_address + peer_slot_ * sizeof(TransferSlot) + offsetof(TransferSlot, sent);
+    }
     let_go(SlotOrder::move);
     return true;
 }
 
-void OrderedCommand::release() {
-    const std::lock_guard lock(links_->mutex_);
-    let_go(SlotOrder::leave);
-}
+void OrderedCommand::release() { let_go(SlotOrder::leave); }
 
 void OrderedCommand::let_go(SlotOrder order) {
     slot().order.store(order, std::memory_order_release);
     if (!held_by_) return;
+    {
+        const std::lock_guard lock(links_->mutex_);
+        const auto held = links_->held_.find(queue_);
+        held->second.erase(number_);
+        if (held->second.empty()) links_->held_.erase(held);
+    }
+    // Without the lock, because the platform may call the program's callbacks.
     set_user_event(held_by_.get(), CL_COMPLETE);
-    const auto held = links_->held_.find(queue_);
-    held->second.erase(number_);
-    if (held->second.empty()) links_->held_.erase(held);
 }
 
 bool OrderedCommand::failed() const {
+    if (!waits_) return false;
     return (event_ && execution_status(event_.get()) < 0) || (reached_ && execution_status(reached_.get()) < 0);
 }
 

@@ -40,6 +40,8 @@ public:
     // For the calling thread.
     /// Reserves what the command needs. `world_rank` is the peer of a send. Returns false if there is none left.
     bool reserve(int world_rank, cl_command_queue queue);
+    /// Send: the kernel is enqueued next. may_post() waits for the receives that are held back before it.
+    void follow();
     /// Receive: holds back the kernel, which is enqueued next, until grant() or release().
     void hold(const QueueInfo &queue, std::span<const cl_event> wait_list);
     /// Enqueues the kernel. `event` may be null. Throws an Error.
