@@ -61,12 +61,12 @@ public:
     void run() {
         if (run_ordered()) return;
         const auto no_peer = [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; };
-        if (std::all_of(parts_.begin(), parts_.end(), no_peer))
-            enqueue_nothing();
-        else if (is_small() && run_small())
+        // A command without peers only has its position in the queue, which the program sees by wait list or event.
+        if (arguments.blocking == CL_FALSE && arguments.num_events == 0 && arguments.event == nullptr &&
+            std::all_of(parts_.begin(), parts_.end(), no_peer))
             return;
-        else if (const Status status = run_command(*this); !status.ok())
-            throw Error(status);
+        if (is_small() && run_small()) return;
+        if (const Status status = run_command(*this); !status.ok()) throw Error(status);
     }
 
     [[nodiscard]] ProgressThread &progress_thread() const override { return runtime_->progress_thread(); }
@@ -100,7 +100,6 @@ private:
     void enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &reserved);
     std::optional<MatchedMessage> find_ordered(const Part &part, OrderedCommand &ordered,
                                                std::uint64_t patience_ns) const;
-    void enqueue_nothing() const;
     [[nodiscard]] bool is_small() const;
     bool run_small();
 
@@ -190,25 +189,6 @@ Operations MessageCall::make_operations(Drives drives) const {
                                  : make_recv(std::move(range), peer_of(part), driver, found_));
     }
     return operations;
-}
-
-// Handles a command whose peers are all MPI_PROC_NULL. It only needs its position in the queue.
-void MessageCall::enqueue_nothing() const {
-    // Without wait list and event the program can't see a difference.
-    if (arguments.blocking == CL_FALSE && arguments.num_events == 0 && arguments.event == nullptr) return;
-    if (arguments.blocking != CL_FALSE) check_not_failed(arguments);
-    Start start = enqueue_start(queue, arguments.events(), {});
-    Operations operations = make_operations(Drives::progress_thread);
-    if (arguments.blocking != CL_FALSE && !wait_for_start(start, records_of(operations))) {
-        progress_thread().keep_remains(nullptr, std::move(start.events));
-        throw Error(failed_wait());
-    }
-    if (arguments.event == nullptr) return;
-    event_table().add(start.gate, operations);
-    Command ended(std::move(operations), nullptr, queue.device);
-    ended.start({});
-    ended.poll();
-    *arguments.event = start.events.back().give();
 }
 
 bool has_fatal_errors(MPI_Comm comm) {

@@ -147,6 +147,32 @@ MPI_CASE("a send whose wait list failed before the call fails, its receiver fail
     }
 }
 
+MPI_CASE("commands with MPI_PROC_NULL fail with their wait list", 1) {
+    const opencl cl;
+    const buffer_handle buffer = cl.filled(5000, 1);
+    const buffer_handle other = cl.filled(5000, 2);
+    for (const bool before_the_call : {true, false}) {
+        CAPTURE(before_the_call);
+        for (const queue_set &queues : cl.independent_queues(1)) {
+            CAPTURE(queues.kind);
+            const event_handle gate = cl.user_event();
+            const cl_event list[] = {gate};
+            if (before_the_call) CL_OK(clSetUserEventStatus(gate, -77));
+            const event_handle sent = send(queues[0], buffer, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, {gate});
+            const event_handle received = receive(queues[0], buffer, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, {gate});
+            event_handle both;
+            CL_OK(clEnqueueSendrecvBuffer(queues[0], buffer, CL_FALSE, 0, 5000, MPI_PROC_NULL, 1, other, 0, 5000,
+                                          MPI_PROC_NULL, 1, mpi.comm, 1, list, both.out()));
+            if (!before_the_call) CL_OK(clSetUserEventStatus(gate, -77));
+            for (const cl_event event : {sent.get(), received.get(), both.get()})
+                expect_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+            expect_complete(send(queues[0], buffer, 0, 5000, MPI_PROC_NULL, 1, mpi.comm));
+        }
+    }
+    cl.expect(buffer, 0, 5000, 1);
+    cl.expect(other, 0, 5000, 2);
+}
+
 MPI_CASE("a receive whose wait list fails drops its message, and the next receive gets the next message", 2) {
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
