@@ -54,8 +54,8 @@ extern "C" {
  *  Checked in this order. If the call returns one of the first eight, nothing is enqueued.
  *  @retval CL_INVALID_VALUE n is 0, or a required list is NULL.
  *  @retval CL_INVALID_COMMAND_QUEUE A queue is not valid.
- *  @retval CL_INVALID_CONTEXT Queues, buffers and events do not all have the same context.
  *  @retval CL_INVALID_MEM_OBJECT A buffer is not valid.
+ *  @retval CL_INVALID_CONTEXT Queues, buffers and events do not all have the same context.
  *  @retval CL_INVALID_EVENT_WAIT_LIST as for clEnqueueCopyBuffer.
  *  @retval CL_INVALID_VALUE A range exceeds its buffer. For a reduction: an offset or the size is not a multiple of
  *          the element size, or the datatype or the operator is unknown.
@@ -253,9 +253,9 @@ cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint
  *  arguments, and no other thread may use the kernel during the call.
  *
  *  @par Errors
- *  These errors, in addition to those of @ref cldist_device_collectives.
- *  @retval CL_INVALID_KERNEL `combine` is not valid or does not have five arguments.
+ *  These errors, before those of @ref cldist_device_collectives.
  *  @retval CL_INVALID_VALUE `element_size` is 0.
+ *  @retval CL_INVALID_KERNEL `combine` is not valid or does not have five arguments.
  *  @{ */
 
 /** Enqueues a command that reduces the sources with the kernel `combine` and stores the result in `dst_buffer`.

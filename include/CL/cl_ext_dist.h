@@ -460,13 +460,13 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  @retval CL_INVALID_RANK `root` is not a rank of the communicator.
  *  @retval CL_INVALID_MPI_DATATYPE see #CL_INVALID_MPI_DATATYPE.
  *  @retval CL_INVALID_MPI_OP see #CL_INVALID_MPI_OP.
- *  @retval CL_INVALID_VALUE A significant array is NULL, the process's own part has different sizes in the send range
- *          and in the receive range, or ranges overlap other than in place.
+ *  @retval CL_INVALID_VALUE A significant array is NULL, a size exceeds the address space, or the process's own part
+ *          has different sizes in the send range and in the receive range.
+ *
+ *  Then the call checks for the errors of @ref cldist_messages that concern queue, buffers and wait list. Ranges that
+ *  overlap other than in place are CL_INVALID_VALUE. Last are:
  *  @retval CL_MPI_ERROR MPI failed to exchange numbers on the communicator.
  *  @retval CL_OUT_OF_RESOURCES MPI has too few tags for so many communicators with collective commands.
- *
- *  After these errors, the call checks for the errors of @ref cldist_messages that concern queue, buffers and wait
- *  list.
  *  @{ */
 
 /** Enqueues a command that completes when all processes of `comm` have started it.

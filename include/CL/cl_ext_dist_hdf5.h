@@ -124,19 +124,23 @@ cl_int clDistUnlockHDF5(void);
  *  Checked in this order.
  *  @retval CL_INVALID_COMMAND_QUEUE as for @ref cldist_messages.
  *  @retval CL_INVALID_MEM_OBJECT as for @ref cldist_messages.
- *  @retval CL_INVALID_OPERATION The program's HDF5 library has another version than the headers of libcldist-hdf5.
+ *  @retval CL_INVALID_CONTEXT as for @ref cldist_messages.
+ *  @retval CL_INVALID_VALUE `offset` exceeds the buffer.
+ *  @retval CL_INVALID_EVENT_WAIT_LIST as for @ref cldist_messages.
+ *  @retval CL_MISALIGNED_SUB_BUFFER_OFFSET as for @ref cldist_messages.
+ *  @retval CL_INVALID_OPERATION as for @ref cldist_files; or the program's HDF5 library has another version than the
+ *          headers of libcldist-hdf5.
  *  @retval CL_INVALID_VALUE `dataset` is not a dataset; `mem_type` is not a datatype, has elements of variable length,
  *          or HDF5 cannot convert between it and the dataset's type; `file_space` is neither H5S_ALL nor a dataspace,
  *          its rank differs from the dataset's, or its selection is unlimited or exceeds the dataset's extent;
  *          `xfer_plist` is neither H5P_DEFAULT nor a dataset transfer property list; or the command writes a dataset
  *          of a file that was opened for reading.
  *  @retval CL_HDF5_ERROR HDF5 fails in another way.
+ *  @retval CL_INVALID_VALUE The selected elements in their memory type exceed the buffer.
+ *  @retval CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST as for @ref cldist_files.
  *  @retval CL_OUT_OF_RESOURCES as for clEnqueueReadBuffer.
  *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueReadBuffer.
  *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
- *
- *  After these errors, the call checks for the errors of @ref cldist_messages that concern the context, the range of
- *  the buffer that the command transfers, and the wait list.
  *  @{ */
 
 /** Enqueues a command that reads `buffer` and writes the selected elements of `dataset`.

@@ -129,15 +129,15 @@ const char *clDistLastErrorMessage(void);
  *
  *  @par Errors
  *  Checked in this order.
- *  @retval CL_INVALID_COMMAND_QUEUE as for @ref cldist_messages. For this and the next five codes, a buffer that is
+ *  @retval CL_INVALID_COMMAND_QUEUE as for @ref cldist_messages. For this and the next six codes, a buffer that is
  *          written to a file counts as a buffer that is sent.
  *  @retval CL_INVALID_MEM_OBJECT as for @ref cldist_messages.
  *  @retval CL_INVALID_CONTEXT as for @ref cldist_messages.
+ *  @retval CL_INVALID_VALUE The range exceeds the buffer.
  *  @retval CL_INVALID_EVENT_WAIT_LIST as for @ref cldist_messages.
  *  @retval CL_MISALIGNED_SUB_BUFFER_OFFSET as for @ref cldist_messages.
  *  @retval CL_INVALID_OPERATION as for @ref cldist_messages.
- *  @retval CL_INVALID_VALUE The range exceeds the buffer, `fp` is NULL, or the descriptor or the file offset is
- *          negative.
+ *  @retval CL_INVALID_VALUE `fp` is NULL, or the descriptor or the file offset is negative.
  *  @retval CL_OUT_OF_RESOURCES as for clEnqueueReadBuffer.
  *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueReadBuffer.
  *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.

@@ -327,10 +327,12 @@ void run_gather(Call call, CollectiveKind kind, int root, const Place &send, con
     const bool uneven = kind == CollectiveKind::gatherv || kind == CollectiveKind::allgatherv;
     if (!for_all) call.group.check_root(root);
     const auto rank = static_cast<std::size_t>(call.group.rank);
-    call.send = side_of(send, element_of(send.type), Direction::send);
+    const bool receives = for_all || call.group.rank == root;
+    const std::size_t send_element = element_of(send.type);
+    const std::size_t element = receives ? element_of(recv.type) : 0;
+    call.send = side_of(send, send_element, Direction::send);
     const std::size_t part = call.send->range.size;
-    if (for_all || call.group.rank == root) {
-        const std::size_t element = element_of(recv.type);
+    if (receives) {
         call.recv = uneven ? uneven_side_of(recv, element, call.group.size, Direction::recv)
                            : even_side_of(recv, element, call.group.size, Direction::recv);
         check_parts(part, uneven ? call.recv->parts[rank].size : bytes_of(recv.count, element));
@@ -344,10 +346,12 @@ void run_scatter(Call call, CollectiveKind kind, int root, const Place &send, co
     const bool uneven = kind == CollectiveKind::scatterv;
     call.group.check_root(root);
     const auto rank = static_cast<std::size_t>(call.group.rank);
-    call.recv = side_of(recv, element_of(recv.type), Direction::recv);
+    const bool sends = call.group.rank == root;
+    const std::size_t recv_element = element_of(recv.type);
+    const std::size_t element = sends ? element_of(send.type) : 0;
+    call.recv = side_of(recv, recv_element, Direction::recv);
     const std::size_t part = call.recv->range.size;
-    if (call.group.rank == root) {
-        const std::size_t element = element_of(send.type);
+    if (sends) {
         call.send = uneven ? uneven_side_of(send, element, call.group.size, Direction::send)
                            : even_side_of(send, element, call.group.size, Direction::send);
         check_parts(uneven ? call.send->parts[rank].size : bytes_of(send.count, element), part);
@@ -360,13 +364,13 @@ void run_scatter(Call call, CollectiveKind kind, int root, const Place &send, co
 void run_alltoall(Call call, CollectiveKind kind, const Place &send, const Place &recv) {
     const bool uneven = kind == CollectiveKind::alltoallv;
     const auto rank = static_cast<std::size_t>(call.group.rank);
-    const auto side = [&](const Place &place, Direction direction) {
-        const std::size_t element = element_of(place.type);
+    const std::array elements{element_of(send.type), element_of(recv.type)};
+    const auto side = [&](const Place &place, std::size_t element, Direction direction) {
         return uneven ? uneven_side_of(place, element, call.group.size, direction)
                       : even_side_of(place, element, call.group.size, direction);
     };
-    call.send = side(send, Direction::send);
-    call.recv = side(recv, Direction::recv);
+    call.send = side(send, elements[0], Direction::send);
+    call.recv = side(recv, elements[1], Direction::recv);
     if (uneven)
         check_parts(call.send->parts[rank].size, call.recv->parts[rank].size);
     else

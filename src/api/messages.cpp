@@ -51,7 +51,8 @@ public:
         // Gives earlier failed commands their positions in the message order.
         runtime_->progress_thread().note_failures();
         comm_ = runtime_->communicators().find(comm);
-        for (const Part &part : parts) check_peer(part.peer, part.range.direction, *comm_, runtime_->max_tag());
+        for (const Part &part : parts) check_rank(part.peer, part.range.direction, *comm_);
+        for (const Part &part : parts) check_tag(part.peer, part.range.direction, runtime_->max_tag());
         resources = resources_of(queue, {std::array{parts.front().range.buffer, parts.back().range.buffer}});
         // Builds the kernels here. On the progress thread, the build would block all other transfers.
         for (const Part &part : parts)

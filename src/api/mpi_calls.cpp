@@ -102,7 +102,8 @@ std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMessage &m
                                           MessageDriver &driver) {
     const std::shared_ptr<const Communicator> known = runtime.communicators().find(comm);
     DeviceRange range = range_of(message.memory);
-    check_peer(message.peer, message.direction, *known, runtime.max_tag());
+    check_rank(message.peer, message.direction, *known);
+    check_tag(message.peer, message.direction, runtime.max_tag());
     MessagePeer peer{known, message.peer.rank, message.peer.tag};
     return message.direction == Direction::send
                ? make_send(std::move(range), std::move(peer), driver, runtime.channels(), message.synchronous)

@@ -100,42 +100,46 @@ void check_lists(const Call &call) {
 
 // Returns the common context.
 cl_context check_objects(Call &call) {
-    cl_context context = nullptr;
-    for (const cl_command_queue queue : call.queues) {
-        const auto found = query<cl_context>(queue, CL_QUEUE_CONTEXT);
-        if (queue == nullptr || !found) throw Error(CL_INVALID_COMMAND_QUEUE, "a command queue is not valid");
-        if (context == nullptr) context = *found;
-        if (context != *found) throw Error(CL_INVALID_CONTEXT, "the queues belong to different contexts");
-    }
+    for (const cl_command_queue queue : call.queues)
+        if (queue == nullptr || !query<cl_context>(queue, CL_QUEUE_CONTEXT))
+            throw Error(CL_INVALID_COMMAND_QUEUE, "a command queue is not valid");
     for (Buffers *buffers : {&call.sources, &call.destinations})
         for (std::size_t i = 0; i < buffers->count; ++i) {
             const cl_mem buffer = buffers->list[i];
             const auto type = query<cl_mem_object_type>(buffer, CL_MEM_TYPE);
             if (buffer == nullptr || type != CL_MEM_OBJECT_BUFFER)
                 throw Error(CL_INVALID_MEM_OBJECT, fmt::format("memory object {} of a list is not a valid buffer", i));
-            if (query<cl_context>(buffer, CL_MEM_CONTEXT) != context)
-                throw Error(CL_INVALID_CONTEXT,
-                            fmt::format("buffer {} of a list and the queues belong to different contexts", i));
             const auto parent = query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
             buffers->memory.push_back({buffer, buffers->offsets == nullptr ? 0 : buffers->offsets[i],
                                        query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0),
                                        parent != nullptr ? parent : buffer,
                                        parent != nullptr ? query<std::size_t>(buffer, CL_MEM_OFFSET).value_or(0) : 0});
         }
+    cl_context const context = query<cl_context>(call.queues.front(), CL_QUEUE_CONTEXT).value_or(nullptr);
+    for (const cl_command_queue queue : call.queues)
+        if (query<cl_context>(queue, CL_QUEUE_CONTEXT) != context)
+            throw Error(CL_INVALID_CONTEXT, "the queues belong to different contexts");
+    for (const Buffers *buffers : {&call.sources, &call.destinations})
+        for (std::size_t i = 0; i < buffers->count; ++i)
+            if (query<cl_context>(buffers->list[i], CL_MEM_CONTEXT) != context)
+                throw Error(CL_INVALID_CONTEXT,
+                            fmt::format("buffer {} of a list and the queues belong to different contexts", i));
+    for (const cl_event event : call.events.waits()) {
+        const auto of = event == nullptr ? std::nullopt : query<cl_context>(event, CL_EVENT_CONTEXT);
+        if (of && *of != context)
+            throw Error(CL_INVALID_CONTEXT, "an event of the wait list and the queues belong to different contexts");
+    }
     return context;
 }
 
-void check_events(const Events &events, cl_context context) {
+void check_events(const Events &events) {
     if ((events.list == nullptr) != (events.number == 0))
         throw Error(CL_INVALID_EVENT_WAIT_LIST,
                     fmt::format("num_events_in_wait_list is {}, but event_wait_list is {}", events.number,
                                 events.list == nullptr ? "NULL" : "not NULL"));
-    for (const cl_event event : events.waits()) {
-        const auto of = query<cl_context>(event, CL_EVENT_CONTEXT);
-        if (event == nullptr || !of) throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
-        if (*of != context)
-            throw Error(CL_INVALID_CONTEXT, "an event of the wait list and the queues belong to different contexts");
-    }
+    for (const cl_event event : events.waits())
+        if (event == nullptr || !query<cl_context>(event, CL_EVENT_CONTEXT))
+            throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
 }
 
 void check_range(const Memory &memory, std::size_t size, std::size_t element) {
@@ -228,32 +232,30 @@ constexpr std::size_t small = std::size_t{64} << 10U;
 void run(Call call) {
     check_lists(call);
     cl_context const context = check_objects(call);
-    check_events(call.events, context);
+    check_events(call.events);
+    Combination &combination = call.combination;
+    if (combination.datatype_and_op) combination.element = element_size(combination.datatype_and_op->first);
     for (std::size_t i = 0; i < call.sources.count; ++i)
-        check_range(call.sources.at(i), source_size(call), call.combination.element);
+        check_range(call.sources.at(i), source_size(call), combination.element);
     for (std::size_t i = 0; i < call.destinations.count; ++i)
-        check_range(call.destinations.at(i), destination_size(call), call.combination.element);
+        check_range(call.destinations.at(i), destination_size(call), combination.element);
+    // Calls that may be refused come before the first enqueue.
+    std::optional<Operator> op;
+    cl_kernel kernel = combination.kernel;
+    if (const auto &of = combination.datatype_and_op; of) kernel = op.emplace(context, of->first, of->second).kernel();
     // A broadcast sends its bytes to each host once. The host distributes them.
     const cl_device_info param = call.kind == Kind::broadcast ? CL_DEVICE_HOST_DIST : CL_DEVICE_RANK_DIST;
-    Task task{
-        call.kind, call.n, call.bytes, call.combination.element, check_overlap(call), places_of(call.queues, param)};
+    Task task{call.kind, call.n, call.bytes, combination.element, check_overlap(call), places_of(call.queues, param)};
     const bool on_cluster = !task.processes.empty();
     if (task.processes.size() != task.n) task.processes.clear();  // a single queue runs all steps
     const Schedule schedule = make_schedule(task, choose(task.kind, runs_of(task).size(), task.n, task.bytes));
-    // Calls that may be refused come before the first enqueue.
-    std::optional<Operator> op;
-    cl_kernel kernel = call.combination.kernel;
-    if (const auto &of = call.combination.datatype_and_op; of)
-        kernel = op.emplace(context, of->first, of->second).kernel();
     Runner runner(call.queues, call.events.waits(), on_cluster, !on_cluster && call.bytes <= small / call.n,
                   call.events.event != nullptr);
     run_steps(call, schedule, context, kernel, runner);
     give(call.events, runner.end());
 }
 
-Combination of_datatype(cl_channel_type datatype, cl_reduction_op op) {
-    return {element_size(datatype), nullptr, {{datatype, op}}};
-}
+Combination of_datatype(cl_channel_type datatype, cl_reduction_op op) { return {1, nullptr, {{datatype, op}}}; }
 
 Combination with_kernel(std::size_t element, cl_kernel kernel) {
     if (element == 0) throw Error(CL_INVALID_VALUE, "element_size is 0; expected at least 1");
@@ -334,8 +336,8 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
     check_lists(call);
     if (sizes == nullptr || a.source_offsets == nullptr || a.destination_offsets == nullptr)
         throw Error(CL_INVALID_VALUE, "a list of sizes or offsets is NULL");
-    cl_context const context = check_objects(call);
-    check_events(events, context);
+    check_objects(call);
+    check_events(events);
     struct Block {
         std::size_t queue;
         Memory to;

@@ -411,6 +411,18 @@ COMMAND_CASES("with a rank outside of the communicator is CL_INVALID_RANK", bad_
 COMMAND_CASES("with a tag out of range is CL_INVALID_TAG", bad_tag)
 COMMAND_CASES("with two wrong arguments gets the code of the first check", order_of_checks)
 
+MPI_CASE("a send-receive checks both ranks before both tags", 1) {
+    const error_bench bench(mpi);
+    const auto issue = [&](int dest, int send_tag, int source, int recv_tag) {
+        return clEnqueueSendrecvBuffer(bench.queue, bench.buffer, CL_FALSE, 0, 64, dest, send_tag, bench.partner, 0, 64,
+                                       source, recv_tag, mpi.comm, 0, nullptr, nullptr);
+    };
+    CHECK(issue(0, -77777, 12345, 7) == CL_INVALID_RANK);
+    CHECK(issue(12345, 7, 0, -77777) == CL_INVALID_RANK);
+    CHECK(issue(0, -77777, 0, 7) == CL_INVALID_TAG);
+    CHECK(nothing_was_sent(mpi.comm));
+}
+
 MPI_CASE("a send-receive whose ranges overlap is CL_INVALID_VALUE", 1) {
     const error_bench bench(mpi);
     const std::size_t alignment = std::max<std::size_t>(sub_buffer_alignment(bench.cl.device), 64);

@@ -719,6 +719,18 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
     CHECK(clEnqueueScanBufferWithKernel(q, n, a, b, nullptr, nullptr, 8, 4, nullptr, 0, nullptr, nullptr) ==
           CL_INVALID_KERNEL);
     CHECK(clEnqueueAlltoAllVBuffer(q, n, a, b, nullptr, nullptr, nullptr, 0, nullptr, nullptr) == CL_INVALID_VALUE);
+    // With two wrong arguments, the code is that of the first check.
+    CHECK(clEnqueueScanBuffer(q, n, a, b, nullptr, nullptr, 8, 0x1234, 1, nullptr, nullptr) ==
+          CL_INVALID_EVENT_WAIT_LIST);
+    CHECK(all_reduce(no_queues.data(), n, a, b, nullptr, 8, 0x1234, CL_REDUCTION_SUM) == CL_INVALID_COMMAND_QUEUE);
+    CHECK(all_reduce(q, n, a, a, shifted.data(), 8, CL_FLOAT, CL_REDUCTION_BXOR) == CL_INVALID_OPERATION);
+    const setup other;
+    const buffers foreign(
+        other, 0, 0, [&](std::size_t) { return bytes(8, 1); }, 1);
+    const std::vector<cl_mem> elsewhere(cl.count(), foreign.list[0]);
+    CHECK(all_reduce(q, n, elsewhere.data(), b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_CONTEXT);
+    CHECK(all_reduce(q, n, elsewhere.data(), no_buffers.data(), nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) ==
+          CL_INVALID_MEM_OBJECT);
     for (std::size_t i = 0; i < cl.count(); ++i) {
         out.expect(i, bytes(8 * cl.count(), 99));
     }

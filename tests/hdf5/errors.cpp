@@ -217,6 +217,25 @@ MPI_CASE("a buffer, event or queue of another context is refused", 1) {
     b.expect_untouched();
 }
 
+MPI_CASE("queue, buffer and wait list are checked before the dataset, and the size of the selection after it", 1) {
+    const bench b;
+    const opencl other(opencl::of::its_own);
+    const buffer_handle foreign = other.buffer(size);
+    const hid text(H5Tcopy(H5T_C_S1));
+    call bad = b.good();
+    bad.dataset.type = text;
+    call c = bad;
+    c.buffer = foreign;
+    b.refuse(c, CL_INVALID_CONTEXT);
+    c = bad;
+    c.number = 1;
+    b.refuse(c, CL_INVALID_EVENT_WAIT_LIST);
+    c.dataset.type = H5T_NATIVE_INT;
+    c.offset = 4;
+    b.refuse(c, CL_INVALID_EVENT_WAIT_LIST);
+    b.expect_untouched();
+}
+
 MPI_CASE("types that can't be converted or that contain pointers are refused", 1) {
     const bench b;
     const hid text(H5Tcopy(H5T_C_S1));

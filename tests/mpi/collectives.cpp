@@ -1157,6 +1157,25 @@ MPI_CASE("wrong arguments of collectives return their error codes without waitin
     a.op = MPI_OP_NULL;
     expect(a, CL_INVALID_MPI_OP);
 
+    // With two wrong arguments, the code is that of the first check.
+    a = good;
+    a.out = in;
+    a.to = 4;
+    a.queue = nullptr;
+    expect(a, CL_INVALID_COMMAND_QUEUE);
+    a = good;
+    a.count = SIZE_MAX / 2;
+    a.type = MPI_DATATYPE_NULL;
+    expect(a, CL_INVALID_MPI_DATATYPE);
+    const std::size_t huge[] = {SIZE_MAX};
+    CHECK(clEnqueueAllgatherBufferMPI(queue, in, CL_FALSE, 0, SIZE_MAX, MPI_INT, out, 0, 4, MPI_DATATYPE_NULL,
+                                      MPI_COMM_SELF, 0, nullptr, nullptr) == CL_INVALID_MPI_DATATYPE);
+    CHECK(clEnqueueScatterBufferMPI(queue, in, CL_FALSE, 0, 4, MPI_DATATYPE_NULL, out, 0, SIZE_MAX, MPI_INT, 0,
+                                    MPI_COMM_SELF, 0, nullptr, nullptr) == CL_INVALID_MPI_DATATYPE);
+    CHECK(clEnqueueAlltoallvBufferMPI(queue, in, CL_FALSE, 0, huge, nullptr, MPI_INT, out, 0, huge, huge,
+                                      MPI_DATATYPE_NULL, MPI_COMM_SELF, 0, nullptr,
+                                      nullptr) == CL_INVALID_MPI_DATATYPE);
+
     MPI_Datatype gappy = MPI_DATATYPE_NULL;
     MPI_OK(MPI_Type_vector(2, 1, 2, MPI_INT, &gappy));
     MPI_Comm const comm = MPI_COMM_SELF;
