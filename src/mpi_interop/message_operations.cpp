@@ -91,6 +91,7 @@ private:
                 return true;
             case Step::ordered:
                 if (!ordered_->ended()) return false;
+                record()->stage_done(Stage::device, start_ns_);
                 record()->moved(size_);
                 return end();
             case Step::landed:

@@ -68,7 +68,7 @@ public:
     }
 
 private:
-    enum class Step { nothing, read, message, ordered, blocks };
+    enum class Step { nothing, read, message, ordered, kernel, blocks };
 
     bool step() override {
         switch (step_) {
@@ -94,7 +94,14 @@ private:
                 take_message_result();
                 if (status().ok()) record()->moved(range_.size);
                 return end();
-            case Step::ordered: return step_ordered();
+            case Step::ordered: {
+                const bool posted = !posted_ && try_post();
+                if (!posted_ || !ticket_.done) return posted;
+                take_message_result();
+                step_ = Step::kernel;
+                return true;
+            }
+            case Step::kernel: return step_kernel();
             case Step::blocks: {
                 const bool posted = !posted_ && try_post();
                 if (!blocks_ && !try_begin_blocks()) return posted;
@@ -120,6 +127,7 @@ private:
         encode(header, header_.data());
         message_ = {header_.data(), header_size};
         if (!may_post()) return;
+        message_start_ns_ = now_ns();
         PMPI_Isend(header_.data(), static_cast<int>(header_size), MPI_BYTE, peer_.rank, peer_.tag, peer_.comm->handle(),
                    &request_);
         posted_ = true;
@@ -130,14 +138,13 @@ private:
         if (std::exchange(lined_up_, false)) message_order().leave_line(turn());
     }
 
-    bool step_ordered() {
-        const bool posted = !posted_ && try_post();
+    bool step_kernel() {
         if (ordered_->failed()) {
             fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
             return end();
         }
-        if (!posted_ || !ticket_.done || !ordered_->ended()) return posted;
-        take_message_result();
+        if (!ordered_->ended()) return false;
+        record()->stage_done(Stage::device, message_start_ns_);
         if (status().ok()) record()->moved(range_.size);
         return end();
     }
