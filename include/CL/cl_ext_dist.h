@@ -114,10 +114,11 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  communicator arrive in the order in which their commands start. Commands on one in-order queue, and commands
  *  without wait list on one out-of-order queue, start in the order in which they are enqueued.
  *  @par
- *  Kernels move non-blocking messages between NVIDIA GPUs of one host (path "device"). Such a command takes its position
- *  in this order at its call. Use different tags if commands in different queues may start in another order. The path
- *  is used if errors of the communicator are fatal (MPI_ERRORS_ARE_FATAL, the default), because a kernel cannot fail
- *  its event. A failure ends the job with a report. See `CLDIST_PATH` and `CLDIST_ON_ERROR`.
+ *  With `CLDIST_PATH=device`, kernels move non-blocking messages between NVIDIA GPUs of one host. Such a command takes its
+ *  position in this order at its call, although it may start later. Receives with wildcards, MPI_Probe, MPI_Cancel and
+ *  calls with MPI_CL_MEM therefore see messages that have not started. The path is used if errors of the communicator
+ *  are fatal (MPI_ERRORS_ARE_FATAL, the default), because a kernel cannot fail its event. A failure ends the job with a
+ *  report.
  *  @par
  *  Receives match messages by MPI's rules, in the order in which the receives start. The oldest pending message from a
  *  process goes to the first receive that accepts it, whether that receive specifies a tag or MPI_ANY_TAG. A receive

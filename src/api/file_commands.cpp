@@ -34,7 +34,8 @@ public:
 
     std::span<Mapping> make_mappings(Drives driver) override {
         // A copy of a small range takes one command. Mapping and unmapping take two.
-        if (driver == Drives::caller_in_queue && range_.size <= largest_copied && config().path == Path::automatic)
+        if (driver == Drives::caller_in_queue && range_.size <= largest_copied &&
+            host_path(config()) == Path::automatic)
             return {};
         const Advice *const advice = file_advice(*resources, range_.direction, *access_);
         if (!may_map(range_, *resources, advice) || range_.size == 0) return {};

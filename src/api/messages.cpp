@@ -202,8 +202,8 @@ bool has_fatal_errors(MPI_Comm comm) {
 
 // Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must be fatal.
 bool MessageCall::may_order() const {
-    if (arguments.blocking != CL_FALSE || !queue.in_order || comm_->wire() != Wire::cldist ||
-        config().on_error == OnError::event)
+    if (config().path != Path::device || arguments.blocking != CL_FALSE || !queue.in_order ||
+        comm_->wire() != Wire::cldist || config().on_error == OnError::event)
         return false;
     const bool parts_fit = std::all_of(parts_.begin(), parts_.end(), [&](const Part &part) {
         const RangeArgument &range = part.range;
@@ -217,11 +217,12 @@ bool MessageCall::may_order() const {
                comm_->links().devices()->ready(world_rank, resources);
     });
     if (!parts_fit || !has_fatal_errors(comm_->handle())) return false;
-    // Nobody knows when a user event is set. Until then, messages of other queues must be able to overtake.
+    // A user event, or a message that the command waits for, may need what the program calls later.
     const std::span<const cl_event> events = arguments.events();
     return std::all_of(events.begin(), events.end(), [](cl_event event) {
-        return execution_status(event) >= CL_COMPLETE &&
-               query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) != CL_COMMAND_USER;
+        const cl_int status = execution_status(event);
+        return status == CL_COMPLETE || (status > CL_COMPLETE && event_table().find(event).empty() &&
+                                         query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) != CL_COMMAND_USER);
     });
 }
 
@@ -313,7 +314,7 @@ bool MessageCall::is_small() const {
     const RangeArgument &range = parts_.front().range;
     return arguments.blocking != CL_FALSE && arguments.event == nullptr && queue.in_order &&
            comm_->wire() == Wire::cldist && parts_.size() == 1 && !range.strided && range.size <= largest_small &&
-           config().path == Path::automatic && !trace::enabled() && !needs_gate(false);
+           host_path(config()) == Path::automatic && !trace::enabled() && !needs_gate(false);
 }
 
 // Takes the fast path. Returns false if the message was only matched.

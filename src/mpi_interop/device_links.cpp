@@ -39,10 +39,7 @@ void DeviceLinks::refuse(const std::string &why) {
 }
 
 bool DeviceLinks::ready(int world_rank, const std::shared_ptr<DeviceResources> &resources) {
-    const bool forced = config().path == Path::device;
-    if ((!forced && config().path != Path::automatic) ||
-        !(forced ? resources->is_cpu() || resources->exports() : !resources->is_cpu() && resources->exports()))
-        return false;
+    if (config().path != Path::device || !(resources->is_cpu() || resources->exports())) return false;
     const std::lock_guard lock(mutex_);
     if (refused_ || peers_.empty()) return false;
     if (!lane_ && !open_lane(resources)) return false;

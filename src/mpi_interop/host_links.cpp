@@ -266,14 +266,15 @@ Mem HostLinks::import(HostLink &link, const NearOffer &offer, const DeviceRange 
                       DirectAnswer &answer) {
     answer = DirectAnswer::no;
     if (range.resources == nullptr || range.mapped != nullptr || range.strided || size > range.size) return {};
-    if (config().path != Path::automatic && config().path != Path::direct) return {};
+    if (host_path(config()) != Path::automatic && host_path(config()) != Path::direct) return {};
     std::erase_if(link.imported_, [](const auto &imported) { return imported.second->closed(); });
     const auto at = link.imported_.find(offer.exported);
     if (at == link.imported_.end()) {
         answer = DirectAnswer::unknown_memory;
         return {};
     }
-    if (config().path == Path::automatic && size < direct_on_one_device && at->second->is_of(range.resources->device()))
+    if (host_path(config()) == Path::automatic && size < direct_on_one_device &&
+        at->second->is_of(range.resources->device()))
         return {};
     if (offer.whole != 0 && (offer.offset > at->second->size() || size > at->second->size() - offer.offset)) return {};
     try {

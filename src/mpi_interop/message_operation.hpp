@@ -48,7 +48,7 @@ public:
     void abandon(const Status &status) override {
         if (ordered_ == nullptr) return;
         end_job(fmt::format("{}\n  {}", status.message, describe(*record(), now_ns())),
-                "because a kernel in the queue waits for this message, and errors of the communicator are fatal");
+                "because a kernel of this message is in a queue, and a kernel cannot fail (CLDIST_PATH=device)");
     }
 
 protected:

@@ -162,8 +162,8 @@ private:
         }
         Situation with_peer = situation(peer_.rank);
         // Between CPU devices MPI's single copy in host memory is as fast as a ring.
-        const bool worth_it =
-            range_.resources != nullptr || config().path != Path::automatic || DeviceResources::some_have_own_memory();
+        const bool worth_it = range_.resources != nullptr || host_path(config()) != Path::automatic ||
+                              DeviceResources::some_have_own_memory();
         with_peer.ring = worth_it && peer_.comm->links().reach(peer_.comm->world_rank(peer_.rank));
         with_peer.exports = range_.resources != nullptr && range_.resources->exports();
         with_peer.in_place = trial_.chooses_place(range_, with_peer);

@@ -70,7 +70,8 @@ std::size_t largest_inlined(const Situation &situation, const Config &requested)
 
 // The way that the profile recommends. Null if the user forces a path, or if the range is strided or host memory.
 const Way *advised(std::size_t size, const Situation &situation, const Config &requested) {
-    if (situation.advice == nullptr || requested.path != Path::automatic || situation.no_device || situation.strided)
+    if (situation.advice == nullptr || host_path(requested) != Path::automatic || situation.no_device ||
+        situation.strided)
         return nullptr;
     const std::optional<Way> &way = situation.advice->way(size);
     return way ? &*way : nullptr;
@@ -88,16 +89,16 @@ Plan in_one_block(std::size_t size) { return {Path::pinned, std::min(size, max_b
 
 // The path of a message that does not travel with its header.
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
-    const bool forced = requested.path == Path::shared || requested.path == Path::direct;
-    const bool better = requested.path == Path::automatic && (situation.no_device || !situation.host_memory);
+    const bool forced = host_path(requested) == Path::shared || host_path(requested) == Path::direct;
+    const bool better = host_path(requested) == Path::automatic && (situation.no_device || !situation.host_memory);
     const bool ring = situation.ring && (forced || better);
     if (situation.no_device) return ring ? Path::shared : Path::mapped;
-    if (requested.path == Path::pinned) return Path::pinned;
+    if (host_path(requested) == Path::pinned) return Path::pinned;
     const bool direct =
-        ring && situation.exports && !situation.mapped && !situation.strided && requested.path != Path::shared;
+        ring && situation.exports && !situation.mapped && !situation.strided && host_path(requested) != Path::shared;
     if (direct) return Path::direct;
     if (!situation.mapped || situation.strided) return ring ? Path::shared : Path::pipelined;
-    if (requested.path == Path::mapped) return Path::mapped;
+    if (host_path(requested) == Path::mapped) return Path::mapped;
     if (situation.in_place || !situation.same_host || size < staged_on_host_min) return Path::mapped;
     return Path::pipelined;
 }
@@ -105,7 +106,7 @@ Path path_in_blocks(std::size_t size, const Situation &situation, const Config &
 }  // namespace
 
 bool may_stage(std::size_t size, const Situation &situation, const Config &requested) {
-    return requested.path == Path::automatic && requested.block_size.value == 0 && situation.mapped &&
+    return host_path(requested) == Path::automatic && requested.block_size.value == 0 && situation.mapped &&
            !situation.strided && advised(size, situation, requested) == nullptr && size >= staged_on_host_min &&
            path_in_blocks(size, situation, requested) != Path::mapped;
 }
@@ -113,7 +114,7 @@ bool may_stage(std::size_t size, const Situation &situation, const Config &reque
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested) {
     // NVIDIA's driver (580) frees the memory of a mapping when the unmapping is enqueued, not when it ends.
     if (!host_memory) return false;
-    if (requested.path != Path::automatic) return requested.path == Path::mapped;
+    if (host_path(requested) != Path::automatic) return host_path(requested) == Path::mapped;
     return advice == nullptr || !advice->way(size) || advice->way(size)->maps;
 }
 
@@ -121,9 +122,10 @@ bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
                   const Config &requested) {
     const Situation device_memory{false, false, same_host};
     if (size == 0 || size > std::min(largest_inlined(device_memory, requested), most_copied_whole)) return false;
-    if (ring && size > most_copied_beside_ring && requested.path == Path::automatic && requested.pinned_max.value == 0)
+    if (ring && size > most_copied_beside_ring && host_path(requested) == Path::automatic &&
+        requested.pinned_max.value == 0)
         return false;
-    if (requested.path != Path::automatic) return requested.path == Path::pinned;
+    if (host_path(requested) != Path::automatic) return host_path(requested) == Path::pinned;
     const std::optional<Way> &way = advice != nullptr ? advice->way(size) : std::nullopt;
     return way ? !way->maps && (way->whole || way->path == Path::pinned) : !host_memory;
 }
@@ -141,8 +143,8 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
     const bool by_mpi = way != nullptr && way->path != Path::shared && way->path != Path::direct;
     if (by_mpi && situation.ring && !situation.host_memory) way = nullptr;
     const bool insists_on_blocks =
-        ((requested.path == Path::shared || requested.path == Path::direct) && size > never_through_ring) ||
-        (requested.path == Path::pipelined && !situation.no_device);
+        ((host_path(requested) == Path::shared || host_path(requested) == Path::direct) && size > never_through_ring) ||
+        (host_path(requested) == Path::pipelined && !situation.no_device);
     if (way != nullptr ? way->whole : !insists_on_blocks && size <= largest_inlined(situation, requested))
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
     if (way != nullptr) {
@@ -211,7 +213,7 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, 
 
 Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file, const Config &requested) {
     const Way *const way = advised(size, situation, requested);
-    const Path path_wanted = way != nullptr ? path_of(*way, situation) : requested.path;
+    const Path path_wanted = way != nullptr ? path_of(*way, situation) : host_path(requested);
     const bool pinned = path_wanted == Path::pinned;
     const bool mapped = situation.mapped && !pinned && path_wanted != Path::pipelined;
     const std::size_t granularity = file.granularity != 0 ? file.granularity : size;

@@ -33,6 +33,11 @@ inline constexpr std::size_t direct_on_one_device = std::size_t{8} << 20U;
 /// The largest block, because MPI counts are int.
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
+/// The requested path of what the host moves: with CLDIST_PATH=device, the automatic choice.
+[[nodiscard]] constexpr Path host_path(const Config &requested) {
+    return requested.path == Path::device ? Path::automatic : requested.path;
+}
+
 /// Returns true if the range should be mapped. This depends on the user's choice (CLDIST_PATH, …), on whether the
 /// device uses host memory, and on the profile's advice (or null) for `size` bytes.
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested);

@@ -21,6 +21,12 @@ cl_context context;
 cl_command_queue queue, second_queue;
 cl_mem out, in;
 
+cl_device_id device_of_queue() {
+    cl_device_id device = nullptr;
+    clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
+    return device;
+}
+
 std::vector<unsigned char> bytes_of(int sender, int number, std::size_t size) {
     std::vector<unsigned char> bytes(size);
     for (std::size_t i = 0; i < size; ++i) {
@@ -178,6 +184,36 @@ void messages_keep_their_order() {
     }
 }
 
+/// A send that waits for a message is not matched before it starts, so a later send of another queue overtakes it.
+void messages_that_wait_for_messages_are_overtaken() {
+    cl_int error = CL_SUCCESS;
+    const cl_command_queue third = clCreateCommandQueue(context, device_of_queue(), 0, &error);
+    for (int i = 0; i < 6; ++i) {
+        fill(1, 1000);
+        if (rank_here == 0) {
+            cl_event before = receive(queue, 4096, 1000, other, 9);
+            cl_event waiting = nullptr;
+            clEnqueueSendBuffer(second_queue, out, CL_FALSE, 0, 1000, other, 1, MPI_COMM_WORLD, 1, &before, &waiting);
+            cl_event later = send(third, 0, 1000, 2);
+            for (cl_event event : {later, before, waiting}) {
+                ended_on_device(event, 1000);
+            }
+        } else {
+            cl_event first = receive(queue, 0, 1000, MPI_ANY_SOURCE, MPI_ANY_TAG);
+            clWaitForEvents(1, &first);
+            int tag = 0;
+            clGetTransferInfo(first, CL_TRANSFER_TAG, sizeof tag, &tag, nullptr);
+            expect("the tag of the first message", tag, 2);
+            ended_on_device(first, 1000);
+            ended_on_device(send(queue, 0, 1000, 9), 1000);
+            ended_on_device(receive(queue, 0, 1000, other, 1), 1000);
+            compare("the bytes of the send that waited are right", 1, 1000);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    clReleaseCommandQueue(third);
+}
+
 /// More bytes are enqueued than landing memory holds.
 void far_ahead_of_the_receiver() {
     constexpr int count = 30;
@@ -225,6 +261,7 @@ int main() {
         {"either end may come first", either_end_may_come_first},
         {"hosts receive what kernels send", hosts_receive_what_kernels_send},
         {"messages keep their order", messages_keep_their_order},
+        {"messages that wait for messages are overtaken", messages_that_wait_for_messages_are_overtaken},
         {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver}};
     for (const auto &[name, test] : cases) {
         const int before = failures;
