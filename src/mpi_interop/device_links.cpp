@@ -12,25 +12,16 @@
 
 namespace cldist {
 
-DeviceLinks::DeviceLinks(MPI_Comm host, MPI_Comm world) {
-    struct Address {
-        int world_rank;
-        int usable;
-        LocalName name;
-    };
-    PMPI_Comm_rank(world, &world_rank_);
-    Address own{world_rank_, 0, {}};
-    socket_ = open_local_socket(own.name);
+DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
+    if (config().path != Path::device) return;
+    socket_ = open_local_socket(name_);
     const int on = 1;
-    own.usable = socket_ && setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 ? 1 : 0;
-    int size = 0;
-    PMPI_Comm_size(host, &size);
-    std::vector<Address> all(static_cast<std::size_t>(size));
-    check_mpi(PMPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, host), "MPI_Allgather");
-    job_ = all.front().name;
-    if (own.usable == 0) return;
-    for (const Address &address : all)
-        if (address.usable != 0 && address.world_rank != world_rank_) peers_[address.world_rank].name = address.name;
+    if (!socket_ || setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) name_ = {};
+}
+
+void DeviceLinks::add(int world_rank, const LocalName &name, const LocalName &job) {
+    job_ = job;
+    if (name_ != LocalName{} && name != LocalName{}) peers_[world_rank].name = name;
 }
 
 void DeviceLinks::refuse(const std::string &why) {
@@ -39,7 +30,7 @@ void DeviceLinks::refuse(const std::string &why) {
 }
 
 bool DeviceLinks::ready(int world_rank, const std::shared_ptr<DeviceResources> &resources) {
-    if (config().path != Path::device || !(resources->is_cpu() || resources->exports())) return false;
+    if (!resources->is_cpu() && !resources->exports()) return false;
     const std::lock_guard lock(mutex_);
     if (refused_ || peers_.empty()) return false;
     if (!lane_ && !open_lane(resources)) return false;
@@ -159,8 +150,8 @@ void DeviceLinks::open_offer(Peer &peer) {
         peer.slots_address = lane_->kernels->address_of(resources.write_queue(), slots->buffer());
         peer.landing = std::make_shared<ImportedMemory>(std::move(peer.landing_offer),
                                                         static_cast<std::size_t>(peer.offer.bytes), peer.offer.device);
-        peer.landing_buffer = peer.landing->buffer(resources.context(), resources.device());
-        peer.landing_address = lane_->kernels->address_of(resources.write_queue(), peer.landing_buffer.get());
+        const Mem landing = peer.landing->buffer(resources.context(), resources.device());
+        peer.landing_address = lane_->kernels->address_of(resources.write_queue(), landing.get());
         peer.slots = std::move(slots);
         offer(peer);
         tell(peer, NoteKind::accepted);

@@ -29,7 +29,8 @@ class DeviceLinks;
 
 /// One device-ordered command: a kernel in the program's queue that moves the bytes. The kernel of a receive starts only
 /// after its message is known. While a kernel waits, NVIDIA's driver (580) does not return from clReleaseMemObject,
-/// clBuildProgram and other calls, and another process may need what the program calls after them. The thread that drives the command calls the methods, if not stated otherwise.
+/// clBuildProgram and other calls, and another process may need what the program calls after them. The thread that drives
+/// the command calls the methods, if not stated otherwise.
 class OrderedCommand {
 public:
     OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size);
@@ -95,16 +96,19 @@ private:
 };
 
 /// The way between the devices of this host's processes that needs no host: kernels wait for flags in host memory that
-/// all share, and write to memory of the other device. Each process uses it in one context. It applies to NVIDIA GPUs
-/// that one process of the job uses alone. With CLDIST_PATH=device, it also applies to CPU devices. Thread-safe. Only
-/// the constructor waits for other processes.
-class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
+/// all share, and write to memory of the other device. Each process uses it in one context. With CLDIST_PATH=device, it
+/// applies to NVIDIA GPUs that one process of the job uses alone, and to CPU devices. Thread-safe.
+class DeviceLinks {
 public:
     /// The largest message.
     static constexpr std::size_t most_bytes = std::size_t{32} << 20U;
 
-    /// Collective over `host`, the processes of this host. Ranks in `world` identify them.
-    DeviceLinks(MPI_Comm host, MPI_Comm world);
+    /// Opens the socket for the other processes, if the path is requested.
+    explicit DeviceLinks(int world_rank);
+    /// The name of the socket. All zero if there is none.
+    [[nodiscard]] const LocalName &name() const { return name_; }
+    /// Adds another process. Before the first command. `job` is a name that all processes of the job on this host pass.
+    void add(int world_rank, const LocalName &name, const LocalName &job);
 
     /// Returns true if a command on the device can use the way to the process, or for a receive from MPI_ANY_SOURCE to
     /// some process. Otherwise prepares it, if that is possible.
@@ -152,7 +156,6 @@ private:
         std::unique_ptr<TransferSlots> slots;  ///< the peer's
         std::uint64_t slots_address = 0;
         std::shared_ptr<ImportedMemory> landing;
-        Mem landing_buffer;
         std::uint64_t landing_address = 0;
         FreeRanges room{0, landing_bytes};
         std::vector<Sent> sent;
@@ -180,19 +183,19 @@ private:
     bool tell(const Peer &peer, NoteKind kind, std::uint64_t bytes = 0, int descriptor = -1);
     void refuse(const std::string &why);
     void free_taken(Peer &peer);
+    [[nodiscard]] Peer *peer_of(int world_rank, const MessageHeader &header);
 
     std::mutex mutex_;
+    const int world_rank_;
+    LocalName name_{};
     Descriptor socket_;
-    int world_rank_ = 0;
-    LocalName job_{};  ///< a name of the job on this host
+    LocalName job_{};
     std::map<int, Peer> peers_;
     std::optional<Lane> lane_;
     bool refused_ = false;
     std::map<cl_command_queue, std::size_t> waiting_;           ///< commands that have not ended
     std::map<cl_command_queue, std::set<std::uint64_t>> held_;  ///< numbers of the receives that are held back
     std::uint64_t next_number_ = 0;
-
-    [[nodiscard]] Peer *peer_of(int world_rank, const MessageHeader &header);
 };
 
 }  // namespace cldist

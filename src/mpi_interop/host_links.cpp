@@ -64,15 +64,19 @@ bool HostLink::lives() const {
     return bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) : devices_(std::make_shared<DeviceLinks>(host, world)) {
+HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) {
     int size = 0;
     PMPI_Comm_size(host, &size);
     PMPI_Comm_rank(world, &own_.world_rank);
+    devices_ = std::make_shared<DeviceLinks>(own_.world_rank);
+    own_.devices = devices_->name();
     socket_ = open_local_socket(own_.name);
     if (socket_) own_.length = sizeof own_.name;
     if (size > 1 && own_.length == 0) say_once(system_failure("this process cannot create a socket").message);
     std::vector<Address> all(static_cast<std::size_t>(size));
     check_mpi(PMPI_Allgather(&own_, sizeof own_, MPI_BYTE, all.data(), sizeof own_, MPI_BYTE, host), "MPI_Allgather");
+    for (const Address &address : all)
+        if (address.world_rank != own_.world_rank) devices_->add(address.world_rank, address.devices, all.front().name);
     if (own_.length == 0) return;
     for (const Address &address : all)
         if (address.length != 0) peers_.emplace(address.world_rank, Peer{address, nullptr, nullptr});

@@ -114,6 +114,7 @@ private:
         int world_rank;
         std::uint32_t length;  ///< bytes of the name; 0: the process has no socket
         LocalName name;
+        LocalName devices;  ///< DeviceLinks::name()
     };
     struct Peer {
         Address address;

@@ -103,6 +103,13 @@ protected:
         if (!status.ok()) fail(status);
     }
 
+    /// Ends with a failure if the kernel of a device-ordered command will never start. Returns true if it has.
+    bool end_if_wait_failed() {
+        if (ordered_ == nullptr || !ordered_->failed()) return false;
+        fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
+        return end();
+    }
+
     [[nodiscard]] bool has_waker() const { return static_cast<bool>(waker_); }
 
     DeviceRange range_;

@@ -75,10 +75,7 @@ private:
     enum class Step { nothing, match, message, ordered, landed, gate, write, blocks, rest, release };
 
     bool step() override {
-        if (ordered_ != nullptr && ordered_->failed()) {
-            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
-            return end();
-        }
+        if (end_if_wait_failed()) return true;
         switch (step_) {
             case Step::nothing: return end_or_read_rest();
             case Step::match:

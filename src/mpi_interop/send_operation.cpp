@@ -139,10 +139,7 @@ private:
     }
 
     bool step_kernel() {
-        if (ordered_->failed()) {
-            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
-            return end();
-        }
+        if (end_if_wait_failed()) return true;
         if (!ordered_->ended()) return false;
         record()->stage_done(Stage::device, message_start_ns_);
         if (status().ok()) record()->moved(range_.size);

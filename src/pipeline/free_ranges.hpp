@@ -12,7 +12,6 @@ class FreeRanges {
 public:
     static constexpr std::size_t alignment = 256;
 
-    FreeRanges() = default;
     FreeRanges(std::size_t begin, std::size_t size) { free_.emplace(begin, size); }
 
     /// Returns the offset of `size` bytes, at least 1, or nothing.
