@@ -10,6 +10,9 @@
 /// which requests MPI_THREAD_MULTIPLE from the tool. Some tools look up PMPI_Init with dlsym.
 ///
 /// The MPI library and this project's other libraries keep their addresses.
+///
+/// With CLDIST_TRACE, it also replaces the calls that launch kernels, to show the kernels in the trace. An object that
+/// calls clTraceEvent chooses itself what the trace shows.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -18,6 +21,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <string_view>
@@ -25,6 +29,7 @@
 #include <vector>
 
 #include "api/init.hpp"
+#include "api/traced_kernels.hpp"
 
 namespace cldist {
 namespace {
@@ -67,6 +72,9 @@ public:
         self_handle_ = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
         if (self_handle_ != nullptr) mpi_ = home_of(dlsym(self_handle_, "PMPI_Init_thread"));
         if (possible()) init_of_tool = std::bit_cast<InitThread *>(tools("MPI_Init_thread"));
+        const char *const folder = std::getenv("CLDIST_TRACE");
+        has_trace_ = folder != nullptr && *folder != '\0';
+        opencl_ = home_of(dlsym(self_handle_, "clEnqueueNDRangeKernel"));
     }
     Redirection(const Redirection &) = delete;
     Redirection &operator=(const Redirection &) = delete;
@@ -102,11 +110,19 @@ public:
         };
         const auto *names = at<const char>(address(DT_STRTAB));
         const auto *symbols = at<const ElfW(Sym)>(address(DT_SYMTAB));
-        for (const auto &[table, size] : {std::pair{DT_RELA, DT_RELASZ}, std::pair{DT_JMPREL, DT_PLTRELSZ}}) {
-            const auto *relocations = at<const ElfW(Rela)>(address(table));
-            for (std::size_t i = 0; i < value[size] / sizeof *relocations; ++i)
-                redirect(object.dlpi_addr, relocations[i], symbols, names);
-        }
+        const auto each_symbol = [&](auto &&use) {
+            for (const auto &[table, size] : {std::pair{DT_RELA, DT_RELASZ}, std::pair{DT_JMPREL, DT_PLTRELSZ}}) {
+                const auto *relocations = at<const ElfW(Rela)>(address(table));
+                for (std::size_t i = 0; i < value[size] / sizeof *relocations; ++i) {
+                    const std::uint64_t symbol = ELF64_R_SYM(relocations[i].r_info);
+                    if (symbol != 0) use(relocations[i], std::string_view(names + symbols[symbol].st_name));
+                }
+            }
+        };
+        traces_ = has_trace_ && home != opencl_;
+        each_symbol([&](const auto &, std::string_view name) { traces_ = traces_ && name != "clTraceEvent"; });
+        each_symbol(
+            [&](const auto &relocation, std::string_view name) { redirect(object.dlpi_addr, relocation, name); });
     }
 
 private:
@@ -119,14 +135,17 @@ private:
         return path.substr(path.rfind('/') + 1).starts_with("libcldist");
     }
 
-    void redirect(std::uintptr_t base, const ElfW(Rela) & relocation, const ElfW(Sym) * symbols, const char *names) {
-        const std::uint64_t symbol = ELF64_R_SYM(relocation.r_info);
-        if (symbol == 0 || relocation.r_addend != 0 || !holds_address(ELF64_R_TYPE(relocation.r_info))) return;
-        const std::string_view name = names + symbols[symbol].st_name;
-        const bool profiling = name.starts_with("PMPI_");
-        if (!profiling && !name.starts_with("MPI_")) return;
-        const Targets &found = targets_of(std::string(name.substr(profiling ? 1 : 0)));
-        const auto wanted = std::bit_cast<std::uintptr_t>(profiling ? found.profiling : found.normal);
+    void redirect(std::uintptr_t base, const ElfW(Rela) & relocation, std::string_view name) {
+        if (relocation.r_addend != 0 || !holds_address(ELF64_R_TYPE(relocation.r_info))) return;
+        const void *target = nullptr;
+        if (name.starts_with("PMPI_")) {
+            target = targets_of(std::string(name.substr(1))).profiling;
+        } else if (name.starts_with("MPI_")) {
+            target = targets_of(std::string(name)).normal;
+        } else if (traces_) {
+            target = traced_launch(name);
+        }
+        const auto wanted = std::bit_cast<std::uintptr_t>(target);
         auto *const place = at<std::uintptr_t>(base + relocation.r_offset);
         if (wanted != 0 && *place != wanted) write(place, wanted);
     }
@@ -175,6 +194,9 @@ private:
     void *self_handle_ = nullptr;
     const void *self_ = nullptr;
     const void *mpi_ = nullptr;
+    const void *opencl_ = nullptr;
+    bool has_trace_ = false;
+    bool traces_ = false;       ///< whether the current object's kernels are added to the trace
     std::uintptr_t begin_ = 0;  ///< range that the loader has protected in the current object
     std::uintptr_t end_ = 0;
     std::map<std::string, Targets> targets_;
