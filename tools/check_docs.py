@@ -25,7 +25,7 @@ import tempfile
 
 FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
-NAMED = re.compile(r"^(?:/\*|#|//) ([\w-]+\.(?:c|cpp|py|cl|txt))\b")
+NAMED = re.compile(r"^(?:/\*|#|//|!) ([\w-]+\.(?:c|cpp|f90|py|cl|txt))\b")
 
 
 def anchors_of(text):
@@ -124,6 +124,8 @@ def follow(page, build, mpicc, mpirun):
         commands.mkdir()
         wrapper(commands, "mpicc", mpicc)
         wrapper(commands, "mpirun", mpirun)
+        if "mpifort" in text:
+            wrapper(commands, "mpifort", mpicc.replace("mpicc", "mpifort"))
         (commands / "cldist").symlink_to(build / "tools/cldist/cldist")
         environment["PATH"] = f"{commands}:{environment['PATH']}"
         environment["PKG_CONFIG_PATH"] = f"{build}/meson-uninstalled:{environment.get('PKG_CONFIG_PATH', '')}"
