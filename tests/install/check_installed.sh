@@ -119,6 +119,8 @@ said=$("${bare[@]}" "$dir/runtime$prefix/bin/cldist" run -n 2 --devices cpu "$op
 for document in README.md CHANGELOG.md quickstart.md cluster.md configuration.md tuning.md howto/tracing.md examples/hello.c; do
     [ -s "$dir/moved/share/doc/cldist/$document" ] || fail "no share/doc/cldist/$document"
 done
+python3 -B "$source/tools/check_docs.py" links "$dir/moved/share/doc/cldist" || fail "links of the installed documents"
+[ -s "$dir/moved/include/cldist.f90" ] || fail "no Fortran module"
 for page in cldist cldist-run cldist-tune; do
     [ -s "$dir/moved/share/man/man1/$page.1" ] || fail "no manual page $page(1)"
 done
