@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Runs a Python program with an interpreter that has what it needs, or skips it by name.
 #
-#   run_python.sh NAME SANITIZERS MODULES PROGRAM [ARGUMENTS...] -- [MPIRUN [ARGUMENTS...]]
+#   run_python.sh NAME SANITIZERS MPI MODULES PROGRAM [ARGUMENTS...] -- [MPIRUN [ARGUMENTS...]]
 #
-# All programs need numpy and pyopencl. MODULES are others, separated by spaces. Under mpirun, a program also needs mpi4py.
+# All programs need numpy and pyopencl. MODULES are others, separated by spaces. Under mpirun, a program also needs mpi4py that
+# is built with MPI, openmpi or mpich. MPI4PY_PATH may be a folder that contains such an mpi4py:
+#   pip install --no-binary mpi4py --target FOLDER mpi4py     with the environment variable MPICC=mpicc.mpich
 set -u
 
-name=$1 sanitizers=$2 modules="numpy pyopencl $3"
-shift 3
+name=$1 sanitizers=$2 mpi=$3 modules="numpy pyopencl $4"
+shift 4
+export PYTHONPATH=${MPI4PY_PATH:+$MPI4PY_PATH:}$PYTHONPATH
 program=()
 while [ "$1" != -- ]; do program+=("$1"); shift; done
 shift
@@ -33,7 +36,8 @@ done
 
 if [[ $modules = *mpi4py* ]]; then
     vendor=$("$python" -c 'import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.get_vendor()[0])')
-    [ "$vendor" = "Open MPI" ] || skip "the mpi4py of $python is built with ${vendor:-no MPI that it can load}, not with Open MPI"
+    wanted=$([ "$mpi" = mpich ] && echo MPICH || echo "Open MPI")
+    [ "$vendor" = "$wanted" ] || skip "the mpi4py of $python is built with ${vendor:-no MPI that it can load}, not with $wanted"
     # With -m mpi4py, a process that fails ends the others. pytest does so in conftest.py.
     [ "${program[0]}" = -m ] || program=(-m mpi4py "${program[@]}")
 fi
