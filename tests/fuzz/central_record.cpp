@@ -1,8 +1,7 @@
 // The records that a central host sends to the processes that repeat its calls.
 #include "fuzz.hpp"
 
-#include "cluster/api/entry_points.hpp"
-#include "cluster/api/recording.hpp"
+#include "cluster/api/call_arguments.hpp"
 
 namespace cldist::cluster {
 
@@ -11,23 +10,8 @@ const cl_icd_dispatch dispatch_table{};
 
 namespace {
 
-template <const Call &call, typename Function>
-struct Taken;
-template <const Call &call, typename Result, typename... Arguments>
-struct Taken<call, Result (*)(Arguments...)> {
-    static void take(RecordReader &reader) {
-        ArgumentMemory memory;
-        const auto arguments = take_call<call, Arguments...>(reader, memory);
-        // All data that a call reads through its arguments must exist.
-        std::apply([](const auto &...each) { with_values<call>([](auto...) {}, each...); }, arguments);
-    }
-};
-
-template <const Call &call, typename... Arguments>
-struct Taken<call, void (*)(Handling, Arguments...)> : Taken<call, void (*)(Arguments...)> {};
-
-constexpr std::array takers{
-#define CLDIST_CALL(function, entry, ...) &Taken<calls::function, decltype(&entry)>::take,
+constexpr std::array calls_by_number{
+#define CLDIST_CALL(function, ...) &calls::function,
 #define CLDIST_PLAIN(function, ...)
 #define CLDIST_EXTENSION CLDIST_CALL
 #define CLDIST_ABSENT(function)
@@ -43,7 +27,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     objects_by_number = &objects;
     RecordReader reader({reinterpret_cast<const std::byte *>(data), size});
     try {
-        while (!reader.empty()) takers.at(reader.number() - 1)(reader);
+        while (!reader.empty()) {
+            ArgumentMemory memory;
+            // All data that a call reads through its arguments must exist.
+            ComparedValues(take_call(*calls_by_number.at(reader.number() - 1), reader, memory));
+        }
     } catch (const std::out_of_range &) {
     }
     return 0;

@@ -4,7 +4,7 @@
 
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/host_mode.hpp"
-#include "cluster/api/record.hpp"
+#include "cluster/api/guard.hpp"
 #include "cluster/objects/lock.hpp"
 
 namespace cldist::cluster {
@@ -66,7 +66,7 @@ public:
 
     void forget_user_events(QueueObject &queue) const override {
         queue.user_events = {};
-        World::get().tell_user_events_over(queue.number());
+        World::get().tell_user_events_over(queue.number);
     }
 
 private:

@@ -4,6 +4,7 @@
 
 #include "base/trace.hpp"
 #include "cluster/api/answers.hpp"
+#include "cluster/api/call_arguments.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"

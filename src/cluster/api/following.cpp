@@ -3,9 +3,10 @@
 
 #include <array>
 
+#include "base/log.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/guard.hpp"
-#include "cluster/api/recording.hpp"
+#include "cluster/world/world.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -30,11 +31,11 @@ struct Followed<call, body> {
         {
             const Locked lock;
             ArgumentMemory memory;
-            const auto arguments = take_call<call, Arguments...>(reader, memory);
-            std::apply([](const auto &...each) { record<call>(each...); }, arguments);
+            const CallArguments arguments = take_call(call, reader, memory);
+            record(arguments);
             try {
-                std::apply([](const auto &...each) { keep_back<call>(each...); }, arguments);
-                std::apply(body, arguments);
+                keep_back(arguments);
+                std::apply(body, typed_arguments<Arguments...>(arguments));
             } catch (...) {
                 static_cast<void>(code_of_exception(call.function));
             }

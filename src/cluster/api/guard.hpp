@@ -2,37 +2,24 @@
 /// returns errors as codes.
 #pragma once
 
-#include <new>
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
-#include "base/error_code.hpp"
 #include "base/forks.hpp"
-#include "base/log.hpp"
-#include "base/status.hpp"
+#include "cluster/api/call_arguments.hpp"
 #include "cluster/api/entry_points.hpp"
-#include "cluster/api/recording.hpp"
 #include "cluster/calls/opencl_call.hpp"
+#include "cluster/objects/errors.hpp"
 #include "cluster/objects/lock.hpp"
 #include "cluster/objects/object.hpp"
+#include "cluster/objects/queue.hpp"
+#include "cluster/world/world.hpp"
 
 namespace cldist::cluster {
 
 /// In a handler: returns the code of the exception. Only this function turns errors into codes.
-inline cl_int code_of_exception(std::string_view function) noexcept {
-    try {
-        throw;
-    } catch (const Error &error) {
-        log_info("{}: {}: {}", function, error.status().message, code_text(error.status().code));
-        return error.status().code;
-    } catch (const std::bad_alloc &) {
-        return CL_OUT_OF_HOST_MEMORY;
-    } catch (...) {
-        return CL_OUT_OF_RESOURCES;
-    }
-}
+cl_int code_of_exception(std::string_view function) noexcept;
 
 /// A forked child of a process that has joined the job lacks the platform's threads, and its locks may be held forever.
 inline void check_not_forked() {
@@ -45,22 +32,67 @@ inline void check_not_forked() {
 /// (Throttle::markers_to_wait_for). The lock is free meanwhile. A command must not leave the lock
 /// after its first decision, because another thread's command would then be decided without the
 /// rest of it.
-template <const Call &call, typename First, typename... Rest>
-void keep_back(const First &first, const Rest &...) {
-    if constexpr (std::is_same_v<First, cl_command_queue> && call.function.starts_with("clEnqueue")) {
-        QueueObject *const queue = QueueObject::from(first);
-        if (queue == nullptr) return;
-        const std::vector<Event> markers = World::get().executor().throttle().markers_to_wait_for(*queue);
-        if (markers.empty()) return;
-        const Unlocked unlocked;
-        for (const Event &marker : markers) wait_for(marker.get());
+void keep_back(const CallArguments &arguments);
+
+/// Records a call for the comparison with other processes', if there are any. Under the lock.
+void record(const CallArguments &arguments);
+
+/// At the start of a call of the program, under the lock: keep_back(), and then records the call for other processes
+/// unless record_aside() did.
+void begin_call(const CallArguments &arguments, bool recorded_aside = false);
+
+/// In a central host: whether only another process knows the state of an event's command.
+bool must_ask(const EventObject &event);
+
+template <typename T, typename Handle>
+Homes homes_of(Handle h) {
+    T *const object = T::from(h);
+    return object != nullptr ? object->homes() : Homes{};
+}
+
+/// Where the memory that the command uses is attached; none if it waits for events or blocks. The
+/// same in all processes, except that each process compares the place with its own. Without the
+/// lock.
+template <const Call &call, typename... Arguments>
+[[gnu::always_inline]] inline Home home_of_command(cl_command_queue queue, const Arguments &...arguments) {
+    if (version_of_homes.load(std::memory_order_relaxed) == 0 || calls_are_followed) return Home::none;
+    Homes homes{Home::elsewhere};
+    const auto take = [&]<std::size_t at, typename T>(std::integral_constant<std::size_t, at>, const T &value) {
+        constexpr std::string_view name = call.arguments[at].name;
+        if constexpr (std::is_same_v<T, cl_mem>)
+            homes = homes_of_both(homes, homes_of<MemObject>(value));
+        else if constexpr (std::is_same_v<T, cl_kernel>)
+            homes = homes_of_both(homes, homes_of<KernelObject>(value));
+        else if constexpr (std::is_same_v<T, const cl_event *>)
+            homes = value == nullptr ? homes : Homes{};
+        else if constexpr (name == "num_events_in_wait_list" || name == "blocking_write")
+            homes = value == T{} ? homes : Homes{};
+    };
+    [&]<std::size_t... i>(std::index_sequence<i...>) {
+        (take(std::integral_constant<std::size_t, i + 1>(), arguments), ...);
     }
+    (std::make_index_sequence<sizeof...(Arguments)>());
+    const QueueObject *const object = QueueObject::from(queue);
+    if (object == nullptr) return Home::none;
+    // All processes decide commands behind user events, except those on buffers that the program has attached.
+    if (!homes.by_program() && object->behind_user_events.load(std::memory_order_relaxed)) return Home::none;
+    return homes.for_device(object->device->memory);
+}
+
+/// A command for which that is not none: accounts for it. Returns whether there is nothing to do
+/// for it in this process.
+template <const Call &call>
+[[gnu::always_inline]] inline bool record_aside(Home home, const CallArguments &arguments) {
+    World &world = World::get();
+    if (world.alone()) return false;
+    world.calls().record_aside(call, quickly_compared_values<call>(arguments));
+    return home == Home::elsewhere && !QueueObject::from(arguments.as<cl_command_queue>(0))->is_native();
 }
 
 /// Calls `use` in an OpenCL function and returns the code of what it throws. Afterwards runs the
 /// callbacks that must run without the lock.
-template <const Call &call, typename Use>
-cl_int guarded(Use &&use) noexcept {
+template <typename Use>
+cl_int guarded(const Call &call, Use &&use) noexcept {
     const OpenclCall opencl_call(call.comparison != Comparison::never);
     cl_int code = CL_SUCCESS;
     try {
@@ -81,30 +113,24 @@ template <const Call &call, typename... Arguments, void (*body)(Arguments...)>
 requires(!can_be_left_out(call)) struct Entry<call, body> {
     static_assert(sizeof...(Arguments) == call.count, "calls.def says what each argument is");
     static cl_int CL_API_CALL opencl_function(Arguments... arguments) noexcept {
-        return guarded<call>([&] {
+        return guarded(call, [&] {
             const Locked lock;
-            keep_back<call>(arguments...);
-            note<call>(arguments...);
+            begin_call(CallArguments(call, arguments...));
             body(arguments...);
         });
     }
 };
 
-/// For a command that may be left out. Then `body` runs without the lock.
 template <const Call &call, typename... Arguments, void (*body)(Handling, Arguments...)>
 requires(can_be_left_out(call)) struct Entry<call, body> {
     static_assert(sizeof...(Arguments) == call.count, "calls.def says what each argument is");
     static cl_int CL_API_CALL opencl_function(Arguments... arguments) noexcept {
-        return guarded<call>([&] {
+        return guarded(call, [&] {
             const Home home = home_of_command<call>(arguments...);
-            if (home != Home::none && record_aside<call>(home, arguments...))
+            if (home != Home::none && record_aside<call>(home, CallArguments(call, arguments...)))
                 return body(Handling::leave_out, arguments...);
             const Locked lock;
-            keep_back<call>(arguments...);
-            if (home == Home::none)
-                note<call>(arguments...);
-            else
-                World::get().executor().note_aside();
+            begin_call(CallArguments(call, arguments...), home != Home::none);
             body(Handling::enqueue, arguments...);
         });
     }
@@ -119,10 +145,9 @@ struct Entry<call, body> {
         // The program may pass null.
         cl_int *const errcode_ret =
             std::exchange(std::get<sizeof...(Arguments) - 1>(std::tie(arguments...)), &code_of_body);
-        const cl_int code = guarded<call>([&] {
+        const cl_int code = guarded(call, [&] {
             const Locked lock;
-            keep_back<call>(arguments...);
-            note<call>(arguments...);
+            begin_call(CallArguments(call, arguments...));
             object = body(arguments...);
         });
         if (errcode_ret != nullptr) *errcode_ret = code != CL_SUCCESS ? code : code_of_body;

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "cluster/api/call_arguments.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
-#include "cluster/api/record.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -124,10 +124,9 @@ RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, 
     const ArgumentKind kind = kind_of(info, index, size, value);
     if (kind == ArgumentKind::memory || kind == ArgumentKind::sampler) {
         if (size != sizeof(void *)) return {Form::wrong_size, 0};
-        void *handle = nullptr;
+        const Head *handle = nullptr;
         std::memcpy(&handle, value, sizeof handle);
-        const std::uint64_t number = kind == ArgumentKind::memory ? number_of(static_cast<cl_mem>(handle))
-                                                                  : number_of(static_cast<cl_sampler>(handle));
+        const std::uint64_t number = number_of(handle);
         return {handle != nullptr && number == 0 ? Form::no_object : Form::object, number};
     }
     const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);

@@ -87,7 +87,7 @@ std::uint64_t hash_of_making(const char *options, std::span<const cl_program> ot
     std::uint64_t hash = hash_of(options != nullptr ? options : "");
     for (const cl_program handle : others) {
         const ProgramObject &other = program_of(handle);
-        hash = mixed(hash + other.number());
+        hash = mixed(hash + other.number);
         if (const auto made = other.made_of.find(device); made != other.made_of.end())
             hash = mixed(hash + made->second);
     }

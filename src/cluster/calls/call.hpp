@@ -65,6 +65,10 @@ struct Argument {
     std::string_view of{};  ///< the argument that says how many elements or bytes there are, or of what, or for what
     std::string_view lengths{};  ///< the argument that says how long each element is
 
+    static constexpr std::size_t none = ~std::size_t{0};
+    std::size_t of_place = none;       ///< the place of `of` in the call
+    std::size_t lengths_place = none;  ///< the place of `lengths`
+
     /// Whether the log has a number for it.
     [[nodiscard]] constexpr bool is_valued() const {
         return kind < Kind::bytes && kind != Kind::count && kind != Kind::lengths;
@@ -78,6 +82,16 @@ struct Argument {
 /// callback, ask for the state of its event.
 enum class Comparison { never, always, outside_callbacks, by_creator };
 
+/// The numbers of functions in records, from 1. `none` is for calls that are never recorded for other processes.
+enum class CallNumber : unsigned {
+    none,
+#define CLDIST_CALL(function, ...) function,
+#define CLDIST_PLAIN(function, ...)
+#define CLDIST_EXTENSION CLDIST_CALL
+#define CLDIST_ABSENT(function)
+#include "cluster/calls/calls.def"
+};
+
 /// A function whose calls are made through the platform's table.
 struct Call {
     static constexpr std::size_t most_arguments = 14;
@@ -85,11 +99,22 @@ struct Call {
     /// The place in `values` of the addresses: a bit for each that is NULL.
     static constexpr std::size_t addresses = most_arguments;
 
-    constexpr Call(std::string_view the_function, Comparison the_comparison, std::initializer_list<Argument> list)
-        : function(the_function), comparison(the_comparison), hash(hash_of(function)), count(list.size()) {
+    constexpr Call(std::string_view the_function, Comparison the_comparison, std::initializer_list<Argument> list,
+                   CallNumber the_number = CallNumber::none)
+        : function(the_function),
+          comparison(the_comparison),
+          number(the_number),
+          hash(hash_of(function)),
+          count(list.size()) {
+        std::copy(list.begin(), list.end(), arguments.begin());
         bool has_addresses = false;
         for (std::size_t i = 0; i < count; ++i) {
-            const Argument &argument = arguments[i] = list.begin()[i];
+            Argument &argument = arguments[i];
+            // The texts or blobs that name an array of lengths say how many there are.
+            for (const Argument &other : arguments)
+                if (argument.kind == Argument::Kind::lengths && other.lengths == argument.name) argument.of = other.of;
+            if (!argument.of.empty()) argument.of_place = place(argument.of);
+            if (!argument.lengths.empty()) argument.lengths_place = place(argument.lengths);
             hash = hash_of(argument.name, hash_of(",", hash));
             if (argument.is_valued()) values[value_count++] = i;
             has_addresses = has_addresses || argument.is_address();
@@ -98,14 +123,23 @@ struct Call {
     }
 
     /// The place of the argument with that name. Does not compile if there is none.
-    [[nodiscard]] consteval std::size_t place(std::string_view name) const {
+    [[nodiscard]] constexpr std::size_t place(std::string_view name) const {
         std::size_t i = 0;
         while (arguments.at(i).name != name) ++i;
         return i;
     }
+    /// Whether a central host sends such calls to the other processes: what is compared in a replicated host, and what
+    /// an object's life depends on.
+    [[nodiscard]] constexpr bool is_followed() const {
+        return comparison != Comparison::never || function.starts_with("clRetain") ||
+               function.starts_with("clRelease") || function == "clFlush";
+    }
+    /// Whether it enqueues a command in the queue that is its first argument.
+    [[nodiscard]] constexpr bool enqueues() const { return function.starts_with("clEnqueue"); }
 
     std::string_view function;
     Comparison comparison;
+    CallNumber number;
     std::uint64_t hash;  ///< of the texts: addresses differ between processes
     std::size_t count;
     std::array<Argument, most_arguments> arguments{};
@@ -157,7 +191,7 @@ constexpr Argument out(std::string_view name) { return {Kind::out, name}; }
 constexpr Argument code(std::string_view name) { return {Kind::code, name}; }
 
 #define CLDIST_CALL(function, entry, comparison, ...) \
-    inline constexpr Call function{#function, comparison, {__VA_ARGS__}};
+    inline constexpr Call function{#function, comparison, {__VA_ARGS__}, CallNumber::function};
 #define CLDIST_PLAIN(function, entry, ...) inline constexpr Call function{#function, never, {__VA_ARGS__}};
 #define CLDIST_EXTENSION CLDIST_CALL
 #define CLDIST_ABSENT(function)

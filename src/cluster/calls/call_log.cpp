@@ -44,6 +44,29 @@ std::string differing_arguments(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
+    if (const auto thread = std::this_thread::get_id(); thread != thread_) note(thread);
+    const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
+    Recorded &place = calls_[number % ring];
+    for (std::size_t i = 0; i < values.size(); ++i) place.values[i].store(values[i], std::memory_order_release);
+    std::uint64_t sum = call.hash;
+    for (std::size_t i = 0; i < values.size(); ++i) sum += weighted(values[i], i);
+    hash_ = mixed(hash_ + sum + aside_.load(std::memory_order_relaxed));
+    place.call.store(&call, std::memory_order_release);
+    place.hash.store(hash_, std::memory_order_release);
+    count_.store(number, std::memory_order_release);
+    if (number % checkpoint == 0) keep_checkpoint(number);
+}
+
+// Most programs have one thread that calls.
+void CallLog::count_aside() {
+    if (counting_thread_ == std::this_thread::get_id())
+        asides_of_one_thread_.store(asides_of_one_thread_.load(std::memory_order_relaxed) + 1,
+                                    std::memory_order_relaxed);
+    else
+        asides_.fetch_add(1, std::memory_order_relaxed);
+}
+
 bool CallLog::in_ring(std::uint64_t number) const {
     const std::uint64_t count = count_.load(std::memory_order_acquire);
     return number >= 1 && number <= count && number + ring > count + 1;

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/wakeup.hpp"
@@ -34,26 +35,22 @@ public:
     static constexpr std::uint64_t checkpoints = 4096;  ///< for so many of them, but one
 
     /// Records a call by a number for each of its `values`, which are the same in all processes.
+    void record(const Call &call, std::span<const std::uint64_t> values);
     template <const Call &call, std::integral... Numbers>
     void record(Numbers... values) {
         static_assert(sizeof...(values) == call.value_count);
-        if (const auto thread = std::this_thread::get_id(); thread != thread_) note(thread);
-        const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
-        Recorded &place = calls_[number % ring];
-        [[maybe_unused]] std::size_t i = 0;
-        (place.values[i++].store(static_cast<std::uint64_t>(values), std::memory_order_release), ...);
-        hash_ = mixed(hash_ + sum_of<call>(values...) + aside_.load(std::memory_order_relaxed));
-        place.call.store(&call, std::memory_order_release);
-        place.hash.store(hash_, std::memory_order_release);
-        count_.store(number, std::memory_order_release);
-        if (number % checkpoint == 0) keep_checkpoint(number);
+        record(call, std::array<std::uint64_t, sizeof...(values)>{static_cast<std::uint64_t>(values)...});
     }
 
     /// Accounts for a call that is not numbered nor known: those between two that are recorded may
     /// be in any order. Any thread.
-    template <const Call &call, std::integral... Numbers>
-    void record_aside(Numbers... values) {
-        aside_.fetch_add(mixed(sum_of<call>(values...)), std::memory_order_relaxed);
+    template <std::size_t count>
+    void record_aside(const Call &call, const std::array<std::uint64_t, count> &values) {
+        const auto sum = [&]<std::size_t... i>(std::index_sequence<i...>) {
+            return (call.hash + ... + weighted(values[i], i));
+        }
+        (std::make_index_sequence<count>());
+        aside_.fetch_add(mixed(sum), std::memory_order_relaxed);
         if (counts_asides_) count_aside();
     }
     /// Counts those from now on.
@@ -95,15 +92,7 @@ private:
         for (std::size_t i = 0; i < made.size(); ++i) made[i] = mixed((i + 1) * 0x9e3779b97f4a7c15U) | 1U;
         return made;
     }();
-
-    template <const Call &call, typename... Numbers>
-    static std::uint64_t sum_of(Numbers... values) {
-        std::uint64_t sum = call.hash;
-        [[maybe_unused]] std::size_t i = 0;
-        [[maybe_unused]] const auto add = [&](std::uint64_t value) { sum += (value ^ value >> 32) * factors[i++]; };
-        (add(static_cast<std::uint64_t>(values)), ...);
-        return sum;
-    }
+    static std::uint64_t weighted(std::uint64_t value, std::size_t i) { return (value ^ value >> 32) * factors[i]; }
     void note(std::thread::id thread);
     void keep_checkpoint(std::uint64_t number);
     [[nodiscard]] bool in_ring(std::uint64_t number) const;
@@ -114,14 +103,7 @@ private:
     std::atomic<bool> held_{false};
     std::uint64_t hash_ = 0;
     std::atomic<std::uint64_t> aside_{0};
-    // Most programs have one thread that calls.
-    void count_aside() {
-        if (counting_thread_ == std::this_thread::get_id())
-            asides_of_one_thread_.store(asides_of_one_thread_.load(std::memory_order_relaxed) + 1,
-                                        std::memory_order_relaxed);
-        else
-            asides_.fetch_add(1, std::memory_order_relaxed);
-    }
+    void count_aside();
 
     std::atomic<std::uint64_t> asides_{0};
     std::atomic<std::uint64_t> asides_of_one_thread_{0};

@@ -61,7 +61,7 @@ void MemoryObjects::warn_of_unseen(const MemObject &object) const {
     log_warning(
         "{} {}, of {} bytes with CL_MEM_USE_HOST_PTR at {}, was written by a device of rank {} and never mapped or "
         "read. The program's memory does not contain these bytes: map or read the buffer before you use it",
-        object.is_image() ? "image" : "buffer", object.number(), object.size, object.host_ptr, *object.written_by);
+        object.is_image() ? "image" : "buffer", object.number, object.size, object.host_ptr, *object.written_by);
 }
 
 void MemoryObjects::warn_of_unseen() const {

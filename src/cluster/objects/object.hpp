@@ -36,6 +36,7 @@ enum class Kind : std::uint32_t {
 struct Head {
     const cl_icd_dispatch *dispatch;
     Kind kind;
+    std::uint64_t number = 0;  ///< from 1, in the order of creation, which is the same in all processes
 };
 
 }  // namespace cldist::cluster
@@ -52,6 +53,11 @@ struct _cl_kernel : cldist::cluster::Head {};
 struct _cl_event : cldist::cluster::Head {};
 
 namespace cldist::cluster {
+
+/// The number of the object that a handle points to; 0 if it is no object that the program can have.
+inline std::uint64_t number_of(const Head *handle) {
+    return handle != nullptr && handle->kind != Kind::none ? handle->number : 0;
+}
 
 /// How many objects of a kind there were, and what they take.
 struct ObjectCount {
@@ -118,22 +124,19 @@ public:
             end_later(static_cast<Derived *>(this), [](void *object) { delete static_cast<Derived *>(object); });
     }
 
-    /// The same in all processes: objects are numbered in the order of their creation, from 1.
-    [[nodiscard]] std::uint64_t number() const { return number_; }
-    void set_number(std::uint64_t number) {
-        number_ = number;
-        if (objects_by_number != nullptr) objects_by_number->emplace(number, handle());
+    void set_number(std::uint64_t number_in) {
+        this->number = number_in;
+        if (objects_by_number != nullptr) objects_by_number->emplace(number_in, handle());
     }
 
 protected:
     ~Object() {
         this->kind = Kind::none;
-        if (objects_by_number != nullptr) objects_by_number->erase(number_);
+        if (objects_by_number != nullptr) objects_by_number->erase(this->number);
         --count_of(kind_of_object).living;
     }
 
 private:
-    std::uint64_t number_ = 0;
     std::atomic<cl_uint> references_ = 1;
     std::atomic<std::uint32_t> holders_ = 1;  // the program, while it has references, counts as one
 };

@@ -53,7 +53,7 @@ void ProgramObject::compiled_for(const DeviceList &built, bool well, std::uint64
 void ProgramObject::made_for(const DeviceList &built, bool well, std::uint64_t how) {
     for (const auto &device : built) {
         std::uint64_t &hash = made_of[device.get()];
-        hash = mixed(hash + how + (well ? 0 : device->number()));
+        hash = mixed(hash + how + (well ? 0 : device->number));
     }
     answers = {};
 }

@@ -118,7 +118,7 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
     for (const KernelObject::Argument &argument : kernel.arguments) {
         MemObject *const memory = argument.memory.get();
         if (memory != nullptr) {
-            key_.insert(key_.end(), {memory->root().number(), memory->origin, memory->size});
+            key_.insert(key_.end(), {memory->root().number, memory->origin, memory->size});
             continue;
         }
         key_.push_back(argument.value.size());

@@ -1,0 +1,96 @@
+#include "cluster/api/guard.hpp"
+
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "base/error_code.hpp"
+#include "base/log.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+/// Whether all processes must make this call, where all run the program.
+bool is_compared(const CallArguments &arguments) {
+    if (arguments.call.comparison == Comparison::outside_callbacks) return !in_callback();
+    if (arguments.call.comparison != Comparison::by_creator) return true;
+    const EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
+    return event == nullptr || event->creator == std::this_thread::get_id();
+}
+
+/// In the host: whether this one call concerns another process. Waiting and asking for what is known here does not.
+bool concerns_others(const CallArguments &arguments) {
+    const Call &call = arguments.call;
+    if (&call == &calls::clFinish) {
+        const QueueObject *const queue = QueueObject::from(arguments.as<cl_command_queue>(0));
+        return queue != nullptr && !queue->is_native() && queue->used.load(std::memory_order_relaxed);
+    }
+    const bool asks_times = &call == &calls::clGetEventProfilingInfo;
+    if (asks_times || &call == &calls::clGetEventInfo) {
+        const EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
+        return event != nullptr && (asks_times || arguments.words[1] == CL_EVENT_COMMAND_EXECUTION_STATUS) &&
+               must_ask(*event);
+    }
+    if (&call != &calls::clWaitForEvents) return true;
+    const cl_event *const list = arguments.as<const cl_event *>(1);
+    for (std::size_t i = 0; list != nullptr && i < arguments.words[0]; ++i)
+        if (const EventObject *const event = EventObject::from(list[i]); event != nullptr && !event->known_here())
+            return true;
+    return false;
+}
+
+/// For the comparison with other processes' calls, or, of a central host, for the processes that follow.
+void note(const CallArguments &arguments) {
+    const Call &call = arguments.call;
+    if (call.comparison == Comparison::never && !calls_are_followed) return;
+    World &world = World::get();
+    if (!world.is_central()) return record(arguments);
+    if (world.has_ended() || !call.is_followed() || !concerns_others(arguments)) return;
+    record(arguments);
+    static auto &writer = *new RecordWriter;  // threads may call while the program ends
+    writer.clear();
+    put_call(writer, arguments);
+    world.append(writer.record());
+}
+
+}  // namespace
+
+cl_int code_of_exception(std::string_view function) noexcept {
+    try {
+        throw;
+    } catch (const Error &error) {
+        log_info("{}: {}: {}", function, error.status().message, code_text(error.status().code));
+        return error.status().code;
+    } catch (const std::bad_alloc &) {
+        return CL_OUT_OF_HOST_MEMORY;
+    } catch (...) {
+        return CL_OUT_OF_RESOURCES;
+    }
+}
+
+void keep_back(const CallArguments &arguments) {
+    if (!arguments.call.enqueues()) return;
+    QueueObject *const queue = QueueObject::from(arguments.as<cl_command_queue>(0));
+    if (queue == nullptr) return;
+    const std::vector<Event> markers = World::get().executor().throttle().markers_to_wait_for(*queue);
+    if (markers.empty()) return;
+    const Unlocked unlocked;
+    for (const Event &marker : markers) wait_for(marker.get());
+}
+
+void record(const CallArguments &arguments) {
+    if (arguments.call.comparison == Comparison::never) return;
+    World &world = World::get();
+    if (world.alone() || (!world.is_central() && !is_compared(arguments))) return;
+    world.calls().record(arguments.call, ComparedValues(arguments));
+}
+
+void begin_call(const CallArguments &arguments, bool recorded_aside) {
+    keep_back(arguments);
+    if (recorded_aside)
+        World::get().executor().note_aside();
+    else
+        note(arguments);
+}
+
+}  // namespace cldist::cluster
