@@ -251,15 +251,15 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
                               cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
-    QueueObject &queue = lane_for(whole, buffer);
-    check_context(queue, buffer);
+    check_context(whole, buffer);
     const Box source = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
     const Box target = Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
     check_box(buffer, source);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, buffer);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_alignment(whole, buffer);
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
+    QueueObject &queue = lane_for(whole, buffer);
     const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
     const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch, target.slice_pitch};
     enqueue(with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits,
@@ -282,16 +282,16 @@ void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle,
                                cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
-    QueueObject &queue = lane_for(whole, buffer);
-    check_context(queue, buffer);
+    check_context(whole, buffer);
     const Box target = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
     const Box source = Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
     check_box(buffer, target);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, buffer);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_alignment(whole, buffer);
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
-    if (handling == Handling::leave_out) return leave_out(queue, CL_COMMAND_WRITE_BUFFER_RECT, event);
+    if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_WRITE_BUFFER_RECT, event);
+    QueueObject &queue = lane_for(whole, buffer);
     const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
     Enqueued write =
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true});
@@ -382,9 +382,8 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle, 
     QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
-    QueueObject &queue = lane_for(whole, target);
-    check_context(queue, source);
-    check_context(queue, target);
+    check_context(whole, source);
+    check_context(whole, target);
     const Box from = Box::checked(source_origin, region, source_row_pitch, source_slice_pitch);
     const Box to = Box::checked(target_origin, region, target_row_pitch, target_slice_pitch);
     check_box(source, from);
@@ -393,12 +392,13 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle, 
             CL_INVALID_VALUE,
             "the pitches of source ({}, {}) and destination ({}, {}) differ; within one buffer they must be equal",
             from.row_pitch, from.slice_pitch, to.row_pitch, to.slice_pitch);
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, source);
-    check_alignment(queue, target);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_alignment(whole, source);
+    check_alignment(whole, target);
     require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
             "the source region and the destination region overlap");
-    if (handling == Handling::leave_out) return leave_out(queue, CL_COMMAND_COPY_BUFFER_RECT, event);
+    if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_COPY_BUFFER_RECT, event);
+    QueueObject &queue = lane_for(whole, target);
     const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
                               target.access(to.begin(), to.end(), written(to))};
     enqueue({queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event, [&](Enqueued &, const Waits &w) {

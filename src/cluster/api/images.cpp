@@ -393,15 +393,15 @@ void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
                         const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &image = memory_of(image_handle);
-    QueueObject &queue = lane_for(whole, image);
-    check_image(queue, image);
+    check_image(whole, image);
     const Part part = checked_part(image, origin, region);
     const Pitches pitches = checked_host_pitches(image, part, row_pitch, slice_pitch);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_device(queue, image);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_device(whole, image);
     check_host_access(image, CL_MEM_HOST_WRITE_ONLY);
     const std::array accesses{image.whole(AccessMode::read)};
+    QueueObject &queue = lane_for(whole, image);
     enqueue(with_host_memory(ptr, {queue, CL_COMMAND_READ_IMAGE, accesses, waits,
                                    executor().memory().result_in(host_region(image, part, pitches, ptr), queue),
                                    blocking != CL_FALSE}),
@@ -415,15 +415,15 @@ void enqueue_write_image(cl_command_queue queue_handle, cl_mem image_handle, cl_
                          cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &image = memory_of(image_handle);
-    QueueObject &queue = lane_for(whole, image);
-    check_image(queue, image);
+    check_image(whole, image);
     const Part part = checked_part(image, origin, region);
     const Pitches pitches = checked_host_pitches(image, part, row_pitch, slice_pitch);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_device(queue, image);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_device(whole, image);
     check_host_access(image, CL_MEM_HOST_READ_ONLY);
     const std::array accesses{written(image, part)};
+    QueueObject &queue = lane_for(whole, image);
     // Only the device's process needs the program's memory.
     Enqueued write =
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_IMAGE, accesses, waits, {}, blocking != CL_FALSE, true});
@@ -443,12 +443,12 @@ void enqueue_fill_image(cl_command_queue queue_handle, cl_mem image_handle, cons
                         const size_t *region, cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &image = memory_of(image_handle);
-    QueueObject &queue = lane_for(whole, image);
-    check_image(queue, image);
+    check_image(whole, image);
     require(color != nullptr, CL_INVALID_VALUE, "fill_color is NULL");
     const Part part = checked_part(image, origin, region);
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_device(queue, image);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_device(whole, image);
+    QueueObject &queue = lane_for(whole, image);
     const std::array accesses{written(image, part)};
     enqueue({queue, CL_COMMAND_FILL_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return clEnqueueFillImage(queue.native.get(), image.native(*queue.space), color, part.origin.data(),
@@ -462,18 +462,18 @@ void enqueue_copy_image(cl_command_queue queue_handle, cl_mem source_handle, cl_
     QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
-    QueueObject &queue = lane_for(whole, target);
-    check_image(queue, source);
-    check_image(queue, target);
+    check_image(whole, source);
+    check_image(whole, target);
     require(source.format == target.format, CL_IMAGE_FORMAT_MISMATCH, "the formats of the two images differ");
     const Part from = checked_part(source, source_origin, region);
     const Part to = checked_part(target, target_origin, region);
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_device(queue, source);
-    check_device(queue, target);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_device(whole, source);
+    check_device(whole, target);
     require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
             "the source region and the destination region overlap");
     const std::array accesses{source.whole(AccessMode::read), written(target, to)};
+    QueueObject &queue = lane_for(whole, target);
     enqueue({queue, CL_COMMAND_COPY_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return copy_part(queue, {&source, 0, from.origin}, {&target, 0, to.origin}, to.region, bytes_of(source, from),
                          w);
@@ -486,15 +486,15 @@ void enqueue_copy_image_to_buffer(cl_command_queue queue_handle, cl_mem source_h
     QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
-    QueueObject &queue = lane_for(whole, target);
-    check_image(queue, source);
-    check_context(queue, target);
+    check_image(whole, source);
+    check_context(whole, target);
     const Part part = checked_part(source, origin, region);
     const std::size_t size = bytes_of(source, part);
     check_range(target, offset, size);
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, target);
-    check_device(queue, source);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_alignment(whole, target);
+    check_device(whole, source);
+    QueueObject &queue = lane_for(whole, target);
     const std::array accesses{source.whole(AccessMode::read), target.access(offset, offset + size, AccessMode::write)};
     enqueue({queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return copy_part(queue, {&source, 0, part.origin}, {&target, offset, {}}, part.region, size, w);
@@ -507,15 +507,15 @@ void enqueue_copy_buffer_to_image(cl_command_queue queue_handle, cl_mem source_h
     QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
-    QueueObject &queue = lane_for(whole, target);
-    check_context(queue, source);
-    check_image(queue, target);
+    check_context(whole, source);
+    check_image(whole, target);
     const Part part = checked_part(target, origin, region);
     const std::size_t size = bytes_of(target, part);
     check_range(source, offset, size);
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, source);
-    check_device(queue, target);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_alignment(whole, source);
+    check_device(whole, target);
+    QueueObject &queue = lane_for(whole, target);
     const std::array accesses{source.access(offset, offset + size, AccessMode::read), written(target, part)};
     enqueue({queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return copy_part(queue, {&source, offset, {}}, {&target, 0, part.origin}, part.region, size, w);
@@ -530,16 +530,16 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
                         cl_uint num_events, const cl_event *wait_list, cl_event *event, cl_int *) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &image = memory_of(image_handle);
-    QueueObject &queue = lane_for(whole, image);
-    check_image(queue, image);
+    check_image(whole, image);
     const Part part = checked_part(image, origin, region);
     check_map_flags(image, flags);
     require(row_pitch != nullptr && (slice_pitch != nullptr || !has_slices(image.type)), CL_INVALID_VALUE,
             "image_row_pitch is NULL, or the image has slices and image_slice_pitch is NULL");
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_device(queue, image);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_device(whole, image);
 
     Mapped mapped{};
+    QueueObject &queue = lane_for(whole, image);
     mapped.device_memory = queue.device->memory;
     mapped.end = image.size;
     mapped.flags = flags;

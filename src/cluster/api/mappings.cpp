@@ -83,13 +83,13 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
                          cl_int *) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
-    QueueObject &queue = lane_for(whole, buffer);
-    check_context(queue, buffer);
+    check_context(whole, buffer);
     check_range(buffer, offset, size);
     require(size != 0, CL_INVALID_VALUE, "size is 0");
     check_map_flags(buffer, flags);
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_alignment(queue, buffer);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    QueueObject &queue = lane_for(whole, buffer);
+    check_alignment(whole, buffer);
 
     Mapped mapped{};
     mapped.device_memory = queue.device->memory;
@@ -145,6 +145,8 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
                               const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &object = memory_of(memory_handle);
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_context(whole, object);
     Mapped *const at = object.mapping(pointer);
     require(at != nullptr, CL_INVALID_VALUE, "mapped_ptr is not an address that a map of this memory object returned");
     const auto by_same_memory = [&](const auto &lane) { return lane->device->memory == at->device_memory; };
