@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "events/host_addresses.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist {
 namespace {
@@ -293,7 +294,7 @@ Bridge::~Bridge() {
 void Bridge::complete(cl_int code) {
     if (completed_ || !done_) return;
     completed_ = true;
-    if (code < 0 && device_ && is_pocl(device_.get())) await_passing_on(start_.events);
+    if (code < 0 && device_ && quirks_of(device_.get()).uses_ended_events) await_passing_on(start_.events);
     if (!result_) {
         set_user_event(done_.get(), code);
     } else if (code >= 0) {

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist {
 namespace {
 
 bool addresses_last(cl_device_id device) {
     constexpr cl_device_svm_capabilities shared = CL_DEVICE_SVM_FINE_GRAIN_BUFFER;
-    return is_pocl(device) && is_cpu(device) &&
+    return quirks_of(device).keeps_addresses &&
            (query<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES).value_or(0) & shared) != 0;
 }
 

@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/status_text.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist {
 namespace {
@@ -145,7 +146,7 @@ void ProgressThread::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Ev
                            : bridge->has_user_visible_event() ? bridge->user_visible_event()
                                                               : bridge->start().gate;
     Device device = Device::share(device_of(event));
-    const bool used_on = is_pocl(device.get());
+    const bool used_on = quirks_of(device.get()).uses_ended_events;
     const std::lock_guard lock(mutex_);
     remains_.push_back({std::move(device), std::move(bridge), std::move(events), now_ns(), used_on});
 }

@@ -49,7 +49,8 @@ void CommandRun::prepare() {
     waits_.add(command_.behind, space);
     wait_for_promises();
     executor_.supply().start(supply_, queue, waits_, fails_);
-    if (decisions_ != nullptr && !fails_ && !waits_.events().empty() && queue.context->is_careful() && space.is_pocl())
+    if (decisions_ != nullptr && !fails_ && !waits_.events().empty() && queue.context->is_careful() &&
+        space.quirks.loses_commands_behind_failures)
         waits_.merge(command_, executor_.steps(), user_events_.any());
 }
 
@@ -200,7 +201,7 @@ void CommandRun::settle_waits() {
     // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first event that fails. So
     // do commands behind such a barrier. PoCL aborts if their events have been freed when the awaited command ends, and
     // it uses these events after that end is visible.
-    if (native_event_ && command_.queue.context->is_careful() && command_.queue.space->is_pocl())
+    if (native_event_ && command_.queue.context->is_careful() && command_.queue.space->quirks.uses_ended_events)
         keep = [&progress_thread = executor_.transport().progress_thread(),
                 kept = std::make_shared<const Event>(Event::share(native_event_.get()))](cl_int status) {
             if (status >= 0) return;
@@ -216,7 +217,7 @@ std::shared_ptr<Ending> CommandRun::find_failure() {
     // An event may have failed before PoCL added the command to it, and then the command may never end. With NVIDIA's
     // driver (580) the command would fail when its whole wait list has ended, and commands enqueued in its in-order
     // queue until then would fail, too.
-    if (!fails_ && command_.queue.space->is_pocl() && first_failure(waits_.events()) < 0) {
+    if (!fails_ && command_.queue.space->quirks.loses_commands_behind_failures && first_failure(waits_.events()) < 0) {
         fails_ = true;
         std::vector<Event> remains;
         remains.push_back(std::move(native_event_));

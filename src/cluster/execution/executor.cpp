@@ -24,7 +24,7 @@ bool has_discrete_device(const Topology &topology, Process process, const std::v
 cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits) {
     const cl_command_queue native = queue.native.get();
     if (queue.in_order()) return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
-    if (queue.space->is_pocl()) {
+    if (queue.space->quirks.markers_wait_for_all) {
         const cl_mem buffer = queue.space->small_buffer();
         return clEnqueueMigrateMemObjects(native, 1, &buffer, 0, waits.count, waits.events, waits.event);
     }

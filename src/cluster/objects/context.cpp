@@ -45,7 +45,7 @@ Space::Space(MemoryId memory_in, std::vector<cl_device_id> devices_in)
     : memory(memory_in),
       devices(std::move(devices_in)),
       context(make_context(devices)),
-      is_pocl_(cldist::is_pocl(devices.front())) {}
+      quirks(quirks_of(devices.front())) {}
 
 cl_mem Space::small_buffer() {
     if (!buffer_) {

@@ -11,6 +11,7 @@
 #include "cluster/objects/device.hpp"
 #include "cluster/objects/piece_kernels.hpp"
 #include "events/bridge.hpp"
+#include "ocl/quirks.hpp"
 #include "pipeline/device_resources.hpp"
 
 namespace cldist::cluster {
@@ -50,7 +51,7 @@ public:
     /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's
     /// compiler (580) fails then at kernels without arguments.
     [[nodiscard]] bool always_tells_of_arguments();
-    [[nodiscard]] bool is_pocl() const { return is_pocl_; }
+    const Quirks quirks;  ///< of the first device's driver
 
 private:
     std::unique_ptr<PieceKernels> piece_kernels_;
@@ -64,7 +65,6 @@ private:
     };
     const std::shared_ptr<Idle> idle_ = std::make_shared<Idle>();
     std::optional<bool> tells_;
-    const bool is_pocl_;
 };
 
 /// Keeps account of commands in spaces. Under the lock.

@@ -9,11 +9,10 @@
 #include <CL/cl_ext.h>
 
 #include "base/config.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 namespace {
-
-constexpr cl_uint nvidia = 0x10de;  // as CL_DEVICE_VENDOR_ID
 
 // All device infos of OpenCL 3.0, except handles.
 constexpr std::array device_params = {
@@ -269,7 +268,7 @@ DeviceObject::DeviceObject(Process process_in, MemoryId memory_in, DevicePart as
       serial(serials().take()),
       work_item_sizes(list_of_sizes(infos, CL_DEVICE_MAX_WORK_ITEM_SIZES)),
       non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE),
-      enforces_limits(info<cl_uint>(CL_DEVICE_VENDOR_ID) != nvidia),
+      enforces_limits(!exceeds_its_limits(info<cl_uint>(CL_DEVICE_VENDOR_ID))),
       sub_buffer_alignment(enforces_limits ? std::max(info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1U) : 1) {}
 
 DeviceObject::DeviceObject(std::vector<Ref<DeviceObject>> members_in)

@@ -70,9 +70,7 @@ public:
     // Infos that every launch needs:
     const std::vector<std::size_t> work_item_sizes;  ///< the largest, for each dimension
     const bool non_uniform_groups;
-    /// Whether its reported limits of kernels' work-groups and of sub-buffers' alignment apply.
-    /// NVIDIA's driver (580) reports 256 for every kernel, also for kernels that require 512, and
-    /// runs them with 1024. It accepts sub-buffers with any origin. Programs rely on both.
+    /// Whether its reported limits of kernels' work-groups and of sub-buffers' alignment apply (exceeds_its_limits()).
     const bool enforces_limits;
     /// The origin of a sub-buffer must be a multiple of this, in bytes.
     const std::size_t sub_buffer_alignment;

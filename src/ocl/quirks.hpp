@@ -1,0 +1,40 @@
+/// Where drivers deviate from OpenCL and the code acts differently. The code queries these booleans, never the driver.
+/// docs/dev/drivers.md also lists properties that the code respects on every driver.
+#pragma once
+
+#include "ocl/query.hpp"
+
+namespace cldist {
+
+/// Found with PoCL 3.1. All versions of PoCL count, because no other was tested.
+struct Quirks {
+    /// PoCL uses the events of a failed command for some time after their status is visible, and aborts if nobody else
+    /// holds them. It reports an end before it processes the commands that wait for it.
+    /// Reproducer: the program event-probe. Decision 5.
+    bool uses_ended_events = false;
+    /// In PoCL a command never ends if an event of its wait list failed before it was enqueued. PoCL aborts if one event
+    /// of a wait list fails a command while another event of the list ends.
+    /// Reproducer: tests/cluster/random.cpp, natively. Decision 5.
+    bool loses_commands_behind_failures = false;
+    /// PoCL's markers and barriers in out-of-order queues wait for all earlier commands, whatever their wait lists.
+    /// Migrations do not. Reproducer: a program that waits for a marker with a wait list before it sets another
+    /// command's user event. Decisions 3 and 5.
+    bool markers_wait_for_all = false;
+    /// A buffer of a CPU device of PoCL keeps one host address. Reproducer: map it twice. Decision 25.
+    bool keeps_addresses = false;
+};
+
+inline Quirks quirks_of(cl_device_id device) {
+    const bool pocl = is_pocl(device);
+    return {.uses_ended_events = pocl,
+            .loses_commands_behind_failures = pocl,
+            .markers_wait_for_all = pocl,
+            .keeps_addresses = pocl && is_cpu(device)};
+}
+
+/// Whether the driver of a vendor (CL_DEVICE_VENDOR_ID) runs more than it reports. NVIDIA's reports 256 for every kernel's
+/// work-group size and runs 1,024, and accepts sub-buffers with any origin. Programs rely on both.
+/// Reproducer: clGetKernelWorkGroupInfo for a kernel that requires 512. Decision 21.
+constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == 0x10de; }
+
+}  // namespace cldist
