@@ -6,6 +6,7 @@
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/api/record.hpp"
 
 namespace cldist::cluster {
@@ -28,7 +29,7 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
     check_host_ptr(flags, host_ptr);
     flags = with_device_access(flags);
 
-    const GivenContents given = given_contents(context, flags, host_ptr, size);
+    const GivenContents given = host_mode().given_contents(context, flags, host_ptr, size);
     auto object = std::make_unique<MemObject>(context, given.flags, size);
     object->host_ptr = given.host_ptr;
     object->properties = std::move(properties);
@@ -39,7 +40,7 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
         in_all([&] {
             if (given.made_at_once) object->make_natives();
         });
-    if (World::get().follows()) object->host_ptr = nullptr;
+    object->host_ptr = given.program_ptr;
     object->set_number(world.next_number());
     return object.release()->handle();
 }
@@ -52,20 +53,6 @@ MemObject &whole_buffer_of(cl_mem memory) {
 }
 
 }  // namespace
-
-GivenContents given_contents(const ContextObject &context, cl_mem_flags flags, void *host_ptr, std::size_t size) {
-    const DeviceObject *const holder = host_ptr != nullptr ? executor().objects().first_holder(context) : nullptr;
-    if (holder == nullptr) return {flags, host_ptr, host_ptr != nullptr, {}};
-    const World &world = World::get();
-    Blob bytes;
-    if (world.is_host() && holder->process != 0) bytes.assign(at(host_ptr, 0), at(host_ptr, size));
-    bytes = world.agreement().from_to(World::get().calls().last(), 0, holder->process, std::move(bytes));
-    if (world.is_host()) return {flags, host_ptr, holder->process == 0, {}};
-    flags &= ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR};
-    if (holder->process != world.self()) return {flags, nullptr, false, {}};
-    void *const brought = bytes.data();
-    return {flags | CL_MEM_COPY_HOST_PTR, brought, true, std::move(bytes)};
-}
 
 cl_mem_flags with_device_access(cl_mem_flags flags) { return flags != 0 ? flags : CL_MEM_READ_WRITE; }
 

@@ -2,22 +2,34 @@
 // commands, and wait for nothing (docs/dev/decisions/0035).
 #include <algorithm>
 
+#include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
-#include "cluster/api/host_mode.hpp"
 #include "cluster/api/guard.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/objects/lock.hpp"
 
 namespace cldist::cluster {
 namespace {
 
-/// The queue's process reports a marker's end to the host. Returns the marker's event.
-Ref<EventObject> report_end(const Ref<QueueObject> &queue) {
+/// For clFinish, on a device of another process than the host. Returns the marker's event.
+Ref<EventObject> run_marker(const Ref<QueueObject> &queue) {
     auto marker = executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
         return clEnqueueMarkerWithWaitList(queue->native.get(), w.count, w.events, w.event);
     });
-    executor().ends().tell_host_of_finish(*marker);
     queue->used = false;
     return marker;
+}
+
+const DeviceObject *first_device_to_hold(const ContextObject &context) {
+    for (const auto &device : context.devices)
+        if (device->process == 0) return device.get();
+    return context.devices.front().get();
+}
+
+/// The bytes go from the host to the process of the first holder. Returns them there.
+Blob bring_contents(const ContextObject &context, Blob bytes) {
+    return World::get().agreement().from_to(World::get().calls().last(), 0, first_device_to_hold(context)->process,
+                                            std::move(bytes));
 }
 
 class CentralMode final : public HostMode {
@@ -28,7 +40,7 @@ public:
             std::any_of(events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
         for (const auto &event : events) {
             if (event->native) clFlush(event->queue->native.get());
-            if (some_unknown && !event->is_user()) executor().ends().tell_hosts(*event);
+            if (some_unknown && !event->is_user()) tell_end(*event);
         }
         {
             const Unlocked unlocked;
@@ -55,7 +67,8 @@ public:
             finish_here(queue);
             return;
         }
-        const auto marker = report_end(queue);
+        const auto marker = run_marker(queue);
+        tell_end(*marker);
         const auto finished = queue->finished = std::make_shared<Ending>();
         const auto landed = queue->promises.all.landed;
         const Unlocked unlocked;
@@ -68,6 +81,33 @@ public:
         queue.user_events = {};
         World::get().tell_user_events_over(queue.number);
     }
+
+    void tell_end(EventObject &event) const override {
+        if (const auto message = executor().schedule().tell_first(event.scheduled))
+            executor().ends().receive(event, *message);
+    }
+
+    const DeviceObject *first_holder(const ContextObject &context) const override {
+        return first_device_to_hold(context);
+    }
+    GivenContents given_contents(const ContextObject &context, cl_mem_flags flags, void *host_ptr,
+                                 std::size_t size) const override {
+        if (host_ptr == nullptr) return {flags, nullptr, nullptr, false};
+        const bool is_here = first_device_to_hold(context)->process == 0;
+        Blob bytes;
+        if (!is_here) bytes.assign(at(host_ptr, 0), at(host_ptr, size));
+        bring_contents(context, std::move(bytes));
+        return {flags, host_ptr, host_ptr, is_here};
+    }
+    bool keeps_results(const QueueObject &queue) const override { return queue.is_native(); }
+    bool tracks_results() const override { return true; }
+    bool maps_natively(const ContextObject &context) const override { return context.has_one_memory; }
+    bool keeps_mapped_memory() const override { return true; }
+    void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped) const override {
+        executor().memory().give_memory(queue, object, mapped);
+    }
+
+    void note_build() const override { World::get().note_build(); }
 
 private:
     /// Asks the event's process for the command's state, unless the host knows that the command has ended.
@@ -111,10 +151,12 @@ private:
 
 class FollowerMode final : public HostMode {
 public:
+    bool has_program() const override { return false; }
+
     std::optional<cl_int> wait(const CallHash &, std::span<const Ref<EventObject>> events) const override {
         for (const auto &event : events) {
             if (event->native) clFlush(event->queue->native.get());
-            if (!event->is_user()) executor().ends().tell_hosts(*event);
+            if (!event->is_user()) tell_end(*event);
         }
         return std::nullopt;
     }
@@ -132,11 +174,42 @@ public:
     }
 
     void finish(const Ref<QueueObject> &queue) const override {
-        if (queue->device->process != 0) report_end(queue);
+        if (queue->device->process == 0) return;
+        const auto marker = run_marker(queue);
+        if (queue->in_order())
+            tell_end(*marker);
+        else if (const auto message = executor().schedule().tell_first(marker->scheduled))
+            executor().ends().send_when_finished(*marker, *message);
     }
 
     // A record of the host's follows.
     void forget_user_events(QueueObject &) const override {}
+
+    void tell_end(EventObject &event) const override {
+        if (const auto message = executor().schedule().tell_first(event.scheduled))
+            executor().ends().send(event, *message);
+    }
+
+    const DeviceObject *first_holder(const ContextObject &context) const override {
+        return first_device_to_hold(context);
+    }
+    GivenContents given_contents(const ContextObject &context, cl_mem_flags flags, void *host_ptr,
+                                 std::size_t) const override {
+        if (host_ptr == nullptr) return {flags, nullptr, nullptr, false};
+        Blob bytes = bring_contents(context, {});
+        flags &= ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR};
+        if (first_device_to_hold(context)->process != World::get().self()) return {flags, nullptr, nullptr, false};
+        void *const brought = bytes.data();
+        return {flags | CL_MEM_COPY_HOST_PTR, brought, nullptr, true, std::move(bytes)};
+    }
+    bool keeps_results(const QueueObject &) const override { return false; }
+    bool maps_natively(const ContextObject &) const override { return false; }
+    // Without the program, the number replaces the address.
+    void give_memory(QueueObject &, MemObject &, Mapped &mapped) const override {
+        mapped.memory = reinterpret_cast<void *>(mapped.number);
+    }
+    void begin_mapping(const Mapped &) const override {}
+    void end_mapping(const Mapped &) const override {}
 
 private:
     /// The event's process sends the command's state to the host, which asks.

@@ -30,18 +30,6 @@ cl_mem_flags with_device_access(cl_mem_flags flags);
 /// Throws an Error with CL_INVALID_OPERATION if no device has.
 void check_some_device_has_images(const ContextObject &context);
 
-/// How a new memory object is made natively in this process.
-struct GivenContents {
-    cl_mem_flags flags;
-    void *host_ptr;
-    bool made_at_once;  ///< it has the contents that the program gives, `host_ptr`
-    Blob bytes;         ///< where these are if they came from a central host
-};
-/// The contents of an object with these flags, and the `size` bytes at `host_ptr`, which may be
-/// null. With a central host these go to one process, from where others get them. Called by all;
-/// throws an Error.
-GivenContents given_contents(const ContextObject &context, cl_mem_flags flags, void *host_ptr, std::size_t size);
-
 /// Whether a buffer can be filled with patterns of so many bytes.
 constexpr bool is_pattern_size(std::size_t size) { return std::has_single_bit(size) && size <= 128; }
 

@@ -80,8 +80,7 @@ void wait_for_result(EventObject &event, const CallHash &call) {
 cl_event create_user_event(cl_context context, cl_int *) {
     EventObject *const event = make<EventObject>(context_of(context), nullptr, CL_COMMAND_USER);
     event->end_as(std::make_shared<Ending>());
-    const World &world = World::get();
-    if (!world.alone() && !world.follows()) event->promise.set = event->ending;
+    if (!World::get().alone() && host_mode().has_program()) event->promise.set = event->ending;
     return event->handle();
 }
 
@@ -97,7 +96,8 @@ void set_user_event_status(cl_event event, cl_int status) {
         held->agreed = status;
         held->user_event->is_complete = status == CL_COMPLETE;
     };
-    if (World::get().is_central() && !held->agreed) agree();
+    const bool at_once = host_mode().orders_calls();
+    if (at_once && !held->agreed) agree();
     bool first = false;
     {
         const Unlocked unlocked;
@@ -106,7 +106,7 @@ void set_user_event_status(cl_event event, cl_int status) {
     require(first, CL_INVALID_OPERATION, "the status of the user event has already been set");
     --held->context->open_user_events;
     // Every process's program makes this call at this place of its thread's calls.
-    if (!World::get().is_central() && held->creator == std::this_thread::get_id()) agree();
+    if (!at_once && held->creator == std::this_thread::get_id()) agree();
 }
 
 void wait_for_events(cl_uint num_events, const cl_event *list) {
@@ -160,13 +160,12 @@ void set_event_callback(cl_event event, cl_int type, void(CL_CALLBACK *notify)(c
     require(notify != nullptr, CL_INVALID_VALUE, "pfn_event_notify is NULL");
     require(type == CL_COMPLETE || type == CL_RUNNING || type == CL_SUBMITTED, CL_INVALID_VALUE,
             "command_exec_callback_type is {}; expected CL_SUBMITTED, CL_RUNNING or CL_COMPLETE", type);
-    World &world = World::get();
-    if (!object.is_user()) world.executor().ends().tell_hosts(object);
-    if (world.follows()) return;
+    if (!object.is_user()) host_mode().tell_end(object);
+    if (!host_mode().has_program()) return;
     const auto call = [notify, user_data, type, event = Ref<EventObject>(&object)](cl_int status) {
         call_elsewhere([=] { notify(event->handle(), status < 0 ? status : type, user_data); });
     };
-    world.executor().ends().ending_of(object)->then([call, landed = object.promise.landed](cl_int status) {
+    executor().ends().ending_of(object)->then([call, landed = object.promise.landed](cl_int status) {
         if (status < 0 || landed == nullptr) return call(status);
         landed->then([call](cl_int) { call(CL_COMPLETE); });
     });

@@ -6,8 +6,8 @@
 
 namespace cldist::cluster {
 
-const HostMode &host_mode() {
-    switch (World::get().role()) {
+const HostMode &host_mode_of(HostRole role) {
+    switch (role) {
         case HostRole::central: return central_mode();
         case HostRole::follower: return follower_mode();
         default: return replicated_mode();

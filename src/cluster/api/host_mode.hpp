@@ -1,38 +1,15 @@
-/// How the program learns the ends of commands: one object per host mode.
+/// The host modes, and what several of them do.
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <span>
 
+#include "cluster/execution/host_mode.hpp"
 #include "cluster/world/world.hpp"
 
 namespace cldist::cluster {
 
-/// What calls that wait for commands, or query them, do in this process. Its functions are called under the lock.
-class HostMode {
-public:
-    /// Waits, in a call, until the program may know how all the events end. Returns the least status of them, or nothing
-    /// if this process does not wait.
-    [[nodiscard]] virtual std::optional<cl_int> wait(const CallHash &call,
-                                                     std::span<const Ref<EventObject>> events) const = 0;
-    /// Whether the result of a command arrives in this process, so that it need not wait().
-    [[nodiscard]] virtual bool gets_result(const EventObject &event) const = 0;
-    /// The status that clGetEventInfo returns.
-    [[nodiscard]] virtual cl_int status(EventObject &event) const = 0;
-    /// The times that clGetEventProfilingInfo returns; zeros if the command has not ended.
-    [[nodiscard]] virtual Times times(EventObject &event) const = 0;
-    /// Waits, in clFinish, until the queue's commands have ended.
-    virtual void finish(const Ref<QueueObject> &queue) const = 0;
-    /// After clFinish: no command of the queue waits for user events.
-    virtual void forget_user_events(QueueObject &queue) const { queue.user_events = {}; }
-
-protected:
-    ~HostMode() = default;
-};
-
 /// This process's mode.
-const HostMode &host_mode();
+inline const HostMode &host_mode() { return World::get().executor().mode(); }
 /// The program runs in every process.
 const HostMode &replicated_mode();
 /// It runs in this process alone.

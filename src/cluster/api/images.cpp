@@ -9,6 +9,7 @@
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/execution/host_region.hpp"
 #include "cluster/world/exchange.hpp"
@@ -132,7 +133,7 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     flags = with_device_access(flags);
 
     const std::size_t host_size = (extent[2] - 1) * pitches.slice + (extent[1] - 1) * pitches.row + extent[0] * element;
-    const GivenContents given = given_contents(context, flags, parent ? nullptr : host_ptr, host_size);
+    const GivenContents given = host_mode().given_contents(context, flags, parent ? nullptr : host_ptr, host_size);
     auto image = std::make_unique<MemObject>(context, given.flags, size);
     image->type = type;
     image->host_ptr = parent ? parent->host_ptr : given.host_ptr;
@@ -148,7 +149,7 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
     else
         world.executor().objects().know(*image, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
     make_natives_everywhere(*image);
-    if (World::get().follows()) image->host_ptr = nullptr;
+    if (!parent) image->host_ptr = given.program_ptr;
     image->set_number(world.next_number());
     return image.release()->handle();
 }
@@ -400,8 +401,8 @@ void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_device(whole, image);
     check_host_access(image, CL_MEM_HOST_WRITE_ONLY);
-    const std::array accesses{image.whole(AccessMode::read)};
     QueueObject &queue = lane_for(whole, image);
+    const std::array accesses{image.whole(AccessMode::read)};
     enqueue(with_host_memory(ptr, {queue, CL_COMMAND_READ_IMAGE, accesses, waits,
                                    executor().memory().result_in(host_region(image, part, pitches, ptr), queue),
                                    blocking != CL_FALSE}),
@@ -422,8 +423,8 @@ void enqueue_write_image(cl_command_queue queue_handle, cl_mem image_handle, cl_
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_device(whole, image);
     check_host_access(image, CL_MEM_HOST_READ_ONLY);
-    const std::array accesses{written(image, part)};
     QueueObject &queue = lane_for(whole, image);
+    const std::array accesses{written(image, part)};
     // Only the device's process needs the program's memory.
     Enqueued write =
         with_host_memory(ptr, {queue, CL_COMMAND_WRITE_IMAGE, accesses, waits, {}, blocking != CL_FALSE, true});
@@ -472,8 +473,8 @@ void enqueue_copy_image(cl_command_queue queue_handle, cl_mem source_handle, cl_
     check_device(whole, target);
     require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
             "the source region and the destination region overlap");
-    const std::array accesses{source.whole(AccessMode::read), written(target, to)};
     QueueObject &queue = lane_for(whole, target);
+    const std::array accesses{source.whole(AccessMode::read), written(target, to)};
     enqueue({queue, CL_COMMAND_COPY_IMAGE, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
         return copy_part(queue, {&source, 0, from.origin}, {&target, 0, to.origin}, to.region, bytes_of(source, from),
                          w);
@@ -538,8 +539,9 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_device(whole, image);
 
-    Mapped mapped{};
     QueueObject &queue = lane_for(whole, image);
+    Mapped mapped{};
+    mapped.number = World::get().next_number();
     mapped.device_memory = queue.device->memory;
     mapped.end = image.size;
     mapped.flags = flags;
@@ -552,7 +554,7 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     if (mapped.memory == nullptr) mapped.pitches = checked_host_pitches(image, part, 0, 0);
     mapped.size = (part.region[2] - 1) * mapped.pitches.slice + (part.region[1] - 1) * mapped.pitches.row +
                   part.region[0] * image.element_size;
-    if (mapped.memory == nullptr && !World::get().follows()) executor().memory().give_memory(queue, image, mapped);
+    if (mapped.memory == nullptr) host_mode().give_memory(queue, image, mapped);
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     std::vector<Access> accesses;
     Result result;
@@ -566,7 +568,7 @@ void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_b
     Ref<EventObject> mapped_part;
     const auto map = run_whole(
         {queue, CL_COMMAND_MAP_IMAGE, accesses, waits, std::move(result), blocking != CL_FALSE},
-        event != nullptr || blocking != CL_FALSE || World::get().is_host(),
+        event != nullptr || blocking != CL_FALSE || host_mode().keeps_mapped_memory(),
         [&](Enqueued &command, const Waits &w) {
             if (!needs_contents) return enqueue_marker_behind(queue, w);
             return read_part(queue, image, part, mapped.pitches, mapped.memory, command.result, w);

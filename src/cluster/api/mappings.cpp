@@ -7,6 +7,7 @@
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/execution/host_region.hpp"
 #include "ocl/query.hpp"
 
@@ -41,9 +42,6 @@ void check_map_flags(const MemObject &object, cl_map_flags flags) {
 void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, const Ref<EventObject> &part,
                    cl_event *event, bool blocking, const CallHash &call) {
     const bool by_any_queue = object.context->spaces.size() > 1;
-    mapped.number = World::get().next_number();
-    // Without the program, the number replaces the address.
-    if (World::get().follows()) mapped.memory = reinterpret_cast<void *>(mapped.number);
     // The native platform did not map because the command fails.
     if (mapped.memory == nullptr) {
         mapped.is_native = false;
@@ -52,7 +50,7 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     }
     // Another device's queue may undo it, and must not before it is made.
     // So may that of another process, and the memory must last until the bytes have come.
-    const bool ends_natively = part && part->native && World::get().is_host();
+    const bool ends_natively = part && part->native && host_mode().keeps_mapped_memory();
     if (part)
         mapped.landed =
             (mapped.is_native && by_any_queue) || ends_natively ? executor().ends().ending_of(*part) : part->ending;
@@ -73,7 +71,7 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     } else {
         mapped.kept = object.destruction;
     }
-    if (!World::get().follows()) mapped_memory().add(mapped);
+    host_mode().begin_mapping(mapped);
     object.mappings.push_back(std::move(mapped));
     return memory;
 }
@@ -88,10 +86,11 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     require(size != 0, CL_INVALID_VALUE, "size is 0");
     check_map_flags(buffer, flags);
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
-    QueueObject &queue = lane_for(whole, buffer);
     check_alignment(whole, buffer);
 
+    QueueObject &queue = lane_for(whole, buffer);
     Mapped mapped{};
+    mapped.number = World::get().next_number();
     mapped.device_memory = queue.device->memory;
     mapped.begin = offset;
     mapped.end = offset + size;
@@ -100,13 +99,12 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     // The program gets the native runtime's memory if possible. It does not if unmapping moves
     // bytes and another device may unmap. NVIDIA's driver (580) also ends a map without contents
     // before the earlier reads have ended.
-    const bool is_here = queue.space != nullptr && (!World::get().is_central() || queue.context->has_one_memory);
     const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
-    mapped.is_native = is_here && !World::get().follows() && may_be_native &&
+    mapped.is_native = queue.space != nullptr && host_mode().maps_natively(*queue.context) && may_be_native &&
                        (queue.context->has_one_memory || queue.space->resources()->is_cpu());
-    if (!mapped.is_native && !World::get().follows()) {
+    if (!mapped.is_native) {
         mapped.memory = buffer.host_memory(offset);
-        if (mapped.memory == nullptr) executor().memory().give_memory(queue, buffer, mapped);
+        if (mapped.memory == nullptr) host_mode().give_memory(queue, buffer, mapped);
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     // Bytes of a buffer that is attached elsewhere return there only after unmapping.
@@ -119,7 +117,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     Ref<EventObject> part;
     const auto map = run_whole(
         {queue, CL_COMMAND_MAP_BUFFER, accesses, waits, std::move(result), blocking != CL_FALSE},
-        event != nullptr || blocking != CL_FALSE || World::get().is_host() ||
+        event != nullptr || blocking != CL_FALSE || host_mode().keeps_mapped_memory() ||
             (mapped.is_native && queue.context->spaces.size() > 1),
         [&](Enqueued &command, const Waits &w) {
             const cl_mem native = buffer.root().native(*queue.space);
@@ -145,18 +143,16 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
                               const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &object = memory_of(memory_handle);
-    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
-    check_context(whole, object);
     Mapped *const at = object.mapping(pointer);
     require(at != nullptr, CL_INVALID_VALUE, "mapped_ptr is not an address that a map of this memory object returned");
+    const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
+    check_context(whole, object);
     const auto by_same_memory = [&](const auto &lane) { return lane->device->memory == at->device_memory; };
     QueueObject &queue =
         whole.is_aggregate() ? **std::find_if(whole.lanes.begin(), whole.lanes.end(), by_same_memory) : whole;
-    const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    check_context(queue, object);
     const Mapped mapped = std::move(*at);
     object.mappings.erase(object.mappings.begin() + (at - object.mappings.data()));
-    if (!World::get().follows()) mapped_memory().remove(mapped);
+    host_mode().end_mapping(mapped);
     warn_of_overrun(object, mapped);
     if (mapped.is_page_locked) executor().memory().copies().remove_page_locked(mapped.memory);
 
@@ -179,7 +175,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     command.reads_host_memory = mapped.is_written();
     command.behind = mapped.landed;
     if (mapped.is_written()) command.source = written_region(object, mapped);
-    if (World::get().is_host()) command.kept = mapped.kept;
+    if (host_mode().keeps_mapped_memory()) command.kept = mapped.kept;
     const std::size_t size = mapped.end - mapped.begin;
     // Some drivers' writes from pageable memory wait in the call.
     if (mapped.is_written() && !mapped.is_page_locked && !object.is_image())

@@ -10,6 +10,7 @@
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/split/adapted_source.hpp"
@@ -70,7 +71,7 @@ cl_int made_by_all(const Exchange &exchange, const DeviceList &devices, const st
     std::vector<Process> failed;
     cl_int least = CL_SUCCESS;
     const Blob mine = Packer().put(make()).take();
-    if (World::get().is_host()) World::get().note_build();
+    host_mode().note_build();
     const auto told = exchange.of(processes, [&](Process) { return mine; });
     for (std::size_t i = 0; i < told.size(); ++i) {
         const auto code = Unpacker(told[i]).get<cl_int>();

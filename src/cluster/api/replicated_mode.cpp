@@ -47,6 +47,8 @@ Times times_of_parts(const EventObject &event, const Times &here) {
 
 class ReplicatedMode final : public HostMode {
 public:
+    bool orders_calls() const override { return false; }
+
     // Afterwards all processes know the ends, and agree on them. If several threads wait for one event, the first of
     // them exchanges it with other processes.
     std::optional<cl_int> wait(const CallHash &call, std::span<const Ref<EventObject>> events) const override {
@@ -154,6 +156,19 @@ public:
         steps.note_success(*queue, last);
         for (std::size_t i = 0; i < last_of_lanes.size(); ++i)
             steps.note_success(*queue->own_lanes[i], last_of_lanes[i]);
+    }
+
+    void tell_end(EventObject &event) const override { executor().ends().tell_all(event); }
+    bool others_may_be_ahead() const override { return !executor().alone(); }
+
+    const DeviceObject *first_holder(const ContextObject &) const override { return nullptr; }
+    GivenContents given_contents(const ContextObject &, cl_mem_flags flags, void *host_ptr,
+                                 std::size_t) const override {
+        return {flags, host_ptr, host_ptr, host_ptr != nullptr};
+    }
+    bool keeps_results(const QueueObject &) const override { return executor().alone(); }
+    void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped) const override {
+        executor().memory().give_memory(queue, object, mapped);
     }
 };
 

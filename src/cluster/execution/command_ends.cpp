@@ -44,32 +44,8 @@ void CommandEnds::receive(EventObject &event, const Message &message) {
     if (!event.known_here()) event.end_as(std::move(told));
 }
 
-void CommandEnds::tell_hosts(EventObject &event) {
-    if (schedule_.hosts() == Hosts::first)
-        tell_first(event);
-    else
-        tell_all(event);
-}
-
-void CommandEnds::tell_first(EventObject &event) {
-    const auto message = schedule_.tell_first(event.scheduled);
-    if (!message) return;
-    if (role_ == HostRole::central)
-        receive(event, *message);
-    else
-        send(event, *message);
-}
-
-void CommandEnds::tell_host_of_finish(EventObject &marker) {
-    if (role_ == HostRole::central || marker.queue->in_order()) {
-        tell_first(marker);
-        return;
-    }
-    const auto message = schedule_.tell_first(marker.scheduled);
-    if (!message) return;
-    const auto tell = [this, message = *message] {
-        submit_now(transport_.send_status(message, std::nullopt), CL_COMPLETE);
-    };
+void CommandEnds::send_when_finished(EventObject &marker, const Message &message) {
+    const auto tell = [this, message] { submit_now(transport_.send_status(message, std::nullopt), CL_COMPLETE); };
     auto queue = std::make_shared<const Queue>(Queue::share(marker.queue->native.get()));
     ending_of(marker)->then([this, tell, queue = std::move(queue)](cl_int status) {
         if (status == CL_COMPLETE) {

@@ -4,7 +4,6 @@
 #include <memory>
 #include <span>
 
-#include "cluster/execution/host_link.hpp"
 #include "cluster/execution/transport.hpp"
 #include "cluster/objects/event.hpp"
 #include "cluster/schedule/schedule.hpp"
@@ -19,8 +18,8 @@ TimesOfCommand times_of_command(const EventObject &event);
 class CommandEnds {
 public:
     /// `polls`: some device of this process is no CPU device (see ProgressThread::StartRule).
-    CommandEnds(Schedule &schedule, Transport &transport, HostRole role, bool polls)
-        : schedule_(schedule), transport_(transport), role_(role), polls_(polls) {}
+    CommandEnds(Schedule &schedule, Transport &transport, bool polls)
+        : schedule_(schedule), transport_(transport), polls_(polls) {}
 
     /// Ends `ending` as the native event ends.
     void end_with(cl_event native, std::shared_ptr<Ending> ending);
@@ -33,11 +32,11 @@ public:
     void send(EventObject &event, const Message &message);
     /// Receives the event's end from the command's own process.
     void receive(EventObject &event, const Message &message);
-    /// Sends the event's end to all processes that run the program. All processes call it.
-    void tell_hosts(EventObject &event);
-    /// With a central host, for the native marker of a clFinish: rank 0 gets its end when all commands of the queue
-    /// have ended. In an out-of-order queue the marker may fail earlier, with the first of them that fails.
-    void tell_host_of_finish(EventObject &marker);
+    /// Sends the event's end to all processes. All call it.
+    void tell_all(EventObject &event);
+    /// For the native marker of a clFinish in an out-of-order queue: sends that all commands of the queue have
+    /// ended. The marker may fail earlier, with the first of them that fails.
+    void send_when_finished(EventObject &marker, const Message &message);
 
     /// Gives the progress thread an operation. It starts when `after` ends, with the status of `after`; at once if
     /// `after` is null.
@@ -50,13 +49,10 @@ public:
     void outlive_progress_thread() { progress_thread_is_over_ = true; }
 
 private:
-    void tell_all(EventObject &event);
     void tell_all_of_joint(EventObject &event);
-    void tell_first(EventObject &event);
 
     Schedule &schedule_;
     Transport &transport_;
-    const HostRole role_;
     const bool polls_;
     std::atomic<bool> progress_thread_is_over_ = false;
     std::atomic<unsigned> finishing_ = 0;  ///< threads in clFinish

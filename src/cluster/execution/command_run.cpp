@@ -38,7 +38,7 @@ void CommandRun::prepare() {
                          [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
     if (!executor_.decides_nothing(*queue.context)) {
         decide();
-        if (executor_.role() != HostRole::replicated && command_.source)
+        if (executor_.supply().is_used() && command_.source)
             supply_ = executor_.supply().bring(command_, before(), fails_, native_, waits_);
     }
     executor_.count(queue, native_);
@@ -67,7 +67,7 @@ void CommandRun::wait_for_promises() {
     }
     // Another process's program may have set the user events already, so its commands behind them do not wait for this
     // process's program. If a user event is set to a failure, this command need not fail.
-    if ((command_.reads_host_memory || reads_result) && executor_.role() == HostRole::replicated && !executor_.alone())
+    if ((command_.reads_host_memory || reads_result) && executor_.mode().others_may_be_ahead())
         waits_.add(regardless_of_failure(beside_wait_list(before().set, command_.wait_list)), space);
 }
 
@@ -276,7 +276,7 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
     const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
     const std::shared_ptr<Ending> failed = event.ending;
     event.end_as(std::make_shared<Ending>());
-    const bool by_caller = command.blocking && failed == nullptr && executor_.role() != HostRole::follower;
+    const bool by_caller = command.blocking && failed == nullptr && executor_.mode().has_program();
     // Another result may still be on its way to the same memory. The later one must not overtake it.
     const bool overlaps =
         (lands() || relay.from) && executor_.memory().landings().add(command.result.memory(), event.ending);

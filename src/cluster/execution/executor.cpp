@@ -38,15 +38,15 @@ cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits) {
 }
 
 Executor::Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
-                   HostRole role, HostLink *link)
+                   const HostMode &mode, HostLink *link)
     : schedule_(schedule),
       transport_(transport),
-      role_(role),
-      objects_(schedule, self, role),
-      ends_(schedule, transport, role, has_discrete_device(schedule.topology(), self, memories)),
+      mode_(mode),
+      objects_(schedule, self, mode),
+      ends_(schedule, transport, has_discrete_device(schedule.topology(), self, memories)),
       steps_([this](cl_event native, std::shared_ptr<Ending> ending) { ends_.end_with(native, std::move(ending)); }),
       transfers_(schedule.topology(), self, transport, memories, objects_, steps_, ends_),
-      memory_(role, alone(), has_discrete_device(schedule.topology(), self, memories)),
+      memory_(mode, has_discrete_device(schedule.topology(), self, memories)),
       supply_(schedule, self, transport, link, ends_, steps_) {}
 
 void Executor::attach(MemObject &buffer, MemoryId device) {

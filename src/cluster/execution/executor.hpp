@@ -9,6 +9,7 @@
 #include "cluster/execution/enqueued.hpp"
 #include "cluster/execution/host_link.hpp"
 #include "cluster/execution/host_memory_supply.hpp"
+#include "cluster/execution/host_mode.hpp"
 #include "cluster/execution/memory_objects.hpp"
 #include "cluster/execution/program_memory.hpp"
 #include "cluster/execution/steps.hpp"
@@ -31,9 +32,9 @@ struct Commands {
 class Executor final : public QueueKeeper, public SpaceKeeper {
 public:
     /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must outlive the
-    /// executor. `link` is null if `role` is HostRole::replicated.
+    /// executor. `link` is null unless there is a central host.
     Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
-             HostRole role, HostLink *link);
+             const HostMode &mode, HostLink *link);
 
     /// Calls `native(command, waits)` if the command runs in this process. `native` returns OpenCL's code, and may set
     /// the result's address. Returns the command's event, or null if nobody needs it. If the native platform rejects
@@ -86,7 +87,7 @@ public:
     [[nodiscard]] ProgramMemory &memory() { return memory_; }
     [[nodiscard]] HostMemorySupply &supply() { return supply_; }
 
-    [[nodiscard]] HostRole role() const { return role_; }
+    [[nodiscard]] const HostMode &mode() const { return mode_; }
     /// Whether there is no other process.
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
     /// Whether ends may have promises.
@@ -100,7 +101,7 @@ public:
 private:
     Schedule &schedule_;
     Transport &transport_;
-    const HostRole role_;
+    const HostMode &mode_;
     MemoryObjects objects_;
     CommandEnds ends_;
     Steps steps_;

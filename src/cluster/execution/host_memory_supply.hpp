@@ -20,6 +20,7 @@ public:
                      Steps &steps)
         : schedule_(schedule), self_(self), transport_(transport), link_(link), ends_(ends), steps_(steps) {}
 
+    [[nodiscard]] bool is_used() const { return link_ != nullptr; }
     /// This process's share in the transfer of one command's memory.
     struct Supply {
         std::unique_ptr<Command> receive;  ///< receives the bytes; null if this process receives none

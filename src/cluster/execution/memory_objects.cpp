@@ -9,15 +9,8 @@ bool is_map(cl_command_type type) { return type == CL_COMMAND_MAP_BUFFER || type
 
 }  // namespace
 
-const DeviceObject *MemoryObjects::first_holder(const ContextObject &context) const {
-    if (role_ == HostRole::replicated) return nullptr;
-    for (const auto &device : context.devices)
-        if (device->process == 0) return device.get();
-    return context.devices.front().get();
-}
-
 void MemoryObjects::know(MemObject &object, Contents contents) {
-    const DeviceObject *const holder = contents == Contents::everywhere ? first_holder(*object.context) : nullptr;
+    const DeviceObject *const holder = contents == Contents::everywhere ? mode_.first_holder(*object.context) : nullptr;
     // The warning about the program's memory needs every command that uses this memory. An aggregate device's queue
     // leaves no command out, and the sub-ranges of launches know which device has which bytes.
     const bool attachable =

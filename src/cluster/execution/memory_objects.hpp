@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cluster/execution/enqueued.hpp"
-#include "cluster/execution/host_link.hpp"
+#include "cluster/execution/host_mode.hpp"
 #include "cluster/objects/memory.hpp"
 #include "cluster/schedule/schedule.hpp"
 
@@ -12,15 +12,13 @@ namespace cldist::cluster {
 /// The root memory objects, by the schedule's numbers. Under the lock.
 class MemoryObjects final : public MemoryKeeper {
 public:
-    MemoryObjects(Schedule &schedule, Process self, HostRole role) : schedule_(schedule), self_(self), role_(role) {}
+    MemoryObjects(Schedule &schedule, Process self, const HostMode &mode)
+        : schedule_(schedule), self_(self), mode_(mode) {}
 
     /// Registers a new root memory object; forget() ends that.
     void know(MemObject &object, Contents contents);
     void forget(MemObject &object) override;
     [[nodiscard]] MemObject &operator[](BufferId id) const { return *objects_[id]; }
-
-    /// Returns the device that has the contents which the program gives a new object of the context; null if all have.
-    [[nodiscard]] const DeviceObject *first_holder(const ContextObject &context) const;
 
     /// Notes that the schedule has attached a buffer to a device, or detached it.
     void note_home(BufferId id);
@@ -37,7 +35,7 @@ private:
 
     Schedule &schedule_;
     const Process self_;
-    const HostRole role_;
+    const HostMode &mode_;
     std::vector<MemObject *> objects_;
     bool counts_memory_ = false;
 };

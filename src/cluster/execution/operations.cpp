@@ -19,9 +19,9 @@ std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation, std::u
     return std::make_unique<Command>(std::move(operations), std::move(bridge), device);
 }
 
-Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
+cldist::Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
     if (waits.size() > 1) return enqueue_start(queue, waits, {});
-    Start start;
+    cldist::Start start;
     if (waits.empty()) return start;
     flush_producer(waits.front());
     start.events.push_back(Event::share(waits.front()));

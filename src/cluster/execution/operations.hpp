@@ -16,7 +16,7 @@ std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation, std::u
                                     cl_device_id device = nullptr);
 
 /// Makes a start that waits for all of `waits`, and for no other command of the queue.
-Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits);
+cldist::Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits);
 
 /// An operation that another operation carries out.
 class Carried : public Operation {

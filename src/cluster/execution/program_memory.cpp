@@ -63,30 +63,29 @@ bool Landings::add(std::span<const std::byte> memory, const std::shared_ptr<Endi
 
 bool ProgramMemory::is_tracked(const Enqueued &command) const {
     if (command.result.size == 0) return false;
-    if (role_ == HostRole::central) return true;
+    if (mode_.tracks_results()) return true;
     return copies_possible_ && command.staging == nullptr &&
            !copies_.is_page_locked(command.result.data, command.result.size);
 }
 
 Result ProgramMemory::result_in(const HostRegion &host, const QueueObject &queue) const {
     const std::size_t size = host.size();
-    if (role_ == HostRole::follower) {
+    if (!mode_.has_program()) {
         if (!queue.is_native()) return {nullptr, size, {}, true};
         const auto memory = own_memory(std::max<std::size_t>(size, 1));
         return {memory.get(), size, {}, true, memory};
     }
-    const bool comes_natively = alone_ || (role_ == HostRole::central && queue.is_native());
     const std::span<std::byte> target =
         host.has_gaps() ? std::span(host.begin, host.size_with_gaps()) : std::span<std::byte>();
-    if (comes_natively || !host.has_gaps()) return {host.begin, size, {}, false, {}, target};
+    if (mode_.keeps_results(queue) || !host.has_gaps()) return {host.begin, size, {}, false, {}, target};
     const auto packed = own_memory(size);
     return {packed.get(), size, [host, packed] { unpack(packed.get(), host); }, true, {}, target};
 }
 
 void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t size) {
     QueueObject &queue = command.queue;
-    if (role_ == HostRole::follower || !copies_possible_ || size == 0 || !queue.is_native() ||
-        !HostCopies::wanted(queue) || copies_.is_page_locked(memory, size))
+    if (!mode_.has_program() || !copies_possible_ || size == 0 || !queue.is_native() || !HostCopies::wanted(queue) ||
+        copies_.is_page_locked(memory, size))
         return;
     // The program's memory may change while a write waits for a user event. If that fails, the memory may have been
     // freed. Blocks are read only when the command begins.

@@ -7,7 +7,7 @@
 
 #include "cluster/execution/enqueued.hpp"
 #include "cluster/execution/host_copies.hpp"
-#include "cluster/execution/host_link.hpp"
+#include "cluster/execution/host_mode.hpp"
 #include "cluster/objects/memory.hpp"
 
 namespace cldist::cluster {
@@ -33,9 +33,9 @@ private:
 /// Copies between devices and the program's memory in this process. Under the lock.
 class ProgramMemory {
 public:
-    /// `alone`: there is no other process. `has_discrete`: some device here has its own memory.
-    ProgramMemory(HostRole role, bool alone, bool has_discrete)
-        : role_(role), alone_(alone), copies_possible_(HostCopies::possible(has_discrete)) {}
+    /// `has_discrete`: some device here has its own memory.
+    ProgramMemory(const HostMode &mode, bool has_discrete)
+        : mode_(mode), copies_possible_(HostCopies::possible(has_discrete)) {}
 
     /// Returns where this process first stores the bytes that a command of the queue reads into the program's memory,
     /// which may have gaps.
@@ -62,8 +62,7 @@ private:
     static cl_int copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
                                  const Waits &waits);
 
-    const HostRole role_;
-    const bool alone_;
+    const HostMode &mode_;
     const bool copies_possible_;
     HostCopies copies_;
     Landings landings_;

@@ -237,7 +237,6 @@ public:
     void over(CommandId command);
 
     [[nodiscard]] const Topology &topology() const { return topology_; }
-    [[nodiscard]] Hosts hosts() const { return hosts_; }
     [[nodiscard]] const Residency &residency(BufferId buffer) const { return *buffers_[buffer].residency; }
     /// What is kept of a buffer in this process.
     [[nodiscard]] std::size_t bytes(BufferId buffer) const;

@@ -175,7 +175,7 @@ std::string why_apart() {
     if (file < 0) return {};
     struct stat state {};
     std::string reason;
-    const bool is_central = config().host_mode == HostMode::central;
+    const bool is_central = config().host_mode == cldist::HostMode::central;
     struct flock whole {};
     whole.l_type = F_WRLCK;
     if (fcntl(file, F_SETLK, &whole) != 0)
@@ -248,7 +248,7 @@ World::World(Job &job)
                 found_.attaches && central_ == nullptr ? attach_after : 0,
                 central_ != nullptr ? Hosts::first : Hosts::all),
       executor_(schedule_, self(), counters_ != nullptr ? counters_->transport : job_.transport(), found_.memories,
-                role(), central_.get()) {
+                host_mode_of(role()), central_.get()) {
     last_number_ = found_.devices.size();
     if (counters_ != nullptr) {
         executor_.objects().count_memory();
@@ -282,7 +282,7 @@ void World::note_build() {
 }
 
 std::unique_ptr<World::Central> World::begin_central() {
-    if (config().host_mode != HostMode::central || alone()) return nullptr;
+    if (config().host_mode != cldist::HostMode::central || alone()) return nullptr;
     CallStream &stream = job_.call_stream();
     if (counters_ != nullptr) stream.count(counters_->traffic);
     auto central = std::make_unique<Central>(stream);
@@ -363,10 +363,10 @@ World::Found World::find_devices(Job &job) {
             "no process has a device of CLDIST_DEVICES={} from the drivers in {}; run `cldist devices` for details",
             config().devices, config().native_icds);
     const bool aggregate = config().view == View::aggregate;
-    if (aggregate && config().host_mode == HostMode::central && agreement.self() == 0)
+    if (aggregate && config().host_mode == cldist::HostMode::central && agreement.self() == 0)
         log_warning(
             "CLDIST_VIEW=aggregate is not available with CLDIST_HOST_MODE=central; the program finds all devices");
-    if (aggregate && config().host_mode != HostMode::central && !found.devices.empty()) {
+    if (aggregate && config().host_mode != cldist::HostMode::central && !found.devices.empty()) {
         found.shares = shares_of(found.devices, wanted, agreement.self() == 0);
         auto *const all = new DeviceObject(std::move(found.devices));
         all->set_number(1);
