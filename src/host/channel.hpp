@@ -24,6 +24,11 @@ struct Channel {
         std::atomic<std::uint64_t> position{0};  ///< what is before it may be overwritten
         std::atomic<std::uint64_t> barrier{0};   ///< the last that it has come to
     };
+    /// A rank.
+    struct alignas(64) Rank {
+        std::atomic<std::int32_t> holder{0};  ///< the process that is wrapped
+        std::atomic<std::uint64_t> place{0};  ///< of its main thread (Session)
+    };
     /// Rank 0's constants.
     struct Identity {
         std::int32_t pid;
@@ -39,8 +44,10 @@ struct Channel {
     std::uint32_t barriers = 0;  ///< readers that come to barriers, on any host
     std::uint32_t far = 0;       ///< whether there are other hosts, which may not have rank 0's files
     std::array<std::uint32_t, 8> seed{};
-    std::array<std::atomic<std::int32_t>, most_readers> holders{};  ///< of each rank: the process that is wrapped
-    std::atomic<std::uint64_t> meetings{0};                         ///< barriers so far, in all of rank 0's programs
+    std::array<Rank, most_readers> ranks{};
+    std::atomic<std::uint32_t> interrupts{0};                   ///< how often the user has interrupted the job
+    std::array<std::atomic<std::uint64_t>, 64> interrupt_at{};  ///< the place of each, or 0 (Interrupts)
+    std::atomic<std::uint64_t> meetings{0};                     ///< barriers so far, in all of rank 0's programs
     std::atomic<std::uint64_t> written{0};
     std::atomic<std::uint32_t> changes{0};    ///< a futex: of `written` and `closed`
     std::atomic<std::uint32_t> waiting{0};    ///< threads that wait for it

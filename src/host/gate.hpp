@@ -28,6 +28,7 @@ inline Session *wrapped(unsigned group, const void *caller) {
     const Thread &thread = this_thread;
     if (has_begun.load(std::memory_order_acquire) && (thread.id == 0 || thread.opencl_calls != 0)) return nullptr;
     Session *const session = wrapped_anywhere(group, caller);
+    if (session != nullptr && thread.id == main_thread) session->take_interrupt();
     return thread.id == 0 ? nullptr : session;
 }
 

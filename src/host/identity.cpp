@@ -1,6 +1,5 @@
 // The identity of a process and its threads.
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -85,13 +84,6 @@ CLDIST_IN_FRONT pid_t getppid() noexcept {
     return session != nullptr ? session->identity_of_first().parent : static_cast<pid_t>(syscall(SYS_getppid));
 }
 
-// A program that sends itself a signal means itself.
-CLDIST_IN_FRONT int kill(pid_t pid, int number) noexcept {
-    static auto *const next = next_function<int(pid_t, int)>("kill");
-    const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
-    return next(session != nullptr && pid == session->identity_of_first().pid ? session->pid() : pid, number);
-}
-
 CLDIST_IN_FRONT int gethostname(char *name, std::size_t size) noexcept {
     static auto *const next = next_function<int(char *, std::size_t)>("gethostname");
     const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
@@ -114,14 +106,22 @@ CLDIST_IN_FRONT int uname(utsname *name) noexcept {
 
 // ---- What the cluster platform reports -----------------------------------------------------------------------------------
 
+static void take_interrupt() {
+    if (this_thread.id != main_thread) return;
+    if (Session *const session = Session::current(); session != nullptr) session->take_interrupt();
+}
+
 // The calling thread begins a call of OpenCL, which all processes make or not.
 CLDIST_IN_FRONT void cldist_host_begin_call(int all_make_it) {
     Thread &thread = this_thread;
+    if (thread.opencl_calls == 0) take_interrupt();
     if (thread.opencl_calls++ != 0 || all_make_it == 0 || thread.id != main_thread) return;
     if (Session *const session = Session::current(); session != nullptr) session->note_opencl_call();
 }
 
-CLDIST_IN_FRONT void cldist_host_end_call() { --this_thread.opencl_calls; }
+CLDIST_IN_FRONT void cldist_host_end_call() {
+    if (--this_thread.opencl_calls == 0) take_interrupt();
+}
 
 // It has initialised MPI, not the program.
 CLDIST_IN_FRONT void cldist_host_note_mpi() {

@@ -138,7 +138,9 @@ Session::Session(Channel *channel, int rank, unsigned groups)
       groups_(groups),
       pid_(real_pid()),
       writer_(*channel),
-      reader_(*channel, rank == 0 || channel->far != 0 ? 0 : static_cast<std::size_t>(rank - 1)) {
+      reader_(*channel, rank == 0 || channel->far != 0 ? 0 : static_cast<std::size_t>(rank - 1)),
+      place_(channel->ranks.at(static_cast<std::size_t>(rank)).place),
+      interrupts_(*channel, rank) {
     if (const char *const folder = std::getenv("CLDIST_HOST_FOLDER")) folder_ = folder;
     if (const char *const seconds = std::getenv("CLDIST_STALL_SECONDS")) stall_seconds_ = std::atof(seconds);
     if (const char *const list = std::getenv("CLDIST_HOST_STAGE"))
@@ -158,7 +160,7 @@ void Session::begin() {
     Channel *const channel = open_channel(path);
     const int number = std::atoi(rank);
     if (channel == nullptr || number < 0 || static_cast<std::size_t>(number) >= Channel::most_readers ||
-        !claim(channel->holders.at(static_cast<std::size_t>(number))))
+        !claim(channel->ranks.at(static_cast<std::size_t>(number)).holder))
         return;
     auto *const session = new Session(channel, number, parse_groups(groups));
     this_thread.id = main_thread;

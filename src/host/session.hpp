@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "host/channel.hpp"
+#include "host/interrupts.hpp"
 
 namespace cldist::host {
 
@@ -46,6 +47,7 @@ struct Thread {
     std::uint32_t started = 0;       ///< how many threads it has started
     std::uint32_t opencl_calls = 0;  ///< that it is in: callbacks make calls within a call
     bool inside = false;             ///< a wrapped call: what a signal's handler calls meanwhile is answered here
+    bool sends_itself = false;       ///< a signal
     bool alone = false;              ///< it has waited in vain, and waits no longer
     std::uint32_t follows = 0;       ///< within a call: rank 0's thread, whose answers it gets
     std::uint64_t drawn = 0;         ///< random bytes
@@ -153,6 +155,14 @@ public:
         }
     }
 
+    /// Whether all processes are interrupted at the same place.
+    [[nodiscard]] bool interrupts_together() const { return !far() && wraps(clocks); }
+    [[nodiscard]] Interrupts &interrupts() { return interrupts_; }
+    /// Runs the program's handler of SIGINT if the main thread, which calls this, is interrupted at this place.
+    void take_interrupt() {
+        if (interrupts_.take()) interrupt_here();
+    }
+
     [[gnu::format(printf, 2, 3)]] void say(const char *format, ...) const;
 
 private:
@@ -165,6 +175,7 @@ private:
 
     Session(Channel *channel, int rank, unsigned groups);
     bool meet_first();
+    void interrupt_here();
     void come_to(std::uint64_t number);
     void diverge(Answer kind, const char *what, Answer theirs);
     void end_early(const char *what);
@@ -200,7 +211,8 @@ private:
     ChannelReader reader_;
     std::deque<Kept> of_main_;    // received and not used
     std::deque<Kept> of_others_;  // the same of other threads
-    std::atomic<std::uint64_t> place_ = 0;
+    std::atomic<std::uint64_t> &place_;
+    Interrupts interrupts_;
     std::uint64_t place_of_first_ = 0;                // rank 0's main thread has come so far, at least
     std::uint64_t no_clocks_at_ = ~std::uint64_t{0};  // in rank 0: at this place a reader was too slow for more
     bool next_has_begun_ = false;                     // rank 0 has started its next program

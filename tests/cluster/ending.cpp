@@ -250,8 +250,8 @@ int become_daemon(bool parent_waits) {
 
 volatile std::sig_atomic_t interrupts = 0;
 
-/// Works until it is interrupted, and a moment longer.
-void work_until_interrupted() {
+/// Works until it is interrupted, and a moment longer. `asleep`: does nothing meanwhile.
+void work_until_interrupted(bool asleep) {
     std::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
     auto &cl = *new objects;
     cl.make();
@@ -259,9 +259,24 @@ void work_until_interrupted() {
     std::fflush(stdout);
     const std::time_t end = std::time(nullptr) + 100;
     while (interrupts == 0 && std::time(nullptr) < end) {
+        if (asleep) {
+            usleep(10'000);
+            continue;
+        }
+        // Rank 1 is some calls behind.
+        for (int i = 0; i < 20 && interrupts == 0; ++i) {
+            cl_int code = CL_SUCCESS;
+            const cl_mem other = clCreateBuffer(cl.context, CL_MEM_READ_WRITE, 64, nullptr, &code);
+            check(code, "clCreateBuffer");
+            check(clReleaseMemObject(other), "clReleaseMemObject");
+            if (is_rank("1")) usleep(200);
+        }
         cl.use();
         for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
     }
+    // Later calls must be equal, too.
+    cl.use();
+    for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
     std::printf("interrupted %d time\n", static_cast<int>(interrupts));
 }
 
@@ -370,8 +385,8 @@ int main(int argc, char **argv) {
         children_end();
     } else if (way == "daemon" || way == "daemon-joins-first") {
         return become_daemon(way != "daemon");
-    } else if (way == "interrupted") {
-        work_until_interrupted();
+    } else if (way == "interrupted" || way == "interrupted-asleep") {
+        work_until_interrupted(way != "interrupted");
     } else if (way == "platform-alone") {
         cl_platform_id platform = nullptr;
         check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");

@@ -24,6 +24,7 @@
 #include "base/config.hpp"
 #include "base/forks.hpp"
 #include "base/log.hpp"
+#include "cluster/calls/opencl_call.hpp"
 #include "cluster/objects/lock.hpp"
 #include "cluster/world/account.hpp"
 #include "cluster/world/alone_job.hpp"
@@ -201,7 +202,7 @@ bool World::is_wanted() {
     for (const char *const name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
         if (std::getenv(name) != nullptr) return true;
     if (config().cluster == Switch::on || is_simulated()) return true;
-    // Each process would start a job of its own.
+    // Each process would start a separate job.
     const char *const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
     const char *const task = std::getenv("SLURM_PROCID");
     if (static bool said = false; tasks != nullptr && std::atoi(tasks) > 1 && task != nullptr && std::atoi(task) == 0 &&
@@ -379,6 +380,8 @@ World::Found World::find_devices(Job &job) {
 // First completes everything that other processes need from this one. Then MPI ends.
 void World::end() {
     if (std::exchange(end_has_begun_, true)) return;
+    // A call for libcldist-host: other processes don't wait for clock reads of this one.
+    const OpenclCall opencl_call(true);
     const std::uint64_t calls = calls_.last().number;
     if (is_central()) {
         end_calls();

@@ -1,0 +1,149 @@
+// SIGINT interrupts the program at the same place in all processes (Interrupts).
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <ctime>
+
+#include "host/gate.hpp"
+#include "host/next.hpp"
+
+namespace cldist::host {
+namespace {
+
+// How long the main threads may take to come to the next place. They may sleep, or wait for devices.
+constexpr time_t wait_s = 2;
+// The same for a process that is behind the other processes.
+constexpr int most_waits = 5;
+
+using Handler = void (*)(int, siginfo_t *, void *);
+
+std::atomic<Handler> program_handler = nullptr;  // of SIGINT; the kernel has `on_interrupt` instead
+std::atomic<int> program_flags = 0;
+timer_t timer{};
+std::atomic<int> waits = 0;
+
+void set_timer(time_t seconds) {
+    itimerspec time{};
+    time.it_value.tv_sec = seconds;
+    timer_settime(timer, 0, &time, nullptr);
+}
+
+bool has_timer() {
+    static const bool created = [] {
+        sigevent event{};
+        event.sigev_notify = SIGEV_SIGNAL;
+        event.sigev_signo = SIGINT;
+        event.sigev_value.sival_ptr = &timer;
+        return timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
+    }();
+    return created;
+}
+
+// Whether the program's handler must run now.
+bool is_due(Interrupts &interrupts, const siginfo_t &info) {
+    if (this_thread.sends_itself) return true;
+    const bool from_timer = info.si_code == SI_TIMER && info.si_value.sival_ptr == &timer;
+    bool due = false;
+    if (from_timer) {
+        due = interrupts.take_late(++waits >= most_waits);
+    } else {
+        waits = 0;
+        due = !interrupts.note() || interrupts.take();
+    }
+    set_timer(interrupts.is_pending() ? wait_s : 0);
+    return due;
+}
+
+void on_interrupt(int number, siginfo_t *info, void *context) {
+    {
+        const SameErrno same;
+        Session *const session = Session::current();
+        if (session != nullptr && !is_due(session->interrupts(), *info)) return;
+    }
+    if ((program_flags & static_cast<int>(SA_RESETHAND)) != 0) ::signal(SIGINT, SIG_DFL);
+    program_handler.load()(number, info, context);
+}
+
+// A signal that the calling thread sends to itself is handled before the call returns.
+template <typename Send>
+int send_itself(Send send) {
+    this_thread.sends_itself = true;
+    const int result = send();
+    this_thread.sends_itself = false;
+    return result;
+}
+
+int next_raise(int number) {
+    static auto *const next = next_function<int(int)>("raise");
+    return next(number);
+}
+
+int set_action(int number, const struct sigaction *action, struct sigaction *before, const void *caller) {
+    CLDIST_NEXT(sigaction);
+    if (number != SIGINT) return next(number, action, before);
+    const Handler handler_before = program_handler;
+    const int flags_before = program_flags;
+    // LLVM, which drivers use, puts its handler in front. It restores the former one before it sends the signal again.
+    const Session *const session = wrapped_anywhere(clocks, caller);
+    struct sigaction mine {};
+    if (action != nullptr) {
+        mine = *action;
+        if (session != nullptr && action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN &&
+            session->interrupts_together() && has_timer()) {
+            program_handler = action->sa_sigaction;
+            program_flags = action->sa_flags;
+            mine.sa_sigaction = on_interrupt;
+            mine.sa_flags = static_cast<int>((static_cast<unsigned>(mine.sa_flags) & ~SA_RESETHAND) | SA_SIGINFO);
+        }
+    }
+    struct sigaction old {};
+    const int result = next(number, action != nullptr ? &mine : nullptr, &old);
+    if (result == 0 && before != nullptr) {
+        *before = old;
+        if (session != nullptr && (old.sa_flags & SA_SIGINFO) != 0 && old.sa_sigaction == on_interrupt) {
+            before->sa_sigaction = handler_before;
+            before->sa_flags = flags_before;
+        }
+    }
+    return result;
+}
+
+}  // namespace
+
+void Session::interrupt_here() {
+    if (!interrupts_.is_pending()) set_timer(0);
+    send_itself([] { return next_raise(SIGINT); });
+}
+
+}  // namespace cldist::host
+
+using namespace cldist::host;
+
+CLDIST_IN_FRONT int sigaction(int number, const struct sigaction *action, struct sigaction *before) noexcept {
+    return set_action(number, action, before, __builtin_return_address(0));
+}
+
+CLDIST_IN_FRONT sighandler_t signal(int number, sighandler_t handler) noexcept {
+    CLDIST_NEXT(signal);
+    if (number != SIGINT) return next(number, handler);
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    struct sigaction before {};
+    return set_action(number, &action, &before, __builtin_return_address(0)) == 0 ? before.sa_handler : SIG_ERR;
+}
+
+CLDIST_IN_FRONT int raise(int number) noexcept {
+    if (wrapped_anywhere(clocks, __builtin_return_address(0)) == nullptr) return next_raise(number);
+    return send_itself([&] { return next_raise(number); });
+}
+
+// A program that sends itself a signal means itself.
+CLDIST_IN_FRONT int kill(pid_t pid, int number) noexcept {
+    CLDIST_NEXT(kill);
+    const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
+    if (session == nullptr || pid != session->identity_of_first().pid) return next(pid, number);
+    return send_itself([&] { return next(session->pid(), number); });
+}
