@@ -73,6 +73,7 @@ def check_format(path):
     trace = json.loads(path.read_text(encoding="utf-8"))
     if trace.get("displayTimeUnit") not in ("ms", "ns"):
         yield "displayTimeUnit is neither ms nor ns"
+    named = set()
     begun = collections.defaultdict(list)  # asynchronous events that have the same category and id
     for event in trace["traceEvents"]:
         fields = {"M": {"args": dict}, "X": {"ts": (int, float), "dur": (int, float), "tid": int},
@@ -81,6 +82,12 @@ def check_format(path):
                  if name not in event or not isinstance(event[name], kind)]
         if wrong:
             yield f"{wrong} of {event} has another type or is missing"
+        elif event["ph"] == "M":
+            kinds = {"process_name": ("name", str), "thread_name": ("name", str), "process_sort_index": ("sort_index", int)}
+            field, kind = kinds.get(event["name"], ("a known name", str))
+            if not isinstance(event["args"].get(field), kind):
+                yield f"{field} of {event} has another type or is missing"
+            named.add((event["name"], event["pid"], event.get("tid")))
         elif event["ph"] == "X" and event["dur"] < 0:
             yield f"{event} ends before it begins"
         elif event["ph"] == "b":
@@ -92,6 +99,31 @@ def check_format(path):
                 yield f"{event} has no begin"
     if any(begun.values()):
         yield "events have no end"
+    for event in trace["traceEvents"]:
+        if ("process_name", event["pid"], None) not in named:
+            yield f"the process of {event} has no name"
+        if event["ph"] == "X" and ("thread_name", event["pid"], event["tid"]) not in named:
+            yield f"the thread of {event} has no name"
+
+
+def check_nesting(path):
+    """Perfetto cuts slices that overlap in one track and do not nest. A track is an id, or a thread."""
+    tracks, open_slices = collections.defaultdict(list), collections.defaultdict(list)
+    for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]:
+        if event["ph"] == "X":
+            tracks[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"], event["name"]))
+        elif event["ph"] == "b":
+            open_slices[event["id"], event["name"]].append(event["ts"])
+        elif event["ph"] == "e":
+            tracks[event["id"]].append((open_slices[event["id"], event["name"]].pop(), event["ts"], event["name"]))
+    for track, slices in tracks.items():
+        around = []
+        for begin, end, name in sorted(slices, key=lambda slice: (slice[0], -slice[1])):
+            while around and around[-1] <= begin:
+                around.pop()
+            if around and end > around[-1]:
+                yield f"track {track}: {name} from {begin} to {end} is cut by a slice that ends at {around[-1]}"
+            around.append(end)
 
 
 def check_page(path, merged):
@@ -156,6 +188,7 @@ def main():
     complaints += check_table(run.stdout.partition("\nall ranks\n")[2], counted(traces))
     complaints += check_merged(folder / "out.json", traces)
     complaints += check_format(folder / "out.json")
+    complaints += check_nesting(folder / "out.json")
     complaints += check_page(folder / "page.html", folder / "out.json")
     complaints += check_damage(cldist, folder, files[-1])
     for complaint in complaints:

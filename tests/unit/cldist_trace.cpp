@@ -268,3 +268,24 @@ TEST_CASE("merged traces get new ids and begin at the first event") {
     CHECK(ids == std::vector<std::string>{"0.1", "0.1", "1.1", "1.1"});
     CHECK(times == std::vector<double>{0, 10, 100, 120});
 }
+
+TEST_CASE("merged traces have no slices that overlap in one track and do not nest") {
+    // Stages: 10 to 20 and 15 to 25 overlap, 16 to 19 is within the first, and 30 to 40 follows.
+    const RankTrace trace =
+        parse_trace(trace_text(0, 1,
+                               event("b", "send", 1, 0) + span("device", 1, 10, 20) + span("message", 1, 15, 25) +
+                                   span("file", 1, 16, 19) + span("message", 1, 30, 40) + event("e", "send", 1, 50) +
+                                   kernel("k", 0, 10) + kernel("k", 5, 10) + kernel("k", 20, 10)));
+    std::vector<std::string> ids;
+    std::vector<int> threads;
+    std::vector<std::string> names;
+    const nlohmann::json all = merged({trace});
+    for (const auto &event : all.at("traceEvents")) {
+        if (event.at("ph") == "b") ids.push_back(event.at("id"));
+        if (event.at("ph") == "X") threads.push_back(event.at("tid"));
+        if (event.at("name") == "thread_name") names.push_back(event.at("args").at("name"));
+    }
+    CHECK(ids == std::vector<std::string>{"0.1", "0.1", "0.1/1", "0.1", "0.1"});
+    CHECK(threads == std::vector<int>{1, 2, 1});
+    CHECK(names == std::vector<std::string>{"kernels, 2"});
+}

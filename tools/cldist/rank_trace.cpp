@@ -61,6 +61,7 @@ RankTrace read_file(const fs::path &path, int rank) {
 /// Checks the optional fields that the tool uses. Throws Json::exception if one has a wrong type.
 void check_event(const Json &event) {
     if (event.contains("dur")) static_cast<void>(event["dur"].get<double>());
+    if (event.contains("tid")) static_cast<void>(event["tid"].get<std::uint64_t>());
     if (event.contains("name")) static_cast<void>(event["name"].get_ref<const std::string &>());
     if (event.contains("args")) static_cast<void>(event["args"].get_ref<const Json::object_t &>());
 }

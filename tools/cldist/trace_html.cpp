@@ -33,22 +33,23 @@ function add(e, slice) {
     tracks.get(key(e)).slices.push(slice);
 }
 for (const e of events) {
+    const id = e.id && e.id.split("/")[0];  // what follows "/" separates stages that overlap
     if (e.ph === "M" && e.name === "process_name") names.set(e.pid, e.args.name);
     if (e.ph === "M" && e.name === "thread_name") names.set(key(e), e.args.name);
     if (e.ph === "X") add(e, {name: e.name, begin: e.ts, end: e.ts + e.dur, args: e.args, stages: []});
     if (e.ph === "b") {
-        if (!open.has(e.id)) {
+        if (!open.has(id)) {
             const command = {name: e.name, begin: e.ts, end: last, args: e.args, stages: []};
-            open.set(e.id, {command, running: []});
+            open.set(id, {command, running: []});
             add(e, command);
         } else {
             const stage = {name: e.name, begin: e.ts, end: last};
-            open.get(e.id).command.stages.push(stage);
-            open.get(e.id).running.push(stage);
+            open.get(id).command.stages.push(stage);
+            open.get(id).running.push(stage);
         }
     }
-    if (e.ph === "e" && open.has(e.id)) {
-        const {command, running} = open.get(e.id);
+    if (e.ph === "e" && open.has(id)) {
+        const {command, running} = open.get(id);
         const at = running.findLastIndex(stage => stage.name === e.name);
         if (at >= 0) {
             running.splice(at, 1)[0].end = e.ts;
@@ -56,7 +57,7 @@ for (const e of events) {
         } else {
             command.end = e.ts;
             command.args = {...command.args, ...e.args};
-            open.delete(e.id);
+            open.delete(id);
         }
     }
 }

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,6 +26,88 @@ std::string text_of(const ClockSample &sample) {
 
 bool may_be_zero(const ClockSample &sample) {
     return std::abs(static_cast<double>(sample.offset_ns)) <= static_cast<double>(sample.uncertainty_ns);
+}
+
+struct Slice {
+    double begin = 0;
+    double end = std::numeric_limits<double>::infinity();
+    std::vector<Json *> events{};
+};
+
+// Assigns slices to the first lanes in which they do not overlap an earlier slice, and calls `move` for those of lane 1 and
+// higher. With `nested`, a slice may lie within another one.
+template <typename Move>
+void separate(std::vector<Slice> &slices, bool nested, Move &&move) {
+    std::sort(slices.begin(), slices.end(),
+              [](const Slice &a, const Slice &b) { return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end); });
+    std::vector<std::vector<double>> lanes;  // the ends of the slices that are open, the innermost last
+    for (const Slice &slice : slices) {
+        std::size_t lane = 0;
+        for (; lane < lanes.size(); ++lane) {
+            std::vector<double> &ends = lanes[lane];
+            while (!ends.empty() && ends.back() <= slice.begin) ends.pop_back();
+            if (ends.empty() || (nested && slice.end <= ends.back())) break;
+        }
+        if (lane == lanes.size()) lanes.emplace_back();
+        lanes[lane].push_back(slice.end);
+        if (lane > 0)
+            for (Json *const event : slice.events) move(*event, lane);
+    }
+}
+
+// Perfetto cuts slices that overlap in one track unless one is within the other. A track is an id or a thread. So stages
+// that overlap get the ids "ID/1", "ID/2", and kernels that overlap get other threads.
+void separate_tracks(std::vector<Json> &events) {
+    std::map<std::string, std::vector<Slice>> commands;
+    std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> open;
+    std::map<std::uint64_t, std::vector<Slice>> kernels;
+    std::map<std::uint64_t, std::string> names;
+    std::uint64_t threads = 0;
+    for (Json &event : events) {
+        const std::string phase = event.value("ph", "");
+        const std::string name = event.value("name", "");
+        const auto thread = event.value("tid", std::uint64_t{0});
+        threads = std::max(threads, thread + 1);
+        if (phase == "M" && name == "thread_name" && event.contains("args")) {
+            const Json &given = event["args"];
+            if (given.contains("name") && given["name"].is_string()) names[thread] = given["name"].get<std::string>();
+        }
+        if (phase == "X") {
+            const double begin = event["ts"].get<double>();
+            kernels[thread].push_back({begin, begin + event["dur"].get<double>(), {&event}});
+        } else if (phase == "b") {
+            const std::string id = event["id"].get<std::string>();
+            open[{id, name}].push_back(commands[id].size());
+            commands[id].push_back({.begin = event["ts"].get<double>(), .events = {&event}});
+        } else if (phase == "e") {
+            const std::string id = event["id"].get<std::string>();
+            std::vector<std::size_t> &begun = open[{id, name}];
+            if (begun.empty()) continue;
+            Slice &slice = commands[id][begun.back()];
+            begun.pop_back();
+            slice.end = event["ts"].get<double>();
+            slice.events.push_back(&event);
+        }
+    }
+    for (auto &[id, slices] : commands)
+        separate(slices, true, [&](Json &event, std::size_t lane) { event["id"] = fmt::format("{}/{}", id, lane); });
+    std::vector<Json> added;
+    for (auto &[thread, slices] : kernels) {
+        std::map<std::size_t, std::uint64_t> threads_of_lanes;
+        const auto name = names.try_emplace(thread, "kernels").first;
+        separate(slices, false, [&](Json &event, std::size_t lane) {
+            const auto [at, is_new] = threads_of_lanes.try_emplace(lane, threads);
+            event["tid"] = at->second;
+            if (!is_new) return;
+            ++threads;
+            added.push_back({{"ph", "M"},
+                             {"name", "thread_name"},
+                             {"pid", event["pid"]},
+                             {"tid", at->second},
+                             {"args", {{"name", fmt::format("{}, {}", name->second, lane + 1)}}}});
+        });
+    }
+    std::move(added.begin(), added.end(), std::back_inserter(events));
 }
 
 }  // namespace
@@ -75,6 +161,7 @@ Json merged(const std::vector<RankTrace> &traces) {
             if (event.contains("ts")) begin = std::min(begin, event["ts"].get<double>());
     Json events = Json::array();
     for (const RankTrace &trace : traces) {
+        std::vector<Json> of_rank;
         for (Json event : trace.events) {
             event["pid"] = trace.rank;
             if (event.contains("ts")) event["ts"] = std::round((event["ts"].get<double>() - begin) * 1000) / 1000;
@@ -82,8 +169,10 @@ Json merged(const std::vector<RankTrace> &traces) {
             if (event.contains("id")) event["id"] = fmt::format("{}.{}", trace.rank, event["id"].dump());
             if (event.value("ph", "") == "M" && event.value("name", "") == "process_name")
                 event["args"]["name"] = fmt::format("rank {} ({})", trace.rank, trace.host);
-            events.push_back(std::move(event));
+            of_rank.push_back(std::move(event));
         }
+        separate_tracks(of_rank);
+        std::move(of_rank.begin(), of_rank.end(), std::back_inserter(events));
         events.push_back(
             {{"ph", "M"}, {"name", "process_sort_index"}, {"pid", trace.rank}, {"args", {{"sort_index", trace.rank}}}});
     }
