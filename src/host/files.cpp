@@ -137,6 +137,27 @@ int answer_state(Session &session, const std::string &path, struct stat *to, Nat
     return result.value;
 }
 
+// The same for a function of one path. `native` is the function itself.
+template <typename Native>
+int change_at(const void *caller, const char *call, int folder, const char *path, Native native) {
+    Session *const session = of_path(caller, folder, path);
+    if (session == nullptr) return native();
+    const std::string name = absolute(folder, path);
+    return change(*session, std::string(call) + " " + name, name, native);
+}
+template <typename Native, typename Others>
+int remove_at(const void *caller, const char *call, int folder, const char *path, Native native, Others others) {
+    Session *const session = of_path(caller, folder, path);
+    if (session == nullptr) return native();
+    const std::string name = absolute(folder, path);
+    return change_what_is_there(*session, call, name, native, [&] { others(name); });
+}
+template <typename Native>
+int state_at(const void *caller, int folder, const char *path, struct stat *to, Native native) {
+    Session *const session = of_path(caller, folder, path);
+    return session != nullptr ? answer_state(*session, absolute(folder, path), to, native) : native(to);
+}
+
 }  // namespace
 }  // namespace cldist::host
 
@@ -327,90 +348,68 @@ CLDIST_ALIAS(int, fstatat64, (int folder, const char *path, struct stat64 *state
 
 CLDIST_IN_FRONT int stat(const char *path, struct stat *state) noexcept {
     static auto *const next = next_function<int(const char *, struct stat *)>("stat");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path, state);
-    return answer_state(*session, absolute(AT_FDCWD, path), state, [&](struct stat *mine) { return next(path, mine); });
+    return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
+                    [&](struct stat *mine) { return next(path, mine); });
 }
 CLDIST_ALIAS(int, stat64, (const char *path, struct stat64 *state) noexcept, stat);
 
 CLDIST_IN_FRONT int lstat(const char *path, struct stat *state) noexcept {
     static auto *const next = next_function<int(const char *, struct stat *)>("lstat");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path, state);
-    return answer_state(*session, absolute(AT_FDCWD, path), state, [&](struct stat *mine) { return next(path, mine); });
+    return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
+                    [&](struct stat *mine) { return next(path, mine); });
 }
 CLDIST_ALIAS(int, lstat64, (const char *path, struct stat64 *state) noexcept, lstat);
 
 CLDIST_IN_FRONT int access(const char *path, int mode) noexcept {
     static auto *const next = next_function<int(const char *, int)>("access");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path, mode);
-    const std::string name = absolute(AT_FDCWD, path);
-    return change(*session, "access " + name, name, [&] { return next(path, mode); });
+    return change_at(__builtin_return_address(0), "access", AT_FDCWD, path, [&] { return next(path, mode); });
 }
 
 CLDIST_IN_FRONT int faccessat(int folder, const char *path, int mode, int flags) noexcept {
     static auto *const next = next_function<int(int, const char *, int, int)>("faccessat");
-    Session *const session = of_path(__builtin_return_address(0), folder, path);
-    if (session == nullptr) return next(folder, path, mode, flags);
-    const std::string name = absolute(folder, path);
-    return change(*session, "faccessat " + name, name, [&] { return next(folder, path, mode, flags); });
+    return change_at(__builtin_return_address(0), "faccessat", folder, path,
+                     [&] { return next(folder, path, mode, flags); });
 }
 
 // ---- Changes of folders ----------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT int unlinkat(int folder, const char *path, int flags) noexcept {
     static auto *const next = next_function<int(int, const char *, int)>("unlinkat");
-    Session *const session = of_path(__builtin_return_address(0), folder, path);
-    if (session == nullptr) return next(folder, path, flags);
-    const std::string name = absolute(folder, path);
-    return change_what_is_there(
-        *session, "unlinkat", name, [&] { return next(folder, path, flags); }, [&] { forget(name); });
+    return remove_at(
+        __builtin_return_address(0), "unlinkat", folder, path, [&] { return next(folder, path, flags); }, forget);
 }
 
 CLDIST_IN_FRONT int unlink(const char *path) noexcept {
     static auto *const next = next_function<int(const char *)>("unlink");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path);
-    const std::string name = absolute(AT_FDCWD, path);
-    return change_what_is_there(
-        *session, "unlink", name, [&] { return next(path); }, [&] { forget(name); });
+    return remove_at(
+        __builtin_return_address(0), "unlink", AT_FDCWD, path, [&] { return next(path); }, forget);
 }
 
 CLDIST_IN_FRONT int remove(const char *path) noexcept {
     static auto *const next = next_function<int(const char *)>("remove");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path);
-    const std::string name = absolute(AT_FDCWD, path);
-    return change_what_is_there(
-        *session, "remove", name, [&] { return next(path); }, [&] { forget(name); });
+    return remove_at(
+        __builtin_return_address(0), "remove", AT_FDCWD, path, [&] { return next(path); }, forget);
 }
 
 CLDIST_IN_FRONT int rmdir(const char *path) noexcept {
     static auto *const next = next_function<int(const char *)>("rmdir");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path);
-    return change_what_is_there(
-        *session, "rmdir", absolute(AT_FDCWD, path), [&] { return next(path); }, [] {});
+    return remove_at(
+        __builtin_return_address(0), "rmdir", AT_FDCWD, path, [&] { return next(path); }, [](const std::string &) {});
 }
 
 CLDIST_IN_FRONT int renameat(int from_folder, const char *from, int to_folder, const char *to) noexcept {
     static auto *const next = next_function<int(int, const char *, int, const char *)>("renameat");
-    Session *const session = to != nullptr ? of_path(__builtin_return_address(0), from_folder, from) : nullptr;
-    if (session == nullptr) return next(from_folder, from, to_folder, to);
-    const std::string name = absolute(from_folder, from);
-    return change_what_is_there(
-        *session, "renameat", name, [&] { return next(from_folder, from, to_folder, to); },
-        [&] { move_place(name, absolute(to_folder, to)); });
+    return remove_at(
+        __builtin_return_address(0), "renameat", from_folder, to != nullptr ? from : nullptr,
+        [&] { return next(from_folder, from, to_folder, to); },
+        [&](const std::string &name) { move_place(name, absolute(to_folder, to)); });
 }
 
 CLDIST_IN_FRONT int rename(const char *from, const char *to) noexcept {
     static auto *const next = next_function<int(const char *, const char *)>("rename");
-    Session *const session = to != nullptr ? of_path(__builtin_return_address(0), AT_FDCWD, from) : nullptr;
-    if (session == nullptr) return next(from, to);
-    const std::string name = absolute(AT_FDCWD, from);
-    return change_what_is_there(
-        *session, "rename", name, [&] { return next(from, to); }, [&] { move_place(name, absolute(AT_FDCWD, to)); });
+    return remove_at(
+        __builtin_return_address(0), "rename", AT_FDCWD, to != nullptr ? from : nullptr, [&] { return next(from, to); },
+        [&](const std::string &name) { move_place(name, absolute(AT_FDCWD, to)); });
 }
 
 CLDIST_IN_FRONT int truncate(const char *path, off_t size) noexcept {
@@ -430,34 +429,22 @@ CLDIST_ALIAS(int, truncate64, (const char *path, off_t size) noexcept, truncate)
 
 CLDIST_IN_FRONT int mkdir(const char *path, mode_t mode) noexcept {
     static auto *const next = next_function<int(const char *, mode_t)>("mkdir");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path, mode);
-    const std::string name = absolute(AT_FDCWD, path);
-    return change(*session, "mkdir " + name, name, [&] { return next(path, mode); });
+    return change_at(__builtin_return_address(0), "mkdir", AT_FDCWD, path, [&] { return next(path, mode); });
 }
 
 CLDIST_IN_FRONT int symlink(const char *to, const char *path) noexcept {
     static auto *const next = next_function<int(const char *, const char *)>("symlink");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(to, path);
-    const std::string name = absolute(AT_FDCWD, path);
-    return change(*session, "symlink " + name, name, [&] { return next(to, path); });
+    return change_at(__builtin_return_address(0), "symlink", AT_FDCWD, path, [&] { return next(to, path); });
 }
 
 CLDIST_IN_FRONT int link(const char *from, const char *path) noexcept {
     static auto *const next = next_function<int(const char *, const char *)>("link");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(from, path);
-    const std::string name = absolute(AT_FDCWD, path);
-    return change(*session, "link " + name, name, [&] { return next(from, path); });
+    return change_at(__builtin_return_address(0), "link", AT_FDCWD, path, [&] { return next(from, path); });
 }
 
 CLDIST_IN_FRONT int chmod(const char *path, mode_t mode) noexcept {
     static auto *const next = next_function<int(const char *, mode_t)>("chmod");
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path, mode);
-    const std::string name = absolute(AT_FDCWD, path);
-    return change(*session, "chmod " + name, name, [&] { return next(path, mode); });
+    return change_at(__builtin_return_address(0), "chmod", AT_FDCWD, path, [&] { return next(path, mode); });
 }
 
 // ---- Temporary files -------------------------------------------------------------------------------------------------------
