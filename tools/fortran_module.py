@@ -3,10 +3,10 @@
 
 Usage: fortran_module.py OUTPUT c_intptr_t|c_int HEADER...
 
-The second argument is the kind of an integer that holds an MPI handle of C: a pointer in Open MPI, an int in MPICH. Each C
-function becomes a function of the module with the same name and arguments. A function with MPI handles becomes a generic
-function of two: one takes the handles of mpi_f08, the other the integers of mpi. C strings that a function returns become
-Fortran strings. Pointers that may be NULL are optional arguments.
+The second argument is the kind of an integer that holds an MPI handle of C: a pointer in Open MPI, an int in MPICH, where only
+MPI_File is a pointer. Each C function becomes a function of the module with the same name and arguments. A function with MPI
+handles becomes a generic function of two: one takes the handles of mpi_f08, the other the integers of mpi. C strings that a
+function returns become Fortran strings. Pointers that may be NULL are optional arguments.
 """
 
 import pathlib
@@ -53,6 +53,10 @@ HELPERS = """    function text_of(place) result(text)
 """
 
 
+def kind_of(handle):
+    return "c_intptr_t" if handle == "MPI_File" else "handle"
+
+
 class Argument:
     def __init__(self, text):
         found = re.fullmatch(r"(const )?(\w+) ?(\*?) ?(\w+)(\[3\])?", text.strip())
@@ -67,7 +71,7 @@ class Argument:
         elif self.type == "char":
             self.how, shape = "character(kind=c_char), intent(in)", "(*)"
         elif self.handle:
-            self.how, shape = f"integer(handle){', intent(out)' if pointer else ', value'}", ""
+            self.how, shape = f"integer({kind_of(self.type)}){', intent(inout)' if pointer else ', value'}", ""
         elif array or (constant and pointer):
             self.how, shape = f"{VALUES[self.type]}, intent(in){optional}", "(3)" if array else "(*)"
         elif pointer:
@@ -110,7 +114,7 @@ def procedure(name, kind, arguments, result):
         if not a.handle:
             passed.append(a.name)
         elif a.pointer:
-            locals_ += f"        integer(handle) :: c_{a.name}\n"
+            locals_ += f"        integer({kind_of(a.type)}) :: c_{a.name}\n"
             before += f"        c_{a.name} = {HANDLES[a.type]}_from_fortran(int({value}, c_int))\n"
             passed.append(f"c_{a.name}")
             after += f"        {value} = {HANDLES[a.type]}_to_fortran(c_{a.name})\n"
@@ -151,10 +155,10 @@ def main():
             procedures += procedure(name, "mpi", arguments, VALUES[result.strip()])
         else:
             interfaces += interface(name, VALUES[result.strip()], arguments, name)
-    for converted in HANDLES.values():
+    for handle, converted in HANDLES.items():
         interfaces += (f'        function {converted}_from_fortran(fortran) bind(c, name="cldist_{converted}_from_fortran")\n'
                        f"            import\n            integer(c_int), value :: fortran\n"
-                       f"            integer(handle) :: {converted}_from_fortran\n        end function\n")
+                       f"            integer({kind_of(handle)}) :: {converted}_from_fortran\n        end function\n")
     interfaces += ('        function request_to_fortran(c_request) bind(c, name="cldist_request_to_fortran")\n'
                    "            import\n            integer(handle), value :: c_request\n"
                    "            integer(c_int) :: request_to_fortran\n        end function\n"

@@ -123,6 +123,7 @@ program fortran_messages
     call expect("read behind it", clEnqueueReadBuffer(queue, buffer, CL_TRUE, nothing, nothing + 4, c_loc(moved), 1, &
         [from_request], c_null_ptr), CL_SUCCESS)
     if (any(values /= 4)) call fail("the message of the request is wrong")
+    call MPI_Wait(request, MPI_STATUS_IGNORE, ierror)
 
     ! A file, at different places for each process.
     call MPI_File_open(comm, "fortran-messages.tmp", MPI_MODE_CREATE + MPI_MODE_RDWR + MPI_MODE_DELETE_ON_CLOSE, &
