@@ -216,7 +216,8 @@ typedef cl_uint cl_transfer_info;
 #define CL_TRANSFER_BLOCK_SIZE 0x13A6  /**< size_t: bytes per block of the message; 0 until it is chosen. */
 #define CL_TRANSFER_DEPTH 0x13A7     /**< cl_uint: number of blocks in flight at the same time; 0 until it is chosen. */
 #define CL_TRANSFER_MPI_ERROR 0x13A8 /**< int: MPI error code if the status is CL_MPI_ERROR, otherwise MPI_SUCCESS. */
-#define CL_TRANSFER_ERROR_MESSAGE 0x13A9 /**< char[]: description of the failure; "" if nothing failed. */
+#define CL_TRANSFER_ERROR_MESSAGE 0x13A9               /**< char[]: description of the failure; "" if nothing failed. */
+#define CL_DIST_ERROR_STRING CL_TRANSFER_ERROR_MESSAGE /**< Another name of CL_TRANSFER_ERROR_MESSAGE. */
 #define CL_TRANSFER_STAGES 0x13AA /**< cl_transfer_stage[]: the stages that took place, in the order of CL_STAGE_*. */
 #define CL_TRANSFER_ERRNO 0x13AB  /**< int: errno if the status is CL_FILE_ERROR (EIO if it was 0), otherwise 0. */
 #define CL_TRANSFER_DIRECT_IO 0x13AC /**< cl_bool: whether the file access bypassed the system's page cache. */
@@ -252,6 +253,9 @@ cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t par
  *
  *  The trace then shows kernels and transfers together. Without a trace, the call does nothing. `name` is copied. It
  *  is UTF-8; invalid bytes are shown as U+FFFD. Thread-safe. Not collective.
+ *
+ *  In a program that is linked with libcldist and does not call this function, the trace shows the kernels in queues
+ *  with CL_QUEUE_PROFILING_ENABLE under their names.
  *
  *  @retval CL_SUCCESS The command will be shown, or there is no trace.
  *  @retval CL_INVALID_EVENT `event` is not valid.

@@ -13,6 +13,10 @@
 #error "the value may be one of Khronos'"
 #endif
 
+#if CL_DIST_ERROR_STRING != CL_TRANSFER_ERROR_MESSAGE
+#error "CL_DIST_ERROR_STRING is another name of CL_TRANSFER_ERROR_MESSAGE"
+#endif
+
 int main(void) {
     const cl_int before = clDistInit(MPI_COMM_WORLD); /* MPI is not initialised: an error, not a crash */
     return before == CL_MPI_NOT_INITIALIZED ? 0 : 1;
