@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/guard.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/world/world.hpp"
 
 namespace cldist::cluster {
@@ -68,7 +69,7 @@ cl_int CL_API_CALL follow_host() {
         {
             const Locked lock;
             if (World::get().self() == 0) return CL_SUCCESS;
-            if (!World::get().follows()) return CL_INVALID_OPERATION;
+            if (host_mode().has_program()) return CL_INVALID_OPERATION;
         }
         World &world = World::get();
         for (;;) {

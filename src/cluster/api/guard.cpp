@@ -6,6 +6,7 @@
 
 #include "base/error_code.hpp"
 #include "base/log.hpp"
+#include "cluster/api/host_mode.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -44,7 +45,7 @@ void note(const CallArguments &arguments) {
     const Call &call = arguments.call;
     if (call.comparison == Comparison::never && !calls_are_followed) return;
     World &world = World::get();
-    if (!world.is_central()) return record(arguments);
+    if (!host_mode().orders_calls()) return record(arguments);
     if (world.has_ended() || !call.is_followed() || !concerns_others(arguments)) return;
     record(arguments);
     static auto &writer = *new RecordWriter;  // threads may call while the program ends
@@ -81,7 +82,7 @@ void keep_back(const CallArguments &arguments) {
 void record(const CallArguments &arguments) {
     if (arguments.call.comparison == Comparison::never) return;
     World &world = World::get();
-    if (world.alone() || (!world.is_central() && !is_compared(arguments))) return;
+    if (world.alone() || (!host_mode().orders_calls() && !is_compared(arguments))) return;
     world.calls().record(arguments.call, ComparedValues(arguments));
 }
 

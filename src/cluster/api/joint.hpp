@@ -46,7 +46,6 @@ private:
     const bool event_wanted_;
     std::vector<QueueObject *> used_;
     std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts_;
-    Promise promise_;
 };
 
 /// The lane for a command that one device alone executes on bytes of a memory object: the lane

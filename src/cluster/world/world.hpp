@@ -54,14 +54,6 @@ public:
     };
     [[nodiscard]] const Shares &shares() const { return found_.shares; }
 
-    /// Whether the program runs in process 0 alone, which is the host; the others follow its calls
-    /// (docs/dev/decisions/0035). Never of a process alone.
-    [[nodiscard]] bool is_central() const { return central_ != nullptr; }
-    [[nodiscard]] bool is_host() const { return role() == HostRole::central; }
-    [[nodiscard]] bool follows() const { return role() == HostRole::follower; }
-    [[nodiscard]] HostRole role() const {
-        return central_ == nullptr ? HostRole::replicated : self() == 0 ? HostRole::central : HostRole::follower;
-    }
     /// In the host: puts a call's record behind those before. Waits while the others are slower. Under the lock.
     void append(std::span<const std::byte> record);
     /// In the host: a compiler has run. The static objects that it makes when it first runs would
@@ -120,6 +112,13 @@ private:
         RecordWriter writer_;
     };
 
+    /// Whether the program runs in process 0 alone, which is the host; the others follow its calls
+    /// (docs/dev/decisions/0035). Never of a process alone.
+    [[nodiscard]] bool is_central() const { return central_ != nullptr; }
+    [[nodiscard]] bool is_host() const { return role() == HostRole::central; }
+    [[nodiscard]] HostRole role() const {
+        return central_ == nullptr ? HostRole::replicated : self() == 0 ? HostRole::central : HostRole::follower;
+    }
     explicit World(Job &job);
     static World &join();
     void write_account(std::uint64_t calls) const;
