@@ -194,6 +194,29 @@ MPI_CASE("a message that is too long fails the receive of a send-receive, and it
     }
 }
 
+MPI_CASE("a send-receive from MPI_PROC_NULL reports a receive without bytes, and its send arrives", 1) {
+    const opencl cl;
+    for (const std::size_t size : {std::size_t{100}, 200 * KiB}) {
+        CAPTURE(size);
+        const buffer_handle outgoing = cl.filled(size, 1);
+        const buffer_handle incoming = cl.filled(size, 9);
+        const buffer_handle other = cl.filled(size, 9);
+        const std::vector<queue_set> sets = cl.independent_queues(2);
+        const event_handle received = receive(sets[0][1], other, 0, size, mpi.rank, 1, mpi.comm);
+        event_handle event;
+        CL_OK(clEnqueueSendrecvBuffer(sets[0][0], outgoing, CL_FALSE, 0, size, mpi.rank, 1, incoming, 0, size,
+                                      MPI_PROC_NULL, 1, mpi.comm, 0, nullptr, event.out()));
+        expect_received(received, size, mpi.rank, 1);
+        expect_received(event, 0, MPI_PROC_NULL, MPI_ANY_TAG);
+        CHECK(transfer_info<int>(event, CL_TRANSFER_DESTINATION) == mpi.rank);
+        // No path was chosen for the receive, which the event describes.
+        CHECK(transfer_text(event, CL_TRANSFER_PATH).empty());
+        CHECK(!transfer_text(received, CL_TRANSFER_PATH).empty());
+        cl.expect(other, 0, size, 1);
+        cl.expect(incoming, 0, size, 9);
+    }
+}
+
 MPI_CASE("a blocking receive of a message that is too long returns CL_MESSAGE_TRUNCATED", 2) {
     const opencl cl;
     const buffer_handle buffer = cl.filled(200 * KiB, static_cast<std::uint64_t>(mpi.rank));
