@@ -1,4 +1,5 @@
 // SIGINT interrupts the program at the same place in all processes (Interrupts).
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,8 +22,15 @@ using Handler = void (*)(int, siginfo_t *, void *);
 
 std::atomic<Handler> program_handler = nullptr;  // of SIGINT; the kernel has `on_interrupt` instead
 std::atomic<int> program_flags = 0;
+struct sigaction installed {};  ///< with `on_interrupt`, by the program's last call
+std::atomic<bool> is_installed = false;
 timer_t timer{};
 std::atomic<int> waits = 0;
+
+// If the main thread blocks SIGINT, the handler runs in another thread meanwhile.
+enum class Elsewhere { no, due, running };
+std::atomic<Elsewhere> elsewhere = Elsewhere::no;
+constexpr int most_ms_elsewhere = 1000;  // all threads may block SIGINT
 
 void set_timer(time_t seconds) {
     itimerspec time{};
@@ -44,6 +52,7 @@ bool has_timer() {
 // Whether the program's handler must run now.
 bool is_due(Interrupts &interrupts, const siginfo_t &info) {
     if (this_thread.sends_itself) return true;
+    if (Elsewhere due = Elsewhere::due; elsewhere.compare_exchange_strong(due, Elsewhere::running)) return true;
     const bool from_timer = info.si_code == SI_TIMER && info.si_value.sival_ptr == &timer;
     bool due = false;
     if (from_timer) {
@@ -64,6 +73,8 @@ void on_interrupt(int number, siginfo_t *info, void *context) {
     }
     if ((program_flags & static_cast<int>(SA_RESETHAND)) != 0) ::signal(SIGINT, SIG_DFL);
     program_handler.load()(number, info, context);
+    Elsewhere running = Elsewhere::running;
+    elsewhere.compare_exchange_strong(running, Elsewhere::no);
 }
 
 // A signal that the calling thread sends to itself is handled before the call returns.
@@ -80,15 +91,25 @@ int next_raise(int number) {
     return next(number);
 }
 
+int next_kill(pid_t process, int number) {
+    static auto *const next = next_function<int(pid_t, int)>("kill");
+    return next(process, number);
+}
+
+int next_sigaction(int number, const struct sigaction *action, struct sigaction *before) {
+    static auto *const next = next_function<decltype(::sigaction)>("sigaction");
+    return next(number, action, before);
+}
+
 int set_action(int number, const struct sigaction *action, struct sigaction *before, const void *caller) {
-    CLDIST_NEXT(sigaction);
-    if (number != SIGINT) return next(number, action, before);
+    if (number != SIGINT) return next_sigaction(number, action, before);
     const Handler handler_before = program_handler;
     const int flags_before = program_flags;
     // LLVM, which drivers use, puts its handler in front. It restores the former one before it sends the signal again.
     const Session *const session = wrapped_anywhere(clocks, caller);
     struct sigaction mine {};
     if (action != nullptr) {
+        if (session != nullptr) is_installed = false;
         mine = *action;
         if (session != nullptr && action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN &&
             session->interrupts_together() && has_timer()) {
@@ -99,7 +120,12 @@ int set_action(int number, const struct sigaction *action, struct sigaction *bef
         }
     }
     struct sigaction old {};
-    const int result = next(number, action != nullptr ? &mine : nullptr, &old);
+    const int result = next_sigaction(number, action != nullptr ? &mine : nullptr, &old);
+    if (action != nullptr && mine.sa_sigaction == on_interrupt && (mine.sa_flags & SA_SIGINFO) != 0 &&
+        session != nullptr) {
+        installed = mine;
+        is_installed = true;
+    }
     if (result == 0 && before != nullptr) {
         *before = old;
         if (session != nullptr && (old.sa_flags & SA_SIGINFO) != 0 && old.sa_sigaction == on_interrupt) {
@@ -114,7 +140,18 @@ int set_action(int number, const struct sigaction *action, struct sigaction *bef
 
 void Session::interrupt_here() {
     if (!interrupts_.is_pending()) set_timer(0);
-    send_itself([] { return next_raise(SIGINT); });
+    // While LLVM's handler runs, the signal has its default action, and a second one would end the process.
+    if (is_installed) next_sigaction(SIGINT, &installed, nullptr);
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    if (sigismember(&blocked, SIGINT) == 0) {
+        send_itself([] { return next_raise(SIGINT); });
+    } else {
+        elsewhere = Elsewhere::due;
+        next_kill(pid_, SIGINT);
+        const Deadline deadline(most_ms_elsewhere);
+        while (elsewhere != Elsewhere::no && !deadline.is_over()) sched_yield();
+    }
 }
 
 }  // namespace cldist::host
@@ -142,8 +179,7 @@ CLDIST_IN_FRONT int raise(int number) noexcept {
 
 // A program that sends itself a signal means itself.
 CLDIST_IN_FRONT int kill(pid_t pid, int number) noexcept {
-    CLDIST_NEXT(kill);
     const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
-    if (session == nullptr || pid != session->identity_of_first().pid) return next(pid, number);
-    return send_itself([&] { return next(session->pid(), number); });
+    if (session == nullptr || pid != session->identity_of_first().pid) return next_kill(pid, number);
+    return send_itself([&] { return next_kill(session->pid(), number); });
 }

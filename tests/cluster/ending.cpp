@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -250,8 +251,17 @@ int become_daemon(bool parent_waits) {
 
 volatile std::sig_atomic_t interrupts = 0;
 
-/// Works until it is interrupted, and a moment longer. `asleep`: does nothing meanwhile.
-void work_until_interrupted(bool asleep) {
+/// Works until it is interrupted, and a moment longer.
+void work_until_interrupted(const std::string &way) {
+    const bool asleep = way == "interrupted-asleep";
+    if (way == "interrupted-in-thread") {
+        std::thread([] {
+            for (;;) pause();
+        }).detach();
+        sigset_t interrupt{};
+        sigaddset(&interrupt, SIGINT);
+        pthread_sigmask(SIG_BLOCK, &interrupt, nullptr);
+    }
     std::signal(SIGINT, [](int) { interrupts = interrupts + 1; });
     auto &cl = *new objects;
     cl.make();
@@ -385,8 +395,8 @@ int main(int argc, char **argv) {
         children_end();
     } else if (way == "daemon" || way == "daemon-joins-first") {
         return become_daemon(way != "daemon");
-    } else if (way == "interrupted" || way == "interrupted-asleep") {
-        work_until_interrupted(way != "interrupted");
+    } else if (way.rfind("interrupted", 0) == 0) {
+        work_until_interrupted(way);
     } else if (way == "platform-alone") {
         cl_platform_id platform = nullptr;
         check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");

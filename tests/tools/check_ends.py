@@ -59,7 +59,8 @@ def main():
     # Without an agreement, about every second run ends with different calls.
     for _ in range(5):
         check_interrupt("replicated")
-    check_interrupt("replicated", "interrupted-asleep")
+    for way in "interrupted-asleep", "interrupted-in-thread":
+        check_interrupt("replicated", way)
     for way in "daemon", "daemon-joins-first":
         check_end("central", way)
     return bool(complaints)
