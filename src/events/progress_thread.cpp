@@ -240,7 +240,7 @@ void ProgressThread::run() {
         // If the device does not use the host's cores, the thread polls. Sleeping and waking takes longer.
         const bool watching =
             watches_ && !some_to_poll() && (some_wait() ? rest < shortest_rest : lingering.pause(false).count() == 0);
-        {
+        if ((!watching && !some_to_poll()) || inbox_->has_news) {
             std::unique_lock lock(inbox_->mutex);
             if (!watching && !some_to_poll() && inbox_->empty()) {
                 const bool soon = some_wait();
@@ -254,6 +254,7 @@ void ProgressThread::run() {
             ready.swap(inbox_->ready);
             submitted.swap(inbox_->submitted);
             woken.swap(inbox_->woken);
+            inbox_->has_news = false;
         }
         std::unique_lock round(round_);
         const std::uint64_t now = now_ns();

@@ -106,6 +106,7 @@ private:
     struct Inbox {
         std::mutex mutex;
         std::condition_variable filled;
+        std::atomic<bool> has_news = false;  ///< so that a polling thread does not lock the mutex in vain
         std::vector<Id> ready;
         std::vector<Submitted> submitted;
         std::vector<Id> woken;
@@ -125,6 +126,7 @@ private:
                 const std::lock_guard lock(mutex);
                 write(*this);
                 if (empty()) return;
+                has_news = true;
             }
             filled.notify_one();
         }
