@@ -99,8 +99,8 @@ const Kind kinds[] = {
      }},
 };
 
-constexpr size_t methods = 4;
-constexpr std::string_view method_names[methods] = {"blocking", "event", "by-hand", "mpi"};
+constexpr size_t methods = 5;
+constexpr std::string_view method_names[methods] = {"blocking", "event", "by-hand", "mpi", "chained"};
 
 void once(const Kind &kind, const Case &c, size_t method) {
     switch (method) {
@@ -113,7 +113,8 @@ void once(const Kind &kind, const Case &c, size_t method) {
             return;
         }
         case 2: kind.by_hand(c); return;
-        default: kind.on_host(c); return;
+        case 3: kind.on_host(c); return;
+        default: kind.command(c, CL_FALSE, nullptr); return;
     }
 }
 
@@ -128,7 +129,7 @@ std::vector<char> result(const Kind &kind, const Case &c) {
 /// Checks that all methods leave the same result in `out`.
 void compare(const Kind &kind, const Case &c) {
     std::vector<char> wanted;
-    for (size_t method : {2u, 0u, 1u}) {
+    for (size_t method : {2u, 0u, 1u, 4u}) {
         const std::vector<char> nothing(kind.gathers ? c.size * static_cast<size_t>(c.ranks) : c.size, 1);
         write(c, c.out, nothing.data(), nothing.size());
         once(kind, c, method);
@@ -162,10 +163,12 @@ int main(int argc, char **argv) {
         fmt::print("# Collectives of {} processes, {}\n\n", c.ranks, options.common.label);
         report.print_facts();
         fmt::print(
-            "blocking, event: commands of cldist; by-hand: blocking read, MPI, blocking write; mpi: only host\n"
-            "memory. Medians in µs. The ratios are medians of the ratios of each round.\n\n"
-            "| collective | size | blocking | event | by-hand | mpi | by-hand / blocking | by-hand / event |\n"
-            "|---|---:|---:|---:|---:|---:|---:|---:|\n");
+            "blocking, event, chained: commands of cldist, waited for one by one or all together; by-hand: blocking\n"
+            "read, MPI, blocking write; mpi: only host memory. Medians in µs. The ratios are medians of the ratios of\n"
+            "each round.\n\n"
+            "| collective | size | blocking | event | chained | by-hand | mpi | by-hand / blocking | by-hand / event | "
+            "by-hand / chained |\n"
+            "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     }
     c.queue = device.queue();
     const size_t all = options.max * static_cast<size_t>(c.ranks);
@@ -181,30 +184,33 @@ int main(int argc, char **argv) {
     for (const Kind &kind : kinds) {
         for (c.size = options.min; c.size <= options.max; c.size *= 8) {
             compare(kind, c);
-            int count = 1;
+            int counts[methods] = {1, 1, 1, 1, 1};
             std::vector<double> seconds[methods];
-            for (int round = -1; round < options.rounds; ++round) {
+            for (int round = -2; round < options.rounds; ++round) {
                 for (size_t method = 0; method < methods; ++method) {
                     MPI_Barrier(MPI_COMM_WORLD);
+                    int &count = counts[method];
                     const double start = now();
                     for (int i = 0; i < count; ++i) once(kind, c, method);
+                    if (method == 4) check(clFinish(c.queue), "clFinish");
                     MPI_Barrier(MPI_COMM_WORLD);
                     const double taken = (now() - start) / count;
                     if (round >= 0) seconds[method].push_back(taken);
-                    if (round < 0 && method == 2)
-                        count = std::clamp(static_cast<int>(options.seconds / taken), 1, 1000);
+                    if (round < 0) count = std::clamp(static_cast<int>(options.seconds / taken), 1, 1000);
                     MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
                 }
             }
             if (c.rank != 0) continue;
-            const double ratios[] = {median_ratio(seconds[2], seconds[0]), median_ratio(seconds[2], seconds[1])};
-            fmt::print("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.2f} | {:.2f} |\n", kind.name,
-                       size_name(c.size), median(seconds[0]) * 1e6, median(seconds[1]) * 1e6, median(seconds[2]) * 1e6,
-                       median(seconds[3]) * 1e6, ratios[0], ratios[1]);
-            std::fflush(stdout);
-            for (size_t method : {0u, 1u})
+            fmt::print("| {} | {} |", kind.name, size_name(c.size));
+            for (const size_t method : {0, 1, 4, 2, 3}) fmt::print(" {:.1f} |", median(seconds[method]) * 1e6);
+            for (const size_t method : {0, 1, 4}) {
+                const double ratio = median_ratio(seconds[2], seconds[method]);
+                fmt::print(" {:.2f} |", ratio);
                 report.ratio(fmt::format("{} {} by hand / {}", kind.name, size_name(c.size), method_names[method]),
-                             ratios[method], true);
+                             ratio, true);
+            }
+            fmt::print("\n");
+            std::fflush(stdout);
             for (size_t method = 0; method < methods; ++method)
                 report.rows.push_back(fmt::format(R"({{"kind": "{}", "bytes": {}, "method": "{}", "seconds": {:.9f}}})",
                                                   kind.name, c.size, method_names[method], median(seconds[method])));
