@@ -432,6 +432,10 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  fails to store the result, the command fails in that process only. If MPI rejects an operator for a datatype
  *  (MPI_BAND for MPI_FLOAT), the command fails with CL_MPI_ERROR.
  *  @par
+ *  With `CLDIST_PATH=device`, kernels carry out collectives between NVIDIA GPUs of one host if all processes can and
+ *  errors of the communicator are fatal (MPI_ERRORS_ARE_FATAL, the default). Results then have the same bits in all
+ *  processes and runs. A failure ends the job with a report.
+ *  @par
  *  The event may fail before the process has taken part. It has taken part when clGetTransferInfo(CL_TRANSFER_STAGES)
  *  contains CL_STAGE_MESSAGE. A call that returns an error does not take part, unless it is blocking and returns
  *  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed command. If it does not take part, the

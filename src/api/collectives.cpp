@@ -10,8 +10,13 @@
 
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
+#include "api/event_table.hpp"
+#include "api/kernel_waits.hpp"
 #include "api/run_command.hpp"
 #include "api/starting.hpp"
+#include "base/clock.hpp"
+#include "base/config.hpp"
+#include "events/failure.hpp"
 #include "mpi_interop/collective_operations.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/runtime.hpp"
@@ -215,6 +220,11 @@ public:
         resources = resources_of(queue, buffers);
     }
 
+    void run() {
+        if (run_ordered()) return;
+        if (const Status status = run_command(*this); !status.ok()) throw Error(status);
+    }
+
     [[nodiscard]] ProgressThread &progress_thread() const override { return call_.group.runtime->progress_thread(); }
 
     /// Overlapping ranges have one mapping.
@@ -231,16 +241,9 @@ public:
     /// Adds the command to the per-communicator FIFO.
     [[nodiscard]] Operations make_operations(Drives driver) const override {
         const cl_command_queue copying = driver == Drives::caller_in_queue ? queue.queue : nullptr;
-        const auto made = [&](const std::optional<Side> &side) {
-            if (!side) return CollectiveSide{};
-            const auto [buffer, offset] = held(side->range, *resources);
-            return CollectiveSide{
-                {resources, Mem::share(buffer), offset, side->range.size, mapped(side->range), Queue::share(copying)},
-                side->parts};
-        };
         Operations operations;
         operations.push_back(make_collective(
-            call_.what, made(call_.send), made(call_.recv), call_.group.comm->collectives(),
+            call_.what, made(call_.send, copying), made(call_.recv, copying), call_.group.comm->collectives(),
             driver == Drives::progress_thread ? call_.group.runtime->progress_driver() : caller_driver()));
         return operations;
     }
@@ -258,6 +261,77 @@ public:
     [[nodiscard]] bool writes() const override { return call_.recv.has_value(); }
 
 private:
+    [[nodiscard]] CollectiveSide made(const std::optional<Side> &side, cl_command_queue copying) const {
+        if (!side) return {};
+        const auto [buffer, offset] = held(side->range, *resources);
+        return {{resources, Mem::share(buffer), offset, side->range.size, mapped(side->range), Queue::share(copying)},
+                side->parts};
+    }
+
+    /// Returns true if a kernel may carry out the command in this process.
+    [[nodiscard]] bool may_order(DeviceCollectives &devices) const {
+        for (const std::optional<Side> *side : {&call_.send, &call_.recv}) {
+            if (!*side) continue;
+            const bool aligned = call_.what.op == MPI_OP_NULL || (*side)->range.offset % call_.what.element == 0;
+            if (!aligned || !open_to_kernels((*side)->range)) return false;
+        }
+        return config().check != Switch::on && may_wait_in_kernel(queue, arguments, call_.group.comm->handle()) &&
+               devices.ready(resources, queue.queue);
+    }
+
+    /// Enqueues a kernel that carries out the command if all processes do, and returns true.
+    bool run_ordered() {
+        if (config().path != Path::device) return false;
+        const auto line = call_.group.comm->collectives();
+        DeviceCollectives *const devices = line->devices();
+        const auto combination = combination_of(call_.what);
+        if (devices == nullptr || !combination || !may_order(*devices)) return false;
+        CollectiveSide send = made(call_.send, nullptr);
+        CollectiveSide recv = made(call_.recv, nullptr);
+        CollectiveWork work = devices->plan(call_.what, send, recv);
+        auto made_ordered = std::make_unique<OrderedCollective>(devices->links(), queue.queue, line.get());
+        OrderedCollective &ordered = *made_ordered;
+        const cl_mem in = send.range.size != 0 ? send.range.buffer.get() : devices->links()->some_buffer();
+        const cl_mem out = recv.range.size != 0 ? recv.range.buffer.get() : devices->links()->some_buffer();
+        const cl_kernel kernel = devices->links()->prepare(work, *combination);
+        if (kernel == nullptr || !ordered.command.reserve(MPI_UNDEFINED, queue.queue)) return false;
+        std::unique_lock lock(enqueueing_on(queue.queue));
+        if (!progress_thread().positions_taken()) return false;
+        Event event;
+        std::unique_ptr<Command> command;
+        try {
+            ordered.command.follow();
+            Operations operations;
+            operations.push_back(make_collective(
+                call_.what, std::move(send), std::move(recv), line,
+                arguments.blocking == CL_FALSE ? call_.group.runtime->progress_driver() : caller_driver(),
+                std::move(made_ordered), &work));
+            operations.back()->announce();
+            std::span<const cl_event> wait_list = arguments.events();
+            const std::uint64_t until = now_ns() + moment_ns;
+            std::optional<bool> decided;
+            while (!(decided = devices->decision(ordered.number)) && now_ns() < until) {
+            }
+            ordered.on_devices = decided.value_or(false);
+            if (!ordered.on_devices) ordered.command.hold(queue, std::exchange(wait_list, {}));
+            ordered.command.enqueue(work, kernel, in, out, wait_list,
+                                    arguments.event != nullptr ? event.out() : nullptr);
+            if (arguments.blocking != CL_FALSE) clFlush(queue.queue);
+            if (arguments.event != nullptr) event_table().add(event.get(), operations);
+            command = std::make_unique<Command>(std::move(operations), nullptr, queue.device);
+        } catch (const Error &error) {
+            end_job(error.status().message, "because the other processes may already wait in kernels");
+        }
+        lock.unlock();
+        if (arguments.blocking == CL_FALSE)
+            progress_thread().submit(std::move(command), {});
+        else
+            drive_here(*command, {});
+        if (arguments.blocking != CL_FALSE && event) wait_for(event.get());
+        if (arguments.event != nullptr) *arguments.event = event.give();
+        return true;
+    }
+
     /// The bytes from the first to the last byte of both sides, if their ranges overlap.
     [[nodiscard]] std::optional<RangeArgument> overlapping() const {
         if (!call_.send || !call_.recv) return {};
@@ -297,10 +371,7 @@ private:
     std::vector<Extent> mapped_;  ///< of each mapping
 };
 
-void run(Call call) {
-    CollectiveCall checked(std::move(call));
-    if (const Status status = run_command(checked); !status.ok()) throw Error(status);
-}
+void run(Call call) { CollectiveCall(std::move(call)).run(); }
 
 /// Checks that this process sends and receives the same number of bytes to itself.
 void check_parts(std::size_t given, std::size_t got) {

@@ -9,6 +9,7 @@
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/event_table.hpp"
+#include "api/kernel_waits.hpp"
 #include "api/peer.hpp"
 #include "api/run_command.hpp"
 #include "api/starting.hpp"
@@ -24,9 +25,6 @@
 using namespace cldist;
 
 namespace {
-
-// How long a receive looks for its message before its kernel is held back, which costs about as much.
-constexpr std::uint64_t moment_ns = 12000;
 
 // One message of a command.
 struct Part {
@@ -192,38 +190,20 @@ Operations MessageCall::make_operations(Drives drives) const {
     return operations;
 }
 
-bool has_fatal_errors(MPI_Comm comm) {
-    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-    if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return false;
-    const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
-    PMPI_Errhandler_free(&handler);
-    return fatal;
-}
-
 // Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must be fatal.
 bool MessageCall::may_order() const {
-    if (config().path != Path::device || arguments.blocking != CL_FALSE || !queue.in_order ||
-        comm_->wire() != Wire::cldist || config().on_error == OnError::event)
-        return false;
+    if (config().path != Path::device || arguments.blocking != CL_FALSE || comm_->wire() != Wire::cldist) return false;
     const bool parts_fit = std::all_of(parts_.begin(), parts_.end(), [&](const Part &part) {
         const RangeArgument &range = part.range;
-        const cl_mem_flags closed = range.direction == Direction::send ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY;
         const int rank = part.peer.rank;
         if (rank == MPI_PROC_NULL || range.strided || range.size == 0 || range.size > DeviceLinks::most_bytes ||
-            (query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(closed) & closed) != 0)
+            !open_to_kernels(range))
             return false;
         const int world_rank = rank == MPI_ANY_SOURCE ? rank : comm_->world_rank(rank);
         return (rank == MPI_ANY_SOURCE || comm_->same_host(rank)) &&
                comm_->links().devices()->ready(world_rank, resources);
     });
-    if (!parts_fit || !has_fatal_errors(comm_->handle())) return false;
-    // A user event, or a message that the command waits for, may need what the program calls later.
-    const std::span<const cl_event> events = arguments.events();
-    return std::all_of(events.begin(), events.end(), [](cl_event event) {
-        const cl_int status = execution_status(event);
-        return status == CL_COMPLETE || (status > CL_COMPLETE && event_table().find(event).empty() &&
-                                         query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) != CL_COMMAND_USER);
-    });
+    return parts_fit && may_wait_in_kernel(queue, arguments, comm_->handle());
 }
 
 // Enqueues kernels that move the messages, and returns true if that is possible.
@@ -287,7 +267,6 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
         if (announces) operations.back()->announce();
         if (!both) last_command.enqueue(recv_buffer, recv_offset, wait_list, wanted);
     }
-    clFlush(queue.queue);
     if (event) event_table().add(event.get(), operations);
     progress_thread().submit(std::make_unique<Command>(std::move(operations), nullptr, queue.device), {});
     if (event) *arguments.event = event.give();

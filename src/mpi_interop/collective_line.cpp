@@ -23,9 +23,13 @@ CollectiveLine::CollectiveLine(MPI_Comm comm, CollectiveRoutes routes)
     : routes_(std::move(routes)), name_(name_of(comm)) {
     PMPI_Comm_rank(comm, &rank_);
     Numbers &n = *numbers_;
-    n.own = {routes_.contexts->acquire(), config().check == Switch::on ? 1 : 0};
+    if (routes_.devices != nullptr && size() > 1 && size() <= DeviceCollectives::most_members)
+        devices_ = std::make_unique<DeviceCollectives>(routes_.devices, routes_.ranks, rank_);
+    n.own = {routes_.contexts->acquire(), config().check == Switch::on ? 1 : 0,
+             devices_ != nullptr ? devices_->arena() : DeviceLinks::Arena{}};
     n.all.resize(routes_.ranks.size());
-    const int code = PMPI_Iallgather(&n.own, 2, MPI_INT, n.all.data(), 2, MPI_INT, comm, &n.request);
+    const int code =
+        PMPI_Iallgather(&n.own, sizeof n.own, MPI_BYTE, n.all.data(), sizeof n.own, MPI_BYTE, comm, &n.request);
     if (code == MPI_SUCCESS) return;
     routes_.contexts->release(n.own.context);
     throw Error(mpi_failure(code, "MPI_Iallgather"));
@@ -50,6 +54,11 @@ Outcome CollectiveLine::ready() {
     if (done == 0) return std::nullopt;
     compares_calls_ = std::any_of(numbers_->all.begin(), numbers_->all.end(),
                                   [](const Choice &choice) { return choice.compares_calls != 0; });
+    if (devices_ != nullptr) {
+        std::vector<DeviceLinks::Arena> arenas;
+        for (const Choice &choice : numbers_->all) arenas.push_back(choice.arena);
+        devices_->agree(std::move(arenas));
+    }
     agreed_ = true;
     return made_ = Status{};
 }

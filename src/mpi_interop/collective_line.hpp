@@ -16,6 +16,7 @@
 #include "base/line.hpp"
 #include "events/record.hpp"
 #include "mpi_interop/channels.hpp"
+#include "mpi_interop/device_collectives.hpp"
 #include "pipeline/endpoint.hpp"
 
 namespace cldist {
@@ -27,6 +28,7 @@ struct CollectiveRoutes {
     MPI_Comm self = MPI_COMM_NULL;  ///< contains only this process
     std::vector<int> ranks{};       ///< ranks in `comm` of the processes of the program's communicator
     std::shared_ptr<Channels> contexts{};
+    std::shared_ptr<DeviceLinks> devices{};  ///< null if `ranks` are not ranks in MPI_COMM_WORLD
 };
 
 /// The FIFO of the collective commands on one communicator of the program, and the tags of their messages on the
@@ -76,6 +78,9 @@ public:
     [[nodiscard]] int context(int rank) const { return numbers_->all[static_cast<std::size_t>(rank)].context; }
     [[nodiscard]] int own_context() const { return numbers_->own.context; }
 
+    /// Null if kernels never carry out its commands.
+    [[nodiscard]] DeviceCollectives *devices() const { return devices_.get(); }
+
     /// Returns the number of a new exchange, or nothing while `window` exchanges are in flight. Only for the first
     /// command.
     std::optional<unsigned> begin_exchange();
@@ -98,10 +103,12 @@ private:
     const CollectiveRoutes routes_;
     int rank_ = 0;
     std::string name_;
+    std::unique_ptr<DeviceCollectives> devices_;
     /// The data that the processes exchange.
     struct Choice {
         int context = -1;
         int compares_calls = 0;
+        DeviceLinks::Arena arena;
     };
     struct Numbers {
         MPI_Request request = MPI_REQUEST_NULL;

@@ -14,6 +14,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "events/failure.hpp"
 #include "mpi_interop/collective_check.hpp"
 #include "mpi_interop/collective_exchange.hpp"
 #include "mpi_interop/mpi_status.hpp"
@@ -44,7 +45,29 @@ bool has_sizes_of_processes(CollectiveKind kind) {
            kind == CollectiveKind::alltoallv;
 }
 
+std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
+    const std::array any_type{MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD};
+    const std::array of_integers{MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR};
+    const std::array reals{MPI_FLOAT, MPI_DOUBLE};
+    const std::array signed_integers{MPI_INT,     MPI_LONG,    MPI_SHORT,   MPI_INT8_T,
+                                     MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_LONG_LONG};
+    const std::array unsigned_integers{MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_SHORT, MPI_UINT8_T,
+                                       MPI_UINT16_T, MPI_UINT32_T,      MPI_UINT64_T,       MPI_UNSIGNED_LONG_LONG};
+    const auto is_in = [](const auto &list, auto value) {
+        return std::find(list.begin(), list.end(), value) != list.end();
+    };
+    std::optional<NumberKind> kind;
+    if (is_in(reals, type)) kind = NumberKind::real;
+    if (is_in(signed_integers, type)) kind = NumberKind::signed_integer;
+    if (is_in(unsigned_integers, type)) kind = NumberKind::unsigned_integer;
+    const bool allowed = is_in(any_type, op) || (kind != NumberKind::real && is_in(of_integers, op));
+    return allowed ? kind : std::nullopt;
+}
+
 namespace {
+
+// MPI_Reduce_local would end the program if MPI did not allow the operator for the datatype.
+bool combines_here(MPI_Datatype type, MPI_Op op) { return combinable(type, op).has_value(); }
 
 // Kinds that can use blocks do. All processes must use the same blocks, so no setting or device changes the size.
 constexpr std::size_t block_size = std::size_t{4} << 20U;
@@ -52,23 +75,6 @@ constexpr std::size_t depth = 4;
 
 bool in_blocks(CollectiveKind kind) {
     return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce || kind == CollectiveKind::allreduce;
-}
-
-// Returns true for common operators and datatypes that MPI allows together, for which MPI_Reduce_local may be called.
-// It would end the program if MPI did not allow them.
-bool combines_here(MPI_Datatype type, MPI_Op op) {
-    const std::array any_type{MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD};
-    const std::array of_integers{MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR};
-    const std::array reals{MPI_FLOAT, MPI_DOUBLE};
-    const std::array integers{MPI_INT,     MPI_UNSIGNED,       MPI_LONG,      MPI_UNSIGNED_LONG,
-                              MPI_SHORT,   MPI_UNSIGNED_SHORT, MPI_INT8_T,    MPI_UINT8_T,
-                              MPI_INT16_T, MPI_UINT16_T,       MPI_INT32_T,   MPI_UINT32_T,
-                              MPI_INT64_T, MPI_UINT64_T,       MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG};
-    const auto is_in = [](const auto &list, auto value) {
-        return std::find(list.begin(), list.end(), value) != list.end();
-    };
-    const bool integer = is_in(integers, type);
-    return (integer || is_in(reals, type)) && (is_in(any_type, op) || (integer && is_in(of_integers, op)));
 }
 
 // Small collectives exchange records once: each process sends all other processes a record with its data and its
@@ -137,17 +143,61 @@ struct Zeros {
     std::byte *const data;
 };
 
+// The data that this process exchanges with `other`: the part for that process, or the whole side if it has no parts.
+Span part_of(const CollectiveSide &side, std::size_t bytes, bool has_parts, int other) {
+    const auto place = static_cast<std::size_t>(other);
+    if (!side.parts.empty()) return side.parts[place];
+    return has_parts ? Span{place * bytes, bytes} : Span{0, side.range.size};
+}
+
+}  // namespace
+
+Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to) {
+    switch (what.kind) {
+        case CollectiveKind::gather:
+        case CollectiveKind::gatherv: return to == what.root ? part_of(send, what.bytes, false, to) : Span{};
+        case CollectiveKind::scatter:
+        case CollectiveKind::scatterv: return rank == what.root ? part_of(send, what.bytes, true, to) : Span{};
+        case CollectiveKind::alltoall:
+        case CollectiveKind::alltoallv: return part_of(send, what.bytes, true, to);
+        default: return part_of(send, what.bytes, false, to);
+    }
+}
+
+Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from) {
+    switch (what.kind) {
+        case CollectiveKind::gather:
+        case CollectiveKind::gatherv: return rank == what.root ? part_of(recv, what.bytes, true, from) : Span{};
+        case CollectiveKind::scatter:
+        case CollectiveKind::scatterv: return from == what.root ? part_of(recv, what.bytes, false, from) : Span{};
+        default: return part_of(recv, what.bytes, true, from);
+    }
+}
+
+namespace {
+
 class CollectiveOperation final : public Operation {
 public:
     CollectiveOperation(Collective what, CollectiveSide send, CollectiveSide recv, std::shared_ptr<CollectiveLine> line,
-                        MessageDriver &driver)
+                        MessageDriver &driver, std::unique_ptr<OrderedCollective> ordered, CollectiveWork *work)
         : Operation(make_record(what, send, recv, *line)),
           what_(std::move(what)),
           send_(std::move(send)),
           recv_(std::move(recv)),
           line_(std::move(line)),
           driver_(driver),
-          number_(line_->add(record(), [this] { return text_of(call_of(what_)); })) {
+          number_(line_->add(record(), [this] { return text_of(call_of(what_)); })),
+          devices_(line_->devices()),
+          ordered_(std::move(ordered)) {
+        if (devices_ != nullptr) {
+            if (ordered_ != nullptr) {
+                ordered_->number = number_;
+                devices_->enter(number_, *work, ordered_->queue);
+            } else {
+                CollectiveWork not_used = devices_->plan(what_, send_, recv_);
+                devices_->enter(number_, not_used, nullptr);
+            }
+        }
         line_->enter(this, [turn = turn_] {
             const std::lock_guard lock(turn->mutex);
             if (turn->waker) turn->waker();
@@ -156,6 +206,13 @@ public:
     ~CollectiveOperation() override {
         line_->leave(this);
         line_->remove(number_);
+        if (devices_ != nullptr) devices_->leave(number_);
+    }
+
+    void announce() override {
+        if (devices_ == nullptr || announced_) return;
+        const bool may_post = ordered_ == nullptr || ordered_->command.may_post();
+        announced_ = may_post && devices_->announce(number_, ordered_ != nullptr);
     }
 
     void woken_by(const Waker &waker) override {
@@ -165,12 +222,26 @@ public:
 
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
+        start_ns_ = now_ns();
         const std::lock_guard lock(turn_->mutex);
         waker_ = turn_->waker;
     }
 
+    void abandon(const Status &status) override {
+        if (ordered_ == nullptr) return;
+        end_job(fmt::format("{}\n  {}", status.message, describe(*record(), now_ns())),
+                "because a kernel of this collective is in a queue, and a kernel cannot fail (CLDIST_PATH=device)");
+    }
+
     Progress poll() override {
+        if (released_) return ordered_->command.ended() ? Progress::done : Progress::idle;
         if (!begun_) {
+            announce();
+            if (devices_ != nullptr && !announced_) return Progress::idle;
+            if (ordered_ != nullptr) {
+                if (ordered_->on_devices || decided_on_devices()) return poll_kernel();
+                if (!decided_ || !ordered_->command.started()) return Progress::idle;
+            }
             if (!line_->is_first(this)) return Progress::idle;
             const Outcome ready = line_->ready();
             if (!ready) return Progress::idle;
@@ -201,15 +272,21 @@ public:
         while (stored_ < storing_ && copied(slot(stored_))) ++stored_;
         if (stored_ == blocks_ && asked_ && verdict_.poll()) {
             end();
-            return Progress::done;
+            if (ordered_ == nullptr) return Progress::done;
+            if (!status().ok()) abandon(status());
+            ordered_->command.release();
+            released_ = true;
+            return Progress::moved;
         }
         return moved || loading_ + posted_ + storing_ + stored_ != before ? Progress::moved : Progress::idle;
     }
 
-    [[nodiscard]] bool bytes_in_flight() const override { return begun_ || check_ != nullptr; }
+    [[nodiscard]] bool bytes_in_flight() const override {
+        return begun_ || check_ != nullptr || (ordered_ != nullptr && ordered_->on_devices);
+    }
     [[nodiscard]] bool wakes() const override {
         const std::lock_guard lock(turn_->mutex);
-        if (!turn_->waker) return false;
+        if (!turn_->waker || ordered_ != nullptr || (devices_ != nullptr && !announced_)) return false;
         if (!begun_) return !line_->is_first(this);
         // MPI wakes the operation at the end of messages, but the device does not wake it.
         return asked_ && storing_ == stored_;
@@ -233,6 +310,29 @@ private:
     static bool moves(CollectiveExchange &exchange) {
         exchange.poll();
         return exchange.moved();
+    }
+
+    // Returns true if the kernels of all processes carry out the command. Lets this process's kernel go.
+    bool decided_on_devices() {
+        if (!decided_) decided_ = devices_->decision(number_);
+        if (!decided_ || !*decided_) return false;
+        ordered_->on_devices = true;
+        ordered_->command.go();
+        return true;
+    }
+
+    Progress poll_kernel() {
+        if (ordered_->command.failed()) {
+            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
+            abandon(status());
+        }
+        if (!ordered_->command.ended()) return Progress::idle;
+        const std::size_t size = in_blocks(what_.kind) ? what_.bytes : std::max(send_.range.size, recv_.range.size);
+        record()->chosen(Path::device, std::max<std::size_t>(size, 1), 1);
+        record()->stage_done(Stage::device, start_ns_);
+        record()->moved(size);
+        line_->leave(this);
+        return Progress::done;
     }
 
     Outcome compare_calls() {
@@ -403,8 +503,8 @@ private:
     }
 
     bool post_records(Slot &slot) {
-        const int failed = status().ok() ? 0 : 1;
-        std::memcpy(head_of(line_->rank()), &failed, sizeof failed);
+        const int own = agreement();
+        std::memcpy(head_of(line_->rank()), &own, sizeof own);
         if (!begin_exchange(slot.exchange, record_rounds(me(), records_->size), {.scratch = records_memory_}))
             return false;
         asked_ = true;
@@ -417,14 +517,11 @@ private:
         if (!status().ok()) return;
         const int size = line_->size();
         for (int rank = 0; rank < size; ++rank) {
-            int failed = 0;
-            std::memcpy(&failed, head_of(rank), sizeof failed);
-            failure_ = std::max(failure_, failed);
+            int theirs = 0;
+            std::memcpy(&theirs, head_of(rank), sizeof theirs);
+            failure_ = std::max(failure_, theirs);
         }
-        if (failure_ != 0) {
-            fail_with_others();
-            return;
-        }
+        if (!take_agreement()) return;
         if (recv_.range.size == 0) return;
         const auto me = static_cast<std::size_t>(line_->rank());
         switch (what_.kind) {
@@ -486,33 +583,8 @@ private:
         }
     }
 
-    // The data that this process exchanges with `other`: the part for that process, or the whole side if it has no
-    // parts.
-    [[nodiscard]] Span part(const CollectiveSide &side, bool has_parts, int other) const {
-        const auto place = static_cast<std::size_t>(other);
-        if (!side.parts.empty()) return side.parts[place];
-        return has_parts ? Span{place * what_.bytes, what_.bytes} : Span{0, side.range.size};
-    }
-    [[nodiscard]] Span given(int to) const {
-        switch (what_.kind) {
-            case CollectiveKind::gather:
-            case CollectiveKind::gatherv: return to == what_.root ? part(send_, false, to) : Span{};
-            case CollectiveKind::scatter:
-            case CollectiveKind::scatterv: return is_root() ? part(send_, true, to) : Span{};
-            case CollectiveKind::alltoall:
-            case CollectiveKind::alltoallv: return part(send_, true, to);
-            default: return part(send_, false, to);
-        }
-    }
-    [[nodiscard]] Span got(int from) const {
-        switch (what_.kind) {
-            case CollectiveKind::gather:
-            case CollectiveKind::gatherv: return is_root() ? part(recv_, true, from) : Span{};
-            case CollectiveKind::scatter:
-            case CollectiveKind::scatterv: return from == what_.root ? part(recv_, false, from) : Span{};
-            default: return part(recv_, true, from);
-        }
-    }
+    [[nodiscard]] Span given(int to) const { return given_to(what_, send_, line_->rank(), to); }
+    [[nodiscard]] Span got(int from) const { return got_from(what_, recv_, line_->rank(), from); }
 
     std::byte *copy_of_sent(Slot &slot) {
         std::byte *const copy = slot.copy.emplace(send_.range.size).data;
@@ -522,7 +594,7 @@ private:
 
     // Exchanges the status of all processes. No process ends before all have started.
     void ask_all() {
-        failure_ = status().ok() ? 0 : 1;
+        failure_ = agreement();
         CollectiveExchange::Memory memory;
         memory.out = reinterpret_cast<std::byte *>(&failure_);
         memory.scratch = reinterpret_cast<std::byte *>(failures_.data());
@@ -536,17 +608,27 @@ private:
         record()->stage_done(Stage::message, asked_ns_);
         if (!verdict_.status().ok())
             fail(verdict_.status());
-        else if (failure_ != 0)
-            fail_with_others();
+        else
+            take_agreement();
         slots_.clear();
         staging_ = {};
         zeros_.reset();
     }
 
-    void fail_with_others() {
+    // What the processes tell each other in each collective of the hosts. The largest number counts.
+    enum Agreement : int { devices_ready, success, failure };
+    [[nodiscard]] Agreement agreement() const {
+        if (!status().ok()) return failure;
+        return devices_ != nullptr && devices_->prepared() ? devices_ready : success;
+    }
+    // Returns false if some process has failed.
+    bool take_agreement() {
+        if (failure_ == devices_ready && devices_ != nullptr) devices_->activate();
+        if (failure_ != failure) return true;
         fail(Status::failure(
             CL_PEER_TRANSFER_FAILED,
             fmt::format("{}: the wait list or the device of another process failed", record()->far_end)));
+        return false;
     }
 
     const Collective what_;
@@ -554,7 +636,13 @@ private:
     const CollectiveSide recv_;
     const std::shared_ptr<CollectiveLine> line_;
     MessageDriver &driver_;
-    const std::uint64_t number_;  ///< among the commands of the line
+    const std::uint64_t number_;        ///< among the commands of the line
+    DeviceCollectives *const devices_;  ///< null if kernels never carry out commands of the line
+    const std::unique_ptr<OrderedCollective> ordered_;
+    bool announced_ = false;
+    std::optional<bool> decided_;
+    bool released_ = false;  ///< the host has moved the bytes, and the kernel ends
+    std::uint64_t start_ns_ = 0;
     const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
     Waker waker_;  ///< copy of turn_->waker for the driving thread
 
@@ -576,7 +664,7 @@ private:
     std::size_t stored_ = 0;
 
     bool asked_ = false;
-    int failure_ = 0;                 ///< 1 if this process failed; after ask_all(), if any process failed
+    int failure_ = success;           ///< an Agreement
     std::array<int, 32> failures_{};  ///< for the rounds of `verdict_`
     CollectiveExchange verdict_;
     std::uint64_t asked_ns_ = 0;
@@ -585,9 +673,10 @@ private:
 }  // namespace
 
 std::unique_ptr<Operation> make_collective(Collective what, CollectiveSide send, CollectiveSide recv,
-                                           std::shared_ptr<CollectiveLine> line, MessageDriver &driver) {
+                                           std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
+                                           std::unique_ptr<OrderedCollective> ordered, CollectiveWork *work) {
     return std::make_unique<CollectiveOperation>(std::move(what), std::move(send), std::move(recv), std::move(line),
-                                                 driver);
+                                                 driver, std::move(ordered), work);
 }
 
 std::shared_ptr<Record> make_record(const Collective &what, const CollectiveSide &send, const CollectiveSide &recv,

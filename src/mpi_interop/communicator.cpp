@@ -1,4 +1,5 @@
 #include "mpi_interop/communicator.hpp"
+#include "base/config.hpp"
 
 #include <unistd.h>
 
@@ -174,8 +175,10 @@ std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {
     std::vector<int> ranks = ranks_in(world_, group);
     std::vector<int> host_ranks = ranks_in(host_, group);
     PMPI_Group_free(&group);
-    return std::make_shared<Communicator>(comm, world_, ranks, ranks, std::move(host_ranks), links_,
-                                          CollectiveRoutes{collectives_, self_, ranks, contexts_});
+    return std::make_shared<Communicator>(
+        comm, world_, ranks, ranks, std::move(host_ranks), links_,
+        CollectiveRoutes{collectives_, self_, ranks, contexts_,
+                         config().path == Path::device ? links_->devices() : nullptr});
 }
 
 void Communicators::note_wire(MPI_Comm comm, Wire wire) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "mpi_interop/local_socket.hpp"
@@ -11,6 +12,13 @@
 #include "ocl/query.hpp"
 
 namespace cldist {
+namespace {
+
+// NVIDIA's driver (580) submits kernels at the call, and a flush takes 3 us there. So only a kernel that does not end soon
+// is flushed.
+constexpr std::uint64_t flush_after_ns = 50000;
+
+}  // namespace
 
 DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
     if (config().path != Path::device) return;
@@ -42,9 +50,10 @@ bool DeviceLinks::ready(int world_rank, const std::shared_ptr<DeviceResources> &
         const auto at = peers_.find(world_rank);
         if (at == peers_.end() || at->second.refused) return false;
         Peer &peer = at->second;
-        if (!peer.ready()) {
+        if (!peer.ready() || !peer.told) {
             take_notes();
             offer(peer);
+            accept(peer);
         }
         if (!peer.ready()) return false;
     }
@@ -57,11 +66,20 @@ bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
         lane.resources = resources;
         lane.slots = std::make_unique<TransferSlots>(resources->context(), resources->device());
         lane.kernels = std::make_unique<SlotKernels>(resources->context(), resources->device());
+        lane.collective_kernels = std::make_unique<CollectiveKernels>(resources->context(), resources->device());
         if (!resources->is_cpu() && !claim(lane)) {
             for (const auto &[rank, peer] : peers_) tell(peer, NoteKind::shared);
             refuse("another process of this job uses the same GPU");
             return false;
         }
+        lane.arenas =
+            ExportedMemory::create(resources->context(), resources->device(), CL_MEM_READ_WRITE, arenas_bytes);
+        const cl_command_queue queue = resources->write_queue();
+        lane.arenas_address = lane.kernels->address_of(queue, lane.arenas->buffer());
+        const std::vector<std::byte> no_flags(TransferSlots::boards * flags_bytes);
+        check(clEnqueueWriteBuffer(queue, lane.arenas->buffer(), CL_TRUE, 0, no_flags.size(), no_flags.data(), 0,
+                                   nullptr, nullptr),
+              "clEnqueueWriteBuffer");
         lane_ = std::move(lane);
     } catch (const Error &error) {
         refuse(error.status().message);
@@ -100,12 +118,16 @@ void DeviceLinks::offer(Peer &peer) {
                 ExportedMemory::create(resources.context(), resources.device(), CL_MEM_READ_WRITE, landing_bytes);
             peer.own_landing_address = lane_->kernels->address_of(resources.write_queue(), peer.own_landing->buffer());
         }
-        // If the other process has no space for notes now, the next command tries again.
         peer.offered = tell(peer, NoteKind::slots, TransferSlots::bytes, lane_->slots->descriptor()) &&
+                       tell(peer, NoteKind::arenas, lane_->arenas->size(), lane_->arenas->descriptor()) &&
                        tell(peer, NoteKind::landing, peer.own_landing->size(), peer.own_landing->descriptor());
     } catch (const Error &error) {
         refuse(error.status().message);
     }
+}
+
+void DeviceLinks::accept(Peer &peer) {
+    if (peer.slots != nullptr && !peer.told) peer.told = tell(peer, NoteKind::accepted);
 }
 
 void DeviceLinks::take_notes() {
@@ -125,6 +147,7 @@ void DeviceLinks::take_note(const Note &note, Descriptor descriptor) {
         case NoteKind::slots:
             if (note.bytes == TransferSlots::bytes) peer.slots_offer = std::move(descriptor);
             break;
+        case NoteKind::arenas: peer.arenas_offer = std::move(descriptor); break;
         case NoteKind::landing:
             peer.landing_offer = std::move(descriptor);
             peer.offer = note;
@@ -140,7 +163,7 @@ void DeviceLinks::take_note(const Note &note, Descriptor descriptor) {
 }
 
 void DeviceLinks::open_offer(Peer &peer) {
-    if (!lane_ || !peer.slots_offer || !peer.landing_offer || peer.refused) return;
+    if (!lane_ || !peer.slots_offer || !peer.arenas_offer || !peer.landing_offer || peer.refused) return;
     const DeviceResources &resources = *lane_->resources;
     try {
         if (!resources.is_cpu() && peer.offer.device == uuid_of(resources.device()))
@@ -152,13 +175,56 @@ void DeviceLinks::open_offer(Peer &peer) {
                                                         static_cast<std::size_t>(peer.offer.bytes), peer.offer.device);
         const Mem landing = peer.landing->buffer(resources.context(), resources.device());
         peer.landing_address = lane_->kernels->address_of(resources.write_queue(), landing.get());
+        peer.arenas = std::make_shared<ImportedMemory>(std::move(peer.arenas_offer), arenas_bytes, peer.offer.device);
+        const Mem arenas = peer.arenas->buffer(resources.context(), resources.device());
+        peer.arenas_address = lane_->kernels->address_of(resources.write_queue(), arenas.get());
         peer.slots = std::move(slots);
         offer(peer);
-        tell(peer, NoteKind::accepted);
+        accept(peer);
     } catch (const Error &error) {
         peer.refused = true;
         log_info("messages to rank {} do not use path device: {}", peer.offer.world_rank, error.status().message);
         tell(peer, NoteKind::refused);
+    }
+}
+
+DeviceLinks::Arena DeviceLinks::take_arena() {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < arenas_taken_.size() && name_ != LocalName{}; ++i) {
+        if (std::exchange(arenas_taken_[i], true)) continue;
+        return {static_cast<int>(i), arena_values_[i]};
+    }
+    return {};
+}
+
+void DeviceLinks::give_arena(const Arena &arena) {
+    const std::lock_guard lock(mutex_);
+    const auto i = static_cast<std::size_t>(arena.index);
+    arena_values_[i] = arena.value;
+    if (lane_) lane_->slots->board(i).first = 0;
+    arenas_taken_[i] = false;
+}
+
+DeviceLinks::ArenaAddress DeviceLinks::address_of_arena(int world_rank, int index) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t first =
+        world_rank == world_rank_ ? lane_->arenas_address : peers_.at(world_rank).arenas_address;
+    const auto i = static_cast<std::uint64_t>(index);
+    return {first + TransferSlots::boards * flags_bytes + i * arena_space, first + i * flags_bytes};
+}
+
+CollectiveBoard &DeviceLinks::board(int world_rank, int index) {
+    const std::lock_guard lock(mutex_);
+    const TransferSlots &slots = world_rank == world_rank_ ? *lane_->slots : *peers_.at(world_rank).slots;
+    return slots.board(static_cast<std::size_t>(index));
+}
+
+cl_kernel DeviceLinks::prepare(const CollectiveWork &work, const CollectiveKernels::Combination &combination) {
+    try {
+        return lane_->collective_kernels->prepare(work, combination);
+    } catch (const Error &error) {
+        log_info("a collective does not use path device: {}", error.status().message);
+        return nullptr;
     }
 }
 
@@ -212,8 +278,9 @@ void DeviceLinks::note_taken(int world_rank, const MessageHeader &header) {
         (*peer->slots)[header.slot - 1].taken.store(1, std::memory_order_release);
 }
 
-OrderedCommand::OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size)
-    : links_(std::move(links)), direction_(direction), size_(size) {}
+OrderedCommand::OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size,
+                               const void *line)
+    : links_(std::move(links)), direction_(direction), size_(size), line_(line) {}
 
 TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*index_]; }
 
@@ -250,21 +317,40 @@ void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait
     held_by_ = Event::adopt(clCreateUserEvent(queue.context, &code));
     check(code, "clCreateUserEvent");
     const std::lock_guard lock(links_->mutex_);
-    links_->held_[queue.queue].insert(number_ = links_->next_number_++);
+    links_->held_[queue.queue].emplace(number_ = links_->next_number_++, line_);
+}
+
+// `enqueue_kernel` gets the wait list and the event of the kernel.
+template <typename EnqueueKernel>
+void OrderedCommand::enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list, cl_event *event) {
+    const cl_event held_by = held_by_.get();
+    waits_ = waits_ || !wait_list.empty();
+    cl_event *const wanted = event == nullptr && !wait_list.empty() ? event_.out() : event;
+    check(enqueue_kernel(*links_->lane_, held_by != nullptr ? std::span(&held_by, 1) : wait_list, wanted),
+          "clEnqueueNDRangeKernel");
+    if (event != nullptr && waits_) event_ = Event::share(*event);
+    note_enqueued();
 }
 
 void OrderedCommand::enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list, cl_event *event) {
     const SlotMove move = move_of(buffer, offset);
     const bool sends = direction_ == Direction::send;
-    const cl_event held_by = held_by_.get();
-    waits_ = waits_ || !wait_list.empty();
-    cl_event *const wanted = event == nullptr && !wait_list.empty() ? event_.out() : event;
-    const DeviceLinks::Lane &lane = *links_->lane_;
-    check(lane.kernels->enqueue(queue_, lane.slots->buffer(), sends ? &move : nullptr, sends ? nullptr : &move,
-                                held_by != nullptr ? std::span(&held_by, 1) : wait_list, wanted),
-          "clEnqueueNDRangeKernel");
-    if (event != nullptr && waits_) event_ = Event::share(*event);
-    note_enqueued();
+    enqueue_with(
+        [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
+            return lane.kernels->enqueue(queue_, lane.slots->buffer(), sends ? &move : nullptr, sends ? nullptr : &move,
+                                         waits_for, wanted);
+        },
+        wait_list, event);
+}
+
+void OrderedCommand::enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
+                             std::span<const cl_event> wait_list, cl_event *event) {
+    enqueue_with(
+        [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
+            return lane.collective_kernels->enqueue(queue_, kernel, work, lane.slots->buffer(), lane.kernels->shared(),
+                                                    *index_, static_cast<bool>(held_by_), in, out, waits_for, wanted);
+        },
+        wait_list, event);
 }
 
 void OrderedCommand::enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
@@ -284,6 +370,11 @@ SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset) const {
 
 void OrderedCommand::note_enqueued() {
     enqueued_ = true;
+    enqueued_ns_ = now_ns();
+    if (held_by_)
+        clFlush(queue_);
+    else
+        unflushed_ = Queue::share(queue_);
     const std::lock_guard lock(links_->mutex_);
     ++links_->waiting_[queue_];
 }
@@ -299,7 +390,10 @@ OrderedCommand::~OrderedCommand() {
 bool OrderedCommand::may_post() const {
     const std::lock_guard lock(links_->mutex_);
     const auto held = links_->held_.find(queue_);
-    return held == links_->held_.end() || *held->second.begin() >= number_;
+    return held == links_->held_.end() ||
+           std::all_of(held->second.begin(), held->second.end(), [this](const auto &command) {
+               return command.first >= number_ || (line_ != nullptr && command.second == line_);
+           });
 }
 
 void OrderedCommand::describe(MessageHeader &header) const {
@@ -326,6 +420,8 @@ bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
 
 void OrderedCommand::release() { let_go(SlotOrder::leave); }
 
+void OrderedCommand::go() { let_go(SlotOrder::move); }
+
 void OrderedCommand::let_go(SlotOrder order) {
     slot().order.store(order, std::memory_order_release);
     if (!held_by_) return;
@@ -346,7 +442,13 @@ bool OrderedCommand::failed() const {
 
 bool OrderedCommand::ended() {
     if (ended_) return true;
-    if (slot().ended.load(std::memory_order_acquire) == 0) return false;
+    if (slot().ended.load(std::memory_order_acquire) == 0) {
+        if (unflushed_ && now_ns() - enqueued_ns_ > flush_after_ns) {
+            clFlush(unflushed_.get());
+            unflushed_.reset();
+        }
+        return false;
+    }
     ended_ = true;
     const std::lock_guard lock(links_->mutex_);
     if (const auto at = links_->waiting_.find(queue_); --at->second == 0) links_->waiting_.erase(at);

@@ -1,12 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +18,7 @@
 #include "mpi_interop/local_name.hpp"
 #include "mpi_interop/wire.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/collective_kernels.hpp"
 #include "pipeline/device_endpoint.hpp"
 #include "pipeline/free_ranges.hpp"
 #include "pipeline/slot_kernels.hpp"
@@ -33,7 +34,9 @@ class DeviceLinks;
 /// the command calls the methods, if not stated otherwise.
 class OrderedCommand {
 public:
-    OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size);
+    /// `line` is the line of a collective, or null.
+    OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size,
+                   const void *line = nullptr);
     OrderedCommand(const OrderedCommand &) = delete;
     OrderedCommand &operator=(const OrderedCommand &) = delete;
     ~OrderedCommand();
@@ -41,9 +44,9 @@ public:
     // For the calling thread.
     /// Reserves what the command needs. `world_rank` is the peer of a send. Returns false if there is none left.
     bool reserve(int world_rank, cl_command_queue queue);
-    /// Send: the kernel is enqueued next. may_post() waits for the receives that are held back before it.
+    /// Send or collective: the kernel is enqueued next. may_post() waits for the commands that are held back before it.
     void follow();
-    /// Receive: holds back the kernel, which is enqueued next, until grant() or release().
+    /// Receive or collective: holds back the kernel, which is enqueued next, until grant(), go() or release().
     void hold(const QueueInfo &queue, std::span<const cl_event> wait_list);
     /// Enqueues the kernel. `event` may be null. Throws an Error.
     void enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list, cl_event *event);
@@ -51,9 +54,12 @@ public:
     static void enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent, const SlotMove &received,
                              std::span<const cl_event> wait_list, cl_event *event);
     [[nodiscard]] SlotMove move_of(cl_mem buffer, std::size_t offset) const;
+    /// The same for the kernel of a collective.
+    void enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
+                 std::span<const cl_event> wait_list, cl_event *event);
 
-    /// Send: returns true if the receiver may learn of the message. No earlier command of the queue waits for the
-    /// host.
+    /// Returns true if the other processes may learn of a send or collective. No earlier command of the queue waits for
+    /// the host, except for collectives of the same line.
     [[nodiscard]] bool may_post() const;
     /// Send: writes where the receiver finds the bytes.
     void describe(MessageHeader &header) const;
@@ -63,8 +69,10 @@ public:
 
     /// Receive: returns true if the queue has reached the command. The host may then use the buffer.
     [[nodiscard]] bool started() const { return !reached_ || execution_status(reached_.get()) == CL_COMPLETE; }
-    /// Receive: the host has moved the bytes.
+    /// Receive or collective: the host has moved the bytes.
     void release();
+    /// Collective: lets the kernel do its work.
+    void go();
     /// Returns true if the kernel has ended, except for its event.
     [[nodiscard]] bool ended();
     /// Returns true if the command has a wait list, which may fail.
@@ -74,18 +82,23 @@ public:
 
 private:
     [[nodiscard]] TransferSlot &slot() const;
+    template <typename EnqueueKernel>
+    void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list, cl_event *event);
     void let_go(SlotOrder order);
     void note_enqueued();
 
     const std::shared_ptr<DeviceLinks> links_;
     const Direction direction_;
     const std::size_t size_;
+    const void *const line_;
     std::optional<std::uint32_t> index_;
     cl_command_queue queue_ = nullptr;
     bool enqueued_ = false;
+    Queue unflushed_;  ///< null after the flush
+    std::uint64_t enqueued_ns_ = 0;
     Event reached_;                   ///< the queue has reached the kernel, which is held back
     Event held_by_;                   ///< a user event; null if the kernel is not held back
-    std::uint64_t number_ = 0;        ///< of the held receive, or of the next one after a send
+    std::uint64_t number_ = 0;        ///< of the held command, or of the next one after it
     Event event_;                     ///< only if the command has a wait list
     int world_rank_ = MPI_UNDEFINED;  ///< of the peer
     std::uint32_t peer_slot_ = 0;
@@ -114,6 +127,30 @@ public:
     /// some process. Otherwise prepares it, if that is possible.
     bool ready(int world_rank, const std::shared_ptr<DeviceResources> &resources);
 
+    // For collectives. Each communicator uses its own arena in each process.
+
+    /// Bytes in each arena for the pieces of all members.
+    static constexpr std::size_t arena_space = std::size_t{128} << 20U;
+    struct Arena {
+        int index = -1;           ///< none
+        std::uint32_t value = 0;  ///< of the flags. Those of an arena only grow.
+    };
+    /// Takes an arena of this process. `give_arena` makes it free for another communicator.
+    Arena take_arena();
+    void give_arena(const Arena &arena);
+    struct ArenaAddress {
+        std::uint64_t space;
+        std::uint64_t flags;
+    };
+    /// Of an arena of another process, or of this one. Only after ready().
+    [[nodiscard]] ArenaAddress address_of_arena(int world_rank, int index);
+    [[nodiscard]] CollectiveBoard &board(int world_rank, int index);
+    /// Builds the kernel for the work unless it exists. Null if the device's compiler rejects it.
+    cl_kernel prepare(const CollectiveWork &work, const CollectiveKernels::Combination &combination);
+    /// A buffer for collectives without data.
+    [[nodiscard]] cl_mem some_buffer() const { return lane_->arenas->buffer(); }
+    [[nodiscard]] bool is_cpu() const { return lane_ && lane_->resources->is_cpu(); }
+
     /// For receives that the host carries out, of messages whose header has a slot.
     /// Returns true if the bytes have arrived in landing memory.
     [[nodiscard]] bool landed(int world_rank, const MessageHeader &header);
@@ -131,7 +168,12 @@ private:
     /// More waiting queues would stop the device.
     static constexpr std::size_t most_queues = 32;
 
-    enum class NoteKind : std::uint32_t { nothing, slots, landing, accepted, refused, shared };
+    enum class NoteKind : std::uint32_t { nothing, slots, arenas, landing, accepted, refused, shared };
+    /// The flags of all arenas come first. NVIDIA's driver (580) crashed when a command wrote to imported memory of more
+    /// than 512 MiB.
+    static constexpr std::size_t flags_bytes =
+        CollectiveWork::most_members * 2 * CollectiveKernels::most_groups * sizeof(cl_uint);
+    static constexpr std::size_t arenas_bytes = TransferSlots::boards * (flags_bytes + arena_space);
     struct Note {
         NoteKind kind;
         int world_rank;
@@ -148,8 +190,10 @@ private:
         LocalName name{};
         bool offered = false;
         bool accepted = false;  ///< the peer can use what this process has offered
+        bool told = false;      ///< that this process can use what the peer has offered
         bool refused = false;
         Descriptor slots_offer;  ///< received, but not opened yet
+        Descriptor arenas_offer;
         Descriptor landing_offer;
         Note offer{};
         // For sends to the peer.
@@ -157,6 +201,8 @@ private:
         std::uint64_t slots_address = 0;
         std::shared_ptr<ImportedMemory> landing;
         std::uint64_t landing_address = 0;
+        std::shared_ptr<ImportedMemory> arenas;
+        std::uint64_t arenas_address = 0;
         FreeRanges room{0, landing_bytes};
         std::vector<Sent> sent;
         // For receives from the peer.
@@ -170,6 +216,9 @@ private:
         std::shared_ptr<DeviceResources> resources;
         std::unique_ptr<TransferSlots> slots;
         std::unique_ptr<SlotKernels> kernels;
+        std::unique_ptr<CollectiveKernels> collective_kernels;
+        std::shared_ptr<ExportedMemory> arenas;  ///< of this process, for the pieces of all others
+        std::uint64_t arenas_address = 0;
         Descriptor claim;     ///< shows other processes that this process uses the device
         bool shared = false;  ///< another process uses the device, too
     };
@@ -179,7 +228,9 @@ private:
     void take_notes();
     void take_note(const Note &note, Descriptor descriptor);
     void open_offer(Peer &peer);
+    // If the other process has no space for notes now, the next command tries again.
     void offer(Peer &peer);
+    void accept(Peer &peer);
     bool tell(const Peer &peer, NoteKind kind, std::uint64_t bytes = 0, int descriptor = -1);
     void refuse(const std::string &why);
     void free_taken(Peer &peer);
@@ -193,9 +244,12 @@ private:
     std::map<int, Peer> peers_;
     std::optional<Lane> lane_;
     bool refused_ = false;
-    std::map<cl_command_queue, std::size_t> waiting_;           ///< commands that have not ended
-    std::map<cl_command_queue, std::set<std::uint64_t>> held_;  ///< numbers of the receives that are held back
+    std::map<cl_command_queue, std::size_t> waiting_;  ///< commands that have not ended
+    /// The numbers of the commands that are held back, and their lines.
+    std::map<cl_command_queue, std::map<std::uint64_t, const void *>> held_;
     std::uint64_t next_number_ = 0;
+    std::array<bool, TransferSlots::boards> arenas_taken_{};
+    std::array<std::uint32_t, TransferSlots::boards> arena_values_{};
 };
 
 }  // namespace cldist

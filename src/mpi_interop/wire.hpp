@@ -30,7 +30,7 @@ struct MessageHeader {
 
 /// Processes exchange messages only if they have the same number. It grows with each change of a header, of the order of
 /// messages, or of what the processes exchange at the start.
-inline constexpr std::uint16_t wire_version = 4;
+inline constexpr std::uint16_t wire_version = 5;
 
 /// Bytes of an encoded header. Keeps the payload behind it aligned.
 inline constexpr std::size_t header_size = 64;

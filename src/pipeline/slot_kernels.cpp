@@ -1,6 +1,7 @@
 #include "pipeline/slot_kernels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace {
 // Only one thread reads host memory: on an H200, reads of one address by many multiprocessors take 2.5 us each, one
 // after the other. It passes what it has read to the other work-groups in `shared`, eight words of device memory. They are:
 // the number of work-groups that have ended; whether the rest is valid; the order; a gap; address and size in 64 bits.
-constexpr const char *source = R"(
+constexpr const char *prelude = R"(
 typedef volatile __global uint *Word;
 #ifdef CLDIST_PTX
 // Loads that acquire would empty the first-level cache that the program's kernels use.
@@ -85,7 +86,9 @@ bool is_last(Team team, Word shared) {
     FENCE;
     return true;
 }
+)";
 
+constexpr const char *source = R"(
 void send(Team team, Word slot, Word shared, __global const uchar *from, ulong size, ulong address) {
     move(team, from, (__global uchar *)address, size);
     if (!is_last(team, shared)) return;
@@ -158,14 +161,25 @@ constexpr std::size_t most_recv_groups = 64;
 
 }  // namespace
 
-SlotKernels::SlotKernels(cl_context context, cl_device_id device) : is_cpu_(cldist::is_cpu(device)) {
-    const char *text = source;
+Program build_slot_program(cl_context context, cl_device_id device, const char *kernels, std::string options) {
+    std::array<const char *, 2> text{prelude, kernels};
     cl_int code = CL_SUCCESS;
-    program_ = Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
+    auto program = Program::adopt(clCreateProgramWithSource(context, 2, text.data(), nullptr, &code));
     check(code, "clCreateProgramWithSource");
-    code = clBuildProgram(program_.get(), 1, &device, is_cpu_ ? "" : "-cl-std=CL3.0 -DCLDIST_PTX", nullptr, nullptr);
+    if (!is_cpu(device)) options += " -cl-std=CL3.0 -DCLDIST_PTX";
+    // PoCL 3.1 may fail while other processes build the same source (docs/dev/drivers.md).
+    const int attempts = is_cpu(device) ? 4 : 1;
+    code = CL_BUILD_PROGRAM_FAILURE;
+    for (int i = 0; code == CL_BUILD_PROGRAM_FAILURE && i < attempts; ++i)
+        code = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
     if (code != CL_SUCCESS)
-        throw Error(code, "the device's compiler rejects kernels that wait: " + build_log(program_.get(), device));
+        throw Error(code, "the device's compiler rejects kernels that wait: " + build_log(program.get(), device));
+    return program;
+}
+
+SlotKernels::SlotKernels(cl_context context, cl_device_id device) : is_cpu_(cldist::is_cpu(device)) {
+    program_ = build_slot_program(context, device, source, "");
+    cl_int code = CL_SUCCESS;
     for (auto [kernel, name] : {std::pair{&send_, "ordered_send"}, std::pair{&recv_, "ordered_recv"},
                                 std::pair{&exchange_, "ordered_exchange"}, std::pair{&address_, "address_of"}}) {
         *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));

@@ -4,10 +4,15 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <string>
 
 #include "ocl/handle.hpp"
 
 namespace cldist {
+
+/// Builds `kernels` behind the functions that all device-ordered commands use. Throws an Error.
+[[nodiscard]] Program build_slot_program(cl_context context, cl_device_id device, const char *kernels,
+                                         std::string options);
 
 /// What the kernel of a slot moves.
 struct SlotMove {
@@ -28,6 +33,8 @@ public:
     /// Enqueues one kernel for a send, a receive, or both; the other is null. `event` may be null.
     cl_int enqueue(cl_command_queue queue, cl_mem slots, const SlotMove *send, const SlotMove *recv,
                    std::span<const cl_event> wait_list, cl_event *event);
+    /// For each slot, eight words that the work-groups share. The first two are zero between commands.
+    [[nodiscard]] cl_mem shared() const { return shared_.get(); }
     /// The address of the first byte of `buffer` in kernels. Throws an Error.
     [[nodiscard]] std::uint64_t address_of(cl_command_queue queue, cl_mem buffer);
 
@@ -35,7 +42,7 @@ private:
     Program program_;
     Kernel send_, recv_, exchange_, address_;
     Mem answer_;  ///< of address_of(); not released, because NVIDIA's driver (580) would wait for waiting kernels
-    Mem shared_;  ///< for each slot, what the work-groups share
+    Mem shared_;
     bool is_cpu_;
     std::mutex mutex_;
 };

@@ -28,7 +28,7 @@ Descriptor allocate(cl_device_id device) {
 TransferSlots::TransferSlots(cl_context context, cl_device_id device) : descriptor_(allocate(device)) {
     open(context, device);
     std::memset(static_cast<void *>(slots_), 0, bytes);
-    for (std::uint32_t i = count; i > 0; --i) free_.push_back(i - 1);
+    for (std::uint32_t i = count; i > boards * slots_per_board; --i) free_.push_back(i - 1);
 }
 
 TransferSlots::TransferSlots(cl_context context, cl_device_id device, Descriptor descriptor)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -35,11 +36,24 @@ struct TransferSlot {
 };
 static_assert(sizeof(TransferSlot) == 128 && offsetof(TransferSlot, sent) == 64);
 
+/// What a process tells the other processes of a communicator about its collective commands. Only hosts use it.
+struct CollectiveBoard {
+    static constexpr std::uint64_t window = 128;
+    /// The first command that the process announces. Zero: it has announced none.
+    std::atomic<std::uint64_t> first;
+    /// Of the last commands, by their numbers modulo `window`: twice the number, plus one if kernels may carry it out.
+    std::array<std::atomic<std::uint32_t>, window> calls;
+};
+
 /// The slots of the device-ordered commands of one context, and the same memory in another process. Thread-safe.
 class TransferSlots {
 public:
     /// The largest number of commands at once.
     static constexpr std::uint32_t count = 16384;
+    /// The first slots are boards instead.
+    static constexpr std::uint32_t boards = 2;
+    static constexpr std::uint32_t slots_per_board =
+        (sizeof(CollectiveBoard) + sizeof(TransferSlot) - 1) / sizeof(TransferSlot);
     static constexpr std::size_t bytes = count * sizeof(TransferSlot);
 
     /// Allocates the memory. Throws an Error if the device can't share host memory.
@@ -53,6 +67,10 @@ public:
     [[nodiscard]] int descriptor() const { return descriptor_.get(); }
     [[nodiscard]] cl_mem buffer() const { return buffer_.get(); }
     [[nodiscard]] TransferSlot &operator[](std::uint32_t index) const { return slots_[index]; }
+
+    [[nodiscard]] CollectiveBoard &board(std::size_t index) const {
+        return reinterpret_cast<CollectiveBoard &>(slots_[index * slots_per_board]);
+    }
 
     /// Takes a slot, with all members zero. Nothing if none is free.
     std::optional<std::uint32_t> take();

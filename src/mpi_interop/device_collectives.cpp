@@ -1,0 +1,326 @@
+#include "mpi_interop/device_collectives.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "mpi_interop/collective_operations.hpp"
+
+namespace cldist {
+namespace {
+
+constexpr std::size_t bytes_per_group = 16384;
+// Up to this many bytes in all, one phase is faster than two.
+constexpr std::size_t most_in_one_phase = std::size_t{512} << 10U;
+constexpr std::uint32_t groups_of_uneven = 32;
+
+std::size_t blocks_in(std::size_t size, std::size_t block) { return (size + block - 1) / block; }
+
+// The range of the data for which a member combines or forwards.
+Span chunk_of(const Collective &what, std::size_t member, std::size_t members) {
+    if (what.kind == CollectiveKind::reduce_scatter) {
+        std::size_t before = 0;
+        for (std::size_t i = 0; i < member; ++i) before += what.counts[i];
+        return {before * what.element, what.counts[member] * what.element};
+    }
+    std::size_t position = member;
+    if (what.kind == CollectiveKind::bcast) {
+        // The root has no chunk.
+        const auto root = static_cast<std::size_t>(what.root);
+        if (member == root) return {};
+        if (member > root) --position;
+        --members;
+    }
+    constexpr std::size_t alignment = 16;
+    const std::size_t each = (blocks_in(what.bytes, members) + alignment - 1) / alignment * alignment;
+    const std::size_t begin = std::min(what.bytes, position * each);
+    return {begin, std::min(each, what.bytes - begin)};
+}
+
+std::uint32_t groups_for(const Collective &what, std::size_t members, bool in_one_phase, bool on_cpu) {
+    std::size_t bytes = what.bytes;
+    if (what.kind == CollectiveKind::reduce_scatter || (!in_one_phase && what.op != MPI_OP_NULL) ||
+        (!in_one_phase && what.kind == CollectiveKind::bcast))
+        bytes = blocks_in(bytes, members);
+    const std::size_t groups = has_sizes_of_processes(what.kind) ? groups_of_uneven : blocks_in(bytes, bytes_per_group);
+    return static_cast<std::uint32_t>(std::clamp<std::size_t>(groups, 1, on_cpu ? 2 : CollectiveKernels::most_groups));
+}
+
+}  // namespace
+
+CollectiveWork plan_collective(const Collective &what, const CollectiveSide &send, const CollectiveSide &recv, int rank,
+                               int size, std::size_t block, bool on_cpu) {
+    const auto members = static_cast<std::size_t>(size);
+    const auto me = static_cast<std::size_t>(rank);
+    const auto root = static_cast<std::size_t>(what.root);
+    const bool in_one_phase =
+        what.bytes * members <= most_in_one_phase || (what.kind == CollectiveKind::bcast && members == 2);
+    CollectiveWork work{};
+    work.scheme = CollectiveScheme::exchange;
+    work.count = static_cast<std::uint32_t>(members);
+    work.groups = groups_for(what, members, in_one_phase, on_cpu);
+    work.stride = block * members;
+    work.block = block;
+    work.me = static_cast<std::uint32_t>(me);
+    work.root = static_cast<std::uint32_t>(root);
+    work.keep = 1;
+    work.phases = 1;
+    // By member: what arrives from it in the first phase, and what is passed on to it.
+    std::vector<std::size_t> arriving(members), passed(members);
+    const auto set_own = [&](std::size_t in, std::size_t bytes, std::size_t out) {
+        work.own_in = in;
+        work.own_size = bytes;
+        work.own_out = out;
+    };
+    const auto give = [&](std::size_t member, Span span) {
+        work.members[member].give = span.offset;
+        work.members[member].give_size = span.size;
+    };
+    const auto take = [&](std::size_t member, Span span) {
+        work.members[member].take = span.offset;
+        work.members[member].take_size = span.size;
+    };
+    const Span whole{0, what.bytes};
+    const bool has_chunks = what.op != MPI_OP_NULL || what.kind == CollectiveKind::bcast;
+    const Span own = has_chunks ? chunk_of(what, me, members) : Span{};
+    switch (what.kind) {
+        case CollectiveKind::barrier: break;
+        case CollectiveKind::bcast:
+            if (in_one_phase) {
+                for (std::size_t m = 0; m < members; ++m)
+                    if (me == root && m != me) give(m, whole);
+                if (me != root) take(root, whole);
+                break;
+            }
+            work.scheme = CollectiveScheme::forward;
+            work.phases = 2;
+            if (me != root) {
+                arriving[root] = own.size;
+                set_own(0, own.size, own.offset);
+            }
+            for (std::size_t m = 0; m < members; ++m) {
+                if (m == me || m == root) continue;
+                const Span chunk = chunk_of(what, m, members);
+                if (me == root) {
+                    give(m, chunk);
+                } else {
+                    take(m, chunk);
+                    passed[m] = own.size;
+                    work.targets |= 1U << m;
+                }
+            }
+            break;
+        case CollectiveKind::reduce:
+        case CollectiveKind::allreduce: {
+            work.scheme = CollectiveScheme::reduce;
+            const bool for_all = what.kind == CollectiveKind::allreduce;
+            const bool keeps = for_all || me == root;
+            work.keep = keeps ? 1 : 0;
+            if (in_one_phase) {
+                if (keeps) set_own(0, what.bytes, 0);
+                for (std::size_t m = 0; m < members; ++m) {
+                    if (for_all || m == root) give(m, whole);
+                    if (keeps) arriving[m] = what.bytes;
+                }
+                break;
+            }
+            work.phases = 2;
+            set_own(own.offset, own.size, own.offset);
+            for (std::size_t m = 0; m < members; ++m) {
+                const Span chunk = chunk_of(what, m, members);
+                give(m, chunk);
+                arriving[m] = own.size;
+                if (keeps) take(m, chunk);
+                if (m == me || !(for_all || m == root)) continue;
+                passed[m] = own.size;
+                work.targets |= 1U << m;
+            }
+            break;
+        }
+        case CollectiveKind::reduce_scatter:
+            work.scheme = CollectiveScheme::reduce;
+            set_own(own.offset, own.size, 0);
+            for (std::size_t m = 0; m < members; ++m) {
+                give(m, chunk_of(what, m, members));
+                arriving[m] = own.size;
+            }
+            break;
+        default:
+            for (std::size_t m = 0; m < members; ++m) {
+                const int other = static_cast<int>(m);
+                const Span given = given_to(what, send, rank, other);
+                const Span got = got_from(what, recv, rank, other);
+                if (m == me) {
+                    set_own(given.offset, given.size, got.offset);
+                } else {
+                    give(m, given);
+                    take(m, got);
+                }
+            }
+    }
+    work.rounds = static_cast<std::uint32_t>(blocks_in(work.own_size, block));
+    for (std::size_t m = 0; m < members; ++m) {
+        CollectiveWork::Member &member = work.members[m];
+        if (m == me) {
+            member = {};
+            continue;
+        }
+        const std::size_t most = std::max({std::size_t{1}, member.give_size, member.take_size, arriving[m], passed[m]});
+        member.rounds = static_cast<std::uint32_t>(blocks_in(most, block));
+        work.rounds = std::max(work.rounds, member.rounds);
+        member.give += send.range.offset;
+        member.take += recv.range.offset;
+    }
+    work.own_in += send.range.offset;
+    work.own_out += recv.range.offset;
+    return work;
+}
+
+std::optional<CollectiveKernels::Combination> combination_of(const Collective &what) {
+    if (what.op == MPI_OP_NULL) return CollectiveKernels::Combination{};
+    const std::optional<NumberKind> number = combinable(what.type, what.op);
+    if (!number) return {};
+    struct Operator {
+        MPI_Op op;
+        const char *name;
+        bool is_bitwise;  ///< or logical: the result does not depend on the sign
+    };
+    const std::array operators{Operator{MPI_SUM, "SUM", false},  Operator{MPI_PROD, "PROD", false},
+                               Operator{MPI_MAX, "MAX", false},  Operator{MPI_MIN, "MIN", false},
+                               Operator{MPI_BAND, "BAND", true}, Operator{MPI_BOR, "BOR", true},
+                               Operator{MPI_BXOR, "BXOR", true}, Operator{MPI_LAND, "LAND", true},
+                               Operator{MPI_LOR, "LOR", true},   Operator{MPI_LXOR, "LXOR", true}};
+    const auto at = std::find_if(operators.begin(), operators.end(),
+                                 [&](const Operator &candidate) { return candidate.op == what.op; });
+    if (at == operators.end()) return {};
+    const char *name = nullptr;
+    switch (what.element) {
+        case 1: name = "char"; break;
+        case 2: name = "short"; break;
+        case 4: name = *number == NumberKind::real ? "float" : "int"; break;
+        case 8: name = *number == NumberKind::real ? "double" : "long"; break;
+        default: return {};
+    }
+    const bool is_unsigned = *number == NumberKind::unsigned_integer && !at->is_bitwise;
+    return CollectiveKernels::Combination{(is_unsigned ? "u" : "") + std::string(name), at->name, what.element};
+}
+
+DeviceCollectives::DeviceCollectives(std::shared_ptr<DeviceLinks> links, std::vector<int> world_ranks, int rank)
+    : links_(std::move(links)),
+      world_ranks_(std::move(world_ranks)),
+      rank_(rank),
+      arena_(links_->take_arena()),
+      rounds_(world_ranks_.size()) {}
+
+DeviceCollectives::~DeviceCollectives() {
+    if (arena_.index < 0) return;
+    arena_.value += 2 * *std::max_element(rounds_.begin(), rounds_.end()) + 2;
+    links_->give_arena(arena_);
+}
+
+std::size_t DeviceCollectives::block() const {
+    constexpr std::size_t page = 4096;
+    constexpr std::size_t memories = 4;  // two phases of two rounds
+    return DeviceLinks::arena_space / (memories * world_ranks_.size()) / page * page;
+}
+
+void DeviceCollectives::agree(std::vector<DeviceLinks::Arena> arenas) {
+    const std::lock_guard lock(mutex_);
+    if (std::all_of(arenas.begin(), arenas.end(), [](const DeviceLinks::Arena &arena) { return arena.index >= 0; }))
+        arenas_ = std::move(arenas);
+}
+
+bool DeviceCollectives::ready(const std::shared_ptr<DeviceResources> &resources, cl_command_queue queue) {
+    bool all = true;
+    for (std::size_t m = 0; m < world_ranks_.size(); ++m)
+        if (static_cast<int>(m) != rank_) all = links_->ready(world_ranks_[m], resources) && all;
+    const std::lock_guard lock(mutex_);
+    if (!all || arenas_.empty()) return false;
+    if (!prepared_) {
+        for (std::size_t m = 0; m < world_ranks_.size(); ++m) {
+            boards_.push_back(&links_->board(world_ranks_[m], arenas_[m].index));
+            addresses_.push_back(links_->address_of_arena(world_ranks_[m], arenas_[m].index));
+        }
+        prepared_ = true;
+    }
+    // A command of another queue, or a command that the host carries out, could overtake this command.
+    return first_ != 0 && std::all_of(pending_.begin(), pending_.end(),
+                                      [queue](const auto &command) { return command.second == queue; });
+}
+
+bool DeviceCollectives::prepared() const {
+    const std::lock_guard lock(mutex_);
+    return prepared_;
+}
+
+void DeviceCollectives::activate() {
+    const std::lock_guard lock(mutex_);
+    if (first_ != 0) return;
+    first_ = last_ + 1;
+    CollectiveBoard &board = *boards_[static_cast<std::size_t>(rank_)];
+    for (auto &call : board.calls) call.store(0, std::memory_order_relaxed);
+    board.first.store(first_, std::memory_order_release);
+}
+
+CollectiveWork DeviceCollectives::plan(const Collective &what, const CollectiveSide &send,
+                                       const CollectiveSide &recv) const {
+    return plan_collective(what, send, recv, rank_, static_cast<int>(world_ranks_.size()), block(), links_->is_cpu());
+}
+
+void DeviceCollectives::enter(std::uint64_t number, CollectiveWork &work, cl_command_queue queue) {
+    const std::lock_guard lock(mutex_);
+    last_ = number;
+    pending_.emplace(number, queue);
+    const auto me = static_cast<std::size_t>(rank_);
+    for (std::size_t m = 0; m < world_ranks_.size(); ++m) {
+        CollectiveWork::Member &member = work.members[m];
+        if (queue != nullptr && m != me) {
+            constexpr std::size_t flags_of_member = 2 * CollectiveKernels::most_groups * sizeof(cl_uint);
+            const DeviceLinks::ArenaAddress &there = addresses_[m], &here = addresses_[me];
+            const std::uint64_t each = work.stride / world_ranks_.size();
+            member.to = there.space + me * each;
+            member.from = here.space + m * each;
+            member.to_flag = there.flags + me * flags_of_member;
+            member.from_flag = here.flags + m * flags_of_member;
+            member.to_value = arenas_[m].value + 2 * rounds_[m];
+            member.from_value = arena_.value + 2 * rounds_[m];
+            member.round = rounds_[m];
+        }
+        rounds_[m] += member.rounds;
+    }
+}
+
+void DeviceCollectives::leave(std::uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    pending_.erase(number);
+}
+
+bool DeviceCollectives::announce(std::uint64_t number, bool on_devices) {
+    const std::lock_guard lock(mutex_);
+    if (first_ == 0 || number < first_) return true;
+    // The others have read the announcement that this one replaces, because its command has ended.
+    if (number - pending_.begin()->first >= CollectiveBoard::window) return false;
+    const auto value = static_cast<std::uint32_t>(number * 2 + (on_devices ? 1 : 0));
+    boards_[static_cast<std::size_t>(rank_)]->calls[number % CollectiveBoard::window].store(value,
+                                                                                            std::memory_order_release);
+    return true;
+}
+
+std::optional<bool> DeviceCollectives::decision(std::uint64_t number) const {
+    const std::lock_guard lock(mutex_);
+    bool all = true;
+    for (const CollectiveBoard *const board : boards_) {
+        const std::uint64_t first = board->first.load(std::memory_order_acquire);
+        if (first == 0) {
+            all = false;
+            continue;
+        }
+        if (number < first) return false;
+        const std::uint32_t call = board->calls[number % CollectiveBoard::window].load(std::memory_order_acquire);
+        if (call == static_cast<std::uint32_t>(number * 2)) return false;
+        if (call != static_cast<std::uint32_t>(number * 2 + 1)) all = false;
+    }
+    return all ? std::optional(true) : std::nullopt;
+}
+
+}  // namespace cldist
