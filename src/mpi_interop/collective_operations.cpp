@@ -21,49 +21,6 @@
 
 namespace cldist {
 
-const char *name_of(CollectiveKind kind) {
-    switch (kind) {
-        case CollectiveKind::barrier: return "Barrier";
-        case CollectiveKind::bcast: return "Bcast";
-        case CollectiveKind::gather: return "Gather";
-        case CollectiveKind::gatherv: return "Gatherv";
-        case CollectiveKind::scatter: return "Scatter";
-        case CollectiveKind::scatterv: return "Scatterv";
-        case CollectiveKind::allgather: return "Allgather";
-        case CollectiveKind::allgatherv: return "Allgatherv";
-        case CollectiveKind::alltoall: return "Alltoall";
-        case CollectiveKind::alltoallv: return "Alltoallv";
-        case CollectiveKind::reduce: return "Reduce";
-        case CollectiveKind::allreduce: return "Allreduce";
-        case CollectiveKind::reduce_scatter: return "Reduce_scatter";
-    }
-    return "";
-}
-
-bool has_sizes_of_processes(CollectiveKind kind) {
-    return kind == CollectiveKind::gatherv || kind == CollectiveKind::scatterv || kind == CollectiveKind::allgatherv ||
-           kind == CollectiveKind::alltoallv;
-}
-
-std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
-    const std::array any_type{MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD};
-    const std::array of_integers{MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR};
-    const std::array reals{MPI_FLOAT, MPI_DOUBLE};
-    const std::array signed_integers{MPI_INT,     MPI_LONG,    MPI_SHORT,   MPI_INT8_T,
-                                     MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_LONG_LONG};
-    const std::array unsigned_integers{MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_SHORT, MPI_UINT8_T,
-                                       MPI_UINT16_T, MPI_UINT32_T,      MPI_UINT64_T,       MPI_UNSIGNED_LONG_LONG};
-    const auto is_in = [](const auto &list, auto value) {
-        return std::find(list.begin(), list.end(), value) != list.end();
-    };
-    std::optional<NumberKind> kind;
-    if (is_in(reals, type)) kind = NumberKind::real;
-    if (is_in(signed_integers, type)) kind = NumberKind::signed_integer;
-    if (is_in(unsigned_integers, type)) kind = NumberKind::unsigned_integer;
-    const bool allowed = is_in(any_type, op) || (kind != NumberKind::real && is_in(of_integers, op));
-    return allowed ? kind : std::nullopt;
-}
-
 namespace {
 
 // MPI_Reduce_local would end the program if MPI did not allow the operator for the datatype.
@@ -113,25 +70,6 @@ std::optional<Records> records_of(const Collective &what, std::size_t processes)
     return Records{size};
 }
 
-// The bytes of the spans, in as few pieces as possible for the device.
-std::vector<Span> pieces_of(const CollectiveSide &side) {
-    if (side.parts.empty()) return {{0, side.range.size}};
-    std::vector<Span> pieces;
-    for (const Span &part : side.parts)
-        if (part.size != 0) pieces.push_back(part);
-    std::sort(pieces.begin(), pieces.end(), [](const Span &a, const Span &b) { return a.offset < b.offset; });
-    std::vector<Span> merged;
-    for (const Span &piece : pieces) {
-        if (!merged.empty() && piece.offset <= merged.back().offset + merged.back().size) {
-            const std::size_t end = std::max(merged.back().offset + merged.back().size, piece.offset + piece.size);
-            merged.back().size = end - merged.back().offset;
-        } else {
-            merged.push_back(piece);
-        }
-    }
-    return merged;
-}
-
 // Zeroed host memory. The system allocates only pages that are touched.
 struct Zeros {
     explicit Zeros(std::size_t size) : data(static_cast<std::byte *>(std::calloc(std::max<std::size_t>(size, 1), 1))) {
@@ -142,39 +80,6 @@ struct Zeros {
     ~Zeros() { std::free(data); }
     std::byte *const data;
 };
-
-// The data that this process exchanges with `other`: the part for that process, or the whole side if it has no parts.
-Span part_of(const CollectiveSide &side, std::size_t bytes, bool has_parts, int other) {
-    const auto place = static_cast<std::size_t>(other);
-    if (!side.parts.empty()) return side.parts[place];
-    return has_parts ? Span{place * bytes, bytes} : Span{0, side.range.size};
-}
-
-}  // namespace
-
-Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to) {
-    switch (what.kind) {
-        case CollectiveKind::gather:
-        case CollectiveKind::gatherv: return to == what.root ? part_of(send, what.bytes, false, to) : Span{};
-        case CollectiveKind::scatter:
-        case CollectiveKind::scatterv: return rank == what.root ? part_of(send, what.bytes, true, to) : Span{};
-        case CollectiveKind::alltoall:
-        case CollectiveKind::alltoallv: return part_of(send, what.bytes, true, to);
-        default: return part_of(send, what.bytes, false, to);
-    }
-}
-
-Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from) {
-    switch (what.kind) {
-        case CollectiveKind::gather:
-        case CollectiveKind::gatherv: return rank == what.root ? part_of(recv, what.bytes, true, from) : Span{};
-        case CollectiveKind::scatter:
-        case CollectiveKind::scatterv: return from == what.root ? part_of(recv, what.bytes, false, from) : Span{};
-        default: return part_of(recv, what.bytes, true, from);
-    }
-}
-
-namespace {
 
 class CollectiveOperation final : public Operation {
 public:

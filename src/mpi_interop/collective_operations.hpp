@@ -62,6 +62,9 @@ struct Collective {
 [[nodiscard]] Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to);
 [[nodiscard]] Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from);
 
+/// The bytes of the side, in as few pieces as possible for the device.
+[[nodiscard]] std::vector<Span> pieces_of(const CollectiveSide &side);
+
 enum class NumberKind { real, signed_integer, unsigned_integer };
 /// The kind of the elements if MPI allows the common operator for the common datatype.
 [[nodiscard]] std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op);
