@@ -1,0 +1,245 @@
+// The plans of device-ordered collectives, executed for all processes in one process.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "mpi_interop/collective_operations.hpp"
+
+using namespace cldist;
+
+namespace {
+
+using numbers = std::vector<std::int32_t>;
+constexpr std::size_t element = sizeof(std::int32_t);
+
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+/// A collective of all processes.
+struct job {
+    CollectiveKind kind;
+    int size;
+    int root;
+    std::size_t count;  ///< elements that each process contributes
+    std::vector<numbers> in{}, out{}, wanted{};
+    std::vector<CollectiveWork> works{};
+
+    /// In kinds with a size per process: elements that rank `from` sends to rank `to`.
+    [[nodiscard]] std::size_t uneven(int from, int to) const {
+        if (kind == CollectiveKind::alltoallv) return (from + to) % 3 == 0 ? 0 : count / index(from + 2 * to + 1);
+        const int owner = kind == CollectiveKind::scatterv ? to : from;
+        return count / index(owner + 1);
+    }
+};
+
+/// The parts of a side, with gaps of one element between them. Sets the size of the side.
+std::vector<Span> parts_of(const std::vector<std::size_t> &counts, std::size_t &elements) {
+    std::vector<Span> parts;
+    elements = 0;
+    for (const std::size_t count : counts) {
+        parts.push_back({elements * element, count * element});
+        elements += count + 1;
+    }
+    return parts;
+}
+
+bool reduces(CollectiveKind kind) {
+    return kind == CollectiveKind::reduce || kind == CollectiveKind::allreduce ||
+           kind == CollectiveKind::reduce_scatter;
+}
+
+/// Plans the collective for all processes, fills their inputs, and computes the results.
+void prepare(job &j, std::size_t block) {
+    const std::size_t n = j.count, size = index(j.size);
+    std::vector<std::size_t> counts;
+    for (int r = 0; r < j.size; ++r) counts.push_back(n / index(r + 1));
+    const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    std::vector<CollectiveSide> sends(size), recvs(size);
+    for (int r = 0; r < j.size; ++r) {
+        CollectiveSide &send = sends[index(r)], &recv = recvs[index(r)];
+        std::size_t sent = n, received = n;
+        const auto uneven_side = [&](CollectiveSide &side, bool sending, std::size_t &elements) {
+            std::vector<std::size_t> sizes;
+            for (int p = 0; p < j.size; ++p) sizes.push_back(sending ? j.uneven(r, p) : j.uneven(p, r));
+            side.parts = parts_of(sizes, elements);
+        };
+        switch (j.kind) {
+            case CollectiveKind::barrier: sent = received = 0; break;
+            case CollectiveKind::bcast:
+                sent = r == j.root ? n : 0;
+                received = r == j.root ? 0 : n;
+                break;
+            case CollectiveKind::reduce: received = r == j.root ? n : 0; break;
+            case CollectiveKind::allreduce: break;
+            case CollectiveKind::reduce_scatter:
+                sent = all;
+                received = counts[index(r)];
+                break;
+            case CollectiveKind::gather: received = r == j.root ? n * size : 0; break;
+            case CollectiveKind::allgather: received = n * size; break;
+            case CollectiveKind::scatter: sent = r == j.root ? n * size : 0; break;
+            case CollectiveKind::alltoall: sent = received = n * size; break;
+            case CollectiveKind::gatherv:
+            case CollectiveKind::allgatherv:
+                sent = j.uneven(r, 0);
+                received = 0;
+                if (j.kind == CollectiveKind::allgatherv || r == j.root) uneven_side(recv, false, received);
+                break;
+            case CollectiveKind::scatterv:
+                sent = 0;
+                if (r == j.root) uneven_side(send, true, sent);
+                received = j.uneven(j.root, r);
+                break;
+            case CollectiveKind::alltoallv:
+                uneven_side(send, true, sent);
+                uneven_side(recv, false, received);
+                break;
+        }
+        send.range.size = sent * element;
+        recv.range.size = received * element;
+        numbers data(sent);
+        for (std::size_t i = 0; i < sent; ++i) data[i] = static_cast<std::int32_t>(i * 7 + index(r) * 1000003);
+        j.in.push_back(data);
+        j.out.emplace_back(received, -1);
+    }
+    for (int r = 0; r < j.size; ++r) {
+        Collective what{j.kind, j.root, n * element};
+        if (reduces(j.kind)) {
+            what.element = element;
+            what.type = MPI_INT32_T;
+            what.op = MPI_SUM;
+            if (j.kind == CollectiveKind::reduce_scatter) {
+                what.counts = counts;
+                what.bytes = all * element;
+            }
+        }
+        if (j.kind == CollectiveKind::barrier) what.bytes = 0;
+        const CollectiveSide &send = sends[index(r)], &recv = recvs[index(r)];
+        j.works.push_back(plan_collective(what, send, recv, r, j.size, block, false));
+        numbers result = j.out[index(r)];
+        if (reduces(j.kind)) {
+            std::size_t first = 0;
+            if (j.kind == CollectiveKind::reduce_scatter)
+                first = std::accumulate(counts.begin(), counts.begin() + r, std::size_t{0});
+            for (std::size_t i = 0; i < result.size(); ++i) {
+                result[i] = 0;
+                for (const numbers &data : j.in) result[i] += data[first + i];
+            }
+        } else if (j.kind == CollectiveKind::bcast) {
+            if (r != j.root) result = j.in[index(j.root)];
+        } else if (j.kind != CollectiveKind::barrier) {
+            for (int p = 0; p < j.size; ++p) {
+                const Span got = got_from(what, recv, r, p);
+                const Span given = given_to(what, sends[index(p)], p, r);
+                REQUIRE(got.size == given.size);
+                if (got.size == 0) continue;
+                std::copy_n(j.in[index(p)].begin() + static_cast<std::ptrdiff_t>(given.offset / element),
+                            got.size / element, result.begin() + static_cast<std::ptrdiff_t>(got.offset / element));
+            }
+        }
+        j.wanted.push_back(result);
+    }
+}
+
+/// The piece of a round, in bytes of the range.
+Span piece_of(std::uint64_t size, std::uint32_t round, std::uint64_t block) {
+    const std::uint64_t first = std::min(size, round * block);
+    return {first, std::min(size - first, block)};
+}
+
+/// Does what the kernels of all processes do.
+void execute(job &j) {
+    using bytes = std::vector<char>;
+    const std::size_t size = index(j.size);
+    std::uint32_t rounds = 0;
+    for (std::size_t m = 0; m < size; ++m) {
+        rounds = std::max(rounds, j.works[m].rounds);
+        CHECK(j.works[m].groups == j.works[0].groups);
+        CHECK(j.works[m].phases == j.works[0].phases);
+        CHECK((j.works[m].scheme == j.works[0].scheme));
+        for (std::size_t p = 0; p < size; ++p)
+            if (p != m) CHECK(j.works[m].members[p].rounds == j.works[p].members[m].rounds);
+    }
+    const auto in = [&](std::size_t m) { return reinterpret_cast<const char *>(j.in[m].data()); };
+    const auto out = [&](std::size_t m) { return reinterpret_cast<char *>(j.out[m].data()); };
+    for (std::uint32_t round = 0; round < rounds; ++round) {
+        std::vector<std::vector<bytes>> given(size, std::vector<bytes>(size)), passed = given;
+        const auto take = [&](const std::vector<std::vector<bytes>> &arrived, std::size_t m) {
+            for (std::size_t p = 0; p < size; ++p) {
+                if (p == m) continue;
+                const CollectiveWork::Member &member = j.works[m].members[p];
+                const Span piece = piece_of(member.take_size, round, j.works[m].block);
+                REQUIRE(arrived[m][p].size() >= piece.size);
+                if (piece.size != 0) CHECK(round < member.rounds);
+                if (piece.size != 0) std::memcpy(out(m) + member.take + piece.offset, arrived[m][p].data(), piece.size);
+            }
+        };
+        for (std::size_t m = 0; m < size; ++m)
+            for (std::size_t p = 0; p < size; ++p) {
+                if (p == m) continue;
+                const CollectiveWork::Member &member = j.works[m].members[p];
+                const Span piece = piece_of(member.give_size, round, j.works[m].block);
+                if (piece.size != 0) CHECK(round < member.rounds);
+                const char *const first = in(m) + member.give + piece.offset;
+                if (piece.size != 0) given[p][m].assign(first, first + piece.size);
+            }
+        for (std::size_t m = 0; m < size; ++m) {
+            const CollectiveWork &work = j.works[m];
+            const Span own = piece_of(work.own_size, round, work.block);
+            if (work.scheme == CollectiveScheme::exchange) {
+                if (own.size != 0)
+                    std::memcpy(out(m) + work.own_out + own.offset, in(m) + work.own_in + own.offset, own.size);
+                take(given, m);
+                continue;
+            }
+            bytes result(own.size);
+            for (std::size_t p = 0; p < size; ++p) {
+                const bool forwards = work.scheme == CollectiveScheme::forward;
+                if (own.size == 0 || (forwards && p != work.root)) continue;
+                REQUIRE((p == m || given[m][p].size() >= own.size));
+                const char *const data = p == m ? in(m) + work.own_in + own.offset : given[m][p].data();
+                for (std::size_t i = 0; i < own.size; i += element) {
+                    std::int32_t value = 0, sum = 0;
+                    std::memcpy(&value, data + i, element);
+                    if (!forwards) std::memcpy(&sum, result.data() + i, element);
+                    sum += value;
+                    std::memcpy(result.data() + i, &sum, element);
+                }
+            }
+            if (work.keep != 0 && own.size != 0)
+                std::memcpy(out(m) + work.own_out + own.offset, result.data(), own.size);
+            for (std::size_t p = 0; p < size; ++p)
+                if ((work.targets >> p & 1U) != 0) {
+                    passed[p][m] = result;
+                    if (own.size != 0) CHECK(round < work.members[p].rounds);
+                }
+        }
+        for (std::size_t m = 0; m < size; ++m)
+            if (j.works[m].phases == 2) take(passed, m);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the plans of all processes give every collective its result") {
+    for (const CollectiveKind kind :
+         {CollectiveKind::barrier, CollectiveKind::bcast, CollectiveKind::gather, CollectiveKind::gatherv,
+          CollectiveKind::scatter, CollectiveKind::scatterv, CollectiveKind::allgather, CollectiveKind::allgatherv,
+          CollectiveKind::alltoall, CollectiveKind::alltoallv, CollectiveKind::reduce, CollectiveKind::allreduce,
+          CollectiveKind::reduce_scatter})
+        for (int size = 2; size <= 5; ++size)
+            for (const std::size_t count : {0, 1, 5, 1000, 200003}) {
+                job j{kind, size, size / 2, count};
+                CAPTURE(name_of(kind));
+                CAPTURE(size);
+                CAPTURE(count);
+                prepare(j, 65536);
+                execute(j);
+                for (int r = 0; r < size; ++r) CHECK((j.out[index(r)] == j.wanted[index(r)]));
+            }
+}
