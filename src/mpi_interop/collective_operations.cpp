@@ -421,6 +421,7 @@ private:
     void take_records(const Slot &slot) {
         if (!status().ok()) return;
         const int size = line_->size();
+        failure_ = agreement();
         for (int rank = 0; rank < size; ++rank) {
             int theirs = 0;
             std::memcpy(&theirs, head_of(rank), sizeof theirs);

@@ -246,6 +246,7 @@ void every_kind_uses_the_device() {
     int seed = 0;
     // Until all processes know that the others are ready, the hosts carry out the commands.
     while (seed < 60 && !run_and_compare(every[0], 1000, seed, queue, CL_TRUE, MPI_COMM_WORLD)) ++seed;
+    expect("small blocking collectives reach the device", seed < 60, 1);
     for (const kind &k : every) {
         int on_device = 0;
         for (const std::size_t count : counts) {
