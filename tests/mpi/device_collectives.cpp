@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -277,6 +278,26 @@ void processes_may_be_late() {
     }
 }
 
+/// Kinds, sizes and roots follow each other at random, the same in all processes.
+void random_collectives_are_right() {
+    const std::vector<kind> every = kinds();
+    std::mt19937 random(rank_here == 0 ? std::random_device{}() : 0);
+    unsigned seed = random();
+    MPI_Bcast(&seed, 1, MPI_UNSIGNED, 0, MPI_COMM_WORLD);
+    random.seed(seed);
+    int on_device = 0;
+    constexpr int steps = 300;
+    const int before = failures;
+    for (int i = 0; i < steps; ++i) {
+        const kind &k = every[random() % every.size()];
+        const std::size_t count = random() % (i % 20 == 0 ? 200000 : 3000);
+        const cl_bool blocking = random() % 2 == 0 ? CL_TRUE : CL_FALSE;
+        on_device += run_and_compare(k, count, static_cast<int>(random() % 1000), queue, blocking, MPI_COMM_WORLD);
+    }
+    expect("kernels carry out random collectives", on_device, steps);
+    if (failures != before) std::fprintf(stderr, "the seed is %u\n", seed);
+}
+
 /// Sums of sums, with no wait of the host between them.
 void chains_are_enqueued_far_ahead() {
     constexpr std::size_t count = 300000;
@@ -428,6 +449,7 @@ int main() {
         {"every kind uses the device", every_kind_uses_the_device},
         {"processes may be late", processes_may_be_late},
         {"chains are enqueued far ahead", chains_are_enqueued_far_ahead},
+        {"random collectives are right", random_collectives_are_right},
         {"hosts carry out the rest", hosts_carry_out_the_rest},
         {"communicators come and go", communicators_come_and_go},
         {"all types and operators", all_types_and_operators}};
