@@ -90,7 +90,8 @@ void separate_tracks(std::vector<Json> &events) {
         }
     }
     for (auto &[id, slices] : commands)
-        separate(slices, true, [&](Json &event, std::size_t lane) { event["id"] = fmt::format("{}/{}", id, lane); });
+        separate(slices, true,
+                 [&, of = id](Json &event, std::size_t lane) { event["id"] = fmt::format("{}/{}", of, lane); });
     std::vector<Json> added;
     for (auto &[thread, slices] : kernels) {
         std::map<std::size_t, std::uint64_t> threads_of_lanes;
