@@ -120,7 +120,8 @@ public:
             }
         };
         traces_ = has_trace_ && home != opencl_;
-        each_symbol([&](const auto &, std::string_view name) { traces_ = traces_ && name != "clTraceEvent"; });
+        if (traces_)
+            each_symbol([&](const auto &, std::string_view name) { traces_ = traces_ && name != "clTraceEvent"; });
         each_symbol(
             [&](const auto &relocation, std::string_view name) { redirect(object.dlpi_addr, relocation, name); });
     }
