@@ -309,11 +309,9 @@ private:
             operations.back()->announce();
             std::span<const cl_event> wait_list = arguments.events();
             const std::uint64_t until = now_ns() + moment_ns;
-            std::optional<bool> decided;
-            while (!(decided = devices->decision(ordered.number)) && now_ns() < until) {
+            while (!(ordered.on_devices = devices->decision(ordered.number)) && now_ns() < until) {
             }
-            ordered.on_devices = decided.value_or(false);
-            if (!ordered.on_devices) ordered.command.hold(queue, std::exchange(wait_list, {}));
+            if (!ordered.on_devices.value_or(false)) ordered.command.hold(queue, std::exchange(wait_list, {}));
             ordered.command.enqueue(work, kernel, in, out, wait_list,
                                     arguments.event != nullptr ? event.out() : nullptr);
             if (arguments.blocking != CL_FALSE) clFlush(queue.queue);
@@ -323,11 +321,12 @@ private:
             end_job(error.status().message, "because the other processes may already wait in kernels");
         }
         lock.unlock();
-        if (arguments.blocking == CL_FALSE)
+        if (arguments.blocking == CL_FALSE) {
             progress_thread().submit(std::move(command), {});
-        else
+        } else {
             drive_here(*command, {});
-        if (arguments.blocking != CL_FALSE && event) wait_for(event.get());
+            if (event) wait_for(event.get());
+        }
         if (arguments.event != nullptr) *arguments.event = event.give();
         return true;
     }

@@ -144,8 +144,9 @@ public:
             announce();
             if (devices_ != nullptr && !announced_) return Progress::idle;
             if (ordered_ != nullptr) {
-                if (ordered_->on_devices || decided_on_devices()) return poll_kernel();
-                if (!decided_ || !ordered_->command.started()) return Progress::idle;
+                if (!ordered_->on_devices) decide();
+                if (ordered_->on_devices.value_or(false)) return poll_kernel();
+                if (!ordered_->on_devices || !ordered_->command.started()) return Progress::idle;
             }
             if (!line_->is_first(this)) return Progress::idle;
             const Outcome ready = line_->ready();
@@ -187,7 +188,7 @@ public:
     }
 
     [[nodiscard]] bool bytes_in_flight() const override {
-        return begun_ || check_ != nullptr || (ordered_ != nullptr && ordered_->on_devices);
+        return begun_ || check_ != nullptr || (ordered_ != nullptr && ordered_->on_devices.value_or(false));
     }
     [[nodiscard]] bool wakes() const override {
         const std::lock_guard lock(turn_->mutex);
@@ -217,13 +218,10 @@ private:
         return exchange.moved();
     }
 
-    // Returns true if the kernels of all processes carry out the command. Lets this process's kernel go.
-    bool decided_on_devices() {
-        if (!decided_) decided_ = devices_->decision(number_);
-        if (!decided_ || !*decided_) return false;
-        ordered_->on_devices = true;
-        ordered_->command.go();
-        return true;
+    // If the kernels of all processes carry out the command, lets this process's kernel go.
+    void decide() {
+        ordered_->on_devices = devices_->decision(number_);
+        if (ordered_->on_devices.value_or(false)) ordered_->command.go();
     }
 
     Progress poll_kernel() {
@@ -546,7 +544,6 @@ private:
     DeviceCollectives *const devices_;  ///< null if kernels never carry out commands of the line
     const std::unique_ptr<OrderedCollective> ordered_;
     bool announced_ = false;
-    std::optional<bool> decided_;
     bool released_ = false;  ///< the host has moved the bytes, and the kernel ends
     std::uint64_t start_ns_ = 0;
     const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();

@@ -193,16 +193,17 @@ std::optional<CollectiveKernels::Combination> combination_of(const Collective &w
     const auto at = std::find_if(operators.begin(), operators.end(),
                                  [&](const Operator &candidate) { return candidate.op == what.op; });
     if (at == operators.end()) return {};
-    const char *name = nullptr;
+    const bool is_unsigned = *number == NumberKind::unsigned_integer && !at->is_bitwise;
+    const bool is_real = *number == NumberKind::real;
+    std::string_view type;
     switch (what.element) {
-        case 1: name = "char"; break;
-        case 2: name = "short"; break;
-        case 4: name = *number == NumberKind::real ? "float" : "int"; break;
-        case 8: name = *number == NumberKind::real ? "double" : "long"; break;
+        case 1: type = is_unsigned ? "uchar" : "char"; break;
+        case 2: type = is_unsigned ? "ushort" : "short"; break;
+        case 4: type = is_real ? "float" : is_unsigned ? "uint" : "int"; break;
+        case 8: type = is_real ? "double" : is_unsigned ? "ulong" : "long"; break;
         default: return {};
     }
-    const bool is_unsigned = *number == NumberKind::unsigned_integer && !at->is_bitwise;
-    return CollectiveKernels::Combination{(is_unsigned ? "u" : "") + std::string(name), at->name, what.element};
+    return CollectiveKernels::Combination{type, at->name, what.element};
 }
 
 DeviceCollectives::DeviceCollectives(std::shared_ptr<DeviceLinks> links, std::vector<int> world_ranks, int rank)
@@ -275,13 +276,12 @@ void DeviceCollectives::enter(std::uint64_t number, CollectiveWork &work, cl_com
     for (std::size_t m = 0; m < world_ranks_.size(); ++m) {
         CollectiveWork::Member &member = work.members[m];
         if (queue != nullptr && m != me) {
-            constexpr std::size_t flags_of_member = 2 * CollectiveKernels::most_groups * sizeof(cl_uint);
             const DeviceLinks::ArenaAddress &there = addresses_[m], &here = addresses_[me];
             const std::uint64_t each = work.stride / world_ranks_.size();
             member.to = there.space + me * each;
             member.from = here.space + m * each;
-            member.to_flag = there.flags + me * flags_of_member;
-            member.from_flag = here.flags + m * flags_of_member;
+            member.to_flag = there.flags + me * CollectiveKernels::flags_bytes;
+            member.from_flag = here.flags + m * CollectiveKernels::flags_bytes;
             member.to_value = arenas_[m].value + 2 * rounds_[m];
             member.from_value = arena_.value + 2 * rounds_[m];
             member.round = rounds_[m];

@@ -24,8 +24,8 @@ struct OrderedCollective {
 
     OrderedCommand command;
     const cl_command_queue queue;
-    std::uint64_t number = 0;  ///< among the commands of the line
-    bool on_devices = false;   ///< all processes let their kernels carry it out
+    std::uint64_t number = 0;        ///< among the commands of the line
+    std::optional<bool> on_devices;  ///< whether kernels carry it out, once decided
 };
 
 /// Returns this process's part in a collective, without addresses and values of flags. `block` is the largest piece. All

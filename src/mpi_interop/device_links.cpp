@@ -355,12 +355,11 @@ void OrderedCommand::enqueue(const CollectiveWork &work, cl_kernel kernel, cl_me
 
 void OrderedCommand::enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
                                   const SlotMove &received, std::span<const cl_event> wait_list, cl_event *event) {
-    const DeviceLinks::Lane &lane = *send.links_->lane_;
-    cl_event *const wanted = event == nullptr && !wait_list.empty() ? send.event_.out() : event;
-    check(lane.kernels->enqueue(send.queue_, lane.slots->buffer(), &sent, &received, wait_list, wanted),
-          "clEnqueueNDRangeKernel");
-    if (event != nullptr && !wait_list.empty()) send.event_ = Event::share(*event);
-    send.note_enqueued();
+    send.enqueue_with(
+        [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
+            return lane.kernels->enqueue(send.queue_, lane.slots->buffer(), &sent, &received, waits_for, wanted);
+        },
+        wait_list, event);
     recv.note_enqueued();
 }
 

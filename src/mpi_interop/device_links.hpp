@@ -171,8 +171,7 @@ private:
     enum class NoteKind : std::uint32_t { nothing, slots, arenas, landing, accepted, refused, shared };
     /// The flags of all arenas come first. NVIDIA's driver (580) crashed when a command wrote to imported memory of more
     /// than 512 MiB.
-    static constexpr std::size_t flags_bytes =
-        CollectiveWork::most_members * 2 * CollectiveKernels::most_groups * sizeof(cl_uint);
+    static constexpr std::size_t flags_bytes = CollectiveWork::most_members * CollectiveKernels::flags_bytes;
     static constexpr std::size_t arenas_bytes = TransferSlots::boards * (flags_bytes + arena_space);
     struct Note {
         NoteKind kind;

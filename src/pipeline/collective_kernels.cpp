@@ -1,5 +1,7 @@
 #include "pipeline/collective_kernels.hpp"
 
+#include <string>
+
 #include <fmt/format.h>
 
 #include "base/status.hpp"
@@ -186,22 +188,24 @@ std::size_t argument_size(const CollectiveWork &work) {
     return offsetof(CollectiveWork, members) + work.count * sizeof(CollectiveWork::Member);
 }
 
+std::string options_for(const CollectiveWork &work, const CollectiveKernels::Combination &combination) {
+    std::string options = fmt::format("-DMEMBERS={} -DGROUPS={}", work.count, CollectiveKernels::most_groups);
+    switch (work.scheme) {
+        case CollectiveScheme::exchange: return options + " -DEXCHANGE";
+        case CollectiveScheme::forward: return options + " -DFORWARD";
+        case CollectiveScheme::reduce: break;
+    }
+    return options + fmt::format(" -DOP={} -DELEMENT={} -DVECTOR={}{}", combination.op, combination.type,
+                                 combination.type, 16 / combination.element);
+}
+
 }  // namespace
 
 cl_kernel CollectiveKernels::prepare(const CollectiveWork &work, const Combination &combination) {
-    std::string options = fmt::format("-DMEMBERS={} -DGROUPS={}", work.count, most_groups);
-    switch (work.scheme) {
-        case CollectiveScheme::exchange: options += " -DEXCHANGE"; break;
-        case CollectiveScheme::forward: options += " -DFORWARD"; break;
-        case CollectiveScheme::reduce:
-            options += fmt::format(" -DOP={} -DELEMENT={} -DVECTOR={}{}", combination.op, combination.type,
-                                   combination.type, 16 / combination.element);
-            break;
-    }
     const std::lock_guard lock(mutex_);
-    Built &built = built_[options];
+    Built &built = built_[{work.count, work.scheme, combination.type, combination.op}];
     if (!built.kernel) {
-        built.program = build_slot_program(context_, device_, source, options);
+        built.program = build_slot_program(context_, device_, source, options_for(work, combination));
         cl_int code = CL_SUCCESS;
         built.kernel = Kernel::adopt(clCreateKernel(built.program.get(), "collective", &code));
         check(code, "clCreateKernel");

@@ -6,7 +6,8 @@
 #include <map>
 #include <mutex>
 #include <span>
-#include <string>
+#include <string_view>
+#include <tuple>
 
 #include "ocl/handle.hpp"
 
@@ -56,15 +57,16 @@ struct CollectiveWork {
 /// The kernels of device-ordered collectives, which are built at their first use. Thread-safe.
 class CollectiveKernels {
 public:
-    /// The flags of one member and phase: one per work-group.
     static constexpr std::size_t most_groups = 64;
+    /// The flags of one member: one per phase and work-group.
+    static constexpr std::size_t flags_bytes = 2 * most_groups * sizeof(cl_uint);
 
     CollectiveKernels(cl_context context, cl_device_id device) : context_(context), device_(device) {}
 
     /// The operator and the element type of a reduction, as in OpenCL C. Empty for other schemes.
     struct Combination {
-        std::string type{};
-        std::string op{};         ///< a macro of the source
+        std::string_view type{};
+        std::string_view op{};    ///< a macro of the source
         std::size_t element = 0;  ///< bytes
     };
     /// Builds the kernel unless it exists. Throws an Error.
@@ -82,7 +84,8 @@ private:
     const cl_context context_;
     const cl_device_id device_;
     std::mutex mutex_;
-    std::map<std::string, Built> built_;  ///< by the build options
+    std::map<std::tuple<std::uint32_t, CollectiveScheme, std::string_view, std::string_view>, Built>
+        built_;  ///< by members, scheme, type and operator
 };
 
 }  // namespace cldist

@@ -36,12 +36,13 @@ struct TransferSlot {
 };
 static_assert(sizeof(TransferSlot) == 128 && offsetof(TransferSlot, sent) == 64);
 
-/// What a process tells the other processes of a communicator about its collective commands. Only hosts use it.
+/// Announcements of a process to the other processes of a communicator about its collective commands. Only hosts use
+/// them.
 struct CollectiveBoard {
     static constexpr std::uint64_t window = 128;
     /// The first command that the process announces. Zero: it has announced none.
     std::atomic<std::uint64_t> first;
-    /// Of the last commands, by their numbers modulo `window`: twice the number, plus one if kernels may carry it out.
+    /// The last commands, by their numbers modulo `window`: twice the number, plus one if kernels may carry it out.
     std::array<std::atomic<std::uint32_t>, window> calls;
 };
 
