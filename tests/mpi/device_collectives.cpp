@@ -26,7 +26,6 @@ int rank_here, ranks;
 cl_context context;
 cl_command_queue queue, second_queue;
 cl_mem in, out;
-std::size_t room;  ///< elements of each buffer
 
 ints input(int rank, int seed, std::size_t count) {
     ints data(count);
@@ -421,17 +420,8 @@ int main() {
     MPI_Init(nullptr, nullptr);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_here);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const char *wanted = std::getenv("CLDIST_TEST_DEVICE");
-    const bool gpu = wanted != nullptr && std::string(wanted) == "gpu";
-    if (gpu) counts.push_back(20000000);
-    cl_uint found = 0;
-    cl_platform_id platforms[16];
-    clGetPlatformIDs(16, platforms, &found);
-    cl_device_id device = nullptr;
-    for (cl_uint i = 0; i < std::min(found, 16U) && device == nullptr; ++i)
-        if (clDistLocalDevice(MPI_COMM_WORLD, platforms[i], gpu ? CL_DEVICE_TYPE_GPU : CL_DEVICE_TYPE_CPU, &device) !=
-            CL_SUCCESS)
-            device = nullptr;
+    if (wants_gpu()) counts.push_back(20000000);
+    const cl_device_id device = local_device();
     if (device == nullptr) {
         if (rank_here == 0) std::puts("SKIP: device-ordered collectives: there is no device of the type");
         MPI_Finalize();
@@ -441,27 +431,18 @@ int main() {
     context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error);
     queue = clCreateCommandQueue(context, device, 0, &error);
     second_queue = clCreateCommandQueue(context, device, 0, &error);
-    room = counts.back() * static_cast<std::size_t>(ranks) + 64;
+    const std::size_t room = counts.back() * static_cast<std::size_t>(ranks) + 64;
     in = clCreateBuffer(context, CL_MEM_READ_WRITE, room * sizeof(int), nullptr, &error);
     out = clCreateBuffer(context, CL_MEM_READ_WRITE, room * sizeof(int), nullptr, &error);
     expect("the code of creating the OpenCL objects", error, CL_SUCCESS);
-    const std::pair<const char *, std::function<void()>> cases[] = {
-        {"every kind uses the device", every_kind_uses_the_device},
-        {"processes may be late", processes_may_be_late},
-        {"chains are enqueued far ahead", chains_are_enqueued_far_ahead},
-        {"random collectives are right", random_collectives_are_right},
-        {"hosts carry out the rest", hosts_carry_out_the_rest},
-        {"communicators come and go", communicators_come_and_go},
-        {"all types and operators", all_types_and_operators}};
-    for (const auto &[name, test] : cases) {
-        const int before = failures;
-        test();
-        MPI_Barrier(MPI_COMM_WORLD);
-        if (rank_here == 0) {
-            std::printf("%s device-ordered collectives: %s\n", failures == before ? "ok" : "FAILED", name);
-            std::fflush(stdout);
-        }
-    }
+    run_cases("device-ordered collectives", rank_here,
+              {{"every kind uses the device", every_kind_uses_the_device},
+               {"processes may be late", processes_may_be_late},
+               {"chains are enqueued far ahead", chains_are_enqueued_far_ahead},
+               {"random collectives are right", random_collectives_are_right},
+               {"hosts carry out the rest", hosts_carry_out_the_rest},
+               {"communicators come and go", communicators_come_and_go},
+               {"all types and operators", all_types_and_operators}});
     clReleaseMemObject(in);
     clReleaseMemObject(out);
     clReleaseCommandQueue(second_queue);

@@ -234,16 +234,7 @@ int main() {
     MPI_Init(nullptr, nullptr);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_here);
     other = 1 - rank_here;
-    cl_uint number = 0;
-    cl_platform_id platforms[16];
-    clGetPlatformIDs(16, platforms, &number);
-    const char *wanted = std::getenv("CLDIST_TEST_DEVICE");
-    const cl_device_type type =
-        wanted != nullptr && std::string(wanted) == "gpu" ? CL_DEVICE_TYPE_GPU : CL_DEVICE_TYPE_CPU;
-    cl_device_id device = nullptr;
-    for (cl_uint i = 0; i < std::min(number, 16U) && device == nullptr; ++i) {
-        if (clDistLocalDevice(MPI_COMM_WORLD, platforms[i], type, &device) != CL_SUCCESS) device = nullptr;
-    }
+    const cl_device_id device = local_device();
     if (device == nullptr) {
         if (rank_here == 0) std::puts("SKIP: device-ordered messages: there is no device of the type");
         MPI_Finalize();
@@ -256,19 +247,13 @@ int main() {
     out = clCreateBuffer(context, CL_MEM_READ_WRITE, largest + 64, nullptr, &error);
     in = clCreateBuffer(context, CL_MEM_READ_WRITE, largest + 64, nullptr, &error);
     expect("the code of creating the OpenCL objects", error, CL_SUCCESS);
-    const std::pair<const char *, std::function<void()>> cases[] = {
-        {"chains use the device", chains_use_the_device},
-        {"either end may come first", either_end_may_come_first},
-        {"hosts receive what kernels send", hosts_receive_what_kernels_send},
-        {"messages keep their order", messages_keep_their_order},
-        {"messages that wait for messages are overtaken", messages_that_wait_for_messages_are_overtaken},
-        {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver}};
-    for (const auto &[name, test] : cases) {
-        const int before = failures;
-        test();
-        MPI_Barrier(MPI_COMM_WORLD);
-        if (rank_here == 0) std::printf("%s device-ordered: %s\n", failures == before ? "ok" : "FAILED", name);
-    }
+    run_cases("device-ordered", rank_here,
+              {{"chains use the device", chains_use_the_device},
+               {"either end may come first", either_end_may_come_first},
+               {"hosts receive what kernels send", hosts_receive_what_kernels_send},
+               {"messages keep their order", messages_keep_their_order},
+               {"messages that wait for messages are overtaken", messages_that_wait_for_messages_are_overtaken},
+               {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver}});
     clReleaseMemObject(in);
     clReleaseMemObject(out);
     clReleaseCommandQueue(second_queue);

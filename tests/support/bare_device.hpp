@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CL/cl_ext_dist.h>
 
@@ -72,6 +75,41 @@ inline cl_int status_told(cl_event event) {
     expect("clGetTransferInfo", clGetTransferInfo(event, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr),
            CL_SUCCESS);
     return status;
+}
+
+/// Returns true if CLDIST_TEST_DEVICE requests a GPU.
+inline bool wants_gpu() {
+    const char *const wanted = std::getenv("CLDIST_TEST_DEVICE");
+    return wanted != nullptr && std::string(wanted) == "gpu";
+}
+
+/// This process's device of the wanted type, by clDistLocalDevice. Null if there is none.
+inline cl_device_id local_device() {
+    cl_uint number = 0;
+    cl_platform_id platforms[16];
+    clGetPlatformIDs(16, platforms, &number);
+    const cl_device_type type = wants_gpu() ? CL_DEVICE_TYPE_GPU : CL_DEVICE_TYPE_CPU;
+    for (cl_uint i = 0; i < number && i < 16; ++i) {
+        cl_device_id device = nullptr;
+        if (clDistLocalDevice(MPI_COMM_WORLD, platforms[i], type, &device) == CL_SUCCESS) {
+            return device;
+        }
+    }
+    return nullptr;
+}
+
+/// Runs the cases in all processes. Rank 0 prints the result of each.
+inline void run_cases(const char *suite, int rank,
+                      const std::vector<std::pair<const char *, std::function<void()>>> &cases) {
+    for (const auto &[name, test] : cases) {
+        const int before = failures;
+        test();
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0) {
+            std::printf("%s %s: %s\n", failures == before ? "ok" : "FAILED", suite, name);
+            std::fflush(stdout);
+        }
+    }
 }
 
 }  // namespace cldist_test
