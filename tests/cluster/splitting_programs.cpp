@@ -1,5 +1,8 @@
 // On a single virtual device, the platform derives kernels' accesses from the program as the
 // device's compiler preprocesses it. Natively these tests use only that compiler.
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -174,4 +177,29 @@ TEST_CASE("vectors of three halves are stored, and bytes after the last one are 
     for (std::size_t i = 0; i < size; ++i)
         if (i >= 4 * global || i % 4 != 3) wrong += halves[i] == (i < 4 * global ? 0x4000 : 0x3c00) ? 0 : 1;
     CHECK(wrong == 0);
+}
+
+TEST_CASE("a program that does not compile is built once") {
+    const setup cl;
+    const auto messages_of = [&](const char *source) {
+        std::FILE *const file = std::tmpfile();
+        REQUIRE(file != nullptr);
+        const int before = dup(STDERR_FILENO);
+        dup2(fileno(file), STDERR_FILENO);
+        cl_int code = CL_SUCCESS;
+        program_handle program;
+        *program.out() = clCreateProgramWithSource(cl.context, 1, &source, nullptr, &code);
+        const cl_int result = clBuildProgram(program, 0, nullptr, "", nullptr, nullptr);
+        dup2(before, STDERR_FILENO);
+        close(before);
+        CHECK(result == CL_BUILD_PROGRAM_FAILURE);
+        std::string text(4096, '\0');
+        std::rewind(file);
+        text.resize(std::fread(text.data(), 1, text.size(), file));
+        std::fclose(file);
+        return text;
+    };
+    // PoCL prints "1 error generated." for each build. The first kernel would be adapted.
+    CHECK(messages_of("kernel void f(global int *o) { o[get_global_id(0)] = get_num_groups(0) }") ==
+          messages_of("kernel void f(global int *o) { o[get_global_id(0)] = 1 }"));
 }

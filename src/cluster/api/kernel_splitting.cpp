@@ -131,6 +131,11 @@ const splitting::Descriptions &derived_of(const Exchange &exchange, const Progra
 
 }  // namespace
 
+bool agree_on_accesses(const Exchange &exchange, const ProgramObject &program) {
+    derived_of(exchange, program);
+    return program.facts->why_not_derived.empty();
+}
+
 std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const ProgramObject &program,
                                               const KernelInfo &info) {
     if (!program.context->aggregate) return nullptr;

@@ -10,6 +10,10 @@
 
 namespace cldist::cluster {
 
+/// Whether the accesses of the program's kernels can be derived. False if the analysis can't compile the program.
+/// Collective.
+bool agree_on_accesses(const Exchange &exchange, const ProgramObject &program);
+
 /// Null unless the program's device is an aggregate. Collective.
 std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const ProgramObject &program,
                                               const KernelInfo &info);

@@ -11,6 +11,7 @@
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
 #include "cluster/api/host_mode.hpp"
+#include "cluster/api/kernel_splitting.hpp"
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/split/adapted_source.hpp"
@@ -319,8 +320,27 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
     const Exchange exchange;
     const Ref<ProgramObject> held(&object);
     cl_int code = CL_BUILD_PROGRAM_FAILURE;
+    const auto build_as_given = [&] {
+        return made_by_all(exchange, devices, [&] {
+            cl_int code = CL_SUCCESS;
+            for (const auto &[space, native] : object.natives) {
+                const auto natives = natives_in(*space, devices);
+                if (natives.empty()) continue;
+                cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
+                if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
+                    native_code = build_native(native.get(), natives, given);
+                code = std::min(code, native_code);
+            }
+            return code;
+        });
+    };
     const std::string adapted = adapted_source_of(object, given);
-    if (!adapted.empty()) {
+    // A program that the analysis can't compile probably has an error. It is built as given first, because drivers print
+    // a line for each build that fails.
+    const bool is_doubtful = !adapted.empty() && !agree_on_accesses(exchange, object);
+    if (is_doubtful) code = build_as_given();
+    const bool has_failed = is_doubtful && code != CL_SUCCESS;
+    if (!adapted.empty() && !has_failed) {
         code = made_by_all(exchange, devices, [&] {
             cl_int code = CL_SUCCESS;
             for (auto &[space, native] : object.natives) {
@@ -336,19 +356,7 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
         if (!object.is_adapted)
             for (auto &[space, native] : object.natives) native = program_of_source(*space, *object.source);
     }
-    if (!object.is_adapted)
-        code = made_by_all(exchange, devices, [&] {
-            cl_int code = CL_SUCCESS;
-            for (const auto &[space, native] : object.natives) {
-                const auto natives = natives_in(*space, devices);
-                if (natives.empty()) continue;
-                cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
-                if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
-                    native_code = build_native(native.get(), natives, given);
-                code = std::min(code, native_code);
-            }
-            return code;
-        });
+    if (!object.is_adapted && !has_failed) code = build_as_given();
     for (const auto &device : devices) object.build_options[device.get()] = asked;
     object.built_for(devices, code == CL_SUCCESS, hash_of_making(given.c_str()));
     object.tells_of_arguments = object.source && asks_for_arguments(given);
