@@ -270,6 +270,8 @@ private:
 
     /// Returns true if a kernel may carry out the command in this process.
     [[nodiscard]] bool may_order(DeviceCollectives &devices) const {
+        // In place, the result replaces elements that other work-groups have not read yet.
+        if (call_.what.kind == CollectiveKind::reduce_scatter && is_in_place(call_)) return false;
         for (const std::optional<Side> *side : {&call_.send, &call_.recv}) {
             if (!*side) continue;
             const bool aligned = call_.what.op == MPI_OP_NULL || (*side)->range.offset % call_.what.element == 0;

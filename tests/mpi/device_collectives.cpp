@@ -257,6 +257,24 @@ void every_kind_uses_the_device() {
     }
 }
 
+/// The result replaces what other processes get.
+void reduce_scatters_may_be_in_place() {
+    places sizes;
+    for (int r = 0; r < ranks; ++r) sizes.push_back(300000 / static_cast<std::size_t>(ranks - r));
+    const std::size_t sum = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+    for (int i = 0; i < 10; ++i) {
+        const ints sent = input(rank_here, i, sum);
+        ints wanted(sizes[static_cast<std::size_t>(rank_here)]);
+        write(in, sent);
+        MPI_Reduce_scatter(sent.data(), wanted.data(), narrow(sizes).data(), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        expect("clEnqueueReduceScatterBufferMPI",
+               clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, in, 0, sizes.data(), MPI_INT, MPI_SUM,
+                                               MPI_COMM_WORLD, 0, nullptr, nullptr),
+               CL_SUCCESS);
+        expect("the result of a reduce-scatter in place is right", read(in, wanted.size()) == wanted, 1);
+    }
+}
+
 /// Each process calls late once. The kernels of the others are held back.
 void processes_may_be_late() {
     const std::vector<kind> every = kinds();
@@ -437,6 +455,7 @@ int main() {
     expect("the code of creating the OpenCL objects", error, CL_SUCCESS);
     run_cases("device-ordered collectives", rank_here,
               {{"every kind uses the device", every_kind_uses_the_device},
+               {"reduce-scatters may be in place", reduce_scatters_may_be_in_place},
                {"processes may be late", processes_may_be_late},
                {"chains are enqueued far ahead", chains_are_enqueued_far_ahead},
                {"random collectives are right", random_collectives_are_right},
