@@ -2,6 +2,7 @@
 ///
 /// Measures the calls per second that run everywhere, and the time of a call that waits for nothing
 /// on the last device. Then it runs kernels on all devices from one thread per device.
+#include <barrier>
 #include <thread>
 
 #include "common.hpp"
@@ -28,6 +29,29 @@ double seconds_of(const std::function<void()> &work) {
 void print(const Devices &devices, const char *what, double value) {
     fmt::print("{{\"bench\": \"cluster_hosts\", \"devices\": {}, \"what\": \"{}\", \"value\": {:.6g}}}\n",
                devices.count(), what, value);
+}
+
+/// Returns how many kernels a second `count` threads launch. Each has its own queue, kernel and buffer.
+double launches_of_threads(const Devices &devices, const Program &program, int count, int launches) {
+    std::barrier all(static_cast<std::ptrdiff_t>(count) + 1);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < count; ++t)
+        threads.emplace_back([&, t] {
+            const Queue queue = devices.make_queue(t % devices.count());
+            const Kernel kernel = make_kernel(program, "nothing");
+            const Buffer buffer = devices.buffer(4096);
+            set_arguments(kernel, buffer, cl_int(0));
+            launch(queue.get(), kernel, {1}, {1});
+            check(clFinish(queue.get()), "clFinish");
+            all.arrive_and_wait();
+            for (int i = 0; i < launches; ++i) launch(queue.get(), kernel, {1}, {1});
+            check(clFinish(queue.get()), "clFinish");
+            all.arrive_and_wait();
+        });
+    all.arrive_and_wait();
+    const double seconds = seconds_of([&] { all.arrive_and_wait(); });
+    for (std::thread &thread : threads) thread.join();
+    return count * launches / seconds;
 }
 
 void measure_hosts(const Options &options) {
@@ -87,6 +111,12 @@ void measure_hosts(const Options &options) {
             for (std::thread &thread : all) thread.join();
         }));
     print(devices, "s with one thread per device", median(threads));
+    for (const int count : {1, 2, 4, 8}) {
+        std::vector<double> rates;
+        for (int round = 0; round < options.repeat; ++round)
+            rates.push_back(launches_of_threads(devices, program, count, calls / 20));
+        print(devices, fmt::format("launches a second, {} threads", count).c_str(), median(rates));
+    }
 }
 
 }  // namespace

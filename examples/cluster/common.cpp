@@ -8,18 +8,6 @@
 namespace cluster {
 namespace {
 
-std::vector<cl_device_id> find_devices(int wanted) {
-    cl_platform_id platform;
-    check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
-    cl_uint count = 0;
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
-    if (wanted > int(count)) refuse(fmt::format("the first platform has {} devices, not {}", count, wanted));
-    std::vector<cl_device_id> devices(count);
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
-    if (wanted) devices.resize(std::size_t(wanted));
-    return devices;
-}
-
 template <class T>
 T device_info(cl_device_id device, cl_device_info property) {
     T value;
@@ -92,6 +80,18 @@ int run(const About &about, int argc, char **argv, const std::function<Result(co
                    result.devices > 1 ? "s" : "", result.seconds, result.flop / result.seconds * 1e-9,
                    options.check ? "correct" : "not checked");
     });
+}
+
+std::vector<cl_device_id> find_devices(int wanted) {
+    cl_platform_id platform;
+    check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
+    cl_uint count = 0;
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
+    if (wanted > int(count)) refuse(fmt::format("the first platform has {} devices, not {}", count, wanted));
+    std::vector<cl_device_id> devices(count);
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
+    if (wanted) devices.resize(std::size_t(wanted));
+    return devices;
 }
 
 Devices::Devices(int wanted, std::size_t parts) : ids_(find_devices(wanted)) {

@@ -63,6 +63,9 @@ struct Range {
     std::size_t end() const { return first + count; }
 };
 
+/// Returns the first devices of the first platform. 0: all of them.
+std::vector<cl_device_id> find_devices(int wanted);
+
 /// The first devices of the first platform in one context. Each has an in-order queue.
 class Devices {
 public:
