@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -27,6 +29,23 @@ struct IoThreads::State {
 };
 
 namespace {
+
+// Waking a thread takes as long as copying a tenth of this.
+constexpr std::size_t smallest_piece = std::size_t{256} << 10U;
+
+// Helpers that come late find no piece, and `work` may have ended.
+struct Pieces {
+    const std::function<void(std::size_t, std::size_t)> &work;
+    const std::size_t size, count;
+    std::atomic<std::size_t> next = 0, done = 0;
+
+    void take() {
+        for (std::size_t piece = next++; piece < count; piece = next++) {
+            work(size * piece / count, size * (piece + 1) / count);
+            if (++done == count) done.notify_one();
+        }
+    }
+};
 
 // Signals belong to the program's threads. A write to a pipe without reader must return an error, not end the process.
 class SignalsBlocked {
@@ -65,6 +84,15 @@ void IoThreads::run(std::function<void()> job) {
         }
     }
     job();
+}
+
+void IoThreads::run_in_pieces(std::size_t size, const std::function<void(std::size_t, std::size_t)> &work) {
+    const std::size_t count = std::max<std::size_t>(size / smallest_piece, 1);
+    const std::size_t helpers = std::min<std::size_t>(count, state_->most) - 1;
+    const std::shared_ptr<Pieces> pieces(new Pieces{work, size, count});
+    for (std::size_t n = 0; n < helpers; ++n) run([pieces] { pieces->take(); });
+    pieces->take();
+    for (std::size_t done = pieces->done; done < count; done = pieces->done) pieces->done.wait(done);
 }
 
 void IoThreads::start_thread() {

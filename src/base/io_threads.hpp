@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -17,6 +18,10 @@ public:
 
     /// `job` must not throw. If no thread exists and the system cannot create one, the caller runs the job.
     void run(std::function<void()> job);
+
+    /// Divides `size` bytes into pieces, and calls `work(begin, end)` for each in several threads, one of which is the
+    /// caller. Returns after the last piece. `work` must not throw.
+    void run_in_pieces(std::size_t size, const std::function<void(std::size_t, std::size_t)> &work);
 
 private:
     struct State;

@@ -170,6 +170,37 @@ TEST_CASE("copies ordered by events access the program's memory in that order, o
     }
 }
 
+TEST_CASE("a large write takes what a small read of another queue has brought") {
+    setup cl;
+    constexpr std::size_t small = 4096;
+    constexpr std::size_t large = 2 * MiB;
+    constexpr std::size_t work = 16 * MiB;
+    const cl_command_queue reader = cl.queues.front();
+    const cl_command_queue writer = cl.queues.back();
+    const kernel_handle add = cl.kernel("add");
+    const buffer_handle busy = cl.buffer(work);
+    const buffer_handle source = cl.buffer(small);
+    const buffer_handle target = cl.buffer(large);
+    const cl_mem worked_on = busy;
+    const cl_uchar value = 1;
+    CL_OK(clSetKernelArg(add, 0, sizeof worked_on, &worked_on));
+    CL_OK(clSetKernelArg(add, 1, 1, &value));
+    write(reader, busy, 0, bytes(work));
+    write(reader, source, 0, pattern(1, small));
+    bytes memory = pattern(2, large);
+    bytes wanted = memory;
+    std::ranges::copy(pattern(1, small), wanted.begin() + large / 2);
+    event_handle brought;
+    event_handle written;
+    CL_OK(clEnqueueNDRangeKernel(reader, add, 1, nullptr, &work, nullptr, 0, nullptr, nullptr));
+    CL_OK(
+        clEnqueueReadBuffer(reader, source, CL_FALSE, 0, small, memory.data() + large / 2, 0, nullptr, brought.out()));
+    enqueue_write(writer, target, memory, {brought}, written.out());
+    CL_OK(clFlush(reader));
+    complete(written);
+    check_equal(read(writer, target, 0, large), wanted);
+}
+
 TEST_CASE("the end of a later command guarantees a copy's bytes, and its memory may be freed") {
     const setup cl;
     for (const std::size_t size : sizes) {

@@ -288,7 +288,11 @@ void set_default_device_command_queue(cl_context context, cl_device_id device, c
     fail(CL_INVALID_OPERATION, "the device does not support device queues");
 }
 
-void flush(cl_command_queue queue) { flush_natively(queue_of(queue)); }
+void flush(cl_command_queue queue) {
+    const QueueObject &object = queue_of(queue);
+    const UnlockedWithin unlocked;
+    flush_natively(object);
+}
 
 void finish(cl_command_queue queue) {
     const Ref<QueueObject> held(&queue_of(queue));

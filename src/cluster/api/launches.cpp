@@ -305,10 +305,13 @@ void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel 
     if (queue.is_aggregate())
         return enqueue_parts({queue, type, accesses, waits}, kernel,
                              launch_of(queue, kernel, dimensions, offset, global, local), local != nullptr, list.event);
-    enqueue({queue, type, accesses, waits}, list.event, [&](Enqueued &, const Waits &w) {
+    enqueue({queue, type, accesses, waits}, list.event, [&](Enqueued &command, const Waits &w) {
+        const cl_kernel native = kernel.native(*queue.space);
         return traced(kernel, w, [&](const Waits &waits) {
-            return clEnqueueNDRangeKernel(queue.native.get(), kernel.native(*queue.space), dimensions, offset, global,
-                                          local, waits.count, waits.events, waits.event);
+            return command.call_driver([&] {
+                return clEnqueueNDRangeKernel(queue.native.get(), native, dimensions, offset, global, local,
+                                              waits.count, waits.events, waits.event);
+            });
         });
     });
 }

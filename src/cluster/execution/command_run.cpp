@@ -1,7 +1,6 @@
 #include "cluster/execution/command_run.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -101,7 +100,8 @@ bool CommandRun::is_read_here() const { return !executor_.alone() && command_.is
 
 bool CommandRun::needs_event(bool event_wanted) const {
     const bool copied = command_.staging != nullptr || command_.in_blocks || command_.brought != nullptr ||
-                        command_.kept != nullptr || executor_.memory().is_tracked(command_) || is_read_here();
+                        command_.kept != nullptr || executor_.memory().is_followed(command_) ||
+                        executor_.memory().is_filled(command_) || is_read_here();
     return event_wanted || copied ||
            (decisions_ != nullptr &&
             (!command_.queue.in_order() || !decisions_->result.to.empty() || command_.queue.context->is_careful()));
@@ -162,7 +162,8 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
         failed = find_failure();
         if (failed != nullptr) queue.context->failed = true;
         if (native_event_ && command_.kept != nullptr) keep_until(native_event_.get(), command_.kept);
-        if (native_event_ && command_.brought != nullptr) keep_until(native_event_.get(), command_.brought);
+        if (native_event_ && command_.brought != nullptr)
+            executor_.memory().keep_until_end(command_, native_event_.get());
         if (decisions_ != nullptr) keep_step(failed != nullptr);
     }
     if (decisions_ != nullptr)
@@ -237,14 +238,16 @@ std::shared_ptr<Ending> CommandRun::find_failure() {
 Promise CommandRun::results_here(bool failed) {
     Promise own{supply_.sent, {}, {}};
     if (!native_ || failed) return own;
-    // The copies of later commands may bypass the queue. So they need this ending instead of the queue's order.
-    if (executor_.memory().is_tracked(command_)) {
+    // The copies of later commands may bypass the queue.
+    if (executor_.memory().is_followed(command_)) {
         own.incoming = std::make_shared<Ending>();
         executor_.ends().end_with(native_event_.get(), own.incoming);
+    } else if (executor_.memory().is_filled(command_)) {
+        executor_.memory().note_filled(command_, native_event_.get());
     }
     if (!lands() && is_read_here()) {
         own.landed = own.incoming = std::make_shared<Ending>();
-        executor_.memory().landings().add(command_.result.memory(), own.landed);
+        executor_.memory().landings().add(command_.result.memory(), [landed = own.landed] { return landed->over(); });
         executor_.ends().end_with(native_event_.get(), own.landed);
     }
     return own;
@@ -279,7 +282,8 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
     const bool by_caller = command.blocking && failed == nullptr && executor_.mode().has_program();
     // Another result may still be on its way to the same memory. The later one must not overtake it.
     const bool overlaps =
-        (lands() || relay.from) && executor_.memory().landings().add(command.result.memory(), event.ending);
+        (lands() || relay.from) &&
+        executor_.memory().landings().add(command.result.memory(), [landed = event.ending] { return landed->over(); });
     // The result must not arrive before this process's program has set the earlier user events. Other processes may
     // have set theirs already.
     const std::shared_ptr<Ending> after =
@@ -287,7 +291,7 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
     if (native_ && command.staging != nullptr) {
         std::byte *const target = std::exchange(command.result.data, command.staging.get());
         command.result.arrived = [target, size = command.result.size, memory = std::move(command.staging)] {
-            std::memcpy(target, memory.get(), size);
+            copy_with_threads(target, memory.get(), size);
         };
     }
     auto operation =

@@ -28,13 +28,16 @@ public:
         if (!native_ || fails_) return;
         auto &events = waits_.events();
         const auto count = static_cast<cl_uint>(events.size());
-        const auto held = command_.queue.context->is_careful() ? hold_failures() : FailureLock();
+        const bool careful = command_.queue.context->is_careful();
+        const auto held = careful ? hold_failures() : FailureLock();
+        command_.leaves_lock = decisions_ == nullptr && !careful && command_.queue.whole == nullptr;
         try {
             code_ = native(command_, Waits{count, count != 0 ? events.data() : nullptr,
                                            needs_event(event_wanted) ? native_event_.out() : nullptr});
         } catch (const Error &error) {
             code_ = error.status().code;
         }
+        if (command_.leaves_lock) before_.reset();  // other commands may have come before this one
     }
     /// Returns the command's event, or throws, as Executor::run() does.
     Ref<EventObject> finish(bool event_wanted);

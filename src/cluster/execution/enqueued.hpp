@@ -8,6 +8,7 @@
 
 #include "cluster/execution/transport.hpp"
 #include "cluster/objects/event.hpp"
+#include "cluster/objects/lock.hpp"
 #include "cluster/objects/queue.hpp"
 #include "cluster/schedule/schedule.hpp"
 
@@ -65,6 +66,16 @@ struct Enqueued {
     std::shared_ptr<Ending> incoming{};
     /// Set while the native command is enqueued; as in EventObject.
     std::shared_ptr<const Times> own_times{};
+    /// Set before the native command is enqueued: other calls may come between.
+    bool leaves_lock = false;
+
+    /// Calls the driver, without the lock if that is allowed. Drivers take 10 us for some commands.
+    template <typename Call>
+    cl_int call_driver(Call &&call) const {
+        const std::optional<UnlockedWithin> unlocked =
+            leaves_lock ? std::make_optional<UnlockedWithin>() : std::nullopt;
+        return call();
+    }
 
     /// The wait list that the program passed, also for a sub-range.
     [[nodiscard]] std::span<EventObject *const> program_wait_list() const {

@@ -1,17 +1,25 @@
 #include "cluster/execution/host_copies.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/config.hpp"
+#include "base/io_threads.hpp"
 #include "base/log.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/file_endpoint.hpp"
 
 namespace cldist::cluster {
 namespace {
 
-constexpr std::size_t largest_whole_by_default = std::size_t{1} << 20U;
+constexpr std::size_t largest_whole_by_default = std::size_t{16} << 20U;
 
 }  // namespace
+
+void copy_with_threads(std::byte *to, const std::byte *from, std::size_t size) {
+    io_threads().run_in_pieces(
+        size, [to, from](std::size_t begin, std::size_t end) { std::memcpy(to + begin, from + begin, end - begin); });
+}
 
 bool HostCopies::wanted(QueueObject &queue) { return possible(!queue.resources()->host_memory()); }
 

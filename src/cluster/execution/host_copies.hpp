@@ -10,6 +10,9 @@
 
 namespace cldist::cluster {
 
+/// Copies memory with several threads, one of which is the caller.
+void copy_with_threads(std::byte *to, const std::byte *from, std::size_t size);
+
 /// Page-locked memory of the library for copies between devices and the program's pageable memory. A call of NVIDIA's
 /// driver (580) that copies pageable memory holds a lock until the memory is read or partly written, even if the call
 /// is non-blocking. The driver recognises memory that the program has page-locked itself. Requires the lock.

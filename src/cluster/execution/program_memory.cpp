@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,8 @@ namespace {
 
 // The call that enqueues a write copies up to so many bytes itself. Another thread copies larger writes.
 constexpr std::size_t copied_at_once = 16384;
+// NVIDIA's driver (580) copies up to so many bytes as fast as two copies take.
+constexpr std::size_t largest_native = std::size_t{512} << 10U;
 
 cl_ulong system_ns() {
     using namespace std::chrono;
@@ -45,34 +46,51 @@ bool Landings::is_expected(std::span<const std::byte> memory) const {
     const auto first = reinterpret_cast<std::uintptr_t>(begin);
     const auto from = reinterpret_cast<const std::byte *>(first - std::min(first, longest_));
     for (auto at = landings_.lower_bound(from); at != landings_.end() && at->first < begin + memory.size(); ++at)
-        if (at->second.end > begin && !at->second.landed->over()) return true;
+        if (at->second.end > begin && !at->second.over()) return true;
     return false;
 }
 
-bool Landings::add(std::span<const std::byte> memory, const std::shared_ptr<Ending> &landed) {
+bool Landings::add(std::span<const std::byte> memory, std::function<bool()> over) {
     if (landings_.size() >= tidy_at_) {
-        std::erase_if(landings_, [](const auto &entry) { return entry.second.landed->over(); });
+        std::erase_if(landings_, [](const auto &entry) { return entry.second.over(); });
         tidy_at_ = std::max<std::size_t>(64, 2 * landings_.size());
     }
     if (landings_.empty()) longest_ = 0;
     const bool overlaps = is_expected(memory);
     longest_ = std::max(longest_, memory.size());
-    landings_.emplace(memory.data(), Landing{memory.data() + memory.size(), landed});
+    landings_.emplace(memory.data(), Landing{memory.data() + memory.size(), std::move(over)});
     return overlaps;
 }
 
-bool ProgramMemory::is_tracked(const Enqueued &command) const {
-    if (command.result.size == 0) return false;
-    if (mode_.tracks_results()) return true;
-    return copies_possible_ && command.staging == nullptr &&
+bool ProgramMemory::is_filled(const Enqueued &command) const {
+    return command.result.size > 0 && copies_possible_ && command.staging == nullptr &&
            !copies_.is_page_locked(command.result.data, command.result.size);
 }
 
-Result ProgramMemory::result_in(const HostRegion &host, const QueueObject &queue) const {
+void ProgramMemory::note_filled(const Enqueued &command, cl_event native) {
+    filled_.add(command.result.memory(), [event = std::make_shared<const Event>(Event::share(native))] {
+        return execution_status(event->get()) <= CL_COMPLETE;
+    });
+}
+
+std::shared_ptr<std::byte[]> ProgramMemory::memory_for(QueueObject &queue, std::size_t size) {
+    std::shared_ptr<std::byte[]> memory;
+    if (uses_copies(queue)) memory = copies_.memory(queue, size);
+    return memory != nullptr ? memory : own_memory(size);
+}
+
+void ProgramMemory::keep_until_end(const Enqueued &command, cl_event native) {
+    if (uses_copies(command.queue))
+        copies_.keep_until(Event::share(native), command.brought);
+    else
+        keep_until(native, command.brought);
+}
+
+Result ProgramMemory::result_in(const HostRegion &host, QueueObject &queue) {
     const std::size_t size = host.size();
     if (!mode_.has_program()) {
         if (!queue.is_native()) return {nullptr, size, {}, true};
-        const auto memory = own_memory(std::max<std::size_t>(size, 1));
+        const auto memory = memory_for(queue, std::max<std::size_t>(size, 1));
         return {memory.get(), size, {}, true, memory};
     }
     const std::span<std::byte> target =
@@ -84,12 +102,14 @@ Result ProgramMemory::result_in(const HostRegion &host, const QueueObject &queue
 
 void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t size) {
     QueueObject &queue = command.queue;
-    if (!mode_.has_program() || !copies_possible_ || size == 0 || !queue.is_native() || !HostCopies::wanted(queue) ||
-        copies_.is_page_locked(memory, size))
-        return;
-    // The program's memory may change while a write waits for a user event. If that fails, the memory may have been
-    // freed. Blocks are read only when the command begins.
-    const bool may_be_late = command.reads_host_memory && queue.context->open_user_events != 0;
+    if (!mode_.has_program() || size == 0 || !uses_copies(queue) || copies_.is_page_locked(memory, size)) return;
+    // A native copy may wait in the call for a user event.
+    const bool user_events_open = queue.context->open_user_events != 0;
+    if (config().host_copies == cldist::HostCopies::automatic && size <= largest_native && !user_events_open) return;
+    // The program's memory may change while a write waits for a user event, or for a native command that fills the
+    // memory. If the user event fails, the memory may have been freed. Blocks are read only when the command begins.
+    const bool may_be_late = command.reads_host_memory &&
+                             (user_events_open || filled_.is_expected({static_cast<const std::byte *>(memory), size}));
     if (size <= HostCopies::largest_whole() && !may_be_late) command.staging = copies_.memory(queue, size);
     command.in_blocks = command.staging == nullptr;
 }
@@ -98,8 +118,10 @@ void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t siz
 cl_int ProgramMemory::read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits) {
     if (command.in_blocks) return copy_in_blocks(command, range, to, Direction::to_file, waits);
     std::byte *const memory = command.staging != nullptr ? command.staging.get() : to;
-    return clEnqueueReadBuffer(command.queue.native.get(), range.buffer, CL_FALSE, range.offset, range.size, memory,
-                               waits.count, waits.events, waits.event);
+    return command.call_driver([&] {
+        return clEnqueueReadBuffer(command.queue.native.get(), range.buffer, CL_FALSE, range.offset, range.size, memory,
+                                   waits.count, waits.events, waits.event);
+    });
 }
 
 cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits) {
@@ -109,29 +131,35 @@ cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const s
     }
     const cl_command_queue queue = command.queue.native.get();
     if (command.staging == nullptr)
-        return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, from, waits.count,
-                                    waits.events, waits.event);
+        return command.call_driver([&] {
+            return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, from, waits.count,
+                                        waits.events, waits.event);
+        });
     const bool now = !is_open(command.incoming) && (command.blocking || range.size <= copied_at_once);
     std::vector<cl_event> all(waits.events, waits.events + waits.count);
     Event copied;
     if (now) {
-        std::memcpy(command.staging.get(), from, range.size);
+        command.call_driver([&] {
+            copy_with_threads(command.staging.get(), from, range.size);
+            return CL_SUCCESS;
+        });
     } else {
         cl_int code = CL_SUCCESS;
         copied = Event::adopt(clCreateUserEvent(command.queue.space->context.get(), &code));
         check(code, "clCreateUserEvent");
         all.push_back(copied.get());
     }
-    const cl_int code =
-        clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, command.staging.get(),
-                             static_cast<cl_uint>(all.size()), all.empty() ? nullptr : all.data(), waits.event);
+    const cl_int code = command.call_driver([&] {
+        return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, command.staging.get(),
+                                    static_cast<cl_uint>(all.size()), all.empty() ? nullptr : all.data(), waits.event);
+    });
     if (code != CL_SUCCESS) return code;
     copies_.keep_until(Event::share(*waits.event), command.staging);
     if (now) return code;
     const auto copy = [from, size = range.size, memory = command.staging,
                        event = std::make_shared<const Event>(std::move(copied))] {
         io_threads().run([=] {
-            std::memcpy(memory.get(), from, size);
+            copy_with_threads(memory.get(), from, size);
             clSetUserEventStatus(event->get(), CL_COMPLETE);
         });
     };
@@ -171,8 +199,7 @@ cl_int ProgramMemory::copy_in_blocks(Enqueued &command, const NativeRange &range
 void ProgramMemory::give_memory(QueueObject &queue, MemObject &object, Mapped &mapped) {
     mapped.guard = guard_size(object, mapped);
     const std::size_t size = mapped.size + mapped.guard;
-    if (!object.is_image() && copies_possible_ && queue.is_native() && HostCopies::wanted(queue))
-        mapped.own = copies_.memory(queue, size);
+    if (!object.is_image() && uses_copies(queue)) mapped.own = copies_.memory(queue, size);
     mapped.is_page_locked = mapped.own != nullptr;
     if (mapped.own == nullptr) mapped.own = own_memory(size);
     set_guard(mapped);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -12,18 +13,18 @@
 
 namespace cldist::cluster {
 
-/// The program's memory that expects results of other processes.
+/// The program's memory that results will fill.
 class Landings {
 public:
     /// Whether results will still arrive in that memory.
     [[nodiscard]] bool is_expected(std::span<const std::byte> memory) const;
-    /// Adds a result that arrives when `landed` ends. Returns whether other expected results overlap it.
-    bool add(std::span<const std::byte> memory, const std::shared_ptr<Ending> &landed);
+    /// Adds a result. `over` tells whether it has arrived. Returns whether other expected results overlap it.
+    bool add(std::span<const std::byte> memory, std::function<bool()> over);
 
 private:
     struct Landing {
         const std::byte *end;
-        std::shared_ptr<Ending> landed;
+        std::function<bool()> over;
     };
     std::multimap<const std::byte *, Landing> landings_;  // by address
     std::size_t longest_ = 0;
@@ -39,7 +40,11 @@ public:
 
     /// Returns where this process first stores the bytes that a command of the queue reads into the program's memory,
     /// which may have gaps.
-    [[nodiscard]] Result result_in(const HostRegion &host, const QueueObject &queue) const;
+    [[nodiscard]] Result result_in(const HostRegion &host, QueueObject &queue);
+    /// Returns memory of this process for a copy of the queue without the program's memory. It is page-locked if possible.
+    std::shared_ptr<std::byte[]> memory_for(QueueObject &queue, std::size_t size);
+    /// Keeps the memory that was brought for a command until its event `native` has ended.
+    void keep_until_end(const Enqueued &command, cl_event native);
     /// Decides how a read or write of a buffer's range copies its bytes to or from the program's memory. Call it before
     /// Executor::run().
     void stage(Enqueued &command, const void *memory, std::size_t size);
@@ -53,12 +58,22 @@ public:
     [[nodiscard]] HostCopies &copies() { return copies_; }
     /// Whether some command may use `copies()`.
     [[nodiscard]] bool copies_possible() const { return copies_possible_; }
+    /// Results that reach the program's memory after the end of their native commands.
     [[nodiscard]] Landings &landings() { return landings_; }
 
-    /// Whether a native command stores a result in the program's pageable memory.
-    [[nodiscard]] bool is_tracked(const Enqueued &command) const;
+    /// Whether the end of this native command's result is followed.
+    [[nodiscard]] bool is_followed(const Enqueued &command) const {
+        return command.result.size > 0 && mode_.tracks_results();
+    }
+    /// Whether a native command stores a result in the program's pageable memory, from which later writes may be staged.
+    [[nodiscard]] bool is_filled(const Enqueued &command) const;
+    /// Notes such a command, whose event is `native`.
+    void note_filled(const Enqueued &command, cl_event native);
 
 private:
+    [[nodiscard]] bool uses_copies(QueueObject &queue) const {
+        return copies_possible_ && queue.is_native() && HostCopies::wanted(queue);
+    }
     static cl_int copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
                                  const Waits &waits);
 
@@ -66,6 +81,7 @@ private:
     const bool copies_possible_;
     HostCopies copies_;
     Landings landings_;
+    Landings filled_;  ///< by native commands
 };
 
 }  // namespace cldist::cluster

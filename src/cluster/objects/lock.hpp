@@ -12,7 +12,7 @@ namespace cldist::cluster {
 class ApiMutex {
 public:
     void lock() {
-        mutex_.lock();
+        if (!lock_soon()) mutex_.lock();
         owner_.store(pthread_self(), std::memory_order_relaxed);
     }
     bool try_lock() {
@@ -28,6 +28,23 @@ public:
     [[nodiscard]] bool held_here() const { return owner_.load(std::memory_order_relaxed) == pthread_self(); }
 
 private:
+    // Most calls hold the lock for a shorter time than a thread takes to sleep and wake up.
+    bool lock_soon() {
+        constexpr int tries = 200;
+        for (int n = 0; n < tries; ++n) {
+            if (owner_.load(std::memory_order_relaxed) == 0 && mutex_.try_lock()) return true;
+            relax();
+        }
+        return false;
+    }
+    static void relax() {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        asm volatile("isb");
+#endif
+    }
+
     std::mutex mutex_;
     std::atomic<pthread_t> owner_ = 0;
 };
