@@ -47,7 +47,7 @@ Executor::Executor(Schedule &schedule, Process self, Transport &transport, const
       steps_([this](cl_event native, std::shared_ptr<Ending> ending) { ends_.end_with(native, std::move(ending)); }),
       transfers_(schedule.topology(), self, transport, memories, objects_, steps_, ends_),
       memory_(mode, has_discrete_device(schedule.topology(), self, memories)),
-      supply_(schedule, self, transport, link, ends_, steps_) {}
+      supply_(schedule, self, transport, link, ends_, steps_, memory_) {}
 
 void Executor::attach(MemObject &buffer, MemoryId device) {
     if (decides_nothing(*buffer.context)) return;

@@ -106,7 +106,7 @@ std::shared_ptr<Ending> HostMemorySupply::send(const Enqueued &command, const Me
 // start() starts the receive later.
 void HostMemorySupply::receive(Enqueued &command, const Message &message, Supply &supply, NativeWaits &waits) {
     const std::size_t size = command.source->size();
-    command.brought = brought_memory(size);
+    command.brought = brought_memory(command.queue, size);
     Space &space = *command.queue.space;
     auto bridge = std::make_unique<Bridge>(space.context.get());
     supply.arrival = bridge->user_visible_event();
@@ -119,8 +119,8 @@ void HostMemorySupply::receive(Enqueued &command, const Message &message, Supply
 }
 
 // Memory that counts itself in bytes_brought_ as long as it exists.
-std::shared_ptr<std::byte[]> HostMemorySupply::brought_memory(std::size_t size) {
-    std::shared_ptr<std::byte[]> memory = own_memory(size);
+std::shared_ptr<std::byte[]> HostMemorySupply::brought_memory(QueueObject &queue, std::size_t size) {
+    std::shared_ptr<std::byte[]> memory = memory_.memory_for(queue, size);
     *bytes_brought_ += size;
     std::byte *const bytes = memory.get();
     return {bytes, [memory = std::move(memory), size, all = bytes_brought_](std::byte *) mutable {

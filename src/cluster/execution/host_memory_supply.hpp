@@ -5,6 +5,7 @@
 
 #include "cluster/execution/host_link.hpp"
 #include "cluster/execution/native_waits.hpp"
+#include "cluster/execution/program_memory.hpp"
 #include "cluster/execution/transport.hpp"
 #include "cluster/schedule/schedule.hpp"
 #include "events/command.hpp"
@@ -17,8 +18,14 @@ class HostMemorySupply {
 public:
     /// All arguments must outlive it. `link` is null unless there is a central host.
     HostMemorySupply(Schedule &schedule, Process self, Transport &transport, HostLink *link, CommandEnds &ends,
-                     Steps &steps)
-        : schedule_(schedule), self_(self), transport_(transport), link_(link), ends_(ends), steps_(steps) {}
+                     Steps &steps, ProgramMemory &memory)
+        : schedule_(schedule),
+          self_(self),
+          transport_(transport),
+          link_(link),
+          ends_(ends),
+          steps_(steps),
+          memory_(memory) {}
 
     [[nodiscard]] bool is_used() const { return link_ != nullptr; }
     /// This process's share in the transfer of one command's memory.
@@ -38,7 +45,7 @@ private:
     std::shared_ptr<Ending> send(const Enqueued &command, const Message &message, const std::shared_ptr<Ending> &after,
                                  const std::shared_ptr<Ending> &set, bool fails);
     void receive(Enqueued &command, const Message &message, Supply &supply, NativeWaits &waits);
-    std::shared_ptr<std::byte[]> brought_memory(std::size_t size);
+    std::shared_ptr<std::byte[]> brought_memory(QueueObject &queue, std::size_t size);
 
     Schedule &schedule_;
     const Process self_;
@@ -46,6 +53,7 @@ private:
     HostLink *const link_;
     CommandEnds &ends_;
     Steps &steps_;
+    ProgramMemory &memory_;
     /// Bytes of the program's memory that this process holds or expects for commands that have not run.
     const std::shared_ptr<std::atomic<std::size_t>> bytes_brought_ = std::make_shared<std::atomic<std::size_t>>(0);
 };

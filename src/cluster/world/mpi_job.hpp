@@ -22,7 +22,10 @@ public:
     Transport &transport() override { return transport_; }
     [[nodiscard]] Place place_of(Process process) const override;
     CallStream &call_stream() override {
-        if (stream_ == nullptr) stream_ = std::make_unique<MpiCallStream>(comm_);
+        if (stream_ == nullptr) {
+            stream_ = std::make_unique<MpiCallStream>(comm_);
+            transport_.reach_host_memory();
+        }
         return *stream_;
     }
     void compare(CallLog &calls) override;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "cluster/world/host_memory_transfer.hpp"
 #include "cluster/world/require_mpi.hpp"
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
@@ -20,20 +21,9 @@ namespace {
 constexpr std::size_t relay_piece = std::size_t{4} << 20U;
 constexpr std::size_t relay_depth = 4;  // pieces whose receives are posted
 
-/// One end of a message.
-struct Wire {
-    MPI_Comm comm;
-    int rank;
-    int tag;
-};
-
 Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message) {
     const auto tag = static_cast<int>(message.number % (static_cast<std::uint64_t>(runtime.max_tag()) + 1));
     return {comm, static_cast<int>(message.peer), tag};
-}
-
-std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, std::size_t size) {
-    return std::make_shared<Record>(direction, wire.rank, wire.rank, wire.tag, size);
 }
 
 class ChannelTransfer final : public Operation {
@@ -297,13 +287,19 @@ private:
     MessageTicket ticket_;
 };
 
+// A smaller copy costs less as a message.
+constexpr std::size_t least_copied_by_owner = std::size_t{64} << 10U;
+
 class RelayOperation final : public Operation {
 public:
+    /// `reach` is not null if the sender copies the bytes to the memory of process 0 itself. Process 0 then first sends
+    /// the address, and receives a single byte in place of the result.
     RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending, TimesOfCommand times,
-                   MessageDriver &driver)
+                   const HostMemoryReach *reach, MessageDriver &driver)
         : Operation(record_of_relay(from, to, result.size)),
           result_(std::move(result)),
-          data_pieces_((result_.size + relay_piece - 1) / relay_piece),
+          reach_(reach),
+          data_pieces_(reach != nullptr ? 1 : (result_.size + relay_piece - 1) / relay_piece),
           pieces_(data_pieces_ + (times ? 1 : 0)),
           from_(from),
           to_(std::move(to)),
@@ -312,19 +308,33 @@ public:
           driver_(driver) {}
     ~RelayOperation() override { ending_->set(CL_TRANSFER_ABANDONED); }
 
-    void woken_by(const Waker &waker) override { waker_ = waker; }
+    void woken_by(const Waker &waker) override {
+        waker_ = waker;
+        address_ticket_.waker = &waker_;
+    }
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         if (from_.comm != MPI_COMM_NULL) {
+            if (reach_ != nullptr) {
+                address_ = reinterpret_cast<std::uint64_t>(result_.data);
+                driver_.send(&address_, sizeof address_, from_.rank, from_.tag, reach_->comm(), address_ticket_);
+            }
             post_receives();
             return;
         }
         if (gate.ok() && times_of_command_ && *times_of_command_) times_ = (*times_of_command_)();
         start_ns_ = now_ns();
-        send_all();
+        if (reach_ != nullptr) {
+            const Wire &wire = to_.front();
+            driver_.receive(&address_, sizeof address_, wire.rank, wire.tag, reach_->comm(), address_ticket_);
+        } else {
+            send_all();
+        }
     }
 
     Progress poll() override {
+        if (reach_ != nullptr && !address_ticket_.done) return Progress::idle;
+        if (reach_ != nullptr && from_.comm == MPI_COMM_NULL && !copied_ && !copy_to_host()) return Progress::idle;
         if (turn_.waits() && !send_all()) return Progress::idle;
         bool moved = false;
         while (arrived_ < posted_ && receives_.front().done) {
@@ -361,6 +371,7 @@ public:
 private:
     [[nodiscard]] std::span<std::byte> bytes_of(std::size_t piece) {
         if (piece == data_pieces_) return std::as_writable_bytes(std::span(times_));
+        if (reach_ != nullptr) return std::as_writable_bytes(std::span(&there_, 1));
         const std::size_t begin = piece * relay_piece;
         return {result_.data + begin, std::min(result_.size - begin, relay_piece)};
     }
@@ -384,9 +395,22 @@ private:
         return true;
     }
 
+    /// At the root. Returns whether the bytes are in the memory of process 0, or failed.
+    bool copy_to_host() {
+        if (address_ticket_.error != MPI_SUCCESS) fail(mpi_failure(address_ticket_.error, "MPI_Irecv"));
+        if (status().ok()) {
+            if (!copy_.started()) copy_.start(*reach_, address_, result_.data, result_.size, true, waker_);
+            if (!copy_.over()) return false;
+            if (!copy_.status().ok()) fail(copy_.status());
+        }
+        copied_ = true;
+        send_all();
+        return true;
+    }
+
     /// At the root.
     bool send_all() {
-        if (!to_.empty() && pieces_ == 1 && result_.size <= small_message && !turn_.take(waker_)) return false;
+        if (!to_.empty() && pieces_ == 1 && bytes_of(0).size() <= small_message && !turn_.take(waker_)) return false;
         const std::size_t known = result_.arrived ? data_pieces_ : pieces_;
         for (std::size_t i = 0; i < known; ++i) pass_on(i);
         passed_on_ = known;
@@ -425,6 +449,7 @@ private:
     }
 
     const Result result_;
+    const HostMemoryReach *const reach_;
     const std::size_t data_pieces_;
     const std::size_t pieces_;  ///< with one for the times
     const Wire from_;
@@ -437,6 +462,11 @@ private:
     MessageDriver &driver_;
     Waker waker_;
     SendTurn turn_;
+    std::uint64_t address_ = 0;  ///< of the result in process 0
+    MessageTicket address_ticket_;
+    OwnCopy copy_;
+    bool copied_ = false;
+    char there_ = 1;             ///< in place of the bytes
     std::size_t posted_ = 0;     ///< receives
     std::size_t arrived_ = 0;    ///< pieces
     std::size_t passed_on_ = 0;  ///< pieces, at the root
@@ -451,9 +481,20 @@ MpiTransport::MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm)
 
 void MpiTransport::drive(Command &command) { cldist::drive(command, caller_driver()); }
 
+bool MpiTransport::copies_itself(int rank, std::size_t size) const {
+    return reach_ != nullptr && size >= least_copied_by_owner && rank != 0 && reach_->has(rank);
+}
+
 std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction, const Message &message,
                                                   const Link &link) {
     require_mpi();
+    // Only the memory of process 0 has no device.
+    const int owner = direction == Direction::send ? static_cast<int>(message.peer)
+                      : reach_ != nullptr          ? reach_->self()
+                                                   : 0;
+    if (range.resources == nullptr && copies_itself(owner, range.size))
+        return make_host_memory_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message), *reach_,
+                                         runtime_->progress_driver());
     return std::make_unique<ChannelTransfer>(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
                                              *runtime_->communicators().links(), runtime_->progress_driver());
 }
@@ -476,7 +517,11 @@ std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay
     const Wire from = relay.from ? wire_of(*runtime_, comm_, *relay.from) : Wire{MPI_COMM_NULL, 0, 0};
     std::vector<Wire> to;
     for (const Message &message : relay.to) to.push_back(wire_of(*runtime_, comm_, message));
+    const bool is_alone = relay.from.has_value() == relay.to.empty();  // at one end
+    const int owner = relay.from ? from.rank : reach_ != nullptr ? reach_->self() : 0;
+    const bool copied_by_owner = is_alone && copies_itself(owner, result.size);
     return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), std::move(times),
+                                            copied_by_owner ? reach_.get() : nullptr,
                                             by_caller ? caller_driver() : runtime_->progress_driver());
 }
 

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include "cluster/execution/transport.hpp"
+#include "cluster/world/host_memory_reach.hpp"
 #include "mpi_interop/runtime.hpp"
 
 namespace cldist::cluster {
@@ -14,6 +15,9 @@ class MpiTransport final : public Transport {
 public:
     /// `comm` is for these messages alone.
     MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm);
+    /// With a central host: from now on the other processes of its host copy from and to its memory themselves.
+    /// Collective.
+    void reach_host_memory() { reach_ = std::make_unique<HostMemoryReach>(comm_); }
 
     std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
                                         const Link &link) override;
@@ -26,8 +30,12 @@ public:
     void drive(Command &command) override;
 
 private:
+    /// Whether `rank`, which is not process 0, copies so many bytes itself.
+    [[nodiscard]] bool copies_itself(int rank, std::size_t size) const;
+
     const std::shared_ptr<Runtime> runtime_;
     const MPI_Comm comm_;
+    std::unique_ptr<HostMemoryReach> reach_;  ///< null unless there is a central host
 };
 
 }  // namespace cldist::cluster

@@ -1,0 +1,106 @@
+#include "cluster/world/host_memory_transfer.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include <CL/cl.h>
+#include <fmt/format.h>
+
+#include "mpi_interop/mpi_status.hpp"
+#include "pipeline/file_endpoint.hpp"
+
+namespace cldist::cluster {
+namespace {
+
+/// Bytes from the memory of process 0 to the process of a device, which copies them itself. Process 0 sends the
+/// address, or 0 if its command failed, and receives a byte after the copy.
+class HostMemoryTransfer final : public Operation {
+public:
+    HostMemoryTransfer(DeviceRange range, Direction direction, Wire wire, const HostMemoryReach &reach,
+                       MessageDriver &driver)
+        : Operation(record_of(direction, wire, range.size)),
+          range_(std::move(range)),
+          sends_(direction == Direction::send),
+          wire_(wire),
+          reach_(reach),
+          driver_(driver) {}
+
+    void woken_by(const Waker &waker) override {
+        waker_ = waker;
+        address_ticket_.waker = &waker_;
+        copied_ticket_.waker = &waker_;
+    }
+    void start(const Status &gate) override {
+        if (!gate.ok()) fail(gate);
+        if (sends_) {
+            address_ = gate.ok() ? reinterpret_cast<std::uint64_t>(range_.mapped) : 0;
+            driver_.send(&address_, sizeof address_, wire_.rank, wire_.tag, wire_.comm, address_ticket_);
+            driver_.receive(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(), copied_ticket_);
+        } else {
+            driver_.receive(&address_, sizeof address_, wire_.rank, wire_.tag, wire_.comm, address_ticket_);
+        }
+    }
+    Progress poll() override {
+        if (!address_ticket_.done) return Progress::idle;
+        if (!sends_ && !answered_ && !answer()) return Progress::idle;
+        if (!copied_ticket_.done) return Progress::idle;
+        for (const MessageTicket *ticket : {&address_ticket_, &copied_ticket_})
+            if (ticket->error != MPI_SUCCESS) fail(mpi_failure(ticket->error, "MPI_Isend or MPI_Irecv"));
+        if (status().ok()) record()->moved(range_.size);
+        return Progress::done;
+    }
+    [[nodiscard]] bool wakes() const override { return bool(waker_); }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    /// Copies, and then tells process 0.
+    bool answer() {
+        if (address_ == 0)
+            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "the command failed in rank 0"));
+        if (status().ok()) {
+            if (!copy_.started()) copy_.start(reach_, address_, range_.mapped, range_.size, false, waker_);
+            if (!copy_.over()) return false;
+            if (!copy_.status().ok()) fail(copy_.status());
+        }
+        driver_.send(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(), copied_ticket_);
+        return answered_ = true;
+    }
+
+    const DeviceRange range_;
+    const bool sends_;
+    const Wire wire_;
+    const HostMemoryReach &reach_;
+    MessageDriver &driver_;
+    Waker waker_;
+    std::uint64_t address_ = 0;
+    char copied_ = 1;
+    bool answered_ = false;
+    OwnCopy copy_;
+    MessageTicket address_ticket_;
+    MessageTicket copied_ticket_;
+};
+
+}  // namespace
+
+void OwnCopy::start(const HostMemoryReach &reach, std::uint64_t address, std::byte *here, std::size_t size, bool writes,
+                    const Waker &waker) {
+    state_ = std::make_shared<State>();
+    io_threads().run([&reach, address, here, size, writes, waker, state = state_] {
+        state->error = writes ? reach.write(address, here, size) : reach.read(address, here, size);
+        state->over = true;
+        if (waker) waker();
+    });
+}
+
+Status OwnCopy::status() const {
+    if (state_->error == 0) return {};
+    return Status::failure(CL_OUT_OF_RESOURCES,
+                           fmt::format("cannot access the memory of rank 0: {}", std::strerror(state_->error)));
+}
+
+std::unique_ptr<Operation> make_host_memory_transfer(DeviceRange range, Direction direction, const Wire &wire,
+                                                     const HostMemoryReach &reach, MessageDriver &driver) {
+    return std::make_unique<HostMemoryTransfer>(std::move(range), direction, wire, reach, driver);
+}
+
+}  // namespace cldist::cluster
