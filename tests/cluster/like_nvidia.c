@@ -5,8 +5,8 @@
  * Argument information is available only on request.
  * It reports a work-group size of 256 for every kernel, but runs larger groups.
  * A barrier has no profiling times, and a marker ends seconds before its start.
- * Its devices have their own memory. A copy between them and pageable memory of the program always
- * blocks.
+ * Its devices have their own memory. A write of at most 64 KiB from pageable memory reads that
+ * memory in the call. A copy of at least 16 MiB of such memory blocks.
  * A buffer must be used before kernels use overlapping sub-buffers of it; otherwise the process
  * aborts here.
  * A kernel must not be released while its command waits for a user event; otherwise the process
@@ -17,6 +17,8 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -113,15 +115,18 @@ static void lock_pages(const void *begin, size_t size) {
     pthread_mutex_unlock(&locked_mutex);
 }
 
-static cl_bool waits(cl_bool blocking, const void *memory, size_t size) {
-    if (blocking) return CL_TRUE;
+static int is_pageable(const void *memory, size_t size) {
     const char *const begin = memory;
     int found = 0;
     pthread_mutex_lock(&locked_mutex);
     for (size_t i = 0; i < locked_count && i < 4096; ++i)
         if (begin >= locked[i].begin && begin + size <= locked[i].begin + locked[i].size) found = 1;
     pthread_mutex_unlock(&locked_mutex);
-    return found ? CL_FALSE : CL_TRUE;
+    return !found;
+}
+
+static cl_bool waits(cl_bool blocking, const void *memory, size_t size) {
+    return blocking || (size >= 16 << 20 && is_pageable(memory, size)) ? CL_TRUE : CL_FALSE;
 }
 
 static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *memory,
@@ -146,11 +151,31 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem buffer, cl_
                                       event);
 }
 
+static void CL_CALLBACK free_copy(cl_event event, cl_int status, void *copy) {
+    (void)event, (void)status;
+    free(copy);
+}
+
 static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset,
                                        size_t size, const void *memory, cl_uint count, const cl_event *list,
                                        cl_event *event) {
-    return native.clEnqueueWriteBuffer(queue, buffer, waits(blocking, memory, size), offset, size, memory, count, list,
-                                       event);
+    if (blocking || size > 65536 || !is_pageable(memory, size))
+        return native.clEnqueueWriteBuffer(queue, buffer, waits(blocking, memory, size), offset, size, memory, count,
+                                           list, event);
+    void *const copy = malloc(size);
+    memcpy(copy, memory, size);
+    cl_event written = NULL;
+    const cl_int code = native.clEnqueueWriteBuffer(queue, buffer, CL_FALSE, offset, size, copy, count, list, &written);
+    if (code != CL_SUCCESS) {
+        free(copy);
+        return code;
+    }
+    native.clSetEventCallback(written, CL_COMPLETE, free_copy, copy);
+    if (event != NULL)
+        *event = written;
+    else
+        native.clReleaseEvent(written);
+    return code;
 }
 
 /* Sub-buffers. */

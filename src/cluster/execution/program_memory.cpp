@@ -103,13 +103,16 @@ Result ProgramMemory::result_in(const HostRegion &host, QueueObject &queue) {
 void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t size) {
     QueueObject &queue = command.queue;
     if (!mode_.has_program() || size == 0 || !uses_copies(queue) || copies_.is_page_locked(memory, size)) return;
-    // A native copy may wait in the call for a user event.
+    const std::span bytes{static_cast<const std::byte *>(memory), size};
     const bool user_events_open = queue.context->open_user_events != 0;
-    if (config().host_copies == cldist::HostCopies::automatic && size <= largest_native && !user_events_open) return;
+    const bool is_filled_later = command.reads_host_memory && filled_.is_expected(bytes);
+    // NVIDIA's driver (580) reads up to 64 KiB in the call, unless the write waits for a user event.
+    const bool changes =
+        user_events_open || is_filled_later || (command.reads_host_memory && landings_.is_expected(bytes));
+    if (config().host_copies == cldist::HostCopies::automatic && size <= largest_native && !changes) return;
     // The program's memory may change while a write waits for a user event, or for a native command that fills the
     // memory. If the user event fails, the memory may have been freed. Blocks are read only when the command begins.
-    const bool may_be_late = command.reads_host_memory &&
-                             (user_events_open || filled_.is_expected({static_cast<const std::byte *>(memory), size}));
+    const bool may_be_late = command.reads_host_memory && (user_events_open || is_filled_later);
     if (size <= HostCopies::largest_whole() && !may_be_late) command.staging = copies_.memory(queue, size);
     command.in_blocks = command.staging == nullptr;
 }
