@@ -94,6 +94,7 @@ private:
     [[nodiscard]] bool may_copy(const Part &part) const;
     [[nodiscard]] const Mapping *mapping_of(const Part &part) const;
     [[nodiscard]] MessagePeer peer_of(const Part &part) const { return {comm_, part.peer.rank, part.peer.tag}; }
+    [[nodiscard]] std::span<const Part> parts_with_peer() const;
     [[nodiscard]] bool may_order() const;
     bool run_ordered();
     void enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &reserved);
@@ -190,14 +191,22 @@ Operations MessageCall::make_operations(Drives drives) const {
     return operations;
 }
 
+// Without the parts from and to MPI_PROC_NULL.
+std::span<const Part> MessageCall::parts_with_peer() const {
+    std::span<const Part> parts = parts_;
+    if (parts.front().peer.rank == MPI_PROC_NULL) parts = parts.subspan(1);
+    if (!parts.empty() && parts.back().peer.rank == MPI_PROC_NULL) parts = parts.first(parts.size() - 1);
+    return parts;
+}
+
 // Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must be fatal.
 bool MessageCall::may_order() const {
     if (config().path != Path::device || arguments.blocking != CL_FALSE || comm_->wire() != Wire::cldist) return false;
-    const bool parts_fit = std::all_of(parts_.begin(), parts_.end(), [&](const Part &part) {
+    const std::span<const Part> parts = parts_with_peer();
+    const bool parts_fit = !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const Part &part) {
         const RangeArgument &range = part.range;
         const int rank = part.peer.rank;
-        if (rank == MPI_PROC_NULL || range.strided || range.size == 0 || range.size > DeviceLinks::most_bytes ||
-            !open_to_kernels(range))
+        if (range.strided || range.size == 0 || range.size > DeviceLinks::most_bytes || !open_to_kernels(range))
             return false;
         const int world_rank = rank == MPI_ANY_SOURCE ? rank : comm_->world_rank(rank);
         return (rank == MPI_ANY_SOURCE || comm_->same_host(rank)) &&
@@ -210,7 +219,7 @@ bool MessageCall::may_order() const {
 bool MessageCall::run_ordered() {
     if (!may_order()) return false;
     std::vector<std::unique_ptr<OrderedCommand>> reserved;
-    for (const Part &part : parts_) {
+    for (const Part &part : parts_with_peer()) {
         const int rank = part.peer.rank;
         reserved.push_back(
             std::make_unique<OrderedCommand>(comm_->links().devices(), part.range.direction, part.range.size));
@@ -237,20 +246,24 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
         const auto [buffer, offset] = held(part.range, *resources);
         return DeviceRange{resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
     };
-    const Part &last = parts_.back();
-    const bool sends = parts_.front().range.direction == Direction::send;
+    const std::span<const Part> parts = parts_with_peer();
+    const Part &first = parts.front(), &last = parts.back();
+    const bool sends = first.range.direction == Direction::send;
     const bool receives = last.range.direction == Direction::recv;
     OrderedCommand &first_command = *reserved.front();
     OrderedCommand &last_command = *reserved.back();
+    if (&first != &parts_.front())
+        operations.push_back(
+            make_send(range_of(parts_.front()), peer_of(parts_.front()), driver, runtime_->channels()));
     if (sends) {
         first_command.follow();
-        operations.push_back(make_send(range_of(parts_.front()), peer_of(parts_.front()), driver, runtime_->channels(),
-                                       false, std::move(reserved.front())));
+        operations.push_back(make_send(range_of(first), peer_of(first), driver, runtime_->channels(), false,
+                                       std::move(reserved.front())));
         operations.back()->announce();
     }
     std::optional<MatchedMessage> found;
     if (receives && sends) found = find_ordered(last, last_command, 0);
-    const auto [send_buffer, send_offset] = held(parts_.front().range, *resources);
+    const auto [send_buffer, send_offset] = held(first.range, *resources);
     const auto [recv_buffer, recv_offset] = held(last.range, *resources);
     const bool both = sends && receives && last_command.granted();
     if (both)
@@ -267,6 +280,8 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
         if (announces) operations.back()->announce();
         if (!both) last_command.enqueue(recv_buffer, recv_offset, wait_list, wanted);
     }
+    if (&last != &parts_.back())
+        operations.push_back(make_recv(range_of(parts_.back()), peer_of(parts_.back()), driver));
     if (event) event_table().add(event.get(), operations);
     progress_thread().submit(std::make_unique<Command>(std::move(operations), nullptr, queue.device), {});
     if (event) *arguments.event = event.give();

@@ -99,6 +99,28 @@ void chains_use_the_device() {
     expect("most messages of the exchanges moved on path device", on_device >= 30, 1);
 }
 
+/// The ends of a chain of processes have no neighbour on one side.
+void exchanges_may_have_one_peer() {
+    int on_device = 0;
+    for (int i = 0; i < 20; ++i) {
+        const std::size_t size = sizes[i % 6];
+        const bool sends = rank_here == i % 2;
+        fill(i, size);
+        cl_event event = nullptr;
+        expect("clEnqueueSendrecvBuffer",
+               clEnqueueSendrecvBuffer(queue, out, CL_FALSE, 0, size, sends ? other : MPI_PROC_NULL, i, in, 0, size,
+                                       sends ? MPI_PROC_NULL : other, i, MPI_COMM_WORLD, 0, nullptr, &event),
+               CL_SUCCESS);
+        clWaitForEvents(1, &event);
+        int source = MPI_UNDEFINED;
+        clGetTransferInfo(event, CL_TRANSFER_SOURCE, sizeof source, &source, nullptr);
+        expect("the source of an exchange", source, sends ? MPI_PROC_NULL : other);
+        on_device += ended_on_device(event, sends ? 0 : size) ? 1 : 0;
+        if (!sends) compare("the bytes of an exchange with one peer are right", i, size);
+    }
+    expect("most exchanges with one peer used path device", on_device >= 7, 1);
+}
+
 /// Each message is sent before, or after, its receive is called.
 void either_end_may_come_first() {
     for (int i = 0; i < 24; ++i) {
@@ -249,6 +271,7 @@ int main() {
     expect("the code of creating the OpenCL objects", error, CL_SUCCESS);
     run_cases("device-ordered", rank_here,
               {{"chains use the device", chains_use_the_device},
+               {"exchanges may have one peer", exchanges_may_have_one_peer},
                {"either end may come first", either_end_may_come_first},
                {"hosts receive what kernels send", hosts_receive_what_kernels_send},
                {"messages keep their order", messages_keep_their_order},
