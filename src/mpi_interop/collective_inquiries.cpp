@@ -105,7 +105,9 @@ void CollectiveInquiries::tick() {
     });
     for (const auto &line : lines) {
         const auto first = line->pending(1);
-        if (first.empty() || first[0].record->last_moved() + stall_ns > now) continue;
+        if (first.empty()) continue;
+        // The first command of a chain may be old, although the commands before it have ended just now.
+        if (std::max(first[0].record->last_moved(), line->last_removed()) + stall_ns > now) continue;
         // Asks once for each command that was first when it stalled.
         if (std::exchange(asked_[line.get()], first[0].number) != first[0].number) ask(line, now);
     }

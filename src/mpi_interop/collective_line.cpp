@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/config.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
@@ -77,6 +78,7 @@ std::uint64_t CollectiveLine::add(std::shared_ptr<const Record> record, std::fun
 void CollectiveLine::remove(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
     pending_.erase(number);
+    last_removed_ns_ = now_ns();
 }
 
 std::vector<CollectiveLine::Pending> CollectiveLine::pending(std::size_t most) const {
@@ -87,6 +89,11 @@ std::vector<CollectiveLine::Pending> CollectiveLine::pending(std::size_t most) c
         all.push_back({number, listed.record, listed.call()});
     }
     return all;
+}
+
+std::uint64_t CollectiveLine::last_removed() const {
+    const std::lock_guard lock(mutex_);
+    return last_removed_ns_;
 }
 
 std::uint64_t CollectiveLine::commands() const {

@@ -96,6 +96,8 @@ public:
     };
     /// The first `most` pending commands.
     [[nodiscard]] std::vector<Pending> pending(std::size_t most) const;
+    /// The time at which a command was last removed.
+    [[nodiscard]] std::uint64_t last_removed() const;
     /// The number of commands ever added.
     [[nodiscard]] std::uint64_t commands() const;
 
@@ -124,6 +126,7 @@ private:
 
     mutable std::mutex mutex_;
     std::uint64_t commands_ = 0;
+    std::uint64_t last_removed_ns_ = 0;
     struct Listed {
         std::shared_ptr<const Record> record;
         std::function<std::string()> call;

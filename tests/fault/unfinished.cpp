@@ -129,6 +129,24 @@ void stalled_collective(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
+/// The last collectives of the chain wait longer than CLDIST_STALL_SECONDS, but one ends every second.
+void progressing_collectives(const bare_device &d, int rank) {
+    const auto reduce = [&](cl_bool blocking) {
+        expect("the all-reduce",
+               clEnqueueAllreduceBufferMPI(d.queue, d.buffer, blocking, 0, d.buffer, 0, 100, MPI_INT, MPI_MAX,
+                                           MPI_COMM_WORLD, 0, nullptr, nullptr),
+               CL_SUCCESS);
+    };
+    for (int i = 0; i < 30; ++i) reduce(CL_TRUE);
+    for (int i = 0; i < 12; ++i) {
+        if (rank == 1) ::sleep(1);
+        reduce(CL_FALSE);
+        if (rank == 1) clFlush(d.queue);
+    }
+    clFinish(d.queue);
+    MPI_Finalize();
+}
+
 /// Collectives in different orders. With CLDIST_CHECK they fail in all processes; otherwise a
 /// message has an unexpected size.
 void mismatched_collectives(const bare_device &d, int rank) {
@@ -551,6 +569,8 @@ int main(int argc, char **argv) {
         finalize_unmatched(d, rank);
     } else if (what == "stalled-collective") {
         stalled_collective(d, rank);
+    } else if (what == "progressing-collectives") {
+        progressing_collectives(d, rank);
     } else if (what == "mismatched-collectives") {
         mismatched_collectives(d, rank);
     } else if (what == "finalize-collective") {
