@@ -17,6 +17,8 @@ namespace {
 
 // The call that enqueues a write copies up to so many bytes itself. Another thread copies larger writes.
 constexpr std::size_t copied_at_once = 16384;
+// NVIDIA's driver (580) copies so many bytes of pageable memory in the call.
+constexpr std::size_t copied_in_call = std::size_t{16} << 20U;
 // NVIDIA's driver (580) copies up to so many bytes as fast as two copies take.
 constexpr std::size_t largest_native = std::size_t{512} << 10U;
 
@@ -76,6 +78,10 @@ void ProgramMemory::note_filled(const Enqueued &command, cl_event native) {
 std::shared_ptr<std::byte[]> ProgramMemory::memory_for(QueueObject &queue, std::size_t size) {
     std::shared_ptr<std::byte[]> memory;
     if (uses_copies(queue)) memory = copies_.memory(queue, size);
+    // Otherwise the call could wait for a user event that a later call sets.
+    const bool would_wait = size >= copied_in_call && queue.context->open_user_events != 0;
+    if (memory == nullptr && would_wait && queue.is_native() && !queue.resources()->host_memory())
+        memory = HostCopies::page_locked(*queue.resources(), size);
     return memory != nullptr ? memory : own_memory(size);
 }
 
