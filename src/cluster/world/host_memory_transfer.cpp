@@ -6,6 +6,7 @@
 #include <CL/cl.h>
 #include <fmt/format.h>
 
+#include "base/log.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "pipeline/file_endpoint.hpp"
 
@@ -87,6 +88,11 @@ void OwnCopy::start(const HostMemoryReach &reach, std::uint64_t address, std::by
     state_ = std::make_shared<State>();
     io_threads().run([&reach, address, here, size, writes, waker, state = state_] {
         state->error = writes ? reach.write(address, here, size) : reach.read(address, here, size);
+        if (state->error != 0)
+            log_error(
+                "cannot {} {} bytes of the program's memory in rank 0 ({}), so the command fails; the memory must be "
+                "valid, and other processes must be allowed to access it",
+                writes ? "write" : "read", size, std::strerror(state->error));
         state->over = true;
         if (waker) waker();
     });
