@@ -18,7 +18,7 @@ class Landings {
 public:
     /// Whether results will still arrive in that memory.
     [[nodiscard]] bool is_expected(std::span<const std::byte> memory) const;
-    /// Adds a result. `over` tells whether it has arrived. Returns whether other expected results overlap it.
+    /// Adds a result. `over` returns whether it has arrived. Returns whether other expected results overlap it.
     bool add(std::span<const std::byte> memory, std::function<bool()> over);
 
 private:

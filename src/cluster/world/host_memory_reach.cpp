@@ -62,14 +62,6 @@ HostMemoryReach::HostMemoryReach(MPI_Comm comm) {
     check_mpi(PMPI_Allgather(&reached, 1, MPI_CHAR, reached_.data(), 1, MPI_CHAR, comm_), "MPI_Allgather");
 }
 
-int HostMemoryReach::read(std::uint64_t address, std::byte *to, std::size_t size) const {
-    return copy(address, to, size, false);
-}
-
-int HostMemoryReach::write(std::uint64_t address, const std::byte *from, std::size_t size) const {
-    return copy(address, const_cast<std::byte *>(from), size, true);  // it is only read
-}
-
 int HostMemoryReach::copy(std::uint64_t address, std::byte *here, std::size_t size, bool writes) const {
     std::atomic<int> error = 0;
     io_threads().run_in_pieces(size, [&](std::size_t begin, std::size_t end) {

@@ -15,19 +15,17 @@ public:
     /// Collective over `comm`, which this class duplicates.
     explicit HostMemoryReach(MPI_Comm comm);
 
-    /// For messages against the direction of those that they belong to.
+    /// For answers: messages from the receiver of a message to its sender.
     [[nodiscard]] MPI_Comm comm() const { return comm_; }
     [[nodiscard]] int self() const { return self_; }
-    /// Whether that process can. Process 0 itself needs no system call.
+    /// Whether that process can. False for process 0, which needs no system call.
     [[nodiscard]] bool has(int rank) const { return reached_[static_cast<std::size_t>(rank)] != 0; }
 
-    /// Copies `size` bytes from or to an address of process 0, with several threads. Returns 0 or an error number.
-    [[nodiscard]] int read(std::uint64_t address, std::byte *to, std::size_t size) const;
-    [[nodiscard]] int write(std::uint64_t address, const std::byte *from, std::size_t size) const;
-
-private:
+    /// Copies `size` bytes from an address of process 0 to `here`, or if `writes`, the other way. Uses several threads.
+    /// Returns 0 or an error number.
     [[nodiscard]] int copy(std::uint64_t address, std::byte *here, std::size_t size, bool writes) const;
 
+private:
     MPI_Comm comm_ = MPI_COMM_NULL;
     int self_ = 0;
     std::int64_t first_ = 0;  ///< number of process 0 in the system

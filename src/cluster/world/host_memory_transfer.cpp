@@ -59,9 +59,9 @@ private:
         if (address_ == 0)
             fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "the command failed in rank 0"));
         if (status().ok()) {
-            if (!copy_.started()) copy_.start(reach_, address_, range_.mapped, range_.size, false, waker_);
-            if (!copy_.over()) return false;
-            if (!copy_.status().ok()) fail(copy_.status());
+            const Outcome copied = copy_.poll(reach_, address_, range_.mapped, range_.size, false, waker_);
+            if (!copied) return false;
+            if (!copied->ok()) fail(*copied);
         }
         driver_.send(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(), copied_ticket_);
         return answered_ = true;
@@ -83,25 +83,26 @@ private:
 
 }  // namespace
 
-void OwnCopy::start(const HostMemoryReach &reach, std::uint64_t address, std::byte *here, std::size_t size, bool writes,
-                    const Waker &waker) {
-    state_ = std::make_shared<State>();
-    io_threads().run([&reach, address, here, size, writes, waker, state = state_] {
-        state->error = writes ? reach.write(address, here, size) : reach.read(address, here, size);
-        if (state->error != 0)
-            log_error(
-                "cannot {} {} bytes of the program's memory in rank 0 ({}), so the command fails; the memory must be "
-                "valid, and other processes must be allowed to access it",
-                writes ? "write" : "read", size, std::strerror(state->error));
-        state->over = true;
-        if (waker) waker();
-    });
-}
-
-Status OwnCopy::status() const {
-    if (state_->error == 0) return {};
-    return Status::failure(CL_OUT_OF_RESOURCES,
-                           fmt::format("cannot access the memory of rank 0: {}", std::strerror(state_->error)));
+Outcome OwnCopy::poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here, std::size_t size,
+                      bool writes, const Waker &waker) {
+    if (state_ == nullptr) {
+        state_ = std::make_shared<State>();
+        io_threads().run([&reach, address, here, size, writes, waker, state = state_] {
+            state->error = reach.copy(address, here, size, writes);
+            state->over = true;
+            if (waker) waker();
+        });
+    }
+    if (!state_->over) return std::nullopt;
+    if (state_->error == 0) return Status{};
+    auto failure = Status::failure(
+        CL_OUT_OF_RESOURCES,
+        fmt::format(
+            "cannot {} {} bytes of the program's memory in rank 0 ({}), so the command fails; the memory must be "
+            "valid, and other processes must be allowed to access it",
+            writes ? "write" : "read", size, std::strerror(state_->error)));
+    log_error("{}", failure.message);
+    return failure;
 }
 
 std::unique_ptr<Operation> make_host_memory_transfer(DeviceRange range, Direction direction, const Wire &wire,

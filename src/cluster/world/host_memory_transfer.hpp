@@ -10,6 +10,7 @@
 #include "events/operation.hpp"
 #include "mpi_interop/message_driver.hpp"
 #include "pipeline/device_endpoint.hpp"
+#include "pipeline/endpoint.hpp"
 
 namespace cldist::cluster {
 
@@ -27,13 +28,9 @@ inline std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, 
 /// A copy between the memory of process 0 and memory of this process, in another thread.
 class OwnCopy {
 public:
-    /// Starts the copy. Calls `waker` at its end.
-    void start(const HostMemoryReach &reach, std::uint64_t address, std::byte *here, std::size_t size, bool writes,
-               const Waker &waker);
-    [[nodiscard]] bool started() const { return state_ != nullptr; }
-    [[nodiscard]] bool over() const { return state_ != nullptr && state_->over; }
-    /// Only after the end.
-    [[nodiscard]] Status status() const;
+    /// The first call starts the copy. Returns nothing until it has ended, and calls `waker` then.
+    Outcome poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here, std::size_t size, bool writes,
+                 const Waker &waker);
 
 private:
     struct State {

@@ -399,9 +399,9 @@ private:
     bool copy_to_host() {
         if (address_ticket_.error != MPI_SUCCESS) fail(mpi_failure(address_ticket_.error, "MPI_Irecv"));
         if (status().ok()) {
-            if (!copy_.started()) copy_.start(*reach_, address_, result_.data, result_.size, true, waker_);
-            if (!copy_.over()) return false;
-            if (!copy_.status().ok()) fail(copy_.status());
+            const Outcome copied = copy_.poll(*reach_, address_, result_.data, result_.size, true, waker_);
+            if (!copied) return false;
+            if (!copied->ok()) fail(*copied);
         }
         copied_ = true;
         send_all();
@@ -481,19 +481,19 @@ MpiTransport::MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm)
 
 void MpiTransport::drive(Command &command) { cldist::drive(command, caller_driver()); }
 
-bool MpiTransport::copies_itself(int rank, std::size_t size) const {
-    return reach_ != nullptr && size >= least_copied_by_owner && rank != 0 && reach_->has(rank);
+const HostMemoryReach *MpiTransport::reach_of(bool is_here, Process peer, std::size_t size) const {
+    if (reach_ == nullptr || size < least_copied_by_owner) return nullptr;
+    return reach_->has(is_here ? reach_->self() : static_cast<int>(peer)) ? reach_.get() : nullptr;
 }
 
 std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction, const Message &message,
                                                   const Link &link) {
     require_mpi();
     // Only the memory of process 0 has no device.
-    const int owner = direction == Direction::send ? static_cast<int>(message.peer)
-                      : reach_ != nullptr          ? reach_->self()
-                                                   : 0;
-    if (range.resources == nullptr && copies_itself(owner, range.size))
-        return make_host_memory_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message), *reach_,
+    const HostMemoryReach *const reach =
+        range.resources == nullptr ? reach_of(direction == Direction::recv, message.peer, range.size) : nullptr;
+    if (reach != nullptr)
+        return make_host_memory_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message), *reach,
                                          runtime_->progress_driver());
     return std::make_unique<ChannelTransfer>(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
                                              *runtime_->communicators().links(), runtime_->progress_driver());
@@ -517,12 +517,11 @@ std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay
     const Wire from = relay.from ? wire_of(*runtime_, comm_, *relay.from) : Wire{MPI_COMM_NULL, 0, 0};
     std::vector<Wire> to;
     for (const Message &message : relay.to) to.push_back(wire_of(*runtime_, comm_, message));
-    const bool is_alone = relay.from.has_value() == relay.to.empty();  // at one end
-    const int owner = relay.from ? from.rank : reach_ != nullptr ? reach_->self() : 0;
-    const bool copied_by_owner = is_alone && copies_itself(owner, result.size);
+    const bool is_end = relay.from.has_value() == relay.to.empty();
+    const HostMemoryReach *const reach =
+        is_end ? reach_of(!relay.from, relay.from ? relay.from->peer : 0, result.size) : nullptr;
     return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), std::move(times),
-                                            copied_by_owner ? reach_.get() : nullptr,
-                                            by_caller ? caller_driver() : runtime_->progress_driver());
+                                            reach, by_caller ? caller_driver() : runtime_->progress_driver());
 }
 
 }  // namespace cldist::cluster

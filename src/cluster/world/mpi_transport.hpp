@@ -30,8 +30,9 @@ public:
     void drive(Command &command) override;
 
 private:
-    /// Whether `rank`, which is not process 0, copies so many bytes itself.
-    [[nodiscard]] bool copies_itself(int rank, std::size_t size) const;
+    /// The way to the memory of process 0 if the process of the device, this one if `is_here`, otherwise `peer`, copies
+    /// so many bytes itself. Otherwise null.
+    [[nodiscard]] const HostMemoryReach *reach_of(bool is_here, Process peer, std::size_t size) const;
 
     const std::shared_ptr<Runtime> runtime_;
     const MPI_Comm comm_;
