@@ -151,14 +151,20 @@ def check_children():
     expect(done.returncode == 0 and done.stdout.splitlines() == ["devices 1", "end", "system 0", "end"]
            and done.stderr.count("only rank 0 runs this program; " + apart) == 1,
            "system() of a program that uses OpenCL", done.stdout, done.stderr)
-    for what, program in (("a program that has waited for a child with OpenCL", [OPENCL, FOLDER, "probe"]),
-                          ("a program after another one", ["sh", "-c", '"$0" "$1" devices && exec "$0" "$1" devices', OPENCL, FOLDER])):
+    # subprocess closes all files, so MPICH's connection is closed in the child only.
+    subprocesses = ("import os, subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)\n"
+                    "os.execv(sys.argv[1], sys.argv[1:])")
+    for what, program, with_mpich in (
+            ("a program that has waited for a child with OpenCL", [OPENCL, FOLDER, "probe"], (2, 1)),
+            ("a program after another one",
+             ["sh", "-c", '"$0" "$1" devices && exec "$0" "$1" devices', OPENCL, FOLDER], (2, 1)),
+            ("a program after Python's subprocess", [sys.executable, "-c", subprocesses, OPENCL, FOLDER, "devices"], (1, 2))):
         for central in False, True:
             options = ["--host-mode", "central"] if central else []
             done = run(2, program, *options)
             again = MPI == "openmpi"
             lines = [line for line in done.stdout.splitlines() if line.startswith("devices")]
-            expect(done.returncode == 0 and lines == ["devices 2", "devices 2" if again else "devices 1"] and
+            expect(done.returncode == 0 and lines == [f"devices {n}" for n in ((2, 2) if again else with_mpich)] and
                    done.stderr.count(apart) == (0 if again else 1), f"{what} sees its devices {options}", done.stdout, done.stderr)
 
 

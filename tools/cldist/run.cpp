@@ -494,6 +494,9 @@ int run_rank(const RunOptions &options) {
     program.environment = rank_environment(environment, vendors(), options.devices, share ? &*share : nullptr);
     const RankReport report;
     program.environment["CLDIST_REPORT"] = program.environment["CLDIST_HOST_RANK_FILE"] = report.path();
+    if (const auto launcher = environment.find("PMI_FD"); launcher != environment.end())
+        if (struct stat state{}; fstat(std::atoi(launcher->second.c_str()), &state) == 0)
+            program.environment["CLDIST_HOST_PMI_INODE"] = std::to_string(state.st_ino);
     std::optional<HostRank> answers(std::in_place, program.environment, place, ranks_of(environment),
                                     options.all_output);
     program.parent_signals_group = true;

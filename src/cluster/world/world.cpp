@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/futex.h>
 #include <mpi.h>
 #include <sys/mman.h>
@@ -166,9 +167,24 @@ void note_program() {
     syscall(SYS_futex, count, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
 
+// MPICH's launcher passes each rank a socket. PMI_FD contains its file descriptor. Without that socket, MPI_Init ends the
+// program. A child may have opened another file with this number, so `cldist run` also passes the socket's inode.
+bool has_lost_launcher(const char *descriptor) {
+    struct stat state {};
+    if (fstat(std::atoi(descriptor), &state) != 0 || !S_ISSOCK(state.st_mode)) return true;
+    const char *const inode = std::getenv("CLDIST_HOST_PMI_INODE");
+    return inode != nullptr && std::to_string(state.st_ino) != inode;
+}
+
 // Empty if this process may join the other ranks for its rank. Otherwise the reason why not.
 std::string why_apart() {
     if (const char *const reason = std::getenv(apart_variable); reason != nullptr) return reason;
+    if (const char *const launcher = std::getenv("PMI_FD");
+        !mpi_starts_again && launcher != nullptr && has_lost_launcher(launcher))
+        return fmt::format(
+            "a parent process has closed the file descriptor {} (PMI_FD), which MPICH needs to join the job (Python's "
+            "subprocess keeps it open with pass_fds=[{}])",
+            launcher, launcher);
     // `cldist run` gives all processes of a rank one file. A process that joins puts a 0 there and
     // locks it until it ends. A child process does not inherit the lock.
     const char *const path = std::getenv("CLDIST_HOST_RANK_FILE");
