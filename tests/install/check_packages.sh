@@ -4,6 +4,7 @@
 # are installed by the commands of packaging/Containerfile.
 # Usage: check_packages.sh SOURCE_FOLDER BUILD_FOLDER [--build]
 # --build first builds the packages with `./dev package`, which fails if lintian reports anything that debian/ does not name.
+# Afterwards it builds the image of packaging/Containerfile from the packages, if buildah is installed.
 # BUILD_FOLDER contains the programs of the demonstration.
 # The exit status is 77 if a tool is missing or no clean system can be made.
 set -euo pipefail
@@ -45,13 +46,7 @@ cldist --version
 cldist doctor
 END
 
-# The distribution's package sources of this machine, and its settings for downloads.
-# shellcheck disable=SC2016
-apt-get indextargets --format '$(SIGNED_BY)|$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' \
-    "Origin: $(. /etc/os-release && echo "${NAME%% *}")" |
-    sed -E 's/^\$\([^|]*\||^\|//; s/^(.*)\|/[signed-by=\1] /; s/^/deb /' >"$dir/sources.list"
-apt-config dump | grep -E '^Acquire::(Check|Retries|https?::)' >"$dir/apt.conf" || true
-[ -s "$dir/sources.list" ] || skip "apt-get knows no package sources of this distribution; is apt-get update needed?"
+"$here/apt_settings.sh" "$dir"
 python3 "$here/check_recipes.py" "$source" --print-last-run >"$dir/install.sh"
 
 cat >"$dir/check" <<'END'
@@ -83,3 +78,4 @@ TMPDIR=$dir mmdebstrap --quiet --mode=root --variant=apt --format=null --aptopt=
 [ -e "$dir/started" ] || skip "no clean system can be made (see above); is a mirror of the distribution available?"
 [ $status -eq 0 ] || { echo "FAILED: see above"; exit 1; }
 echo "The packages work in a clean system."
+[ "${3-}" != --build ] || "$here/check_container.sh" "$source" "$source/build/packages" || [ $? -eq 77 ]
