@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "host/effects.hpp"
 #include "host/gate.hpp"
 #include "host/next.hpp"
 
@@ -42,22 +43,32 @@ bool is_in_path(const char *name) {
     return false;
 }
 
+// The caller's is the return address of the function that this one is part of. A child of vfork has its parent's memory.
+[[gnu::always_inline]] inline void note_exec() {
+    note_effect("has started another process", __builtin_return_address(0));
+}
+
 // What fails at once leaves the platform to the program.
-int become(const char *path, char *const *arguments, char *const *environment) {
+[[gnu::always_inline]] inline int become(const char *path, char *const *arguments, char *const *environment) {
+    note_exec();
     static auto *const next = next_function<decltype(::execve)>("execve");
     if (is_executable(path)) end_platform();
     return next(path, arguments, environment);
 }
-int become_found(const char *name, char *const *arguments, char *const *environment) {
+[[gnu::always_inline]] inline int become_found(const char *name, char *const *arguments, char *const *environment) {
+    note_exec();
     static auto *const next = next_function<decltype(::execvpe)>("execvpe");
     if (is_in_path(name)) end_platform();
     return next(name, arguments, environment);
 }
 
-[[noreturn]] void end_process(int status) {
+[[noreturn, gnu::always_inline]] inline void end_process(int status) {
     static auto *const next = next_function<void(int)>("_exit");
-    // A failure ends the job, which waits for nobody.
-    if (status == 0) end_platform();
+    // A failure ends the job, which waits for nobody, except for the decision whether the job starts again.
+    if (status == 0)
+        end_platform();
+    else
+        note_effect("has failed", __builtin_return_address(0));
     next(status);
     __builtin_unreachable();
 }
@@ -90,6 +101,7 @@ CLDIST_IN_FRONT int execvpe(const char *name, char *const *arguments, char *cons
 }
 CLDIST_IN_FRONT int fexecve(int file, char *const *arguments, char *const *environment) noexcept {
     CLDIST_NEXT(fexecve);
+    note_exec();
     end_platform();
     return next(file, arguments, environment);
 }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "host/effects.hpp"
 #include "host/gate.hpp"
 #include "host/next.hpp"
 #include "host/places.hpp"
@@ -61,6 +62,7 @@ int open_at(const void *caller, int folder, const char *path, int flags, mode_t 
         return file;
     };
     if (Session::current() == nullptr || path == nullptr) return natively();
+    note_opening(folder, path, flags, caller);
     if (is_random_source(path) && wrapped(random_numbers, caller) != nullptr) {
         const int file = natively();
         set_kind(file, Kind::random);
@@ -140,6 +142,7 @@ int answer_state(Session &session, const std::string &path, struct stat *to, Nat
 // The same for a function of one path. `native` is the function itself.
 template <typename Native>
 int change_at(const void *caller, const char *call, int folder, const char *path, Native native) {
+    if (!std::string_view(call).ends_with("access")) note_effect("has changed a file or folder", caller);
     Session *const session = of_path(caller, folder, path);
     if (session == nullptr) return native();
     const std::string name = absolute(folder, path);
@@ -147,6 +150,7 @@ int change_at(const void *caller, const char *call, int folder, const char *path
 }
 template <typename Native, typename Others>
 int remove_at(const void *caller, const char *call, int folder, const char *path, Native native, Others others) {
+    note_effect("has changed a file or folder", caller);
     Session *const session = of_path(caller, folder, path);
     if (session == nullptr) return native();
     const std::string name = absolute(folder, path);
@@ -199,6 +203,7 @@ CLDIST_IN_FRONT std::FILE *fopen(const char *path, const char *mode) {
     if (Session::current() == nullptr || path == nullptr || mode == nullptr) return next(path, mode);
     const bool random = is_random_source(path);
     const void *const caller = __builtin_return_address(0);
+    note_opening(AT_FDCWD, path, flags_of(mode), caller);
     if (!random && of_path_anywhere(caller, AT_FDCWD, path) == nullptr) return next(path, mode);
     const int flags = flags_of(mode);
     const int file = open_at(caller, AT_FDCWD, path, flags, 0666);
@@ -216,6 +221,7 @@ CLDIST_IN_FRONT std::FILE *fdopen(int descriptor, const char *mode) noexcept {
 CLDIST_IN_FRONT std::FILE *freopen(const char *path, const char *mode, std::FILE *stream) {
     CLDIST_NEXT(freopen);
     const void *const caller = __builtin_return_address(0);
+    note_opening(AT_FDCWD, path, flags_of(mode), caller);
     if (path == nullptr || of_path_anywhere(caller, AT_FDCWD, path) == nullptr) return next(path, mode, stream);
     const int file = open_at(caller, AT_FDCWD, path, flags_of(mode), 0666);
     if (file < 0) {
@@ -232,6 +238,7 @@ CLDIST_ALIAS(std::FILE *, freopen64, (const char *path, const char *mode, std::F
 // ---- Reading and writing --------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT ssize_t read(int descriptor, void *bytes, std::size_t size) {
+    if (descriptor == STDIN_FILENO) note_effect("has read standard input", __builtin_return_address(0));
     const Session *const session = of_random(descriptor);
     if (session == nullptr) return next_read(descriptor, bytes, size);
     draw(*session, bytes, size);
@@ -241,6 +248,7 @@ CLDIST_IN_FRONT ssize_t read(int descriptor, void *bytes, std::size_t size) {
 extern "C" ssize_t __read_chk(int descriptor, void *bytes, std::size_t size, std::size_t room);
 CLDIST_IN_FRONT ssize_t __read_chk(int descriptor, void *bytes, std::size_t size, std::size_t room) {
     static auto *const next = next_function<ssize_t(int, void *, std::size_t, std::size_t)>("__read_chk");
+    if (descriptor == STDIN_FILENO) note_effect("has read standard input", __builtin_return_address(0));
     const Session *const session = size <= room ? of_random(descriptor) : nullptr;
     if (session == nullptr) return next(descriptor, bytes, size, room);
     draw(*session, bytes, size);
@@ -414,6 +422,7 @@ CLDIST_IN_FRONT int rename(const char *from, const char *to) noexcept {
 
 CLDIST_IN_FRONT int truncate(const char *path, off_t size) noexcept {
     static auto *const next = next_function<int(const char *, off_t)>("truncate");
+    note_effect("has changed a file or folder", __builtin_return_address(0));
     Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
     if (session == nullptr) return next(path, size);
     const std::string name = absolute(AT_FDCWD, path);
@@ -477,6 +486,7 @@ int make_name(Session &session, const char *what, char *path, Make make) {
 
 int make_file(const void *caller, char *path, int suffix, int flags) {
     static auto *const next = next_function<int(char *, int, int)>("mkostemps");
+    note_effect("has made a temporary file", caller);
     Session *const session = path != nullptr ? of_path(caller, AT_FDCWD, path) : nullptr;
     if (session == nullptr) return next(path, suffix, flags);
     const Inside inside;
@@ -504,6 +514,7 @@ CLDIST_ALIAS(int, mkostemps64, (char *path, int suffix, int flags), mkostemps);
 
 CLDIST_IN_FRONT char *mkdtemp(char *path) noexcept {
     static auto *const next = next_function<char *(char *)>("mkdtemp");
+    note_effect("has made a temporary folder", __builtin_return_address(0));
     Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
     if (session == nullptr) return next(path);
     const Inside inside;
@@ -514,6 +525,7 @@ CLDIST_IN_FRONT char *mkdtemp(char *path) noexcept {
 
 CLDIST_IN_FRONT int system(const char *command) {
     static auto *const next = next_function<int(const char *)>("system");
+    note_effect("has started another process", __builtin_return_address(0));
     Session *const session = command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
     if (session == nullptr) return next(command);
     const Inside inside;

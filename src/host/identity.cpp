@@ -4,9 +4,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <vector>
 
+#include "host/effects.hpp"
 #include "host/gate.hpp"
 #include "host/next.hpp"
 #include "host/streams.hpp"
@@ -25,6 +29,12 @@ int next_uname(utsname *name) {
 
 namespace {
 
+std::mutex threads_mutex;
+std::vector<const Thread *> &threads() {
+    static auto &all = *new std::vector<const Thread *>;
+    return all;
+}
+
 struct Start {
     void *(*function)(void *);
     void *argument;
@@ -34,6 +44,7 @@ struct Start {
 void *start_thread(void *what) {
     const std::unique_ptr<Start> start(static_cast<Start *>(what));
     this_thread.id = start->id;
+    const KnownThread known;
     return start->function(start->argument);
 }
 
@@ -48,11 +59,21 @@ __attribute__((constructor)) void begin_with_program() { begin(); }
 
 }  // namespace
 
+KnownThread::KnownThread() {
+    const std::lock_guard lock(threads_mutex);
+    threads().push_back(&this_thread);
+}
+KnownThread::~KnownThread() {
+    const std::lock_guard lock(threads_mutex);
+    std::erase(threads(), &this_thread);
+}
+
 void begin() {
     if (has_begun.exchange(true)) return;
     // Forked children have no part.
     pthread_atfork(nullptr, nullptr, [] { Session::leave_to_parent(); });
     Session::begin();
+    begin_effects();
     replace_standard_error();
 }
 
@@ -111,16 +132,36 @@ static void take_interrupt() {
     if (Session *const session = Session::current(); session != nullptr) session->take_interrupt();
 }
 
-// The calling thread begins a call of OpenCL, which all processes make or not.
+// The calling thread begins a call of OpenCL. `all_make_it`: 0: not all processes make it; 1: they do; 2: they do, and the
+// call only waits.
 CLDIST_IN_FRONT void cldist_host_begin_call(int all_make_it) {
     Thread &thread = this_thread;
     if (thread.opencl_calls == 0) take_interrupt();
+    if (thread.opencl_calls == 0) thread.ordered.store(all_make_it == 1, std::memory_order_relaxed);
     if (thread.opencl_calls++ != 0 || all_make_it == 0 || thread.id != main_thread) return;
     if (Session *const session = Session::current(); session != nullptr) session->note_opencl_call();
 }
 
 CLDIST_IN_FRONT void cldist_host_end_call() {
-    if (--this_thread.opencl_calls == 0) take_interrupt();
+    Thread &thread = this_thread;
+    if (--thread.opencl_calls != 0) return;
+    thread.ordered.store(false, std::memory_order_relaxed);
+    take_interrupt();
+}
+
+// In a call: the program's callbacks run.
+CLDIST_IN_FRONT void cldist_host_in_callbacks(int yes) { this_thread.in_callbacks = yes != 0; }
+
+// Whether the calling thread's call and another thread's run at the same time, so that their order is left to chance.
+CLDIST_IN_FRONT int cldist_host_calls_overlap() {
+    const std::lock_guard lock(threads_mutex);
+    return this_thread.ordered && std::ranges::any_of(threads(),
+                                                      [](const Thread *thread) {
+                                                          return thread != &this_thread &&
+                                                                 thread->ordered.load(std::memory_order_relaxed);
+                                                      })
+               ? 1
+               : 0;
 }
 
 // It has initialised MPI, not the program.

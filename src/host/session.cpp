@@ -164,6 +164,7 @@ void Session::begin() {
         return;
     auto *const session = new Session(channel, number, parse_groups(groups));
     this_thread.id = main_thread;
+    new KnownThread;  // until the process ends
     if (session->meet_first()) current_ = session;
 }
 

@@ -43,19 +43,29 @@ enum class Answer : std::uint32_t {
 
 /// State of each thread of the program.
 struct Thread {
-    std::uint32_t id = 0;            ///< the same in all processes; 0: a thread that the program did not start
-    std::uint32_t started = 0;       ///< how many threads it has started
-    std::uint32_t opencl_calls = 0;  ///< that it is in: callbacks make calls within a call
-    bool inside = false;             ///< a wrapped call: what a signal's handler calls meanwhile is answered here
-    bool sends_itself = false;       ///< a signal
-    bool alone = false;              ///< it has waited in vain, and waits no longer
-    std::uint32_t follows = 0;       ///< within a call: rank 0's thread, whose answers it gets
-    std::uint64_t drawn = 0;         ///< random bytes
+    std::uint32_t id = 0;               ///< the same in all processes; 0: a thread that the program did not start
+    std::uint32_t started = 0;          ///< how many threads it has started
+    std::uint32_t opencl_calls = 0;     ///< that it is in: callbacks make calls within a call
+    std::atomic<bool> ordered = false;  ///< it is in a call whose order among all threads' calls matters
+    bool in_callbacks = false;          ///< it runs callbacks of the program at the end of a call
+    bool inside = false;                ///< a wrapped call: what a signal's handler calls meanwhile is answered here
+    bool sends_itself = false;          ///< a signal
+    bool alone = false;                 ///< it has waited in vain, and waits no longer
+    std::uint32_t follows = 0;          ///< within a call: rank 0's thread, whose answers it gets
+    std::uint64_t drawn = 0;            ///< random bytes
     std::uint32_t made_block = 0;
     std::uint64_t block_number = ~std::uint64_t{0};
     std::uint32_t block[16] = {};
 };
 extern thread_local Thread this_thread;
+/// While it lives, this_thread is known as one of the program's.
+class KnownThread {
+public:
+    KnownThread();
+    KnownThread(const KnownThread &) = delete;
+    KnownThread &operator=(const KnownThread &) = delete;
+    ~KnownThread();
+};
 inline constexpr std::uint32_t main_thread = 1;
 
 /// This process as one of a job whose wrapped calls get rank 0's answers (docs/dev/decisions/0036).

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <ctime>
 
+#include "host/effects.hpp"
 #include "host/gate.hpp"
 #include "host/next.hpp"
 
@@ -180,6 +181,9 @@ CLDIST_IN_FRONT int raise(int number) noexcept {
 // A program that sends itself a signal means itself.
 CLDIST_IN_FRONT int kill(pid_t pid, int number) noexcept {
     const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
-    if (session == nullptr || pid != session->identity_of_first().pid) return next_kill(pid, number);
+    if (session == nullptr || pid != session->identity_of_first().pid) {
+        if (number != 0) note_effect("has sent a signal", __builtin_return_address(0));
+        return next_kill(pid, number);
+    }
     return send_itself([&] { return next_kill(session->pid(), number); });
 }

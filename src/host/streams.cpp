@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "host/effects.hpp"
 #include "host/gate.hpp"
 #include "host/next.hpp"
 #include "host/places.hpp"
@@ -179,6 +180,7 @@ CLDIST_IN_FRONT int isatty(int descriptor) noexcept {
 
 CLDIST_IN_FRONT std::FILE *popen(const char *command, const char *mode) {
     CLDIST_NEXT(popen);
+    note_effect("has started another process", __builtin_return_address(0));
     Session *const session = command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
     if (session == nullptr) return next(command, mode);
     const Inside inside;

@@ -1,0 +1,299 @@
+// Whether the program can start again: whether it has done anything outside its process.
+#include "host/effects.hpp"
+
+#include <fcntl.h>
+#include <link.h>
+#include <mqueue.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "host/gate.hpp"
+#include "host/next.hpp"
+
+namespace cldist::host {
+namespace {
+
+std::atomic<const char *> first_effect = nullptr;
+// A futex: 1 while the processes decide.
+std::atomic<std::uint32_t> held = 0;
+
+void set_effect(const char *what) {
+    const char *none = nullptr;
+    first_effect.compare_exchange_strong(none, what);
+}
+
+std::string contents(const char *path) {
+    const int file = next_open(path, O_RDONLY | O_CLOEXEC, 0);
+    std::string text(4096, '\0');
+    const ssize_t size = file >= 0 ? next_read(file, text.data(), text.size()) : 0;
+    if (file >= 0) next_close(file);
+    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    return text;
+}
+
+// The kernel counts the writes of a process and of its former children, also before exec.
+bool has_written_nothing() { return contents("/proc/self/io").find("\nsyscw: 0\n") != std::string::npos; }
+
+bool had_children() {
+    rusage usage{};
+    return getrusage(RUSAGE_CHILDREN, &usage) != 0 || usage.ru_minflt != 0;
+}
+
+// Through `cldist run` and mpirun; a script may have redirected it.
+bool is_regular(int descriptor) {
+    struct stat state {};
+    return fstat(descriptor, &state) == 0 && S_ISREG(state.st_mode);
+}
+
+bool has_other_descriptors() {
+    const char *const launcher = std::getenv("PMI_FD");  // MPICH's
+    for (int descriptor = 3; descriptor < 1024; ++descriptor)
+        if (fcntl(descriptor, F_GETFD) >= 0 && (launcher == nullptr || std::atoi(launcher) != descriptor)) return true;
+    return false;
+}
+
+// A note in the executable identifies the compiler of Go, whose programs call the kernel without the C library.
+bool is_go() {
+    bool found = false;
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, std::size_t, void *to) {
+            for (int i = 0; i < info->dlpi_phnum; ++i) {
+                const ElfW(Phdr) &part = info->dlpi_phdr[i];
+                if (part.p_type != PT_NOTE) continue;
+                const auto *const begin = reinterpret_cast<const char *>(info->dlpi_addr + part.p_vaddr);
+                if (memmem(begin, part.p_memsz, "Go\0", 4) != nullptr) *static_cast<bool *>(to) = true;
+            }
+            return 0;
+        },
+        &found);
+    return found;
+}
+
+// With a ring, system calls need no function of the C library.
+bool has_ring() {
+    std::array<char, 64> link{};
+    for (int descriptor = 3; descriptor < 1024; ++descriptor) {
+        const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+        const ssize_t size = readlink(path.c_str(), link.data(), link.size());
+        if (size > 0 && std::string_view(link.data(), static_cast<std::size_t>(size)) == "anon_inode:[io_uring]")
+            return true;
+    }
+    return false;
+}
+
+bool has_input() {
+    int waiting = 0;
+    return stdin->_IO_read_base != nullptr || (ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0);
+}
+
+// `cldist run --rank` starts the program. If it is another program's child, that one would start again, too.
+bool is_program_of_rank() {
+    const char *const file = std::getenv("CLDIST_HOST_RANK_FILE");
+    int parent = 0;
+    return file != nullptr && std::sscanf(file, "/proc/%d/", &parent) == 1 && parent == syscall(SYS_getppid);
+}
+
+const char *why_not_again() {
+    if (Session::current() == nullptr) return "runs without the answers of rank 0 (CLDIST_HOST_WRAP)";
+    if (const char *const reason = std::getenv("CLDIST_HOST_STAY")) return reason;
+    if (const char *const effect = first_effect.load()) return effect;
+    if (!is_program_of_rank()) return "was started by another program";
+    if (is_go()) return "was written in Go, so its system calls cannot be observed";
+    if (has_ring()) return "uses io_uring, so its system calls cannot be observed";
+    if (has_input()) return "has got standard input";
+    return nullptr;
+}
+
+// System calls without effect outside the process.
+bool is_harmless(long number) {
+    switch (number) {
+        case SYS_gettid:
+        case SYS_getpid:
+        case SYS_getppid:
+        case SYS_futex:
+        case SYS_getrandom:
+        case SYS_getcpu:
+        case SYS_sched_yield:
+        case SYS_sched_getaffinity:
+        case SYS_sched_setaffinity:
+        case SYS_membarrier:
+        case SYS_memfd_create:
+        case SYS_mbind:
+        case SYS_get_mempolicy:
+        case SYS_set_mempolicy:
+        case SYS_clock_gettime:
+        case SYS_statx: return true;
+        default: return false;
+    }
+}
+
+// Libraries that MPI and drivers use are not known; within a call of OpenCL they are not the program's.
+bool may_be_effect() {
+    const Thread &thread = this_thread;
+    return (first_effect.load(std::memory_order_relaxed) == nullptr || held != 0) &&
+           (thread.opencl_calls == 0 || thread.in_callbacks);
+}
+
+bool is_for_writing(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0; }
+
+// Devices that lose written bytes and always give the same kind of bytes: /dev/null, /dev/zero, /dev/urandom, ...
+bool is_bottomless(const struct stat &state) { return S_ISCHR(state.st_mode) && major(state.st_rdev) == 1; }
+
+}  // namespace
+
+void begin_effects() {
+    if (!has_written_nothing() || had_children()) set_effect("was started by another program");
+    if (has_other_descriptors()) set_effect("has inherited open files");
+    if (is_regular(STDOUT_FILENO) || is_regular(STDERR_FILENO)) set_effect("writes its output to a file");
+}
+
+void note_effect(const char *what, const void *caller) {
+    if (!may_be_effect() || !from_program(caller)) return;
+    const SameErrno same;
+    set_effect(what);
+    while (held != 0) sleep_on(held, 1, 1000);
+}
+
+void note_opening(int folder, const char *path, int flags, const void *caller) {
+    if (path == nullptr || !may_be_effect() || !from_program(caller)) return;
+    const SameErrno same;
+    struct stat state {};
+    const bool is_there = syscall(SYS_newfstatat, folder, path, &state, 0) == 0;
+    if (is_there && is_bottomless(state)) return;
+    if (is_for_writing(flags)) note_effect("has opened a file for writing", caller);
+    // A pipe, a terminal or a device gives each byte only once.
+    if (is_there && !S_ISREG(state.st_mode) && !S_ISDIR(state.st_mode))
+        note_effect("has opened a pipe or a device", caller);
+}
+
+}  // namespace cldist::host
+
+using namespace cldist::host;
+
+// ---- For the cluster platform ---------------------------------------------------------------------------------------------
+
+/// Null: the program can start again, and until the next function is called it does nothing that would prevent this.
+/// Otherwise the reason, which continues "the program ...".
+CLDIST_IN_FRONT const char *cldist_host_hold_effects() {
+    held = 1;
+    return why_not_again();
+}
+
+CLDIST_IN_FRONT void cldist_host_release_effects() {
+    held = 0;
+    wake_all(held);
+    held = 0;
+}
+
+// ---- Functions that have an effect ----------------------------------------------------------------------------------------
+
+#define CLDIST_EFFECT(what, result, name, parameters, arguments) \
+    CLDIST_IN_FRONT result name parameters {                     \
+        CLDIST_NEXT(name);                                       \
+        note_effect(what, __builtin_return_address(0));          \
+        return next arguments;                                   \
+    }
+
+namespace {
+constexpr const char *socket_used = "has used a socket";
+constexpr const char *process_started = "has started another process";
+constexpr const char *memory_shared = "has opened memory that it may share with other processes";
+constexpr const char *folder_changed = "has changed a file or folder";
+}  // namespace
+
+CLDIST_EFFECT(socket_used, int, socket, (int domain, int type, int protocol) noexcept, (domain, type, protocol))
+CLDIST_EFFECT(socket_used, int, socketpair, (int domain, int type, int protocol, int *pair) noexcept,
+              (domain, type, protocol, pair))
+CLDIST_EFFECT("has written to the system's log", void, vsyslog, (int priority, const char *format, va_list arguments),
+              (priority, format, arguments))
+CLDIST_IN_FRONT void syslog(int priority, const char *format, ...) {
+    note_effect("has written to the system's log", __builtin_return_address(0));
+    va_list arguments;
+    va_start(arguments, format);
+    next_function<decltype(::vsyslog)>("vsyslog")(priority, format, arguments);
+    va_end(arguments);
+}
+CLDIST_EFFECT(process_started, pid_t, fork, () noexcept, ())
+CLDIST_EFFECT(process_started, int, posix_spawn,
+              (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions,
+               const posix_spawnattr_t *attributes, char *const *arguments, char *const *environment) noexcept,
+              (pid, path, actions, attributes, arguments, environment))
+CLDIST_EFFECT(process_started, int, posix_spawnp,
+              (pid_t * pid, const char *file, const posix_spawn_file_actions_t *actions,
+               const posix_spawnattr_t *attributes, char *const *arguments, char *const *environment) noexcept,
+              (pid, file, actions, attributes, arguments, environment))
+CLDIST_EFFECT("has sent a signal", int, sigqueue, (pid_t pid, int number, const sigval value) noexcept,
+              (pid, number, value))
+CLDIST_EFFECT("has sent a signal", int, killpg, (pid_t group, int number) noexcept, (group, number))
+CLDIST_EFFECT(memory_shared, int, shm_open, (const char *name, int flags, mode_t mode), (name, flags, mode))
+CLDIST_EFFECT(memory_shared, int, shmget, (key_t key, std::size_t size, int flags) noexcept, (key, size, flags))
+CLDIST_EFFECT(folder_changed, int, mkdirat, (int folder, const char *path, mode_t mode) noexcept, (folder, path, mode))
+CLDIST_EFFECT(folder_changed, int, mkfifo, (const char *path, mode_t mode) noexcept, (path, mode))
+CLDIST_EFFECT(folder_changed, int, mknod, (const char *path, mode_t mode, dev_t device) noexcept, (path, mode, device))
+CLDIST_EFFECT(folder_changed, int, symlinkat, (const char *to, int folder, const char *path) noexcept,
+              (to, folder, path))
+CLDIST_EFFECT(folder_changed, int, linkat,
+              (int from_folder, const char *from, int to_folder, const char *to, int flags) noexcept,
+              (from_folder, from, to_folder, to, flags))
+CLDIST_EFFECT(folder_changed, int, renameat2,
+              (int from_folder, const char *from, int to_folder, const char *to, unsigned flags) noexcept,
+              (from_folder, from, to_folder, to, flags))
+CLDIST_EFFECT(folder_changed, int, chown, (const char *path, uid_t user, gid_t group) noexcept, (path, user, group))
+CLDIST_EFFECT(folder_changed, int, fchmodat, (int folder, const char *path, mode_t mode, int flags) noexcept,
+              (folder, path, mode, flags))
+CLDIST_EFFECT(folder_changed, int, utimensat, (int folder, const char *path, const timespec *times, int flags) noexcept,
+              (folder, path, times, flags))
+
+CLDIST_IN_FRONT sem_t *sem_open(const char *name, int flags, ...) {
+    CLDIST_NEXT(sem_open);
+    note_effect(memory_shared, __builtin_return_address(0));
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+    const unsigned value = (flags & O_CREAT) != 0 ? va_arg(arguments, unsigned) : 0;
+    va_end(arguments);
+    return next(name, flags, mode, value);
+}
+
+CLDIST_IN_FRONT mqd_t mq_open(const char *name, int flags, ...) {
+    CLDIST_NEXT(mq_open);
+    note_effect(memory_shared, __builtin_return_address(0));
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+    mq_attr *const attributes = (flags & O_CREAT) != 0 ? va_arg(arguments, mq_attr *) : nullptr;
+    va_end(arguments);
+    return next(name, flags, mode, attributes);
+}
+
+CLDIST_IN_FRONT long syscall(long number, ...) noexcept {
+    CLDIST_NEXT(syscall);
+    if (!is_harmless(number)) note_effect("has made a system call", __builtin_return_address(0));
+    va_list list;
+    va_start(list, number);
+    std::array<long, 6> values{};
+    for (long &value : values) value = va_arg(list, long);
+    va_end(list);
+    return next(number, values[0], values[1], values[2], values[3], values[4], values[5]);
+}
