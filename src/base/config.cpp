@@ -58,7 +58,8 @@ constexpr Names<RemoteType> names<RemoteType>{{"own", RemoteType::own},
                                               {"gpu", RemoteType::gpu},
                                               {"accelerator", RemoteType::accelerator}};
 template <>
-constexpr Names<HostMode> names<HostMode>{{"replicated", HostMode::replicated}, {"central", HostMode::central}};
+constexpr Names<HostMode> names<HostMode>{
+    {"auto", HostMode::automatic}, {"replicated", HostMode::replicated}, {"central", HostMode::central}};
 template <>
 constexpr Names<View> names<View>{{"devices", View::devices}, {"aggregate", View::aggregate}};
 template <>

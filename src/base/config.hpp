@@ -16,7 +16,7 @@ enum class DeviceMemories { automatic, together, apart };
 enum class Attach { automatic, program };
 enum class View { devices, aggregate };
 enum class RemoteType { own, cpu, gpu, accelerator };
-enum class HostMode { replicated, central };
+enum class HostMode { automatic, replicated, central };
 enum class LogLevel { error, warning, info, debug };
 
 struct Bytes {

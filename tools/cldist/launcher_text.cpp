@@ -99,7 +99,9 @@ void LauncherText::look_at(std::string_view line) {
     const bool by_platform =
         line.starts_with("cldist[") && line.find("]: the processes' calls differ: ") != std::string_view::npos;
     const bool is_interrupt = line == launcher_ + interrupt_forwarded;
-    if (by_platform || is_interrupt || line.starts_with("cldist run: rank ")) reported_ = true;
+    if (by_platform || is_interrupt || line.starts_with("cldist run: rank ") ||
+        line.find(new_start_announcement) != std::string_view::npos)
+        reported_ = true;
     for (const std::string_view failure : ssh_failures)
         if (line.starts_with(failure)) {
             line.remove_prefix(failure.size());

@@ -245,8 +245,9 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
         simulate->excludes(run->get_option(other));
     run->add_option("--host-mode", options.host_mode,
                     "Which processes run PROGRAM. replicated: all; central: rank 0, whose OpenCL calls the others "
-                    "execute; sets CLDIST_HOST_MODE")
-        ->check(CLI::IsMember({"replicated", "central"}));
+                    "execute; auto (default): all, and if their calls differ, a new start with central; sets "
+                    "CLDIST_HOST_MODE")
+        ->check(CLI::IsMember({"auto", "replicated", "central"}));
     run->add_option("--view", options.view,
                     "Which devices the program finds. devices: those of all processes; aggregate: one virtual device "
                     "that represents them; sets CLDIST_VIEW")

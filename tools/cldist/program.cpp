@@ -78,6 +78,9 @@ public:
         sigset_t blocked = taken;
         sigaddset(&blocked, SIGPIPE);  // a failed write returns an error instead
         sigprocmask(SIG_BLOCK, &blocked, &before_);
+        // The first program's signals have stayed blocked.
+        static const sigset_t first_mask = before_;
+        before_ = first_mask;
         descriptor_.emplace(checked(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
     }
     [[nodiscard]] int descriptor() const { return descriptor_->get(); }
@@ -327,7 +330,8 @@ ProgramEnd run_program(const Program &program) {
     const Signals signals(program.interrupted_by);
     Tail tail;
     using Output = Program::Output;
-    Passage output(program.output != Output::own, STDOUT_FILENO, {}, program.output == Output::kept ? &tail : nullptr);
+    Passage output(program.output != Output::own, STDOUT_FILENO, program.passed,
+                   program.output == Output::kept ? &tail : nullptr);
     Passage errors(program.errors != nullptr, STDERR_FILENO, program.errors);
     if (program.may_leave_daemon) prctl(PR_SET_CHILD_SUBREAPER, 1);
     Running running{program, 0, 0, {}};

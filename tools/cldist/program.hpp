@@ -35,6 +35,7 @@ struct Program {
     int death_signal = 0;               ///< the signal that it gets when this process dies
     bool no_input = false;              ///< its standard input is empty
     Output output = Output::own;
+    Filter passed;         ///< if set, the passed-on output becomes what the filter returns
     Filter errors;         ///< if set, its standard error is a pipe, and this process copies what the filter returns
     int interrupt_as = 0;  ///< if set, it gets this signal for each SIGINT, never SIGINT itself
     /// if set, this signal from the parent interrupts this process's group

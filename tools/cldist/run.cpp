@@ -215,6 +215,15 @@ bool is_pipe(int descriptor) {
     return fstat(descriptor, &state) == 0 && (S_ISFIFO(state.st_mode) || S_ISSOCK(state.st_mode));
 }
 
+// The signal that shall end the job, or 0. run_program has left these signals blocked.
+int pending_stop() {
+    sigset_t pending;
+    sigpending(&pending);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP})
+        if (sigismember(&pending, number) == 1) return number;
+    return 0;
+}
+
 /// The number of rank 0's programs that have joined the workers, for a central host with all ranks
 /// on this host. Each program needs new workers, because MPI can be initialised only once per
 /// process. In memory shared by all ranks.
@@ -240,14 +249,8 @@ public:
     /// Returns whether a program has joined.
     [[nodiscard]] bool wait_for_another(std::uint32_t before) const {
         if (word_ == nullptr) return false;
-        const auto is_told_to_stop = [] {  // run_program has left these signals blocked
-            sigset_t pending;
-            sigpending(&pending);
-            return std::ranges::any_of(std::array{SIGTERM, SIGINT, SIGHUP},
-                                       [&](int number) { return sigismember(&pending, number) == 1; });
-        };
         std::uint32_t now = 0;
-        while ((now = word_->load()) <= before && !is_told_to_stop()) host::sleep_on(*word_, now, 200);
+        while ((now = word_->load()) <= before && pending_stop() == 0) host::sleep_on(*word_, now, 200);
         return now > before && now != over;
     }
     void end() const {
@@ -263,8 +266,8 @@ private:
     Word *word_ = nullptr;
 };
 
-// Memory in which the rank writes why it ends the job. This process prints it, because the rank's
-// standard error may be redirected.
+// Memory in which the rank writes why it ends the job, or that the job starts again. This process prints it, because the
+// rank's standard error may be redirected.
 class RankReport {
 public:
     RankReport() : file_(memfd_create("cldist-report", MFD_CLOEXEC)) {}
@@ -274,12 +277,11 @@ public:
         if (file_ >= 0) close(file_);
     }
     [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
-    void repeat() const {
+    [[nodiscard]] std::string text() const {
         std::array<char, 4096> text{};
         const ssize_t size = pread(file_, text.data(), text.size(), 0);
         const std::string_view all(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-        const std::size_t begin = std::min(all.find_first_not_of('\0'), all.size());
-        if (begin < all.size()) std::fprintf(stderr, "cldist run: %s", std::string(all.substr(begin)).c_str());
+        return std::string(all.substr(std::min(all.find_first_not_of('\0'), all.size())));
     }
     /// Whether a program of the rank has joined the other ranks: each program writes a leading 0.
     [[nodiscard]] bool has_joined() const {
@@ -328,6 +330,82 @@ int run_simulated(const RunOptions &options, const Environment &environment) {
 
 }  // namespace
 
+namespace {
+
+/// How often mpirun may start the job: once, or again after the first run has announced it.
+enum class Start { only, first, second };
+
+/// What the job shows passes through `output` and `error_output`. Returns the exit status; empty if the job starts again.
+std::optional<int> run_once(const RunOptions &options, Environment environment, Start start, Shown &output,
+                            Shown &error_output) {
+    std::optional<HostChannel> channel;
+    std::optional<HostHub> hub;
+    if (on_other_hosts(options, environment))
+        environment["CLDIST_HOST_PRESENCE"] = hub.emplace(hosts_of(options)).place();
+    std::optional<ProgramCount> programs;
+    if (is_central(environment) && !on_other_hosts(options, environment))
+        environment[ProgramCount::variable] = programs.emplace(memfd_create("cldist-programs", MFD_CLOEXEC)).path();
+    // With a central host only one process runs the program.
+    if (const std::string wrap = host_wrap(environment);
+        wrap != "off" && options.ranks != 1 && !is_central(environment) && !host_library().empty()) {
+        if (const std::string word = wrong_group(wrap); !word.empty()) {
+            std::fprintf(stderr, "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is invalid; expected %s or off\n",
+                         wrap.c_str(), word.c_str(), host_wrap({}).c_str());
+            return wrong_usage;
+        }
+        if (on_other_hosts(options, environment)) {
+            environment["CLDIST_HOST_HUB"] = hub->place();
+        } else if (static_cast<std::size_t>(options.ranks) <= host::Channel::most_readers) {
+            channel.emplace();
+            (*channel)->readers = (*channel)->barriers = static_cast<std::uint32_t>(options.ranks - 1);
+            environment["CLDIST_HOST_CHANNEL"] = channel->path();
+        }
+    }
+    Program mpirun;
+    mpirun.arguments =
+        mpirun_command(options, open_mpi, CLDIST_MPIRUN, fs::read_symlink("/proc/self/exe").string(), environment);
+    mpirun.environment = mpirun_environment(options, open_mpi, environment);
+    // In a terminal that it reads from, mpirun must be in the foreground group. Otherwise only this
+    // process may send it signals: on a second signal Open MPI's mpirun abandons its ranks.
+    mpirun.own_group = tcgetpgrp(STDIN_FILENO) != getpgrp();
+    mpirun.death_signal = SIGTERM;
+    if (open_mpi) mpirun.interrupt_as = interrupt_carrier;
+    // mpirun crashes if it can't write.
+    const bool is_open = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
+    if (is_pipe(STDOUT_FILENO) || (start != Start::only && is_open)) mpirun.output = Program::Output::passed_on;
+    LauncherText errors(CLDIST_MPIRUN);
+    const auto show = [start](Shown &shown, std::string_view text) {
+        if (start == Start::second) return shown.new_in(text);
+        if (start == Start::first) shown.add(text);
+        return std::string(text);
+    };
+    mpirun.passed = [&](std::string_view part) { return show(output, part); };
+    mpirun.errors = [&](std::string_view part) {
+        return show(error_output, open_mpi ? errors.pass(part) : std::string(part));
+    };
+    if (!open_mpi && start == Start::only) mpirun.errors = nullptr;
+    const ProgramEnd end = run_program(mpirun);
+    if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
+    if (end.cut_off) return 128 + SIGPIPE;
+    if (end.interrupted && error_output.announces_new_start()) return 128 + SIGINT;
+    if (start == Start::first && end.stopped_by == 0 && error_output.announces_new_start()) return std::nullopt;
+    std::vector<std::string> lost = errors.lost_hosts();
+    // ssh also ends when its host is lost.
+    if (lost.empty() && hub && !errors.launch_failure().empty() && !hub->lost_host().empty())
+        lost.push_back(hub->lost_host());
+    if (const std::string report = hosts_report(lost, errors.unreachable_hosts()); !report.empty()) {
+        std::fputs(report.c_str(), stderr);
+        return job_failed;
+    }
+    std::fputs(errors.launch_failure().c_str(), stderr);
+    if (WIFSIGNALED(end.wait_status) && end.stopped_by == 0)
+        std::fprintf(stderr, "cldist run: %s was killed by %s\n", CLDIST_MPIRUN,
+                     signal_name(WTERMSIG(end.wait_status)).c_str());
+    return job_status(end.wait_status, end.stopped_by);
+}
+
+}  // namespace
+
 int run_job(RunOptions options) {
     const FormerOption former = take_host(options);
     if (!former.warning.empty()) std::fprintf(stderr, "cldist: %s\n", former.warning.c_str());
@@ -360,60 +438,18 @@ int run_job(RunOptions options) {
     // If ranks are on other hosts, the ranks check their hosts.
     if (!on_other_hosts(options, environment))
         if (const int status = check_cluster("", {0, 0, options.ranks}, options.devices); status != 0) return status;
-    std::optional<HostChannel> channel;
-    std::optional<HostHub> hub;
-    if (on_other_hosts(options, environment))
-        environment["CLDIST_HOST_PRESENCE"] = hub.emplace(hosts_of(options)).place();
-    std::optional<ProgramCount> programs;
-    if (is_central(environment) && !on_other_hosts(options, environment))
-        environment[ProgramCount::variable] = programs.emplace(memfd_create("cldist-programs", MFD_CLOEXEC)).path();
-    // With a central host only one process runs the program.
-    if (const std::string wrap = host_wrap(environment);
-        wrap != "off" && options.ranks != 1 && !is_central(environment) && !host_library().empty()) {
-        if (const std::string word = wrong_group(wrap); !word.empty()) {
-            std::fprintf(stderr, "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is invalid; expected %s or off\n",
-                         wrap.c_str(), word.c_str(), host_wrap({}).c_str());
-            return wrong_usage;
-        }
-        if (on_other_hosts(options, environment)) {
-            environment["CLDIST_HOST_HUB"] = hub->place();
-        } else if (static_cast<std::size_t>(options.ranks) <= host::Channel::most_readers) {
-            channel.emplace();
-            (*channel)->readers = (*channel)->barriers = static_cast<std::uint32_t>(options.ranks - 1);
-            environment["CLDIST_HOST_CHANNEL"] = channel->path();
-        }
-    }
     if (!options.stage.empty()) environment["CLDIST_HOST_STAGE"] = options.stage;
     options.no_terminal = isatty(STDOUT_FILENO) != 1;
-    Program mpirun;
-    mpirun.arguments =
-        mpirun_command(options, open_mpi, CLDIST_MPIRUN, fs::read_symlink("/proc/self/exe").string(), environment);
-    mpirun.environment = mpirun_environment(options, open_mpi, environment);
-    // In a terminal that it reads from, mpirun must be in the foreground group. Otherwise only this
-    // process may send it signals: on a second signal Open MPI's mpirun abandons its ranks.
-    mpirun.own_group = tcgetpgrp(STDIN_FILENO) != getpgrp();
-    mpirun.death_signal = SIGTERM;
-    if (open_mpi) mpirun.interrupt_as = interrupt_carrier;
-    // mpirun crashes if it can't write.
-    if (is_pipe(STDOUT_FILENO)) mpirun.output = Program::Output::passed_on;
-    LauncherText errors(CLDIST_MPIRUN);
-    if (open_mpi) mpirun.errors = [&errors](std::string_view part) { return errors.pass(part); };
-    const ProgramEnd end = run_program(mpirun);
-    if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
-    if (end.cut_off) return 128 + SIGPIPE;
-    std::vector<std::string> lost = errors.lost_hosts();
-    // ssh also ends when its host is lost.
-    if (lost.empty() && hub && !errors.launch_failure().empty() && !hub->lost_host().empty())
-        lost.push_back(hub->lost_host());
-    if (const std::string report = hosts_report(lost, errors.unreachable_hosts()); !report.empty()) {
-        std::fputs(report.c_str(), stderr);
-        return job_failed;
-    }
-    std::fputs(errors.launch_failure().c_str(), stderr);
-    if (WIFSIGNALED(end.wait_status) && end.stopped_by == 0)
-        std::fprintf(stderr, "cldist run: %s was killed by %s\n", CLDIST_MPIRUN,
-                     signal_name(WTERMSIG(end.wait_status)).c_str());
-    return job_status(end.wait_status, end.stopped_by);
+    Shown output;
+    Shown error_output;
+    if (!may_start_again(environment) || options.ranks == 1)
+        return run_once(options, environment, Start::only, output, error_output).value();
+    if (const std::string reason = why_not_again(options, environment); !reason.empty())
+        environment["CLDIST_HOST_STAY"] = reason;
+    if (const auto status = run_once(options, environment, Start::first, output, error_output)) return *status;
+    if (const int number = pending_stop(); number != 0) return 128 + number;
+    environment["CLDIST_HOST_MODE"] = "central";
+    return run_once(options, environment, Start::second, output, error_output).value();
 }
 
 namespace {
@@ -430,6 +466,19 @@ std::string missing_to_stage(const Environment &environment) {
         if (!path.empty() && !fs::exists(path, ignored)) return std::string(path);
     }
     return {};
+}
+
+}  // namespace
+
+namespace {
+
+// mpirun is about to stop this rank. The signals are blocked.
+void wait_for_stop() {
+    sigset_t stopping;
+    sigemptyset(&stopping);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&stopping, number);
+    const timespec most{10, 0};
+    sigtimedwait(&stopping, nullptr, &most);
 }
 
 }  // namespace
@@ -523,7 +572,17 @@ int run_rank(const RunOptions &options) {
          ++followed)
         end = run_program(program);
     answers.reset();
-    report.repeat();
+    const std::string reported = report.text();
+    if (reported.starts_with(new_start_announcement)) {
+        // One rank ends the job, and says why.
+        if (place.rank == 0)
+            std::fprintf(stderr, "cldist run: %s", reported.c_str());
+        else
+            wait_for_stop();
+        abort_job(environment, job_failed);
+        return job_failed;
+    }
+    if (!reported.empty()) std::fprintf(stderr, "cldist run: %s", reported.c_str());
     if (end.error != 0) {
         const int status = say_not_started(program.arguments.front(), end.error);
         abort_job(environment, status);

@@ -263,6 +263,40 @@ std::string refusal_under_launcher(bool open_mpi, const Environment &environment
     return {};
 }
 
+void Shown::add(std::string_view part) {
+    size_ += part.size();
+    kept_ += part.substr(0, limit - std::min(limit, kept_.size()));
+    last_ += part;
+    announced_ = announced_ || last_.find(new_start_announcement) != std::string::npos;
+    last_.erase(0, last_.size() - std::min(last_.size(), new_start_announcement.size()));
+}
+
+std::string Shown::new_in(std::string_view part) {
+    if (differs_ || at_ == size_) return std::string(part);
+    const std::string_view rest = std::string_view(kept_).substr(std::min(at_, kept_.size()));
+    const auto equal = static_cast<std::size_t>(std::ranges::mismatch(part, rest).in1 - part.begin());
+    if (equal < std::min(part.size(), rest.size())) {
+        differs_ = true;
+        const std::size_t line = at_ + equal == 0 ? std::string::npos : kept_.rfind('\n', at_ + equal - 1);
+        const std::size_t begin = line == std::string::npos ? 0 : line + 1;
+        return kept_.substr(begin, at_ + equal - begin).append(part.substr(equal));
+    }
+    const std::size_t repeated = std::min(part.size(), size_ - at_);
+    at_ += repeated;
+    return std::string(part.substr(repeated));
+}
+
+bool may_start_again(const Environment &environment) {
+    const std::string mode = value_of(environment, "CLDIST_HOST_MODE");
+    return mode.empty() || mode == "auto";
+}
+
+std::string why_not_again(const RunOptions &options, const Environment &environment) {
+    if (options.all_output) return "runs with --all-output";
+    if (value_of(environment, "CLDIST_VIEW") == "aggregate") return "runs with --view aggregate";
+    return {};
+}
+
 bool is_central(const Environment &environment) { return value_of(environment, "CLDIST_HOST_MODE") == "central"; }
 
 std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment, int rank,

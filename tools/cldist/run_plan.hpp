@@ -18,6 +18,9 @@ using Environment = std::map<std::string, std::string>;
 /// end the job. By default it ends no process.
 constexpr int interrupt_carrier = SIGURG;
 
+/// A rank's announcement that the job starts again, after "cldist run: ". The reason follows.
+constexpr std::string_view new_start_announcement = "the job starts again with a central host, because ";
+
 struct RunOptions {
     int ranks = 0;          ///< 0: as many as the hosts or the allocation provide
     std::string hostfile;   ///< mpirun's host file, or empty
@@ -122,6 +125,31 @@ struct FormerOption {
 /// The reason why `cldist run` cannot start mpirun in a process that another launcher has started, with
 /// advice; empty if it can.
 [[nodiscard]] std::string refusal_under_launcher(bool open_mpi, const Environment &environment);
+
+/// The text that one run of a job has shown on one of its outputs. The next run repeats the text, and only new text is shown.
+class Shown {
+public:
+    /// The text up to here is kept. The rest is taken to be repeated unchanged.
+    static constexpr std::size_t limit = std::size_t{16} << 20U;
+    void add(std::string_view part);
+    /// The new text in the next part of the next run's output: everything from the first line that differs on.
+    [[nodiscard]] std::string new_in(std::string_view part);
+    /// Whether it contains the announcement of a new start.
+    [[nodiscard]] bool announces_new_start() const { return announced_; }
+
+private:
+    std::string kept_;
+    std::size_t size_ = 0;
+    std::string last_;  // in which the announcement may begin
+    bool announced_ = false;
+    std::size_t at_ = 0;  // so much was repeated
+    bool differs_ = false;
+};
+
+/// Whether the job starts again with a central host if its processes' calls differ (CLDIST_HOST_MODE).
+[[nodiscard]] bool may_start_again(const Environment &environment);
+/// If a new start would not repeat the job, the reason, which continues "the program ..."; otherwise empty.
+[[nodiscard]] std::string why_not_again(const RunOptions &options, const Environment &environment);
 
 /// Whether only rank 0 runs the program (CLDIST_HOST_MODE).
 [[nodiscard]] bool is_central(const Environment &environment);

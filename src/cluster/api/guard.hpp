@@ -93,7 +93,8 @@ template <const Call &call>
 /// callbacks that must run without the lock.
 template <typename Use>
 cl_int guarded(const Call &call, Use &&use) noexcept {
-    const OpenclCall opencl_call(call.comparison != Comparison::never);
+    const OpenclCall opencl_call(call.comparison != Comparison::never,
+                                 &call == &calls::clFinish || &call == &calls::clWaitForEvents);
     cl_int code = CL_SUCCESS;
     try {
         check_not_forked();

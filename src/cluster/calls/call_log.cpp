@@ -75,6 +75,11 @@ bool CallLog::in_ring(std::uint64_t number) const {
 void CallLog::note(std::thread::id thread) {
     if (thread_ != std::thread::id()) several_threads_ = true;
     thread_ = thread;
+    const auto ask = ask_for_overlap.load(std::memory_order_relaxed);
+    if (!several_threads_ || ask == nullptr || !ask()) return;
+    ask_for_overlap = nullptr;
+    has_overlap_ = true;
+    at_checkpoint.wake();
 }
 
 void CallLog::keep_checkpoint(std::uint64_t number) {

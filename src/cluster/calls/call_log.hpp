@@ -67,6 +67,11 @@ public:
     /// hexadecimal.
     [[nodiscard]] std::string text(std::uint64_t number) const;
 
+    /// Asked when another thread than before records a call: whether a third thread, or the former one, is in a call. Null:
+    /// nobody wants to know.
+    std::atomic<bool (*)()> ask_for_overlap = nullptr;
+    /// Whether the answer was yes.
+    [[nodiscard]] bool has_overlap() const { return has_overlap_; }
     /// Whether calls have come from more than one thread.
     [[nodiscard]] bool from_several_threads() const { return several_threads_; }
 
@@ -111,6 +116,7 @@ private:
     bool counts_asides_ = false;
     std::thread::id thread_;  // of the last call
     std::atomic<bool> several_threads_{false};
+    std::atomic<bool> has_overlap_{false};
 };
 
 /// Where the calls of two processes part.

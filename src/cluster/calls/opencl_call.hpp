@@ -11,11 +11,11 @@ Function *host_function(const char *name) {
 }
 
 /// While it lives the calling thread is in a call of OpenCL: what the program's callbacks ask for
-/// meanwhile is answered in this process. `all_make_it`: all processes make the call.
+/// meanwhile is answered in this process. `all_make_it`: all processes make the call. `waits`: it only waits.
 class OpenclCall {
 public:
-    explicit OpenclCall(bool all_make_it) {
-        if (begin_ != nullptr) begin_(all_make_it ? 1 : 0);
+    explicit OpenclCall(bool all_make_it, bool waits = false) {
+        if (begin_ != nullptr) begin_(!all_make_it ? 0 : waits ? 2 : 1);
     }
     OpenclCall(const OpenclCall &) = delete;
     OpenclCall &operator=(const OpenclCall &) = delete;

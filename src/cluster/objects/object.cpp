@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/per_thread.hpp"
+#include "cluster/calls/opencl_call.hpp"
 #include "cluster/objects/lock.hpp"
 
 namespace cldist::cluster {
@@ -129,12 +130,15 @@ void call_later(std::function<void()> callback) {
 }
 
 void run_later_callbacks() {
+    static auto *const note = host_function<void(int)>("cldist_host_in_callbacks");
+    if (note != nullptr) note(1);
     while (!callbacks().empty()) {
         std::vector<std::function<void()>> now;
         now.swap(callbacks());
         later_callbacks -= static_cast<unsigned>(now.size());
         for (const auto &call : now) call();
     }
+    if (note != nullptr) note(0);
 }
 
 }  // namespace cldist::cluster

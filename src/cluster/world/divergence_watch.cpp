@@ -9,6 +9,7 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "cluster/world/new_start.hpp"
 #include "events/failure.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
@@ -23,6 +24,8 @@ constexpr milliseconds longest_pause{50};
 constexpr milliseconds shortest_pause{1};
 // From a difference until it is named, with some to spare.
 constexpr milliseconds time_to_name{500};
+// For the others, from rank 0's decision that the job starts again.
+constexpr milliseconds time_to_stop{500};
 
 using Seconds = std::chrono::duration<double>;
 
@@ -52,12 +55,12 @@ std::vector<T> values_in(std::string_view bytes) {
 
 DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
     : log_(log), start_(start), comm_(duplicate(comm)) {
-    int size = 0;
     check_mpi(PMPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-    check_mpi(PMPI_Comm_size(comm_, &size), "MPI_Comm_size");
-    if (size <= 1) return;
+    check_mpi(PMPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    if (size_ <= 1) return;
+    if (new_start::is_wanted()) log_.ask_for_overlap = new_start::overlap_question();
     for (const int rank : {rank_ - 1, rank_ + 1}) {
-        if (rank < 0 || rank >= size) continue;
+        if (rank < 0 || rank >= size_) continue;
         Neighbour &neighbour = neighbours_.emplace_back();
         neighbour.rank = rank;
         neighbour.told_at = Clock::now();
@@ -87,7 +90,7 @@ void DivergenceWatch::run() try {
     while (!stop_) {
         const bool something = round();
         if (ended_ && !differs_ && all_ended()) return;
-        pause = something && (ended_ || differs_) ? shortest_pause : std::min(2 * pause, longest_pause);
+        pause = something && (ended_ || differs_ || held_) ? shortest_pause : std::min(2 * pause, longest_pause);
         log_.at_checkpoint.wait_for(pause);
     }
 } catch (const Error &error) {
@@ -97,11 +100,13 @@ void DivergenceWatch::run() try {
 /// Whether something was sent or received.
 bool DivergenceWatch::round() {
     bool something = receive();
+    if (log_.has_overlap() && !std::exchange(overlap_told_, true)) send(0, overlap, "");
     something |= std::erase_if(sendings_, [](Sending &sending) {
                      int done = 0;
                      check_mpi(PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
                      return done != 0;
                  }) > 0;
+    if (stopping_since_ && (sendings_.empty() || Clock::now() - *stopping_since_ > time_to_stop)) new_start::stop(why_);
     for (Neighbour &neighbour : neighbours_) {
         if (differs_) break;
         if (differ(neighbour)) {
@@ -170,8 +175,41 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
                  difference_message(difference, rank_, log_.text(difference.differ_at), from, text, start_));
             return;
         }
-        case verdict: end_job(bytes);
+        case verdict: return consider(bytes.substr(0, bytes.find(". ")), bytes);
+        case overlap:
+            return consider(fmt::format("threads of rank {}'s program call OpenCL at the same time", from), "");
+        case question: held_ = true; return send(0, consent, new_start::hold(start_));
+        case consent: return take_consent(from, bytes);
+        case decision:
+            if (!bytes.empty()) new_start::stop("");
+            held_ = false;
+            return new_start::go_on();
     }
+}
+
+/// In rank 0: asks all processes whether the job can start again. `difference` is the message to print if it can't.
+void DivergenceWatch::consider(std::string why, std::string difference) {
+    if (difference_.empty()) difference_ = std::move(difference);
+    if (missing_ > 0 || stopping_since_) return;
+    if (!new_start::is_wanted() || !refusal_.empty()) {
+        if (!difference_.empty()) end_job(difference_ + refusal_);
+        return;
+    }
+    // All processes are about to end alike.
+    if (barrier_ != MPI_REQUEST_NULL) return;
+    why_ = std::move(why);
+    missing_ = size_;
+    for (int rank = 0; rank < size_; ++rank) send(rank, question, "");
+}
+
+void DivergenceWatch::take_consent(int from, const std::string &refusal) {
+    if (!refusal.empty() && refusal_.empty())
+        refusal_ = fmt::format(" cldist has not done this itself, because the program of rank {} {}.", from, refusal);
+    if (--missing_ > 0) return;
+    if (!refusal_.empty() && !difference_.empty()) end_job(difference_ + refusal_);
+    if (refusal_.empty()) stopping_since_ = Clock::now();
+    for (int rank = refusal_.empty() ? 1 : 0; rank < size_; ++rank)
+        send(rank, decision, refusal_.empty() ? "stop" : "");
 }
 
 DivergenceWatch::Neighbour *DivergenceWatch::neighbour(int rank) {
@@ -255,7 +293,8 @@ bool DivergenceWatch::all_ended() {
     const auto alike = [](const Neighbour &neighbour) {
         return neighbour.compared && neighbour.theirs.ended != 0 && neighbour.told.ended != 0;
     };
-    if (!sendings_.empty() || !std::all_of(neighbours_.begin(), neighbours_.end(), alike)) return false;
+    if (!sendings_.empty() || held_ || missing_ > 0 || !std::all_of(neighbours_.begin(), neighbours_.end(), alike))
+        return false;
     if (barrier_ == MPI_REQUEST_NULL) check_mpi(PMPI_Ibarrier(comm_, &barrier_), "MPI_Ibarrier");
     int done = 0;
     check_mpi(PMPI_Test(&barrier_, &done, MPI_STATUS_IGNORE), "MPI_Test");

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -25,6 +26,10 @@ namespace cldist::cluster {
 /// that is further ahead compares. It cannot compare if it is millions of calls ahead and has
 /// forgotten the other's last checkpoint.
 ///
+/// With CLDIST_HOST_MODE=auto, a difference or overlapping calls of several threads make rank 0 ask all processes whether
+/// they can start again. Meanwhile the programs do nothing that would prevent this. If all can, all end without a message,
+/// and `cldist run` starts the job again with a central host.
+///
 /// A neighbour that takes no report for CLDIST_STALL_SECONDS is reported with its host: its process is stopped, or the
 /// network is cut. It is sent reports without news, too.
 class DivergenceWatch {
@@ -42,7 +47,7 @@ public:
     void finish();
 
 private:
-    enum Tag : int { report, hashes, answer, verdict, host_name };
+    enum Tag : int { report, hashes, answer, verdict, host_name, overlap, question, consent, decision };
 
     /// What neighbours tell each other.
     struct Report {
@@ -80,6 +85,8 @@ private:
     bool tell(Neighbour &neighbour);
     void send(int to, Tag tag, std::string bytes);
     void part();
+    void consider(std::string why, std::string difference);
+    void take_consent(int from, const std::string &refusal);
     void end_job(std::string_view message);
     [[nodiscard]] bool all_ended();
 
@@ -87,9 +94,18 @@ private:
     const Start start_;
     MPI_Comm comm_ = MPI_COMM_NULL;
     int rank_ = 0;
+    int size_ = 1;
     std::vector<Neighbour> neighbours_;
     std::list<Sending> sendings_;
     bool differs_ = false;
+    bool overlap_told_ = false;
+    bool held_ = false;  // rank 0 has asked, and has not decided
+    // In rank 0:
+    int missing_ = 0;         // answers
+    std::string why_;         // the job shall start again
+    std::string difference_;  // to be printed if it can't
+    std::string refusal_;     // why it can't
+    std::optional<Clock::time_point> stopping_since_;
     MPI_Request barrier_ = MPI_REQUEST_NULL;
     std::atomic<bool> ended_{false};
     std::atomic<bool> stop_{false};
