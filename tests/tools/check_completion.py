@@ -16,7 +16,7 @@ import sys
 LINES = {
     ("cldist", "d"): ["doctor", "devices"],
     ("cldist", "run", "--host-m"): ["--host-mode"],
-    ("cldist", "run", "--host-mode", ""): ["central", "replicated"],
+    ("cldist", "run", "--host-mode", ""): ["auto", "central", "replicated"],
     ("cldist", "trace", "-"): ["--output", "--per-rank", "--partial"],
     ("cldist", "run", "-n", "2", "/bin/tru"): ["/bin/true"],
 }

@@ -55,7 +55,7 @@ CASES = [  # arguments, exit status, expected text
     (["run", "--devices", "", "-n", "1", "true"], 2, "--devices: the value is empty"),
     (["run", "--hosts", "", "-n", "1", "true"], 2, "--hosts: the value is empty"),
     (["run", "--host", "Central", "-n", "2", "true"], 2, "cldist run: --host Central: did you mean --host-mode central?"),
-    (["run", "--host-mode", "Central", "-n", "2", "true"], 2, "Central not in {replicated,central}"),
+    (["run", "--host-mode", "Central", "-n", "2", "true"], 2, "Central not in {auto,replicated,central}"),
     (["run", "--hosts", "a", "--host", "central", "true"], 2, "excludes"),
     (["devices", "--hostfile", "/no/such/file"], 2, "/no/such/file"),
     (["run", "-n", "0", "program"], 2, "-n"),

@@ -355,6 +355,71 @@ TEST_CASE("mpirun's messages about a rank are removed once cldist run has report
     CHECK(passed(signalled, "mpirun: Forwarding signal 10 to job\n" + of_status, 8192) == of_status);
 }
 
+TEST_CASE("mpirun's messages are removed if the job starts again") {
+    const std::string line = "cldist run: " + std::string(new_start_announcement) + "calls differ\n";
+    const std::string aborted = dashes + "Primary job  terminated normally, but 1 process returned\nmore\n" + dashes;
+    LauncherText errors("mpirun");
+    CHECK(passed(errors, line + aborted, 8192) == line);
+}
+
+TEST_CASE("the second run's output is shown without what the first run has shown") {
+    const auto second = [](const std::string &first, const std::string &all, std::size_t size) {
+        Shown shown;
+        for (std::size_t at = 0; at < first.size(); at += size) shown.add(std::string_view(first).substr(at, size));
+        std::string result;
+        for (std::size_t at = 0; at < all.size(); at += size)
+            result += shown.new_in(std::string_view(all).substr(at, size));
+        return result + shown.new_in({});
+    };
+    for (const std::size_t size : {1, 2, 3, 100}) {
+        CHECK(second("", "a\nb\n", size) == "a\nb\n");
+        CHECK(second("a\n", "a\nb\n", size) == "b\n");
+        CHECK(second("a\nb\n", "a\n", size).empty());
+        CHECK(second("How many? ", "How many? 5\n", size) == "5\n");
+        // From the line that differs on, everything.
+        CHECK(second("a\nseed 12\nb\nc\n", "a\nseed 13\nb\nc\n", size) == "seed 13\nb\nc\n");
+        CHECK(second("seed 12\n", "12\n", size) == "12\n");
+        CHECK(second("a\nbc\n", "a\n\nbc\n", size) == "\nbc\n");
+    }
+}
+
+TEST_CASE("of a long output the first part is compared") {
+    Shown shown;
+    const std::string lines(Shown::limit, 'x');
+    shown.add(lines);
+    shown.add("yz");
+    CHECK(shown.new_in(lines).empty());
+    CHECK(shown.new_in("y") == "");
+    CHECK(shown.new_in("zw") == "w");
+}
+
+TEST_CASE("the announcement of a new start is found wherever the text is divided") {
+    const std::string text = "some text\ncldist run: " + std::string(new_start_announcement) + "calls differ\n";
+    for (const std::size_t size : {1, 7, 1000}) {
+        Shown shown;
+        for (std::size_t at = 0; at < text.size(); at += size) {
+            CHECK((shown.announces_new_start() == false || at > text.find("the job")));
+            shown.add(std::string_view(text).substr(at, size));
+        }
+        CHECK(shown.announces_new_start());
+    }
+    Shown other;
+    other.add("the job starts again\n");
+    CHECK_FALSE(other.announces_new_start());
+}
+
+TEST_CASE("only a job with the default host mode may start again, and only if its output can be repeated") {
+    CHECK(may_start_again({}));
+    CHECK(may_start_again({{"CLDIST_HOST_MODE", "auto"}}));
+    CHECK_FALSE(may_start_again({{"CLDIST_HOST_MODE", "replicated"}}));
+    CHECK_FALSE(may_start_again({{"CLDIST_HOST_MODE", "central"}}));
+    RunOptions options;
+    CHECK(why_not_again(options, {}).empty());
+    CHECK(why_not_again(options, {{"CLDIST_VIEW", "aggregate"}}).find("aggregate") != std::string::npos);
+    options.all_output = true;
+    CHECK(why_not_again(options, {}).find("--all-output") != std::string::npos);
+}
+
 TEST_CASE("standard error of programs passes mpirun's filter unchanged") {
     for (const std::string &text :
          {dashes + "a title\n" + dashes + "text\n", dashes, std::string("----"), dashes + "mpirun detected that",

@@ -1,0 +1,192 @@
+// Programs that can't run in every process, for the tests of `cldist run`: each argument is a step. Plain OpenCL.
+#include <CL/cl.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <barrier>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+void check(cl_int code, const char *call) {
+    if (code == CL_SUCCESS) return;
+    std::fprintf(stderr, "UNEXPECTED: %s returned %d\n", call, code);
+    std::_Exit(9);
+}
+
+std::size_t rank_of_process() {
+    for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+        if (const char *const rank = std::getenv(name)) return static_cast<std::size_t>(std::atoi(rank));
+    return 0;
+}
+
+std::vector<cl_device_id> all_devices() {
+    cl_platform_id platform = nullptr;
+    check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
+    cl_uint count = 0;
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
+    std::vector<cl_device_id> devices(count);
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
+    return devices;
+}
+
+struct Context {
+    explicit Context(const std::vector<cl_device_id> &devices) {
+        cl_int code = CL_SUCCESS;
+        value = clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code);
+        check(code, "clCreateContext");
+    }
+    Context(const Context &) = delete;
+    Context &operator=(const Context &) = delete;
+    ~Context() { clReleaseContext(value); }
+    cl_context value = nullptr;
+};
+
+// Creates objects and uses them, `size` items; some of the calls contain the size. Returns whether the results are right.
+bool use(cl_context context, cl_device_id device, std::size_t size) {
+    cl_int code = CL_SUCCESS;
+    cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
+    check(code, "clCreateCommandQueue");
+    const char *source = "kernel void k(global int *a) { a[get_global_id(0)] = 3 * get_global_id(0); }";
+    cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &code);
+    check(code, "clCreateProgramWithSource");
+    check(clBuildProgram(program, 1, &device, "", nullptr, nullptr), "clBuildProgram");
+    cl_kernel kernel = clCreateKernel(program, "k", &code);
+    check(code, "clCreateKernel");
+    cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, size * sizeof(cl_int), nullptr, &code);
+    check(code, "clCreateBuffer");
+    check(clSetKernelArg(kernel, 0, sizeof(cl_mem), &buffer), "clSetKernelArg");
+    check(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr, nullptr),
+          "clEnqueueNDRangeKernel");
+    std::vector<cl_int> results(size);
+    check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size * sizeof(cl_int), results.data(), 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
+    for (std::size_t i = 0; i < size; ++i)
+        if (results[i] != static_cast<cl_int>(3 * i)) return false;
+    clReleaseMemObject(buffer);
+    clReleaseKernel(kernel);
+    clReleaseProgram(program);
+    clReleaseCommandQueue(queue);
+    return true;
+}
+
+void print(bool right) {
+    std::puts(right ? "correct" : "WRONG");
+    std::fflush(stdout);
+}
+
+// Each thread has its own queue, buffer and program.
+void use_in_threads() {
+    const std::vector<cl_device_id> devices = all_devices();
+    const Context context(devices);
+    std::vector<char> right(devices.size());
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < devices.size(); ++i)
+        threads.emplace_back([&, i] { right[i] = use(context.value, devices[i], 1024 + 64 * i) ? 1 : 0; });
+    bool all = true;
+    for (std::size_t i = 0; i < devices.size(); ++i) threads[i].join(), all = all && right[i] != 0;
+    print(all);
+}
+
+// One thread after the other: the order is fixed.
+void use_in_turns() {
+    const std::vector<cl_device_id> devices = all_devices();
+    const Context context(devices);
+    bool all = true;
+    for (const cl_device_id device : devices)
+        std::thread([&] { all = use(context.value, device, 1024) && all; }).join();
+    // Two threads that hand over to each other.
+    std::barrier turn(2);
+    std::thread other([&] {
+        for (int i = 0; i < 50; ++i) {
+            turn.arrive_and_wait();
+            all = use(context.value, devices.back(), 64) && all;
+            turn.arrive_and_wait();
+        }
+    });
+    for (int i = 0; i < 50; ++i) {
+        all = use(context.value, devices.front(), 64) && all;
+        turn.arrive_and_wait();
+        turn.arrive_and_wait();
+    }
+    other.join();
+    print(all);
+}
+
+void differ() {
+    const std::vector<cl_device_id> devices = all_devices();
+    const Context context(devices);
+    clReleaseMemObject(clCreateBuffer(context.value, CL_MEM_READ_WRITE, 1 + rank_of_process(), nullptr, nullptr));
+    print(use(context.value, devices.back(), 1024));
+}
+
+void run_child(const char *name) {
+    pid_t child = 0;
+    std::array<char *, 2> arguments{const_cast<char *>(name), nullptr};
+    check(posix_spawnp(&child, name, nullptr, nullptr, arguments.data(), environ), "posix_spawnp");
+    waitpid(child, nullptr, 0);
+}
+
+const std::map<std::string, std::function<void()>> steps = {
+    {"threads", use_in_threads},
+    {"turns", use_in_turns},
+    {"differ", differ},
+    {"join", [] { all_devices(); }},
+    {"print", [] { std::puts("a line"), std::fflush(stdout); }},
+    {"print-mode",
+     [] {
+         const char *const mode = std::getenv("CLDIST_HOST_MODE");
+         std::printf("mode: %s\n", mode != nullptr ? mode : "auto"), std::fflush(stdout);
+     }},
+    {"complain", [] { std::fputs("a complaint\n", stderr); }},
+    {"write", [] { std::ofstream("written", std::ios::app) << "x"; }},
+    {"write-by-open", [] { ::close(open("written", O_WRONLY | O_CREAT, 0600)); }},
+    {"folder", [] { (void)!mkdir("made", 0700); }},
+    {"remove", [] { (void)!std::remove("absent"); }},
+    {"socket",
+     [] {
+         std::array<int, 2> pair{};
+         (void)!socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data());
+     }},
+    {"child", [] { run_child("true"); }},
+    {"system", [] { (void)!std::system("true"); }},
+    {"fork",
+     [] {
+         if (fork() == 0) _exit(0);
+         wait(nullptr);
+     }},
+    {"input", [] { std::printf("input: %c\n", std::getchar()); }},
+    {"raw", [] { (void)!syscall(SYS_sync); }},
+    {"read-file", [] { std::ifstream("/etc/passwd").get(); }},
+    {"write-nothing", [] { std::ofstream("/dev/null") << "x"; }},
+    {"exit-5", [] { std::exit(5); }},
+    {"abort", [] { std::abort(); }},
+    {"wait", [] { sleep(20); }},
+};
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    for (int i = 1; i < argc; ++i) {
+        const auto step = steps.find(argv[i]);
+        if (step == steps.end()) {
+            std::fprintf(stderr, "UNEXPECTED: %s\n", argv[i]);
+            return 9;
+        }
+        step->second();
+    }
+    return 0;
+}
