@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <mqueue.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 
 #include <array>
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -115,7 +117,7 @@ bool is_program_of_rank() {
 }
 
 const char *why_not_again() {
-    if (Session::current() == nullptr) return "runs without the answers of rank 0 (CLDIST_HOST_WRAP)";
+    if (Session::current() == nullptr) return "does not get the answers of rank 0 (CLDIST_HOST_WRAP)";
     if (const char *const reason = std::getenv("CLDIST_HOST_STAY")) return reason;
     if (const char *const effect = first_effect.load()) return effect;
     if (!is_program_of_rank()) return "was started by another program";
@@ -202,8 +204,7 @@ CLDIST_IN_FRONT const char *cldist_host_hold_effects() {
 
 CLDIST_IN_FRONT void cldist_host_release_effects() {
     held = 0;
-    wake_all(held);
-    held = 0;
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&held), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 // ---- Functions that have an effect ----------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ void begin() {
     // Forked children have no part.
     pthread_atfork(nullptr, nullptr, [] { Session::leave_to_parent(); });
     Session::begin();
-    begin_effects();
+    if (Session::current() != nullptr) begin_effects();
     replace_standard_error();
 }
 

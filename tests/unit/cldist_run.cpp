@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/new_start.hpp"
 #include "cluster_devices.hpp"
 #include "greeting.hpp"
 #include "launcher_text.hpp"
@@ -356,7 +357,7 @@ TEST_CASE("mpirun's messages about a rank are removed once cldist run has report
 }
 
 TEST_CASE("mpirun's messages are removed if the job starts again") {
-    const std::string line = "cldist run: " + std::string(new_start_announcement) + "calls differ\n";
+    const std::string line = std::string(cldist::new_start_announcement) + "calls differ\n";
     const std::string aborted = dashes + "Primary job  terminated normally, but 1 process returned\nmore\n" + dashes;
     LauncherText errors("mpirun");
     CHECK(passed(errors, line + aborted, 8192) == line);
@@ -394,17 +395,17 @@ TEST_CASE("of a long output the first part is compared") {
 }
 
 TEST_CASE("the announcement of a new start is found wherever the text is divided") {
-    const std::string text = "some text\ncldist run: " + std::string(new_start_announcement) + "calls differ\n";
+    const std::string text = "some text\n" + std::string(cldist::new_start_announcement) + "calls differ\n";
     for (const std::size_t size : {1, 7, 1000}) {
         Shown shown;
         for (std::size_t at = 0; at < text.size(); at += size) {
-            CHECK((shown.announces_new_start() == false || at > text.find("the job")));
+            CHECK((shown.announces_new_start() == false || at > text.find("cldist run")));
             shown.add(std::string_view(text).substr(at, size));
         }
         CHECK(shown.announces_new_start());
     }
     Shown other;
-    other.add("the job starts again\n");
+    other.add("cldist run: the job starts again\n");
     CHECK_FALSE(other.announces_new_start());
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/new_start.hpp"
 #include "run_plan.hpp"
 
 namespace cldist::tool {
@@ -100,7 +101,7 @@ void LauncherText::look_at(std::string_view line) {
         line.starts_with("cldist[") && line.find("]: the processes' calls differ: ") != std::string_view::npos;
     const bool is_interrupt = line == launcher_ + interrupt_forwarded;
     if (by_platform || is_interrupt || line.starts_with("cldist run: rank ") ||
-        line.find(new_start_announcement) != std::string_view::npos)
+        line.starts_with(new_start_announcement))
         reported_ = true;
     for (const std::string_view failure : ssh_failures)
         if (line.starts_with(failure)) {

@@ -31,6 +31,7 @@
 #include <fmt/format.h>
 
 #include "base/config.hpp"
+#include "base/new_start.hpp"
 #include "base/status.hpp"
 #include "cluster/world/device_choice.hpp"
 #include "cluster_devices.hpp"
@@ -387,8 +388,10 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     const ProgramEnd end = run_program(mpirun);
     if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
     if (end.cut_off) return 128 + SIGPIPE;
-    if (end.interrupted && error_output.announces_new_start()) return 128 + SIGINT;
-    if (start == Start::first && end.stopped_by == 0 && error_output.announces_new_start()) return std::nullopt;
+    if (start == Start::first && error_output.announces_new_start() && exit_status(end.wait_status) == job_failed) {
+        if (end.stopped_by == 0 && !end.interrupted) return std::nullopt;
+        return 128 + (end.stopped_by != 0 ? end.stopped_by : SIGINT);
+    }
     std::vector<std::string> lost = errors.lost_hosts();
     // ssh also ends when its host is lost.
     if (lost.empty() && hub && !errors.launch_failure().empty() && !hub->lost_host().empty())
@@ -576,7 +579,7 @@ int run_rank(const RunOptions &options) {
     if (reported.starts_with(new_start_announcement)) {
         // One rank ends the job, and says why.
         if (place.rank == 0)
-            std::fprintf(stderr, "cldist run: %s", reported.c_str());
+            std::fputs(reported.c_str(), stderr);
         else
             wait_for_stop();
         abort_job(environment, job_failed);

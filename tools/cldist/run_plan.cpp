@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/config.hpp"
+#include "base/new_start.hpp"
 
 namespace cldist::tool {
 namespace {

@@ -18,9 +18,6 @@ using Environment = std::map<std::string, std::string>;
 /// end the job. By default it ends no process.
 constexpr int interrupt_carrier = SIGURG;
 
-/// A rank's announcement that the job starts again, after "cldist run: ". The reason follows.
-constexpr std::string_view new_start_announcement = "the job starts again with a central host, because ";
-
 struct RunOptions {
     int ranks = 0;          ///< 0: as many as the hosts or the allocation provide
     std::string hostfile;   ///< mpirun's host file, or empty

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/config.hpp"
+#include "base/new_start.hpp"
 #include "cluster/calls/opencl_call.hpp"
 
 namespace cldist::cluster::new_start {
@@ -33,7 +34,7 @@ void go_on() {
 }
 
 void stop(std::string_view why) {
-    std::ofstream(config().report, std::ios::app) << announcement << why << std::endl;
+    std::ofstream(config().report, std::ios::app) << new_start_announcement << why << std::endl;
     for (;;) syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
 }
 

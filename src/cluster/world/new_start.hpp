@@ -10,9 +10,6 @@ namespace cldist::cluster {
 /// This process's part when `cldist run` starts the job again with a central host (docs/dev/decisions/0043).
 namespace new_start {
 
-/// The beginning of the line by which `cldist run` recognises that the job starts again.
-inline constexpr std::string_view announcement = "the job starts again with a central host, because ";
-
 /// Whether `cldist run` has started the job and may start it again.
 [[nodiscard]] bool is_wanted();
 /// Whether calls of two of the program's threads run at the same time. Null: nobody can tell.
