@@ -129,6 +129,11 @@ def check_mpi():
     expect(done.returncode == 1 and "This program uses MPI itself" in done.stderr and
            "does not support programs that use MPI" in done.stderr and "runs the program in one process only" not in done.stderr,
            "the report for an MPI program lists only possible remedies", done.stderr)
+    if MPI == "openmpi":
+        done = run(2, [MPI_PROGRAM, "child", OPENCL, FOLDER, "devices"])
+        expect(done.returncode == 0 and "devices 1\n" in done.stdout and "received 1\n" in done.stdout and
+               done.stderr.count("a process that started this one has called MPI_Init") == 1,
+               "a child of a program that uses MPI sees its own devices", done.stdout, done.stderr)
 
 
 def check_choices_without_run():

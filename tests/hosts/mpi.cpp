@@ -1,6 +1,8 @@
 // A program that uses MPI and OpenCL, and whose processes behave differently.
 #include <CL/cl.h>
 #include <mpi.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -18,6 +20,17 @@ int main(int argc, char **argv) {
     else if (rank == 1) {
         now = std::time(nullptr);
         MPI_Send(&now, sizeof now, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    }
+    if (argc > 2 && std::strcmp(argv[1], "child") == 0) {
+        const pid_t child = fork();
+        if (child == 0) {
+            execv(argv[2], argv + 2);
+            _exit(127);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        if (status != 0) return 9;
+        MPI_Barrier(MPI_COMM_WORLD);
     }
     if (argc > 1 && std::strcmp(argv[1], "differ") == 0) {
         cl_platform_id platform = nullptr;

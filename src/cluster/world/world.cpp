@@ -176,9 +176,18 @@ bool has_lost_launcher(const char *descriptor) {
     return inode != nullptr && std::to_string(state.st_ino) != inode;
 }
 
+// Open MPI 4 sets this variable in MPI_Init. Its launchers leave it unset, or set another value.
+bool has_mpi_parent() {
+    int initialized = 0;
+    PMPI_Initialized(&initialized);
+    const char *const component = std::getenv("OMPI_MCA_ess");
+    return initialized == 0 && component != nullptr && std::strcmp(component, "pmi") == 0;
+}
+
 // Empty if this process may join the other ranks for its rank. Otherwise the reason why not.
 std::string why_apart() {
     if (const char *const reason = std::getenv(apart_variable); reason != nullptr) return reason;
+    if (has_mpi_parent()) return "a process that started this one has called MPI_Init";
     if (const char *const launcher = std::getenv("PMI_FD");
         !mpi_starts_again && launcher != nullptr && has_lost_launcher(launcher))
         return fmt::format(
