@@ -5,6 +5,7 @@
 #include <link.h>
 #include <linux/futex.h>
 #include <mqueue.h>
+#include <pty.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
@@ -12,14 +13,19 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
 #include <syslog.h>
 #include <unistd.h>
+#include <utime.h>
 
 #include <array>
 #include <atomic>
@@ -145,16 +151,20 @@ bool is_harmless(long number) {
         case SYS_get_mempolicy:
         case SYS_set_mempolicy:
         case SYS_clock_gettime:
+        case SYS_newfstatat:
         case SYS_statx: return true;
         default: return false;
     }
 }
 
-// Libraries that MPI and drivers use are not known; within a call of OpenCL they are not the program's.
-bool may_be_effect() {
+// Whether the caller acts for the program, and nobody else has before. In a thread of the program that is everything
+// outside OpenCL calls, because programs also use the libraries of MPI and drivers, and these use libraries that are not
+// known.
+bool is_news(const void *caller) {
+    if (first_effect.load(std::memory_order_relaxed) != nullptr && held == 0) return false;
     const Thread &thread = this_thread;
-    return (first_effect.load(std::memory_order_relaxed) == nullptr || held != 0) &&
-           (thread.opencl_calls == 0 || thread.in_callbacks);
+    if (thread.opencl_calls != 0 && !thread.in_callbacks) return false;
+    return thread.id != 0 || from_program(caller);
 }
 
 bool is_for_writing(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0; }
@@ -171,14 +181,14 @@ void begin_effects() {
 }
 
 void note_effect(const char *what, const void *caller) {
-    if (!may_be_effect() || !from_program(caller)) return;
+    if (!is_news(caller)) return;
     const SameErrno same;
     set_effect(what);
     while (held != 0) sleep_on(held, 1, 1000);
 }
 
 void note_opening(int folder, const char *path, int flags, const void *caller) {
-    if (path == nullptr || !may_be_effect() || !from_program(caller)) return;
+    if (path == nullptr || !is_news(caller)) return;
     const SameErrno same;
     struct stat state {};
     const bool is_there = syscall(SYS_newfstatat, folder, path, &state, 0) == 0;
@@ -263,6 +273,26 @@ CLDIST_EFFECT(folder_changed, int, renameat2,
 CLDIST_EFFECT(folder_changed, int, chown, (const char *path, uid_t user, gid_t group) noexcept, (path, user, group))
 CLDIST_EFFECT(folder_changed, int, fchmodat, (int folder, const char *path, mode_t mode, int flags) noexcept,
               (folder, path, mode, flags))
+CLDIST_EFFECT(folder_changed, int, lchown, (const char *path, uid_t user, gid_t group) noexcept, (path, user, group))
+CLDIST_EFFECT(folder_changed, int, fchown, (int file, uid_t user, gid_t group) noexcept, (file, user, group))
+CLDIST_EFFECT(folder_changed, int, fchmod, (int file, mode_t mode) noexcept, (file, mode))
+CLDIST_EFFECT(folder_changed, int, utime, (const char *path, const utimbuf *times) noexcept, (path, times))
+CLDIST_EFFECT(folder_changed, int, utimes, (const char *path, const timeval *times) noexcept, (path, times))
+CLDIST_EFFECT(folder_changed, int, futimens, (int file, const timespec *times) noexcept, (file, times))
+CLDIST_EFFECT(folder_changed, int, setxattr,
+              (const char *path, const char *name, const void *value, std::size_t size, int flags) noexcept,
+              (path, name, value, size, flags))
+CLDIST_EFFECT(folder_changed, int, fsetxattr,
+              (int file, const char *name, const void *value, std::size_t size, int flags) noexcept,
+              (file, name, value, size, flags))
+CLDIST_EFFECT(memory_shared, int, semget, (key_t key, int count, int flags) noexcept, (key, count, flags))
+CLDIST_EFFECT(memory_shared, int, msgget, (key_t key, int flags) noexcept, (key, flags))
+CLDIST_EFFECT(memory_shared, int, shm_unlink, (const char *name), (name))
+CLDIST_EFFECT(memory_shared, int, sem_unlink, (const char *name) noexcept, (name))
+CLDIST_EFFECT(process_started, int, daemon, (int stay, int keep) noexcept, (stay, keep))
+CLDIST_EFFECT(process_started, int, forkpty,
+              (int *terminal, char *name, const termios *state, const winsize *size) noexcept,
+              (terminal, name, state, size))
 CLDIST_EFFECT(folder_changed, int, utimensat, (int folder, const char *path, const timespec *times, int flags) noexcept,
               (folder, path, times, flags))
 

@@ -124,7 +124,7 @@ def signals():
             if number == signal.SIGINT:  # or it arrives before mpirun passes it on
                 job.stdout.readline()
             job.send_signal(number)
-            _, err = job.communicate(timeout=20)
+            _, err = job.communicate(timeout=SECONDS)
         print(number, job.returncode, err)
         expect(job.returncode == 128 + number, f"status {128 + number}")
         expect("starts again" not in err, "no third run")
