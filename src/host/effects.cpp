@@ -112,7 +112,8 @@ bool has_ring() {
 
 bool has_input() {
     int waiting = 0;
-    return stdin->_IO_read_base != nullptr || (ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0);
+    return stdin->_IO_read_end != stdin->_IO_read_base || std::feof(stdin) != 0 ||
+           (ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0);
 }
 
 // `cldist run --rank` starts the program. If it is another program's child, that one would start again, too.

@@ -168,6 +168,8 @@ const std::map<std::string, std::function<void()>> steps = {
          if (fork() == 0) _exit(0);
          wait(nullptr);
      }},
+    // As Python does.
+    {"buffer-input", [] { (void)std::setvbuf(stdin, nullptr, _IOFBF, BUFSIZ); }},
     {"input", [] { std::printf("input: %c\n", std::getchar()); }},
     {"raw", [] { (void)!syscall(SYS_sync); }},
     {"read-file", [] { std::ifstream("/etc/passwd").get(); }},
