@@ -70,6 +70,9 @@ def run(options, may_repeat):
                 launchers += line.split()[1:]
         if may_repeat and any(re.match(rf"\[[^]]*:0*({'|'.join(launchers)})\] Signal: ", line) for line in lines):
             return None
+        # MPICH's mpirun may drop the last output of a job that aborts.
+        if may_repeat and job.returncode != 0 and options.says and not printed and not lines:
+            return None
 
     if job.returncode == 0 and options.ends == "zero" and re.search(r"^SKIP: ", printed, re.MULTILINE) and not any(
             re.match("ok ", line) for line in printed.splitlines()):
@@ -112,7 +115,7 @@ def main():
         status = run(options, may_repeat=attempt < 2)
         if status is not None:
             return status
-        print("The launcher itself crashed or hung: the job runs again.")
+        print("The launcher itself crashed, hung or lost all output: the job runs again.")
 
 
 sys.exit(main())
