@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <mqueue.h>
 #include <pty.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
@@ -14,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -22,10 +24,12 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <syslog.h>
 #include <unistd.h>
 #include <utime.h>
+#include <wordexp.h>
 
 #include <array>
 #include <atomic>
@@ -296,6 +300,52 @@ CLDIST_EFFECT(process_started, int, forkpty,
               (terminal, name, state, size))
 CLDIST_EFFECT(folder_changed, int, utimensat, (int folder, const char *path, const timespec *times, int flags) noexcept,
               (folder, path, times, flags))
+
+CLDIST_EFFECT(folder_changed, int, mkfifoat, (int folder, const char *path, mode_t mode) noexcept, (folder, path, mode))
+CLDIST_EFFECT(folder_changed, int, mknodat, (int folder, const char *path, mode_t mode, dev_t device) noexcept,
+              (folder, path, mode, device))
+CLDIST_EFFECT(folder_changed, int, fchownat,
+              (int folder, const char *path, uid_t user, gid_t group, int flags) noexcept,
+              (folder, path, user, group, flags))
+CLDIST_EFFECT(folder_changed, int, lutimes, (const char *path, const timeval *times) noexcept, (path, times))
+CLDIST_EFFECT(folder_changed, int, futimes, (int file, const timeval *times) noexcept, (file, times))
+CLDIST_EFFECT(folder_changed, int, futimesat, (int folder, const char *path, const timeval *times) noexcept,
+              (folder, path, times))
+CLDIST_EFFECT(folder_changed, int, lsetxattr,
+              (const char *path, const char *name, const void *value, std::size_t size, int flags) noexcept,
+              (path, name, value, size, flags))
+CLDIST_EFFECT(folder_changed, int, removexattr, (const char *path, const char *name) noexcept, (path, name))
+CLDIST_EFFECT(folder_changed, int, lremovexattr, (const char *path, const char *name) noexcept, (path, name))
+CLDIST_EFFECT(folder_changed, int, fremovexattr, (int file, const char *name) noexcept, (file, name))
+CLDIST_EFFECT("has sent a signal", int, tgkill, (pid_t group, pid_t thread, int number), (group, thread, number))
+CLDIST_EFFECT("has changed another process", ssize_t, process_vm_writev,
+              (pid_t pid, const iovec *from, unsigned long count, const iovec *to, unsigned long to_count,
+               unsigned long flags) noexcept,
+              (pid, from, count, to, to_count, flags))
+CLDIST_EFFECT(process_started, pid_t, _Fork, () noexcept, ())
+CLDIST_EFFECT(process_started, int, wordexp, (const char *words, wordexp_t *result, int flags), (words, result, flags))
+
+CLDIST_IN_FRONT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...) noexcept {
+    CLDIST_NEXT(clone);
+    note_effect(process_started, __builtin_return_address(0));
+    va_list list;
+    va_start(list, argument);
+    std::array<void *, 3> rest{};
+    for (void *&value : rest) value = va_arg(list, void *);
+    va_end(list);
+    return next(function, stack, flags, argument, rest[0], rest[1], rest[2]);
+}
+
+CLDIST_IN_FRONT long ptrace(__ptrace_request request, ...) noexcept {
+    CLDIST_NEXT(ptrace);
+    note_effect("has changed another process", __builtin_return_address(0));
+    va_list list;
+    va_start(list, request);
+    std::array<void *, 3> values{};
+    for (void *&value : values) value = va_arg(list, void *);
+    va_end(list);
+    return next(request, values[0], values[1], values[2]);
+}
 
 CLDIST_IN_FRONT sem_t *sem_open(const char *name, int flags, ...) {
     CLDIST_NEXT(sem_open);

@@ -5,8 +5,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include <array>
 #include <barrier>
@@ -156,6 +158,12 @@ const std::map<std::string, std::function<void()>> steps = {
     {"write-by-open", [] { ::close(open("written", O_WRONLY | O_CREAT, 0600)); }},
     {"folder", [] { (void)!mkdir("made", 0700); }},
     {"remove", [] { (void)!std::remove("absent"); }},
+    {"times", [] { (void)lutimes("absent", nullptr); }},
+    {"expand",
+     [] {
+         wordexp_t words{};
+         if (wordexp("$(true)", &words, 0) == 0) wordfree(&words);
+     }},
     {"socket",
      [] {
          std::array<int, 2> pair{};
