@@ -18,6 +18,9 @@ namespace {
 // is flushed.
 constexpr std::uint64_t flush_after_ns = 50000;
 
+// TransferSlot::sent if the kernel has failed.
+constexpr std::uint32_t spoiled_flag = 2;
+
 }  // namespace
 
 DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
@@ -38,6 +41,12 @@ void DeviceLinks::refuse(const std::string &why) {
 }
 
 bool DeviceLinks::ready(int world_rank, const std::shared_ptr<DeviceResources> &resources) {
+    if (!connected(world_rank, resources)) return false;
+    const std::lock_guard lock(mutex_);
+    return waiting_.size() < most_queues;
+}
+
+bool DeviceLinks::connected(int world_rank, const std::shared_ptr<DeviceResources> &resources) {
     if (!resources->is_cpu() && !resources->exports()) return false;
     const std::lock_guard lock(mutex_);
     if (refused_ || peers_.empty()) return false;
@@ -57,7 +66,7 @@ bool DeviceLinks::ready(int world_rank, const std::shared_ptr<DeviceResources> &
         }
         if (!peer.ready()) return false;
     }
-    return lane_->resources == resources && !lane_->shared && waiting_.size() < most_queues;
+    return lane_->resources == resources && !lane_->shared;
 }
 
 bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
@@ -254,6 +263,12 @@ bool DeviceLinks::landed(int world_rank, const MessageHeader &header) {
     return (*peer->slots)[header.slot - 1].sent.load(std::memory_order_acquire) != 0;
 }
 
+bool DeviceLinks::spoiled(int world_rank, const MessageHeader &header) {
+    const std::lock_guard lock(mutex_);
+    const Peer *const peer = peer_of(world_rank, header);
+    return peer != nullptr && (*peer->slots)[header.slot - 1].sent.load(std::memory_order_acquire) == spoiled_flag;
+}
+
 void DeviceLinks::read_landed(int world_rank, const MessageHeader &header, std::byte *to) {
     const std::lock_guard lock(mutex_);
     check(clEnqueueReadBuffer(lane_->resources->read_queue(), peer_of(world_rank, header)->own_landing->buffer(),
@@ -421,7 +436,15 @@ void OrderedCommand::release() { let_go(SlotOrder::leave); }
 
 void OrderedCommand::go() { let_go(SlotOrder::move); }
 
-void OrderedCommand::let_go(SlotOrder order) {
+void OrderedCommand::spoil() { slot().sent.store(spoiled_flag, std::memory_order_release); }
+
+void OrderedCommand::fail(cl_int code) {
+    failed_ = true;
+    let_go(SlotOrder::leave, code);
+    static_cast<void>(ended());
+}
+
+void OrderedCommand::let_go(SlotOrder order, cl_int status) {
     slot().order.store(order, std::memory_order_release);
     if (!held_by_) return;
     {
@@ -431,17 +454,18 @@ void OrderedCommand::let_go(SlotOrder order) {
         if (held->second.empty()) links_->held_.erase(held);
     }
     // Without the lock, because the platform may call the program's callbacks.
-    set_user_event(held_by_.get(), CL_COMPLETE);
+    set_user_event(held_by_.get(), status);
 }
 
 bool OrderedCommand::failed() const {
+    if (failed_) return true;
     if (!waits_) return false;
     return (event_ && execution_status(event_.get()) < 0) || (reached_ && execution_status(reached_.get()) < 0);
 }
 
 bool OrderedCommand::ended() {
     if (ended_) return true;
-    if (slot().ended.load(std::memory_order_acquire) == 0) {
+    if (slot().ended.load(std::memory_order_acquire) == 0 && !failed()) {
         if (unflushed_ && now_ns() - enqueued_ns_ > flush_after_ns) {
             clFlush(unflushed_.get());
             unflushed_.reset();

@@ -71,9 +71,13 @@ public:
     [[nodiscard]] bool started() const { return !reached_ || execution_status(reached_.get()) == CL_COMPLETE; }
     /// Receive or collective: the host has moved the bytes.
     void release();
+    /// Receive: the kernel, which is held back, fails with that code.
+    void fail(cl_int code);
+    /// Send: the kernel failed. The receiver must not wait for it.
+    void spoil();
     /// Collective: lets the kernel do its work.
     void go();
-    /// Returns true if the kernel has ended, except for its event.
+    /// Returns true if the kernel has ended, except for its event, or will never start.
     [[nodiscard]] bool ended();
     /// Returns true if the command has a wait list, which may fail.
     [[nodiscard]] bool waits() const { return waits_; }
@@ -84,7 +88,7 @@ private:
     [[nodiscard]] TransferSlot &slot() const;
     template <typename EnqueueKernel>
     void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list, cl_event *event);
-    void let_go(SlotOrder order);
+    void let_go(SlotOrder order, cl_int status = CL_COMPLETE);
     void note_enqueued();
 
     const std::shared_ptr<DeviceLinks> links_;
@@ -105,6 +109,7 @@ private:
     std::size_t landing_ = 0;  ///< send: the offset of its range of landing memory
     bool waits_ = false;
     bool granted_ = false;
+    bool failed_ = false;
     bool ended_ = false;
 };
 
@@ -125,6 +130,8 @@ public:
 
     /// Returns true if a command on the device can use the way to the process, or for a receive from MPI_ANY_SOURCE to
     /// some process. Otherwise prepares it, if that is possible.
+    bool connected(int world_rank, const std::shared_ptr<DeviceResources> &resources);
+    /// The same for a command whose kernel may wait.
     bool ready(int world_rank, const std::shared_ptr<DeviceResources> &resources);
 
     // For collectives. Each communicator uses its own arena in each process.
@@ -154,6 +161,8 @@ public:
     /// For receives that the host carries out, of messages whose header has a slot.
     /// Returns true if the bytes have arrived in landing memory.
     [[nodiscard]] bool landed(int world_rank, const MessageHeader &header);
+    /// Returns true if the bytes will never arrive, because the sender's kernel failed.
+    [[nodiscard]] bool spoiled(int world_rank, const MessageHeader &header);
     /// Reads the bytes, or starts their copy to the range. Throw an Error.
     void read_landed(int world_rank, const MessageHeader &header, std::byte *to);
     bool copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range, DeviceCommand &command);

@@ -21,6 +21,14 @@ public:
             traffic_.received(message.peer, Carries::data, range.size);
         return carrier_.transfer(std::move(range), direction, message, link);
     }
+    Event transfer_by_kernel(const KernelMessage &message) override {
+        Event event = carrier_.transfer_by_kernel(message);
+        if (event && message.direction == Direction::send)
+            traffic_.sent(message.message.peer, Carries::data, message.range.size);
+        if (event && message.direction == Direction::recv)
+            traffic_.received(message.message.peer, Carries::data, message.range.size);
+        return event;
+    }
     std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override {
         traffic_.sent(message.peer, Carries::end, sizeof(EndMessage));
         return carrier_.send_status(message, std::move(times));

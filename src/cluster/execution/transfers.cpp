@@ -20,10 +20,15 @@ constexpr std::array<std::size_t, 3> no_offset{};
 }  // namespace
 
 Link Transfers::link(const Transfer &transfer, Direction direction) const {
-    return {topology_.host_of(topology_.process_of(transfer.source)) ==
-                topology_.host_of(topology_.process_of(transfer.target)),
-            memories_[transfer.source], memories_[direction == Direction::send ? transfer.source : transfer.target],
-            transfer.kind == Transfer::Kind::copy};
+    const bool same_host = topology_.host_of(topology_.process_of(transfer.source)) ==
+                           topology_.host_of(topology_.process_of(transfer.target));
+    const bool is_copy = transfer.kind == Transfer::Kind::copy;
+    const MemoryTraits &source = memories_[transfer.source];
+    const MemoryTraits &target = memories_[transfer.target];
+    const bool by_kernels = config().path == Path::device && same_host && !is_copy &&
+                            source.host_memory == target.host_memory &&
+                            transfer.end - transfer.begin <= most_bytes_by_kernel;
+    return {same_host, source, direction == Direction::send ? source : target, is_copy, by_kernels};
 }
 
 // If this process cannot begin a transfer, for example for lack of memory, the transfer fails at both ends: the peer
@@ -76,9 +81,30 @@ Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &o
     return {std::move(range), std::move(bridge), queue.device, {nullptr, !waits.empty(), !resources->is_cpu()}};
 }
 
+// A kernel can't fail its event. So it carries out no transfer that may fail.
+bool Transfers::start_kernel(const Transfer &transfer, MemObject &object) {
+    const bool sends = transfer.kind == Transfer::Kind::send;
+    const Direction direction = sends ? Direction::send : Direction::recv;
+    const Link way = link(transfer, direction);
+    if (!way.by_kernels || object.context->is_careful()) return false;
+    Space &space = *object.context->space(sends ? transfer.source : transfer.target);
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, space, waits);
+    for (const cl_event event : waits) flush_producer(event);
+    const DeviceRange range{space.resources(), Mem::share(object.native(space)),
+                            transfer.begin,    transfer.end - transfer.begin,
+                            nullptr,           {}};
+    Event event =
+        transport_.transfer_by_kernel({range, space.separate_queue(), waits, direction, transfer.message, way});
+    if (!event) return false;
+    steps_.add(transfer.step, space, std::move(event), {transfer.after});
+    return true;
+}
+
 void Transfers::start_message(const Transfer &transfer, MemObject &object) {
     const bool sends = transfer.kind == Transfer::Kind::send;
     const Direction direction = sends ? Direction::send : Direction::recv;
+    if (start_kernel(transfer, object)) return;
     ChannelEnd end = make_end(transfer, object, direction);
     steps_.add(transfer.step, *object.context->space(sends ? transfer.source : transfer.target),
                Event::share(end.bridge->user_visible_event()), {transfer.after});

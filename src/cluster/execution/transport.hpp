@@ -27,12 +27,17 @@ struct MemoryTraits {
     }
 };
 
+/// The largest message that kernels carry out.
+inline constexpr std::size_t most_bytes_by_kernel = std::size_t{32} << 20U;
+
 /// The properties that both ends of a transfer know, so that they cut it alike, and the traits of this end's memory.
 struct Link {
     bool same_host;
     const MemoryTraits &sender;
     const MemoryTraits &here;
     bool in_process;  ///< between two memories of this process
+    /// Kernels may carry out the message. If the sender's host does, it says so in a header before the bytes.
+    bool by_kernels = false;
 
     [[nodiscard]] const Advice *advice_here() const { return here.messages(same_host); }
 };
@@ -59,6 +64,16 @@ struct Result {
     [[nodiscard]] std::span<std::byte> memory() const { return target.empty() ? std::span(data, size) : target; }
 };
 
+/// A message between devices of one host that a kernel may carry out.
+struct KernelMessage {
+    const DeviceRange &range;
+    std::shared_ptr<const QueueInfo> queue;  ///< in-order, for the kernel alone
+    std::span<const cl_event> wait_list;
+    Direction direction;
+    Message message;
+    const Link &link;
+};
+
 /// Makes the operations by which messages go and come. Both ends know what a message is, and name
 /// it alike. Each operation starts when what is sent is there, or when there is room for what is
 /// received, and ends with its part of the message.
@@ -73,6 +88,9 @@ public:
     /// list failed, the receiver learns it.
     virtual std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
                                                 const Link &link) = 0;
+    /// Enqueues a kernel that carries out one end of a message. Returns its event, or null if no kernel can. Then
+    /// transfer() can.
+    virtual Event transfer_by_kernel(const KernelMessage & /*message*/) { return {}; }
     /// Sends a status to another process and, if it is CL_COMPLETE, the times.
     virtual std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) = 0;
     /// Receives such a status, and ends `ending` with it.

@@ -81,6 +81,10 @@ const QueueInfo &Space::transfer_queue() {
 
 std::shared_ptr<const QueueInfo> Space::queue_of_transfer() {
     if (resources()->host_memory()) return {std::shared_ptr<void>(), &transfer_queue()};
+    return separate_queue();
+}
+
+std::shared_ptr<const QueueInfo> Space::separate_queue() {
     Queue queue;
     {
         const std::lock_guard lock(idle_->mutex);

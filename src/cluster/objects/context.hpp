@@ -45,9 +45,11 @@ public:
     /// A queue in which no command waits for another without need.
     [[nodiscard]] const QueueInfo &transfer_queue();
     /// The queue of one transfer's commands, until it is released. Devices with their own memory
-    /// use a separate in-order queue for each transfer. In NVIDIA's driver (580) a waiting command
+    /// use a separate queue for each transfer. In NVIDIA's driver (580) a waiting command
     /// holds up all commands behind it, also in out-of-order queues.
     [[nodiscard]] std::shared_ptr<const QueueInfo> queue_of_transfer();
+    /// An in-order queue for the caller alone, until it is released.
+    [[nodiscard]] std::shared_ptr<const QueueInfo> separate_queue();
     /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's
     /// compiler (580) fails then at kernels without arguments.
     [[nodiscard]] bool always_tells_of_arguments();

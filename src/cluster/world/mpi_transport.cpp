@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "cluster/world/host_memory_transfer.hpp"
+#include "cluster/world/kernel_transfer.hpp"
 #include "cluster/world/require_mpi.hpp"
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
@@ -42,6 +43,44 @@ public:
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         gate_ = gate;
+        if (link_.by_kernels) {
+            headed_.waker = &waker_;
+            if (direction_ == Direction::recv) {
+                driver_.receive(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm, headed_);
+                return;
+            }
+            driver_.send(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm, headed_);
+        }
+        begin();
+    }
+
+    Progress poll() override {
+        if (link_.by_kernels && !begun_) {
+            if (!headed_.done) return Progress::idle;
+            if (headed_.error != MPI_SUCCESS) {
+                fail(mpi_failure(headed_.error, "MPI_Irecv"));
+                return Progress::done;
+            }
+            if (header_.slot != 0) return take_landed();
+            begin();
+        }
+        if (!blocks_) {
+            if (!settled()) return Progress::idle;
+            if (!attempt([&] { begin_blocks(); })) return Progress::done;
+        }
+        const Progress progress = blocks_->poll();
+        if (progress != Progress::done) return progress;
+        if ((offers_ && !offered_.done) || (link_.by_kernels && !headed_.done)) return Progress::idle;
+        if (!blocks_->status().ok()) fail(blocks_->status());
+        return Progress::done;
+    }
+
+    [[nodiscard]] bool bytes_in_flight() const override { return true; }
+    [[nodiscard]] bool wakes() const override { return waker_ && blocks_ && !near_ && !blocks_->device_busy(); }
+
+private:
+    void begin() {
+        begun_ = true;
         plan_ = make_plan(link_.in_process ? rings_.reach_itself() : link_.same_host && rings_.reach(wire_.rank));
         if (plan_.path != Path::shared && plan_.path != Path::direct) return;
         offers_ = true;
@@ -55,22 +94,39 @@ public:
         driver_.send(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
     }
 
-    Progress poll() override {
-        if (!blocks_) {
-            if (!settled()) return Progress::idle;
-            if (!attempt([&] { begin_blocks(); })) return Progress::done;
+    /// A kernel of the sender moves the bytes to landing memory, but this process had no kernel for them.
+    Progress take_landed() {
+        DeviceLinks &links = *rings_.devices();
+        if (!landed_) {
+            if (!links.landed(wire_.rank, header_)) return Progress::idle;
+            landed_ = true;
+            if (links.spoiled(wire_.rank, header_)) fail(failed_before(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST));
+            record()->chosen(Path::device, range_.size, 1);
+            const bool copies = status().ok() && attempt([&] { copy_landed(links); });
+            if (!copies) return end_landed(links);
         }
-        const Progress progress = blocks_->poll();
-        if (progress != Progress::done) return progress;
-        if (offers_ && !offered_.done) return Progress::idle;
-        if (!blocks_->status().ok()) fail(blocks_->status());
+        if (range_.mapped == nullptr) {
+            const Outcome outcome = write_.ended();
+            if (!outcome) return Progress::idle;
+            if (!outcome->ok()) fail(*outcome);
+        }
+        return end_landed(links);
+    }
+    void copy_landed(DeviceLinks &links) {
+        if (links.copy_landed(wire_.rank, header_, range_, write_)) return;
+        memory_ = std::make_unique_for_overwrite<std::byte[]>(range_.size);
+        links.read_landed(wire_.rank, header_, memory_.get());
+        if (range_.mapped != nullptr)
+            write_mapped(range_, 0, range_.size, memory_.get());
+        else
+            start_write(write_, range_, 0, range_.size, memory_.get(), false);
+    }
+    Progress end_landed(DeviceLinks &links) {
+        links.note_taken(wire_.rank, header_);
+        if (status().ok()) record()->moved(range_.size);
         return Progress::done;
     }
 
-    [[nodiscard]] bool bytes_in_flight() const override { return true; }
-    [[nodiscard]] bool wakes() const override { return waker_ && blocks_ && !near_ && !blocks_->device_busy(); }
-
-private:
     // The sender's choice, which the receiver can make, too; but where the sender's range could not
     // be mapped, it copies.
     [[nodiscard]] Plan make_plan(bool ring) const {
@@ -129,6 +185,12 @@ private:
     MessageDriver &driver_;
     Waker waker_;
     Status gate_;
+    MessageHeader header_;  ///< if kernels may carry out the message
+    MessageTicket headed_;
+    bool begun_ = false;
+    bool landed_ = false;
+    std::unique_ptr<std::byte[]> memory_;
+    DeviceCommand write_;
     Plan plan_;
     bool offers_ = false;  ///< a message before the blocks tells the receiver which way they may take
     NearOffer offer_;
@@ -497,6 +559,27 @@ std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction d
                                          runtime_->progress_driver());
     return std::make_unique<ChannelTransfer>(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
                                              *runtime_->communicators().links(), runtime_->progress_driver());
+}
+
+static_assert(most_bytes_by_kernel == DeviceLinks::most_bytes);
+
+Event MpiTransport::transfer_by_kernel(const KernelMessage &message) {
+    require_mpi();
+    const DeviceRange &range = message.range;
+    const Wire wire = wire_of(*runtime_, comm_, message.message);
+    HostLinks &rings = *runtime_->communicators().links();
+    const std::shared_ptr<DeviceLinks> &links = rings.devices();
+    if (!links->connected(wire.rank, range.resources)) return {};
+    const auto copy = [&range] {
+        return DeviceRange{range.resources, Mem::share(range.buffer.get()), range.offset, range.size, nullptr, {}};
+    };
+    KernelEnd end{copy(), message.queue, message.wait_list, wire};
+    MessageDriver &driver = runtime_->progress_driver();
+    if (message.direction == Direction::send) return send_by_kernel(std::move(end), links, driver, progress_thread());
+    Link link = message.link;
+    link.by_kernels = false;
+    return receive_by_kernel(std::move(end), links, driver, progress_thread(),
+                             std::make_unique<ChannelTransfer>(copy(), message.direction, wire, link, rings, driver));
 }
 
 std::unique_ptr<Operation> MpiTransport::send_status(const Message &message, TimesOfCommand times) {

@@ -21,6 +21,7 @@ public:
 
     std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
                                         const Link &link) override;
+    Event transfer_by_kernel(const KernelMessage &message) override;
     std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override;
     std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) override;
     std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
