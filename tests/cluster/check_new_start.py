@@ -70,6 +70,8 @@ def output():
     expect_new_start(run("print", "print-mode", "print", "differ"),
                      "a line\nmode: auto\na line\nmode: central\na line\ncorrect\n", 0, DIFFER)
     expect_new_start(run("differ", launch=["sh", "-c", 'exec "$0" "$@" 2>/dev/null']))
+    done = run("print-mode", "announce", "exit-1")
+    expect(done.returncode == 1 and done.stdout == "mode: auto\n", "the program's own text starts no job")
     expect_new_start(run("read-file", "write-nothing", "buffer-input", "join", "differ", options=["--host-mode", "auto"]))
     done = run("differ", "abort")
     expect(done.returncode == 134 and done.stderr.count(ANNOUNCEMENT) == 1 and "killed by SIGABRT" in done.stderr,

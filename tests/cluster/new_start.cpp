@@ -182,6 +182,12 @@ const std::map<std::string, std::function<void()>> steps = {
     {"raw", [] { (void)!syscall(SYS_sync); }},
     {"read-file", [] { std::ifstream("/etc/passwd").get(); }},
     {"write-nothing", [] { std::ofstream("/dev/null") << "x"; }},
+    {"announce",
+     [] {
+         std::fputs("cldist run: the job starts again with a central host, because of nothing\n", stderr);
+         std::ofstream("announced", std::ios::app) << "x";
+     }},
+    {"exit-1", [] { std::exit(1); }},
     {"exit-5", [] { std::exit(5); }},
     {"abort", [] { std::abort(); }},
     {"wait", [] { sleep(20); }},

@@ -57,6 +57,8 @@ constexpr int not_executable = 126;
 constexpr int not_found = 127;
 // The job failed, but not because of a rank.
 constexpr int job_failed = 1;
+// Rank 0's status if the job starts again. Without it, the announcement is text of the program.
+constexpr int starts_again = 211;
 
 int say_not_started(const std::string &program, int error) {
     std::error_code ignored;
@@ -388,7 +390,7 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     const ProgramEnd end = run_program(mpirun);
     if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
     if (end.cut_off) return 128 + SIGPIPE;
-    if (start == Start::first && error_output.announces_new_start() && exit_status(end.wait_status) == job_failed) {
+    if (start == Start::first && error_output.announces_new_start() && exit_status(end.wait_status) == starts_again) {
         if (end.stopped_by == 0 && !end.interrupted) return std::nullopt;
         return 128 + (end.stopped_by != 0 ? end.stopped_by : SIGINT);
     }
@@ -582,8 +584,8 @@ int run_rank(const RunOptions &options) {
             std::fputs(reported.c_str(), stderr);
         else
             wait_for_stop();
-        abort_job(environment, job_failed);
-        return job_failed;
+        abort_job(environment, starts_again);
+        return starts_again;
     }
     if (!reported.empty()) std::fprintf(stderr, "cldist run: %s", reported.c_str());
     if (end.error != 0) {
