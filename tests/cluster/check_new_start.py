@@ -110,6 +110,8 @@ def modes():
     expect_none(run("differ", CLDIST_HOST_MODE="replicated"), None)
     done = run("differ", options=["--host-mode", "central"])
     expect(done.returncode == 0 and done.stdout == "correct\n" and not done.stderr, "a central host needs no new start")
+    expect_new_start(run("differ", CLDIST_HOST_MODE="AUTO"), also=[
+        "cldist: CLDIST_HOST_MODE=AUTO: expected one of auto, replicated, central; using the default"])
     expect_none(run("differ", CLDIST_HOST_WRAP="off"), r"runs without libcldist-host \(CLDIST_HOST_WRAP\)")
     done = run("differ", options=["--all-output"])
     expect(REFUSAL + "runs with --all-output." in done.stderr and done.returncode == 1, "the output of all ranks")

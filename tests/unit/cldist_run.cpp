@@ -412,6 +412,7 @@ TEST_CASE("the announcement of a new start is found wherever the text is divided
 TEST_CASE("only a job with the default host mode may start again, and only if its output can be repeated") {
     CHECK(may_start_again({}));
     CHECK(may_start_again({{"CLDIST_HOST_MODE", "auto"}}));
+    CHECK(may_start_again({{"CLDIST_HOST_MODE", "AUTO"}}));
     CHECK_FALSE(may_start_again({{"CLDIST_HOST_MODE", "replicated"}}));
     CHECK_FALSE(may_start_again({{"CLDIST_HOST_MODE", "central"}}));
     RunOptions options;

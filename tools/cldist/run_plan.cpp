@@ -289,7 +289,8 @@ std::string Shown::new_in(std::string_view part) {
 
 bool may_start_again(const Environment &environment) {
     const std::string mode = value_of(environment, "CLDIST_HOST_MODE");
-    return mode.empty() || mode == "auto";
+    // The platform uses the default for an invalid mode.
+    return mode != "replicated" && mode != "central";
 }
 
 std::string why_not_again(const RunOptions &options, const Environment &environment) {
