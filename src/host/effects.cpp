@@ -31,6 +31,7 @@
 #include <utime.h>
 #include <wordexp.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
@@ -162,13 +163,37 @@ bool is_harmless(long number) {
     }
 }
 
+// The addresses of the program's executable.
+std::uintptr_t executable_begin = UINTPTR_MAX;
+std::uintptr_t executable_end = 0;
+
+void find_executable() {
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, std::size_t, void *) {
+            for (int i = 0; i < info->dlpi_phnum; ++i) {
+                const ElfW(Phdr) &part = info->dlpi_phdr[i];
+                if (part.p_type != PT_LOAD) continue;
+                executable_begin = std::min<std::uintptr_t>(executable_begin, info->dlpi_addr + part.p_vaddr);
+                executable_end =
+                    std::max<std::uintptr_t>(executable_end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
+            }
+            return 1;  // the executable is the first
+        },
+        nullptr);
+}
+
+bool is_in_executable(const void *caller) {
+    const auto address = reinterpret_cast<std::uintptr_t>(caller);
+    return executable_begin <= address && address < executable_end;
+}
+
 // Whether the caller acts for the program, and nobody else has before. In a thread of the program that is everything
 // outside OpenCL calls, because programs also use the libraries of MPI and drivers, and these use libraries that are not
-// known.
+// known. Within OpenCL calls, it is what signal handlers in the executable do.
 bool is_news(const void *caller) {
     if (first_effect.load(std::memory_order_relaxed) != nullptr && held == 0) return false;
     const Thread &thread = this_thread;
-    if (thread.opencl_calls != 0 && !thread.in_callbacks) return false;
+    if (thread.opencl_calls != 0 && !thread.in_callbacks) return is_in_executable(caller);
     return thread.id != 0 || from_program(caller);
 }
 
@@ -180,6 +205,7 @@ bool is_bottomless(const struct stat &state) { return S_ISCHR(state.st_mode) && 
 }  // namespace
 
 void begin_effects() {
+    find_executable();
     if (!has_written_nothing() || had_children()) set_effect("was started by another program");
     if (has_other_descriptors()) set_effect("has inherited open files");
     if (is_regular(STDOUT_FILENO) || is_regular(STDERR_FILENO)) set_effect("writes its output to a file");

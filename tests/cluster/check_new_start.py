@@ -84,6 +84,7 @@ def effects():
             (["join", "write-by-open"], "has opened a file for writing"),
             (["folder"], "has changed a file or folder"),
             (["join", "remove"], "has changed a file or folder"),
+            (["alarm"], "has changed a file or folder"),
             (["times"], "has changed a file or folder"),
             (["expand"], "has started another process"),
             (["socket"], "has used a socket"),

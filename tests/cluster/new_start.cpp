@@ -12,6 +12,7 @@
 
 #include <array>
 #include <barrier>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -135,6 +136,22 @@ void differ() {
     print(use(context.value, devices.back(), 1024));
 }
 
+volatile std::sig_atomic_t made = 0;
+
+// The signal arrives during clBuildProgram.
+void build_with_alarm() {
+    const std::vector<cl_device_id> devices = all_devices();
+    const Context context(devices);
+    const char *source = "kernel void k(global int *a) { a[get_global_id(0)] = 5 * get_global_id(0); }";
+    cl_int code = CL_SUCCESS;
+    cl_program program = clCreateProgramWithSource(context.value, 1, &source, nullptr, &code);
+    check(code, "clCreateProgramWithSource");
+    std::signal(SIGALRM, [](int) { made = mkdir("alarmed", 0700); });
+    ualarm(2000, 0);
+    check(clBuildProgram(program, 1, devices.data(), "-DALARM", nullptr, nullptr), "clBuildProgram");
+    clReleaseProgram(program);
+}
+
 void run_child(const char *name) {
     pid_t child = 0;
     std::array<char *, 2> arguments{const_cast<char *>(name), nullptr};
@@ -158,6 +175,7 @@ const std::map<std::string, std::function<void()>> steps = {
     {"write-by-open", [] { ::close(open("written", O_WRONLY | O_CREAT, 0600)); }},
     {"folder", [] { (void)!mkdir("made", 0700); }},
     {"remove", [] { (void)!std::remove("absent"); }},
+    {"alarm", build_with_alarm},
     {"times", [] { (void)lutimes("absent", nullptr); }},
     {"expand",
      [] {
