@@ -130,6 +130,9 @@ def check_mpi():
            "does not support programs that use MPI" in done.stderr and "runs the program in one process only" not in done.stderr,
            "the report for an MPI program lists only possible remedies", done.stderr)
     if MPI == "openmpi":
+        done = run(2, [MPI_PROGRAM, "single"])
+        expect("clGetDeviceIDs returned -1201" in done.stdout and "MPI runs at MPI_THREAD_SINGLE" in done.stderr,
+               "a program that calls MPI_Init gets no devices, and a message states why", done.stdout, done.stderr)
         done = run(2, [MPI_PROGRAM, "child", OPENCL, FOLDER, "devices"])
         expect(done.returncode == 0 and "devices 1\n" in done.stdout and "received 1\n" in done.stdout and
                done.stderr.count("a process that started this one has called MPI_Init") == 1,

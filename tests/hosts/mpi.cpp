@@ -11,6 +11,15 @@
 int main(int argc, char **argv) {
     int level = 0;
     int rank = 0;
+    if (argc > 1 && std::strcmp(argv[1], "single") == 0) {
+        MPI_Init(&argc, &argv);
+        cl_platform_id platform = nullptr;
+        clGetPlatformIDs(1, &platform, nullptr);
+        cl_uint count = 0;
+        std::printf("clGetDeviceIDs returned %d\n", clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count));
+        MPI_Finalize();
+        return 0;
+    }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     // Rank 0 waits for the time that rank 1 sends.

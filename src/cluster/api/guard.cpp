@@ -60,8 +60,14 @@ cl_int code_of_exception(std::string_view function) noexcept {
     try {
         throw;
     } catch (const Error &error) {
-        log_info("{}: {}: {}", function, error.status().message, code_text(error.status().code));
-        return error.status().code;
+        const cl_int code = error.status().code;
+        const std::string text = fmt::format("{}: {}: {}", function, error.status().message, code_text(code));
+        // The program gets no device, and the code alone does not tell why.
+        if (code == CL_MPI_THREAD_LEVEL_TOO_LOW)
+            log_error("{}", text);
+        else
+            log_info("{}", text);
+        return code;
     } catch (const std::bad_alloc &) {
         return CL_OUT_OF_HOST_MEMORY;
     } catch (...) {
