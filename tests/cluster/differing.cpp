@@ -12,26 +12,19 @@
 #include <thread>
 #include <vector>
 
+#include "plain_opencl.hpp"
+
 namespace {
+
+using cldist_test::check;
 
 constexpr std::size_t size = 4096;
 
-void check(cl_int code, const char *call) {
-    if (code == CL_SUCCESS) return;
-    std::fprintf(stderr, "UNEXPECTED: %s returned %d\n", call, code);
-    std::_Exit(9);
-}
-
 struct objects {
     objects() {
-        cl_platform_id platform = nullptr;
-        check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
-        cl_uint count = 0;
-        check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
-        devices.resize(count);
-        check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
         cl_int code = CL_SUCCESS;
-        context = clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
+        context =
+            clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code);
         check(code, "clCreateContext");
         first = clCreateCommandQueue(context, devices.front(), CL_QUEUE_PROFILING_ENABLE, &code);
         check(code, "clCreateCommandQueue");
@@ -60,7 +53,7 @@ struct objects {
         return made;
     }
 
-    std::vector<cl_device_id> devices;
+    std::vector<cl_device_id> devices = cldist_test::all_devices();
     cl_context context = nullptr;
     cl_command_queue first = nullptr;
     cl_command_queue last = nullptr;

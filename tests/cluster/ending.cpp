@@ -14,15 +14,14 @@
 #include <thread>
 #include <vector>
 
+#include "plain_opencl.hpp"
+
 namespace {
 
-constexpr std::size_t size = std::size_t{1} << 20U;
+using cldist_test::all_devices;
+using cldist_test::check;
 
-void check(cl_int code, const char *call) {
-    if (code == CL_SUCCESS) return;
-    std::fprintf(stderr, "UNEXPECTED: %s returned %d\n", call, code);
-    std::_Exit(9);
-}
+constexpr std::size_t size = std::size_t{1} << 20U;
 
 struct objects {
     cl_context context = nullptr;
@@ -32,14 +31,10 @@ struct objects {
     std::vector<char> host = std::vector<char>(size, 'x');
 
     void make() {
-        cl_platform_id platform = nullptr;
-        check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
-        cl_uint count = 0;
-        check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
-        std::vector<cl_device_id> devices(count);
-        check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
+        const std::vector<cl_device_id> devices = all_devices();
         cl_int code = CL_SUCCESS;
-        context = clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
+        context =
+            clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code);
         check(code, "clCreateContext");
         for (const cl_device_id device : devices) {
             queues.push_back(clCreateCommandQueue(context, device, 0, &code));

@@ -22,28 +22,17 @@
 #include <thread>
 #include <vector>
 
+#include "plain_opencl.hpp"
+
 namespace {
 
-void check(cl_int code, const char *call) {
-    if (code == CL_SUCCESS) return;
-    std::fprintf(stderr, "UNEXPECTED: %s returned %d\n", call, code);
-    std::_Exit(9);
-}
+using cldist_test::all_devices;
+using cldist_test::check;
 
 std::size_t rank_of_process() {
     for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
         if (const char *const rank = std::getenv(name)) return static_cast<std::size_t>(std::atoi(rank));
     return 0;
-}
-
-std::vector<cl_device_id> all_devices() {
-    cl_platform_id platform = nullptr;
-    check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
-    cl_uint count = 0;
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
-    std::vector<cl_device_id> devices(count);
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
-    return devices;
 }
 
 struct Context {

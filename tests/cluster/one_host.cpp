@@ -17,15 +17,12 @@
 #include <thread>
 #include <vector>
 
+#include "plain_opencl.hpp"
 #include "tested_platform.hpp"
 
 namespace {
 
-void check(cl_int code, const char *call) {
-    if (code == CL_SUCCESS) return;
-    std::fprintf(stderr, "UNEXPECTED: %s returned %d\n", call, code);
-    std::_Exit(9);
-}
+using cldist_test::check;
 #define CHECKED(call) check(call, #call)
 
 void require(bool right, const char *what) {
