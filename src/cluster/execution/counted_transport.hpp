@@ -16,17 +16,12 @@ public:
 
     std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
                                         const Link &link) override {
-        if (!link.in_process && direction == Direction::send) traffic_.sent(message.peer, Carries::data, range.size);
-        if (!link.in_process && direction == Direction::recv)
-            traffic_.received(message.peer, Carries::data, range.size);
+        if (!link.in_process) count_data(direction, message.peer, range.size);
         return carrier_.transfer(std::move(range), direction, message, link);
     }
     Event transfer_by_kernel(const KernelMessage &message) override {
         Event event = carrier_.transfer_by_kernel(message);
-        if (event && message.direction == Direction::send)
-            traffic_.sent(message.message.peer, Carries::data, message.range.size);
-        if (event && message.direction == Direction::recv)
-            traffic_.received(message.message.peer, Carries::data, message.range.size);
+        if (event) count_data(message.direction, message.message.peer, message.range.size);
         return event;
     }
     std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override {
@@ -49,6 +44,13 @@ public:
     void drive(Command &command) override { carrier_.drive(command); }
 
 private:
+    void count_data(Direction direction, Process peer, std::size_t size) {
+        if (direction == Direction::send)
+            traffic_.sent(peer, Carries::data, size);
+        else
+            traffic_.received(peer, Carries::data, size);
+    }
+
     Transport &carrier_;
     Traffic &traffic_;
 };

@@ -82,12 +82,9 @@ Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &o
 }
 
 // A kernel can't fail its event. So it carries out no transfer that may fail.
-bool Transfers::start_kernel(const Transfer &transfer, MemObject &object) {
-    const bool sends = transfer.kind == Transfer::Kind::send;
-    const Direction direction = sends ? Direction::send : Direction::recv;
-    const Link way = link(transfer, direction);
-    if (!way.by_kernels || object.context->is_careful()) return false;
-    Space &space = *object.context->space(sends ? transfer.source : transfer.target);
+bool Transfers::start_kernel(const Transfer &transfer, MemObject &object, Space &space, Direction direction,
+                             const Link &link) {
+    if (!link.by_kernels || object.context->is_careful()) return false;
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
     for (const cl_event event : waits) flush_producer(event);
@@ -95,7 +92,7 @@ bool Transfers::start_kernel(const Transfer &transfer, MemObject &object) {
                             transfer.begin,    transfer.end - transfer.begin,
                             nullptr,           {}};
     Event event =
-        transport_.transfer_by_kernel({range, space.separate_queue(), waits, direction, transfer.message, way});
+        transport_.transfer_by_kernel({range, space.separate_queue(), waits, direction, transfer.message, link});
     if (!event) return false;
     steps_.add(transfer.step, space, std::move(event), {transfer.after});
     return true;
@@ -104,11 +101,12 @@ bool Transfers::start_kernel(const Transfer &transfer, MemObject &object) {
 void Transfers::start_message(const Transfer &transfer, MemObject &object) {
     const bool sends = transfer.kind == Transfer::Kind::send;
     const Direction direction = sends ? Direction::send : Direction::recv;
-    if (start_kernel(transfer, object)) return;
+    const Link link = this->link(transfer, direction);
+    Space &space = *object.context->space(sends ? transfer.source : transfer.target);
+    if (start_kernel(transfer, object, space, direction, link)) return;
     ChannelEnd end = make_end(transfer, object, direction);
-    steps_.add(transfer.step, *object.context->space(sends ? transfer.source : transfer.target),
-               Event::share(end.bridge->user_visible_event()), {transfer.after});
-    start_channel(std::move(end), direction, transfer.message, link(transfer, direction));
+    steps_.add(transfer.step, space, Event::share(end.bridge->user_visible_event()), {transfer.after});
+    start_channel(std::move(end), direction, transfer.message, link);
 }
 
 namespace {

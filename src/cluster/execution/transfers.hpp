@@ -43,7 +43,7 @@ private:
     ChannelEnd make_end(const Transfer &transfer, MemObject &object, Direction direction);
     void start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link);
     /// Returns false if no kernel can carry out the message.
-    bool start_kernel(const Transfer &transfer, MemObject &object);
+    bool start_kernel(const Transfer &transfer, MemObject &object, Space &space, Direction direction, const Link &link);
     void start_message(const Transfer &transfer, MemObject &object);
     [[nodiscard]] Event copy_packed(const Transfer &transfer, MemObject &object, Space &space,
                                     const std::shared_ptr<const QueueInfo> &queue,
