@@ -473,10 +473,6 @@ std::string missing_to_stage(const Environment &environment) {
     return {};
 }
 
-}  // namespace
-
-namespace {
-
 // mpirun is about to stop this rank. The signals are blocked.
 void wait_for_stop() {
     sigset_t stopping;
