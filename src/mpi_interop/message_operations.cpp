@@ -237,6 +237,7 @@ private:
         other_memory_ = std::make_unique_for_overwrite<std::byte[]>(size_);
         devices().read_landed(world_source(), header_, other_memory_.get());
         devices().note_taken(world_source(), header_);
+        header_.slot = 0;  // the sender may use it again
         take_payload(other_memory_.get());
     }
 
