@@ -28,11 +28,12 @@ public:
     /// is posted long before its message, into the one of two buffers from which no write can be in flight.
     void compute(int iteration, const Event &turn) {
         kernel_ = slab_.enqueue_jacobi(queue_.get(), part_, iteration, {turn.get()});
-        if (alone()) return;
-        MPI_Start(&receive_[iteration % 2]);
-        check(clEnqueueReadBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, face_.edge, face_.size, edge_,
-                                  0, nullptr, read_.put()),
-              "reading an edge");
+        if (!alone()) {
+            MPI_Start(&receive_[iteration % 2]);
+            check(clEnqueueReadBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, face_.edge, face_.size,
+                                      edge_, 0, nullptr, read_.put()),
+                  "reading an edge");
+        }
         check(clFlush(queue_.get()), "clFlush");
     }
 

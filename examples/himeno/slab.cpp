@@ -62,7 +62,6 @@ Event Slab::enqueue_jacobi(cl_command_queue queue, const Part &part, int iterati
     check(clEnqueueNDRangeKernel(queue, kernel_.get(), 3, nullptr, global, local, after.count(), after.data(),
                                  event.put()),
           "enqueueing the kernel");
-    check(clFlush(queue), "clFlush");
     check(clTraceEvent(event.get(), part.name), "clTraceEvent");
     check(clRetainEvent(event.get()), "clRetainEvent");
     kernels_.emplace_back(event.get());
