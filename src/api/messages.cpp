@@ -58,7 +58,7 @@ public:
     }
 
     void run() {
-        if (run_ordered()) return;
+        if (may_use_kernels() && (run_ordered() || run_by_kernel())) return;
         const auto no_peer = [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; };
         // A command without peers only has its position in the queue, which the program sees by wait list or event.
         if (arguments.blocking == CL_FALSE && arguments.num_events == 0 && arguments.event == nullptr &&
@@ -95,6 +95,10 @@ private:
     [[nodiscard]] const Mapping *mapping_of(const Part &part) const;
     [[nodiscard]] MessagePeer peer_of(const Part &part) const { return {comm_, part.peer.rank, part.peer.tag}; }
     [[nodiscard]] std::span<const Part> parts_with_peer() const;
+    [[nodiscard]] bool may_use_kernels() const;
+    [[nodiscard]] std::unique_ptr<OrderedCommand> reserve(const Part &part, OrderedCommand::Position position) const;
+    [[nodiscard]] DeviceRange range_of(const Part &part) const;
+    bool run_by_kernel();
     [[nodiscard]] bool may_order() const;
     bool run_ordered();
     void enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &reserved);
@@ -199,20 +203,65 @@ std::span<const Part> MessageCall::parts_with_peer() const {
     return parts;
 }
 
-// Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must be fatal.
-bool MessageCall::may_order() const {
-    if (config().path != Path::device || arguments.blocking != CL_FALSE || comm_->wire() != Wire::cldist) return false;
+// Returns true if kernels can move the messages.
+bool MessageCall::may_use_kernels() const {
+    if (!uses_kernels(config()) || arguments.blocking != CL_FALSE || !queue.in_order || comm_->wire() != Wire::cldist)
+        return false;
     const std::span<const Part> parts = parts_with_peer();
-    const bool parts_fit = !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const Part &part) {
+    return !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const Part &part) {
         const RangeArgument &range = part.range;
         const int rank = part.peer.rank;
-        if (range.strided || range.size == 0 || range.size > DeviceLinks::most_bytes || !open_to_kernels(range))
-            return false;
+        if (range.strided || range.size == 0 || range.size > DeviceLinks::most_bytes) return false;
         const int world_rank = rank == MPI_ANY_SOURCE ? rank : comm_->world_rank(rank);
         return (rank == MPI_ANY_SOURCE || comm_->same_host(rank)) &&
-               comm_->links().devices()->ready(world_rank, resources);
+               comm_->links().devices()->connected(world_rank, resources) && open_to_kernels(range);
     });
-    return parts_fit && may_wait_in_kernel(queue, arguments, comm_->handle());
+}
+
+// Returns what the kernel needs. Null if some of it is not free.
+std::unique_ptr<OrderedCommand> MessageCall::reserve(const Part &part, OrderedCommand::Position position) const {
+    const int rank = part.peer.rank;
+    auto command =
+        std::make_unique<OrderedCommand>(comm_->links().devices(), part.range.direction, part.range.size, position);
+    return command->reserve(rank < 0 ? rank : comm_->world_rank(rank), queue.queue) ? std::move(command) : nullptr;
+}
+
+DeviceRange MessageCall::range_of(const Part &part) const {
+    const auto [buffer, offset] = held(part.range, *resources);
+    return {resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
+}
+
+// Enqueues the command with a kernel for the send, and returns true if that is possible. The message takes its position in
+// the message order when the command starts. The receiver's host copies the bytes when they have arrived, so no kernel
+// waits.
+bool MessageCall::run_by_kernel() {
+    const Part &first = parts_with_peer().front();
+    std::unique_ptr<OrderedCommand> sending;
+    if (first.range.direction == Direction::send) {
+        sending = reserve(first, OrderedCommand::Position::at_start);
+        if (sending == nullptr) return false;
+    }
+    const std::lock_guard lock(enqueueing_on(queue.queue));
+    auto bridge = std::make_unique<Bridge>(queue, arguments.events(), std::span<Mapping>(), [&] {
+        if (sending == nullptr) return;
+        const auto [buffer, offset] = held(first.range, *resources);
+        sending->enqueue(buffer, offset, {}, nullptr);
+    });
+    MessageDriver &driver = runtime_->progress_driver();
+    Operations operations;
+    for (const Part &part : parts_)
+        operations.push_back(part.range.direction == Direction::recv
+                                 ? make_recv(range_of(part), peer_of(part), driver)
+                                 : make_send(range_of(part), peer_of(part), driver, runtime_->channels(), false,
+                                             &part == &first ? std::move(sending) : nullptr));
+    start_when_ready(*this, std::move(operations), std::move(bridge));
+    return true;
+}
+
+// Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must be fatal.
+bool MessageCall::may_order() const {
+    return config().path == Path::device && comm_->links().devices()->may_wait() &&
+           may_wait_in_kernel(queue, arguments, comm_->handle());
 }
 
 // Enqueues kernels that move the messages, and returns true if that is possible.
@@ -220,10 +269,8 @@ bool MessageCall::run_ordered() {
     if (!may_order()) return false;
     std::vector<std::unique_ptr<OrderedCommand>> reserved;
     for (const Part &part : parts_with_peer()) {
-        const int rank = part.peer.rank;
-        reserved.push_back(
-            std::make_unique<OrderedCommand>(comm_->links().devices(), part.range.direction, part.range.size));
-        if (!reserved.back()->reserve(rank < 0 ? rank : comm_->world_rank(rank), queue.queue)) return false;
+        reserved.push_back(reserve(part, OrderedCommand::Position::at_call));
+        if (reserved.back() == nullptr) return false;
     }
     const std::lock_guard lock(enqueueing_on(queue.queue));
     // This command gets its position in the message order now. Earlier ones may still wait for it.
@@ -242,10 +289,6 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
     Operations operations;
     std::span<const cl_event> wait_list = arguments.events();
     MessageDriver &driver = runtime_->progress_driver();
-    const auto range_of = [this](const Part &part) {
-        const auto [buffer, offset] = held(part.range, *resources);
-        return DeviceRange{resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
-    };
     const std::span<const Part> parts = parts_with_peer();
     const Part &first = parts.front(), &last = parts.back();
     const bool sends = first.range.direction == Direction::send;

@@ -15,19 +15,22 @@ std::vector<std::shared_ptr<Record>> records_of(const Operations &operations) {
     return records;
 }
 
+void start_when_ready(const CheckedCall &call, Operations operations, std::unique_ptr<Bridge> bridge) {
+    Event event = Event::share(bridge->user_visible_event());
+    if (call.arguments.event != nullptr) event_table().add(event.get(), operations);
+    call.progress_thread().start_when_ready(
+        std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device),
+        {ordered_by(call.queue, call.arguments), call.arguments.num_events != 0, !call.resources->is_cpu()});
+    if (call.arguments.event != nullptr) *call.arguments.event = event.give();
+}
+
 namespace {
 
 void enqueue(CheckedCall &call) {
     const std::span<Mapping> mappings = call.make_mappings(Drives::progress_thread);
     const std::lock_guard lock(enqueueing_on(call.queue.queue));
     auto bridge = std::make_unique<Bridge>(call.queue, call.arguments.events(), mappings);
-    Event event = Event::share(bridge->user_visible_event());
-    Operations operations = call.make_operations(Drives::progress_thread);
-    if (call.arguments.event != nullptr) event_table().add(event.get(), operations);
-    call.progress_thread().start_when_ready(
-        std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device),
-        {ordered_by(call.queue, call.arguments), call.arguments.num_events != 0, !call.resources->is_cpu()});
-    if (call.arguments.event != nullptr) *call.arguments.event = event.give();
+    start_when_ready(call, call.make_operations(Drives::progress_thread), std::move(bridge));
 }
 
 // The progress thread gives the far end an error message.

@@ -51,6 +51,9 @@ public:
     std::shared_ptr<DeviceResources> resources;
 };
 
+/// Lets the progress thread start the command, whose bridge was made for the call. Sets the call's event.
+void start_when_ready(const CheckedCall &call, Operations operations, std::unique_ptr<Bridge> bridge);
+
 /// Enqueues the command. If it is blocking, runs it to its end and returns its status.
 [[nodiscard]] Status run_command(CheckedCall &call);
 

@@ -38,7 +38,7 @@ constexpr Names<Enum> names{};
 template <>
 constexpr Names<Path> names<Path>{{"auto", Path::automatic},      {"mapped", Path::mapped}, {"pinned", Path::pinned},
                                   {"pipelined", Path::pipelined}, {"shared", Path::shared}, {"direct", Path::direct},
-                                  {"device", Path::device}};
+                                  {"kernel", Path::kernel},       {"device", Path::device}};
 template <>
 constexpr Names<OnError> names<OnError>{
     {"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}};

@@ -8,7 +8,7 @@
 
 namespace cldist {
 
-enum class Path { automatic, mapped, pinned, pipelined, shared, direct, device };
+enum class Path { automatic, mapped, pinned, pipelined, shared, direct, kernel, device };
 enum class OnError { automatic, event, abort };
 enum class Switch { off, on };
 enum class HostCopies { automatic, native, staged };

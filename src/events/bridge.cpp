@@ -243,13 +243,15 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
     return events;
 }
 
-Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings)
+Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings,
+               const std::function<void()> &enqueue_between)
     : device_(Device::share(info.device)),
       context_(Context::share(info.context)),
       queue_(Queue::share(info.queue)),
       before_(commands_before(info, wait_list, mappings)),
       start_(begin(info, wait_list, mappings)),
       done_(user_event(info.context)) {
+    if (enqueue_between) enqueue_between();
     const cl_event done = done_.get();
     std::vector<Mapping> undone;
     for (const Mapping &m : mappings) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -94,8 +95,10 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
 /// the event of a failing command.
 class Bridge {
 public:
-    /// Enqueues the commands, flushes, and fills the mappings' memory. Throws an Error if the platform refuses.
-    Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings);
+    /// Enqueues the commands, flushes, and fills the mappings' memory. `enqueue_between` enqueues commands between the
+    /// start and the user's event. Throws an Error if the platform refuses.
+    Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings,
+           const std::function<void()> &enqueue_between = {});
     /// For a command in no queue: creates only an event of `context`. The command may start when `start` allows it, or
     /// at once if `start` has no gate.
     explicit Bridge(cl_context context, Start start = {});

@@ -232,9 +232,9 @@ void DeviceCollectives::agree(std::vector<DeviceLinks::Arena> arenas) {
 }
 
 bool DeviceCollectives::ready(const std::shared_ptr<DeviceResources> &resources, cl_command_queue queue) {
-    bool all = true;
+    bool all = links_->may_wait();
     for (std::size_t m = 0; m < world_ranks_.size(); ++m)
-        if (static_cast<int>(m) != rank_) all = links_->ready(world_ranks_[m], resources) && all;
+        if (static_cast<int>(m) != rank_) all = links_->connected(world_ranks_[m], resources) && all;
     const std::lock_guard lock(mutex_);
     if (!all || arenas_.empty()) return false;
     if (!prepared_) {

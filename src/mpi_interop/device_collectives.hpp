@@ -20,7 +20,7 @@ struct CollectiveSide;
 /// A device-ordered collective.
 struct OrderedCollective {
     OrderedCollective(std::shared_ptr<DeviceLinks> links, cl_command_queue on, const void *line)
-        : command(std::move(links), Direction::collective, 0, line), queue(on) {}
+        : command(std::move(links), Direction::collective, 0, OrderedCommand::Position::at_call, line), queue(on) {}
 
     OrderedCommand command;
     const cl_command_queue queue;

@@ -10,13 +10,14 @@
 #include "mpi_interop/local_socket.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/plan.hpp"
 
 namespace cldist {
 namespace {
 
 // NVIDIA's driver (580) submits kernels at the call, and a flush takes 3 us there. So only a kernel that does not end soon
-// is flushed.
-constexpr std::uint64_t flush_after_ns = 50000;
+// is flushed. After that time, its event is looked at, too.
+constexpr std::uint64_t look_ns = 50000;
 
 // TransferSlot::sent if the kernel has failed.
 constexpr std::uint32_t spoiled_flag = 2;
@@ -24,7 +25,7 @@ constexpr std::uint32_t spoiled_flag = 2;
 }  // namespace
 
 DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
-    if (config().path != Path::device) return;
+    if (!uses_kernels(config())) return;
     socket_ = open_local_socket(name_);
     const int on = 1;
     if (!socket_ || setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) name_ = {};
@@ -37,11 +38,10 @@ void DeviceLinks::add(int world_rank, const LocalName &name, const LocalName &jo
 
 void DeviceLinks::refuse(const std::string &why) {
     refused_ = true;
-    log_info("messages do not use path device: {}", why);
+    log_info("kernels move no messages: {}", why);
 }
 
-bool DeviceLinks::ready(int world_rank, const std::shared_ptr<DeviceResources> &resources) {
-    if (!connected(world_rank, resources)) return false;
+bool DeviceLinks::may_wait() {
     const std::lock_guard lock(mutex_);
     return waiting_.size() < most_queues;
 }
@@ -75,20 +75,12 @@ bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
         lane.resources = resources;
         lane.slots = std::make_unique<TransferSlots>(resources->context(), resources->device());
         lane.kernels = std::make_unique<SlotKernels>(resources->context(), resources->device());
-        lane.collective_kernels = std::make_unique<CollectiveKernels>(resources->context(), resources->device());
         if (!resources->is_cpu() && !claim(lane)) {
             for (const auto &[rank, peer] : peers_) tell(peer, NoteKind::shared);
             refuse("another process of this job uses the same GPU");
             return false;
         }
-        lane.arenas =
-            ExportedMemory::create(resources->context(), resources->device(), CL_MEM_READ_WRITE, arenas_bytes);
-        const cl_command_queue queue = resources->write_queue();
-        lane.arenas_address = lane.kernels->address_of(queue, lane.arenas->buffer());
-        const std::vector<std::byte> no_flags(TransferSlots::boards * flags_bytes);
-        check(clEnqueueWriteBuffer(queue, lane.arenas->buffer(), CL_TRUE, 0, no_flags.size(), no_flags.data(), 0,
-                                   nullptr, nullptr),
-              "clEnqueueWriteBuffer");
+        if (has_arenas()) make_arenas(lane);
         lane_ = std::move(lane);
     } catch (const Error &error) {
         refuse(error.status().message);
@@ -97,6 +89,18 @@ bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
     take_notes();
     for (auto &[rank, peer] : peers_) open_offer(peer);
     return lane_.has_value();
+}
+
+void DeviceLinks::make_arenas(Lane &lane) {
+    const DeviceResources &resources = *lane.resources;
+    lane.collective_kernels = std::make_unique<CollectiveKernels>(resources.context(), resources.device());
+    lane.arenas = ExportedMemory::create(resources.context(), resources.device(), CL_MEM_READ_WRITE, arenas_bytes);
+    const cl_command_queue queue = resources.write_queue();
+    lane.arenas_address = lane.kernels->address_of(queue, lane.arenas->buffer());
+    const std::vector<std::byte> no_flags(TransferSlots::boards * flags_bytes);
+    check(clEnqueueWriteBuffer(queue, lane.arenas->buffer(), CL_TRUE, 0, no_flags.size(), no_flags.data(), 0, nullptr,
+                               nullptr),
+          "clEnqueueWriteBuffer");
 }
 
 // The first process that uses the device binds a name made of the job's and the device's.
@@ -127,9 +131,10 @@ void DeviceLinks::offer(Peer &peer) {
                 ExportedMemory::create(resources.context(), resources.device(), CL_MEM_READ_WRITE, landing_bytes);
             peer.own_landing_address = lane_->kernels->address_of(resources.write_queue(), peer.own_landing->buffer());
         }
-        peer.offered = tell(peer, NoteKind::slots, TransferSlots::bytes, lane_->slots->descriptor()) &&
-                       tell(peer, NoteKind::arenas, lane_->arenas->size(), lane_->arenas->descriptor()) &&
-                       tell(peer, NoteKind::landing, peer.own_landing->size(), peer.own_landing->descriptor());
+        peer.offered =
+            tell(peer, NoteKind::slots, TransferSlots::bytes, lane_->slots->descriptor()) &&
+            (!has_arenas() || tell(peer, NoteKind::arenas, lane_->arenas->size(), lane_->arenas->descriptor())) &&
+            tell(peer, NoteKind::landing, peer.own_landing->size(), peer.own_landing->descriptor());
     } catch (const Error &error) {
         refuse(error.status().message);
     }
@@ -172,7 +177,8 @@ void DeviceLinks::take_note(const Note &note, Descriptor descriptor) {
 }
 
 void DeviceLinks::open_offer(Peer &peer) {
-    if (!lane_ || !peer.slots_offer || !peer.arenas_offer || !peer.landing_offer || peer.refused) return;
+    if (!lane_ || !peer.slots_offer || !peer.landing_offer || peer.refused) return;
+    if (has_arenas() && !peer.arenas_offer) return;
     const DeviceResources &resources = *lane_->resources;
     try {
         if (!resources.is_cpu() && peer.offer.device == uuid_of(resources.device()))
@@ -184,15 +190,18 @@ void DeviceLinks::open_offer(Peer &peer) {
                                                         static_cast<std::size_t>(peer.offer.bytes), peer.offer.device);
         const Mem landing = peer.landing->buffer(resources.context(), resources.device());
         peer.landing_address = lane_->kernels->address_of(resources.write_queue(), landing.get());
-        peer.arenas = std::make_shared<ImportedMemory>(std::move(peer.arenas_offer), arenas_bytes, peer.offer.device);
-        const Mem arenas = peer.arenas->buffer(resources.context(), resources.device());
-        peer.arenas_address = lane_->kernels->address_of(resources.write_queue(), arenas.get());
+        if (has_arenas()) {
+            peer.arenas =
+                std::make_shared<ImportedMemory>(std::move(peer.arenas_offer), arenas_bytes, peer.offer.device);
+            const Mem arenas = peer.arenas->buffer(resources.context(), resources.device());
+            peer.arenas_address = lane_->kernels->address_of(resources.write_queue(), arenas.get());
+        }
         peer.slots = std::move(slots);
         offer(peer);
         accept(peer);
     } catch (const Error &error) {
         peer.refused = true;
-        log_info("messages to rank {} do not use path device: {}", peer.offer.world_rank, error.status().message);
+        log_info("kernels move no messages to rank {}: {}", peer.offer.world_rank, error.status().message);
         tell(peer, NoteKind::refused);
     }
 }
@@ -294,8 +303,8 @@ void DeviceLinks::note_taken(int world_rank, const MessageHeader &header) {
 }
 
 OrderedCommand::OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size,
-                               const void *line)
-    : links_(std::move(links)), direction_(direction), size_(size), line_(line) {}
+                               Position position, const void *line)
+    : links_(std::move(links)), direction_(direction), size_(size), position_(position), line_(line) {}
 
 TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*index_]; }
 
@@ -339,8 +348,8 @@ void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait
 template <typename EnqueueKernel>
 void OrderedCommand::enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list, cl_event *event) {
     const cl_event held_by = held_by_.get();
-    waits_ = waits_ || !wait_list.empty();
-    cl_event *const wanted = event == nullptr && !wait_list.empty() ? event_.out() : event;
+    waits_ = waits_ || !wait_list.empty() || position_ == Position::at_start;
+    cl_event *const wanted = event == nullptr && waits_ ? event_.out() : event;
     check(enqueue_kernel(*links_->lane_, held_by != nullptr ? std::span(&held_by, 1) : wait_list, wanted),
           "clEnqueueNDRangeKernel");
     if (event != nullptr && waits_) event_ = Event::share(*event);
@@ -384,18 +393,21 @@ SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset) const {
 
 void OrderedCommand::note_enqueued() {
     enqueued_ = true;
-    enqueued_ns_ = now_ns();
+    next_look_ns_ = now_ns() + look_ns;
     if (held_by_)
         clFlush(queue_);
-    else
+    else if (position_ == Position::at_call)
         unflushed_ = Queue::share(queue_);
     const std::lock_guard lock(links_->mutex_);
     ++links_->waiting_[queue_];
 }
 
 OrderedCommand::~OrderedCommand() {
-    // A kernel that has not ended uses the slot.
-    if (!index_ || ended_ || enqueued_) return;
+    if (!index_) return;
+    if (enqueued_) {
+        static_cast<void>(ended());  // otherwise its kernel may still use the slot
+        return;
+    }
     const std::lock_guard lock(links_->mutex_);
     links_->lane_->slots->give_back(*index_);
     if (direction_ == Direction::send) links_->peers_.at(world_rank_).room.give_back(landing_, size_);
@@ -438,6 +450,8 @@ void OrderedCommand::go() { let_go(SlotOrder::move); }
 
 void OrderedCommand::spoil() { slot().sent.store(spoiled_flag, std::memory_order_release); }
 
+void OrderedCommand::withdraw() { slot().taken.store(1, std::memory_order_release); }
+
 void OrderedCommand::fail(cl_int code) {
     failed_ = true;
     let_go(SlotOrder::leave, code);
@@ -458,19 +472,20 @@ void OrderedCommand::let_go(SlotOrder order, cl_int status) {
 }
 
 bool OrderedCommand::failed() const {
-    if (failed_) return true;
-    if (!waits_) return false;
+    if (failed_ || ended_ || !waits_) return failed_;
     return (event_ && execution_status(event_.get()) < 0) || (reached_ && execution_status(reached_.get()) < 0);
 }
 
 bool OrderedCommand::ended() {
     if (ended_) return true;
-    if (slot().ended.load(std::memory_order_acquire) == 0 && !failed()) {
-        if (unflushed_ && now_ns() - enqueued_ns_ > flush_after_ns) {
-            clFlush(unflushed_.get());
-            unflushed_.reset();
-        }
-        return false;
+    if (slot().ended.load(std::memory_order_acquire) == 0 && !failed_) {
+        const std::uint64_t now = now_ns();
+        if (now < next_look_ns_) return false;
+        next_look_ns_ = now + look_ns;
+        if (unflushed_) clFlush(unflushed_.get());
+        unflushed_.reset();
+        failed_ = failed();
+        if (!failed_) return false;
     }
     ended_ = true;
     const std::lock_guard lock(links_->mutex_);

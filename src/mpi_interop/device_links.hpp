@@ -13,6 +13,7 @@
 
 #include <mpi.h>
 
+#include "base/config.hpp"
 #include "events/bridge.hpp"
 #include "events/record.hpp"
 #include "mpi_interop/local_name.hpp"
@@ -34,12 +35,19 @@ class DeviceLinks;
 /// the command calls the methods, if not stated otherwise.
 class OrderedCommand {
 public:
+    /// When a command takes its position in the message order.
+    enum class Position {
+        at_call,  ///< the kernel of the receive may wait on the device
+        at_start  ///< a send whose receiver learns of the message when the command starts. No kernel waits.
+    };
     /// `line` is the line of a collective, or null.
     OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size,
-                   const void *line = nullptr);
+                   Position position = Position::at_call, const void *line = nullptr);
     OrderedCommand(const OrderedCommand &) = delete;
     OrderedCommand &operator=(const OrderedCommand &) = delete;
     ~OrderedCommand();
+
+    [[nodiscard]] Position position() const { return position_; }
 
     // For the calling thread.
     /// Reserves what the command needs. `world_rank` is the peer of a send. Returns false if there is none left.
@@ -75,6 +83,8 @@ public:
     void fail(cl_int code);
     /// Send: the kernel failed. The receiver must not wait for it.
     void spoil();
+    /// Send: no receiver will learn of the bytes.
+    void withdraw();
     /// Collective: lets the kernel do its work.
     void go();
     /// Returns true if the kernel has ended, except for its event, or will never start.
@@ -94,16 +104,17 @@ private:
     const std::shared_ptr<DeviceLinks> links_;
     const Direction direction_;
     const std::size_t size_;
+    const Position position_;
     const void *const line_;
     std::optional<std::uint32_t> index_;
     cl_command_queue queue_ = nullptr;
     bool enqueued_ = false;
     Queue unflushed_;  ///< null after the flush
-    std::uint64_t enqueued_ns_ = 0;
+    std::uint64_t next_look_ns_ = 0;
     Event reached_;                   ///< the queue has reached the kernel, which is held back
     Event held_by_;                   ///< a user event; null if the kernel is not held back
     std::uint64_t number_ = 0;        ///< of the held command, or of the next one after it
-    Event event_;                     ///< only if the command has a wait list
+    Event event_;                     ///< only if the command has a wait list, or takes its position when it starts
     int world_rank_ = MPI_UNDEFINED;  ///< of the peer
     std::uint32_t peer_slot_ = 0;
     std::size_t landing_ = 0;  ///< send: the offset of its range of landing memory
@@ -114,14 +125,14 @@ private:
 };
 
 /// The way between the devices of this host's processes that needs no host: kernels wait for flags in host memory that
-/// all share, and write to memory of the other device. Each process uses it in one context. With CLDIST_PATH=device, it
-/// applies to NVIDIA GPUs that one process of the job uses alone, and to CPU devices. Thread-safe.
+/// all share, and write to memory of the other device. Each process uses it in one context. With CLDIST_PATH=device
+/// and CLDIST_PATH=kernel, it applies to NVIDIA GPUs that one process of the job uses alone, and to CPU devices. Thread-safe.
 class DeviceLinks {
 public:
     /// The largest message.
     static constexpr std::size_t most_bytes = std::size_t{32} << 20U;
 
-    /// Opens the socket for the other processes, if the path is requested.
+    /// Opens the socket for the other processes, if kernels should move bytes.
     explicit DeviceLinks(int world_rank);
     /// The name of the socket. All zero if there is none.
     [[nodiscard]] const LocalName &name() const { return name_; }
@@ -131,8 +142,8 @@ public:
     /// Returns true if a command on the device can use the way to the process, or for a receive from MPI_ANY_SOURCE to
     /// some process. Otherwise prepares it, if that is possible.
     bool connected(int world_rank, const std::shared_ptr<DeviceResources> &resources);
-    /// The same for a command whose kernel may wait.
-    bool ready(int world_rank, const std::shared_ptr<DeviceResources> &resources);
+    /// Returns true if one more kernel may wait.
+    [[nodiscard]] bool may_wait();
 
     // For collectives. Each communicator uses its own arena in each process.
 
@@ -231,7 +242,10 @@ private:
         bool shared = false;  ///< another process uses the device, too
     };
 
+    /// Kernels carry out collectives, too.
+    [[nodiscard]] static bool has_arenas() { return config().path == Path::device; }
     bool open_lane(const std::shared_ptr<DeviceResources> &resources);
+    static void make_arenas(Lane &lane);
     bool claim(Lane &lane);
     void take_notes();
     void take_note(const Note &note, Descriptor descriptor);

@@ -39,14 +39,13 @@ public:
             while (!ended_ && step()) moved = true;
         });
         if (!well) ended_ = true;
-        // A kernel cannot fail its event.
-        if (ended_ && ordered_ != nullptr && !status().ok()) abandon(status());
+        if (ended_ && !status().ok()) abandon(status());
         if (ended_) return Progress::done;
         return moved ? Progress::moved : Progress::idle;
     }
 
     void abandon(const Status &status) override {
-        if (ordered_ == nullptr) return;
+        if (!is_ahead()) return;
         end_job(fmt::format("{}\n  {}", status.message, describe(*record(), now_ns())),
                 "because a kernel of this message is in a queue, and a kernel cannot fail (CLDIST_PATH=device)");
     }
@@ -58,6 +57,10 @@ protected:
     bool end() {
         ended_ = true;
         return true;
+    }
+    /// Returns true if the command took its position at the call. Its kernel may then wait, and cannot fail its event.
+    [[nodiscard]] bool is_ahead() const {
+        return ordered_ != nullptr && ordered_->position() == OrderedCommand::Position::at_call;
     }
     [[nodiscard]] Situation situation(int rank) const {
         const bool same_host = peer_.comm->same_host(rank);
@@ -105,7 +108,7 @@ protected:
 
     /// Ends with a failure if the kernel of a device-ordered command will never start. Returns true if it has.
     bool end_if_wait_failed() {
-        if (ordered_ == nullptr || !ordered_->failed()) return false;
+        if (!is_ahead() || !ordered_->failed()) return false;
         fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
         return end();
     }

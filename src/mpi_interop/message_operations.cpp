@@ -93,6 +93,9 @@ private:
                 return end();
             case Step::landed:
                 if (!devices().landed(world_source(), header_)) return false;
+                if (devices().spoiled(world_source(), header_))
+                    fail(Status::failure(CL_PEER_TRANSFER_FAILED,
+                                         "the sender's device has failed the kernel that sends the message"));
                 step_ = Step::gate;
                 return true;
             case Step::gate:
@@ -229,7 +232,7 @@ private:
     }
 
     void take_landed() {
-        record()->chosen(Path::device, std::max<std::size_t>(size_, 1), 1);
+        record()->chosen(config().path, std::max<std::size_t>(size_, 1), 1);
         if (status().ok() && devices().copy_landed(world_source(), header_, range_, write_)) {
             step_ = Step::write;
             return;

@@ -24,13 +24,13 @@ public:
 
     ~SendOperation() override {
         if (turn_taken_) message_order().leave_turn(turn());
-        if (ordered_ != nullptr && lined_up_) message_order().leave_line(turn());
+        if (lined_up_) message_order().leave_line(turn());
         if (channel_) channels_.release(*channel_);
     }
 
     void announce() override {
         if (peer_.rank == MPI_PROC_NULL) return;
-        if (ordered_ == nullptr) return take_turn();
+        if (!is_ahead()) return take_turn();
         message_order().line_up(turn());
         lined_up_ = true;
         post_ordered();
@@ -46,7 +46,7 @@ public:
             send_notice();
             return;
         }
-        if (ordered_ != nullptr) {
+        if (is_ahead()) {
             if (posted_) driver_.add(MPI_SUCCESS, request_, ticket_);
             return;
         }
@@ -98,6 +98,7 @@ private:
                 const bool posted = !posted_ && try_post();
                 if (!posted_ || !ticket_.done) return posted;
                 take_message_result();
+                if (!status().ok()) ordered_->withdraw();
                 step_ = Step::kernel;
                 return true;
             }
@@ -122,9 +123,7 @@ private:
     void post_ordered() {
         step_ = Step::ordered;
         record()->chosen(Path::device, range_.size, 1);
-        MessageHeader header{range_.size, range_.size};
-        ordered_->describe(header);
-        encode(header, header_.data());
+        encode_ordered();
         message_ = {header_.data(), header_size};
         if (!may_post()) return;
         message_start_ns_ = now_ns();
@@ -134,6 +133,13 @@ private:
         leave_line();
     }
 
+    // Where the kernel leaves the bytes.
+    void encode_ordered() {
+        MessageHeader header{range_.size, range_.size};
+        ordered_->describe(header);
+        encode(header, header_.data());
+    }
+
     void leave_line() {
         if (std::exchange(lined_up_, false)) message_order().leave_line(turn());
     }
@@ -141,16 +147,27 @@ private:
     bool step_kernel() {
         if (end_if_wait_failed()) return true;
         if (!ordered_->ended()) return false;
+        if (!is_ahead() && ordered_->failed()) {
+            ordered_->spoil();
+            fail(Status::failure(CL_OUT_OF_RESOURCES, "the device has failed the kernel that sends the message"));
+        }
         record()->stage_done(Stage::device, message_start_ns_);
         if (status().ok()) record()->moved(range_.size);
         return end();
     }
 
     [[nodiscard]] bool may_post() const {
-        return (ordered_ == nullptr || ordered_->may_post()) && message_order().may_post(turn());
+        return (!is_ahead() || ordered_->may_post()) && message_order().may_post(turn());
     }
 
     void start_with_header() {
+        if (ordered_ != nullptr) {
+            record()->chosen(Path::kernel, range_.size, 1);
+            encode_ordered();
+            send_message(header_.data(), header_size);
+            step_ = Step::ordered;
+            return;
+        }
         if (range_.copied) {
             record()->chosen(Path::pinned, range_.size, 1);
             whole_ = message_memory(header_size + range_.size);
@@ -250,6 +267,7 @@ private:
 
     // Sends an error message: the receiver gets no payload.
     void send_notice() {
+        if (ordered_ != nullptr) ordered_->withdraw();
         if (plain_) {
             give_up();
             return;
@@ -282,13 +300,14 @@ private:
     // Messages leave in the order in which their commands started, regardless of how long their copies take.
     bool try_post() {
         if (!may_post()) {
-            if (ordered_ == nullptr) take_turn();
+            if (!is_ahead()) take_turn();
             return false;
         }
         posted_ = true;
         if (peer_.comm->freed()) {
             ticket_.done = true;
             fail(Status::failure(CL_INVALID_COMMUNICATOR, "the communicator was freed before the command started"));
+            if (ordered_ != nullptr) ordered_->withdraw();
             return true;
         }
         message_start_ns_ = now_ns();
@@ -299,7 +318,9 @@ private:
         return true;
     }
 
-    [[nodiscard]] SendTurn turn() const { return {peer_.comm.get(), peer_.rank, peer_.tag, this, ordered_.get()}; }
+    [[nodiscard]] SendTurn turn() const {
+        return {peer_.comm.get(), peer_.rank, peer_.tag, this, is_ahead() ? ordered_.get() : nullptr};
+    }
 
     void take_message_result() {
         if (ticket_.error != MPI_SUCCESS)

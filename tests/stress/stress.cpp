@@ -188,14 +188,21 @@ enum counted : std::size_t {
     path_mapped,
     path_pinned,
     path_pipelined,
+    path_kernel,
     moved_bytes,
     counted_things
 };
-constexpr std::array<const char *, counted_things> counted_names{"messages sent",       "of Sendrecvs",
-                                                                 "met by wildcards",    "blocking calls",
-                                                                 "calls without event", "too long for their receive",
-                                                                 "transfers mapped",    "pinned",
-                                                                 "pipelined",           "bytes"};
+constexpr std::array<const char *, counted_things> counted_names{"messages sent",
+                                                                 "of Sendrecvs",
+                                                                 "met by wildcards",
+                                                                 "blocking calls",
+                                                                 "calls without event",
+                                                                 "too long for their receive",
+                                                                 "transfers mapped",
+                                                                 "pinned",
+                                                                 "pipelined",
+                                                                 "by kernels",
+                                                                 "bytes"};
 using counts = std::array<unsigned long long, counted_things>;
 
 // ---- a thread ---------------------------------------------------------------------------------
@@ -537,6 +544,7 @@ private:
         count[path_mapped] += path == "mapped" ? 1 : 0;
         count[path_pinned] += path == "pinned" ? 1 : 0;
         count[path_pipelined] += path == "pipelined" ? 1 : 0;
+        count[path_kernel] += path == "kernel" || path == "device" ? 1 : 0;
     }
 
     /// The sender determines the message, because its messages arrive in order.
