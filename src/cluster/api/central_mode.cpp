@@ -7,6 +7,7 @@
 #include "cluster/api/guard.hpp"
 #include "cluster/api/host_mode.hpp"
 #include "cluster/objects/lock.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -39,7 +40,7 @@ public:
         const bool some_unknown =
             std::any_of(events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
         for (const auto &event : events) {
-            if (event->native) clFlush(event->queue->native.get());
+            if (event->native) flush_if_needed(event->queue->native.get());
             if (some_unknown && !event->is_user()) tell_end(*event);
         }
         {
@@ -155,7 +156,7 @@ public:
 
     std::optional<cl_int> wait(const CallHash &, std::span<const Ref<EventObject>> events) const override {
         for (const auto &event : events) {
-            if (event->native) clFlush(event->queue->native.get());
+            if (event->native) flush_if_needed(event->queue->native.get());
             if (!event->is_user()) tell_end(*event);
         }
         return std::nullopt;

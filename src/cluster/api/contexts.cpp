@@ -13,6 +13,7 @@
 #include "cluster/api/record.hpp"
 #include "cluster/objects/lock.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -87,8 +88,8 @@ Queue make_native_queue(const QueueObject &queue, cl_command_queue_properties mo
 }
 
 void flush_natively(const QueueObject &queue) {
-    if (queue.is_native()) clFlush(queue.native.get());
-    for (const QueueObject *const lane : queue.own_lanes) clFlush(lane->native.get());
+    if (queue.is_native()) flush_if_needed(queue.native.get());
+    for (const QueueObject *const lane : queue.own_lanes) flush_if_needed(lane->native.get());
 }
 
 cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, cl_command_queue_properties properties,

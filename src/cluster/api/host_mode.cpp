@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cluster/api/enqueueing.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 
@@ -17,9 +18,9 @@ const HostMode &host_mode_of(HostRole role) {
 bool is_mine(const EventObject &event) { return event.is_user() || owner_of(event) == World::get().self(); }
 
 void flush_queue_of(const EventObject &event) {
-    if (event.native) clFlush(event.queue->native.get());
+    if (event.native) flush_if_needed(event.queue->native.get());
     for (const auto &[lane, part] : event.parts)
-        if (part->native) clFlush(lane->native.get());
+        if (part->native) flush_if_needed(lane->native.get());
 }
 
 void wait_for_promise(const EventObject &event, cl_int status) {

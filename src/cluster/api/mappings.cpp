@@ -10,6 +10,7 @@
 #include "cluster/api/host_mode.hpp"
 #include "cluster/execution/host_region.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -168,7 +169,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
         check(clEnqueueUnmapMemObject(native, object.root().native(space), pointer, wait != nullptr ? 1 : 0,
                                       wait != nullptr ? &wait : nullptr, nullptr),
               "clEnqueueUnmapMemObject");
-        clFlush(native);
+        flush_if_needed(native);
     }
     // The mapped bytes may still be read for other processes.
     Enqueued command{queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits};

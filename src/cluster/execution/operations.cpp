@@ -4,12 +4,13 @@
 #include <vector>
 
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 
 void flush_producer(cl_event event) {
     const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
-    if (queue != nullptr) clFlush(queue);
+    if (queue != nullptr) flush_if_needed(queue);
 }
 
 std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation, std::unique_ptr<Bridge> bridge,

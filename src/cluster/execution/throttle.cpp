@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -28,7 +29,7 @@ Event Throttle::marker_to_wait_for(QueueObject &queue) {
     ahead.since_marker = 0;
     Event marker;
     check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
-    clFlush(queue.native.get());
+    flush_if_needed(queue.native.get());
     ahead.milestones.push_back(std::move(marker));
     if (ahead.milestones.size() <= most_milestones) return {};
     Event first = std::move(ahead.milestones.front());

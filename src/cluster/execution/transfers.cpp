@@ -9,6 +9,7 @@
 #include "cluster/execution/host_region.hpp"
 #include "cluster/execution/operations.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 #include "pipeline/plan.hpp"
 
 namespace cldist::cluster {
@@ -235,7 +236,7 @@ Event Transfers::copy_packed(const Transfer &transfer, MemObject &object, Space 
             transfer.pieces.empty() ? std::span<const Piece>(&whole, 1) : transfer.pieces;
         events = copy_pieces(space, *queue, object.native(space), pieces, memory.get(), reads, waits);
     }
-    clFlush(queue->queue);
+    flush_if_needed(queue->queue);
     Event copied = std::move(events.back());
     events.pop_back();
     keep_until(copied.get(), queue);

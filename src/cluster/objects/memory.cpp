@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -16,7 +17,7 @@ void CL_CALLBACK release_destruction(cl_mem, void *held) {
 void use(cl_mem buffer, Space &space) {
     const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
     check(clEnqueueMigrateMemObjects(queue->queue, 1, &buffer, 0, 0, nullptr, nullptr), "clEnqueueMigrateMemObjects");
-    clFlush(queue->queue);
+    flush_if_needed(queue->queue);
 }
 
 }  // namespace
