@@ -273,3 +273,14 @@ TEST_CASE("a child process is reported with its output, status or signal, and is
     // A child process has ended even if its own child is still alive.
     CHECK(run_child({"/bin/sh", "-c", "sleep 2 & exec echo gone"}, seconds(20)).well());
 }
+
+TEST_CASE("the doctor says whether kernels can move a GPU's messages, and how to let them") {
+    const Finding impossible = judge_kernels("device 0.1", false, Path::kernel);
+    CHECK(impossible.level == Level::note);
+    CHECK(has(impossible.fact, "device 0.1: impossible"));
+    const Finding unused = judge_kernels("device 0.1", true, Path::automatic);
+    CHECK(unused.level == Level::note);
+    CHECK(has(unused.fact, "CLDIST_PATH=auto"));
+    CHECK(has(unused.advice, "CLDIST_PATH=kernel"));
+    CHECK(judge_kernels("device 0.1", true, Path::device).level == Level::ok);
+}

@@ -9,6 +9,7 @@
 
 #include "base/status_text.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/exported_memory.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -232,6 +233,19 @@ Finding judge_profile(const std::string &device, const FoundProfile &found) {
     return ok(topic, fmt::format("{}: {}, measured {}", device, found.path, when.empty() ? "never" : when));
 }
 
+Finding judge_kernels(const std::string &device, bool exports, Path requested) {
+    const std::string topic = "messages by kernels";
+    if (!exports)
+        return note(topic, device + ": impossible, because the driver does not share device memory between processes",
+                    "only NVIDIA's driver does; messages pass through host memory");
+    if (requested == Path::kernel || requested == Path::device)
+        return ok(topic, fmt::format("{}: used if one process of the job has the GPU alone (CLDIST_PATH={})", device,
+                                     name_of(requested)));
+    return note(topic, fmt::format("{}: possible, but CLDIST_PATH={} does not use them", device, name_of(requested)),
+                "for chains of non-blocking commands between GPUs of one host, set CLDIST_PATH=kernel, or "
+                "CLDIST_PATH=device, which asks rules of the program (docs/concepts.md)");
+}
+
 Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
     const std::vector<cl_platform_id> platforms = all_platforms();
     Findings all{judge_loader(loader_facts(platforms.size(), openmpi_job))};
@@ -253,6 +267,8 @@ Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
                 all.push_back(judge_pocl({query<cl_uint>(devices[d], CL_DEVICE_MAX_COMPUTE_UNITS).value_or(1),
                                           std::getenv("POCL_MAX_PTHREAD_COUNT") != nullptr},
                                          host));
+            if ((type & CL_DEVICE_TYPE_GPU) != 0)
+                all.push_back(judge_kernels(name, ExportedMemory::possible(devices[d], false), config().path));
             all.push_back(judge_profile(name, find_profile(devices[d])));
             append(all, driver_findings(name, {p, d}));
         }

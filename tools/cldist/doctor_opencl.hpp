@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/config.hpp"
 #include "doctor_system.hpp"
 #include "finding.hpp"
 #include "pipeline/profile_file.hpp"
@@ -36,6 +37,9 @@ struct PoclFacts {
 [[nodiscard]] Findings judge_failed_event(const std::string &device, const Answer &answer);
 [[nodiscard]] Finding judge_profile(const std::string &device, const FoundProfile &found);
 [[nodiscard]] Findings judge_profiling(const std::string &device, const Answer &answer);
+
+/// A GPU: can kernels move messages between processes of one host? `exports` says whether the driver shares device memory.
+[[nodiscard]] Finding judge_kernels(const std::string &device, bool exports, Path requested);
 
 /// Examines platforms, devices, and the behaviour of their drivers. Takes some seconds.
 [[nodiscard]] Findings opencl_findings(const HostFacts &host, bool openmpi_job);
