@@ -92,6 +92,11 @@ private:
                 if (!posted_) return try_post();
                 if (!ticket_.done) return false;
                 take_message_result();
+                if (ordered_ != nullptr) {
+                    // An error message. The queue still contains the kernel, which uses the buffer.
+                    step_ = Step::kernel;
+                    return true;
+                }
                 if (status().ok()) record()->moved(range_.size);
                 return end();
             case Step::ordered: {
