@@ -250,6 +250,68 @@ void far_ahead_of_the_receiver() {
     compare("the bytes of messages that were enqueued far ahead are right", 7, largest);
 }
 
+/// Only some kernels may wait at once. The others take another path. A queue may be released while its command waits.
+void many_queues_wait() {
+    constexpr std::size_t size = 64;
+    for (const std::size_t count : {std::size_t{64}, std::size_t{200}}) {
+        fill(5, count * size);
+        std::vector<cl_event> events;
+        for (std::size_t i = 0; i < count; ++i) {
+            cl_int error = CL_SUCCESS;
+            const cl_command_queue own = clCreateCommandQueue(context, device_of_queue(), 0, &error);
+            expect("clCreateCommandQueue", error, CL_SUCCESS);
+            events.push_back(receive(own, i * size, size, other, static_cast<int>(i)));
+            clReleaseCommandQueue(own);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (std::size_t i = count; i-- > 0;) {
+            events.push_back(send(i % 2 == 0 ? queue : second_queue, i * size, size, static_cast<int>(i)));
+        }
+        for (cl_event event : events) {
+            ended_on_device(event, size);
+        }
+        compare("the bytes of messages on many queues are right", 5, count * size);
+    }
+}
+
+/// The path is used in one context. Messages of others arrive, too.
+void a_second_context_takes_part() {
+    const cl_device_id device = device_of_queue();
+    cl_int error = CL_SUCCESS;
+    const cl_context own_context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &error);
+    const cl_command_queue own = clCreateCommandQueue(own_context, device, 0, &error);
+    const cl_mem copy = clCreateBuffer(own_context, CL_MEM_READ_WRITE, largest, nullptr, &error);
+    expect("the code of creating a second context", error, CL_SUCCESS);
+    for (int i = 0; i < 24; ++i) {
+        const std::size_t size = sizes[i % 6];
+        const bool from_first = i % 4 < 2;
+        fill(i, size);
+        if (rank_here == i % 2) {
+            if (!from_first) {
+                const std::vector<unsigned char> bytes = bytes_of(rank_here, i, size);
+                clEnqueueWriteBuffer(own, copy, CL_TRUE, 0, size, bytes.data(), 0, nullptr, nullptr);
+            }
+            expect("clEnqueueSendBuffer",
+                   clEnqueueSendBuffer(from_first ? queue : own, from_first ? out : copy, CL_FALSE, 0, size, other, 4,
+                                       MPI_COMM_WORLD, 0, nullptr, nullptr),
+                   CL_SUCCESS);
+            clFinish(from_first ? queue : own);
+        } else {
+            cl_event event = nullptr;
+            expect("clEnqueueRecvBuffer",
+                   clEnqueueRecvBuffer(own, copy, CL_FALSE, 0, size, other, 4, MPI_COMM_WORLD, 0, nullptr, &event),
+                   CL_SUCCESS);
+            ended_on_device(event, size);
+            std::vector<unsigned char> found(size);
+            clEnqueueReadBuffer(own, copy, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr);
+            expect("the bytes in the second context are right", found == bytes_of(other, i, size), 1);
+        }
+    }
+    clReleaseMemObject(copy);
+    clReleaseCommandQueue(own);
+    clReleaseContext(own_context);
+}
+
 }  // namespace
 
 int main() {
@@ -276,7 +338,9 @@ int main() {
                {"hosts receive what kernels send", hosts_receive_what_kernels_send},
                {"messages keep their order", messages_keep_their_order},
                {"messages that wait for messages are overtaken", messages_that_wait_for_messages_are_overtaken},
-               {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver}});
+               {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver},
+               {"64 and 200 queues wait", many_queues_wait},
+               {"a second context takes part", a_second_context_takes_part}});
     clReleaseMemObject(in);
     clReleaseMemObject(out);
     clReleaseCommandQueue(second_queue);
