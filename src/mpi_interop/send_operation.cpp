@@ -93,7 +93,8 @@ private:
                 if (!ticket_.done) return false;
                 take_message_result();
                 if (ordered_ != nullptr) {
-                    // An error message. The queue still contains the kernel, which uses the buffer.
+                    // The queue still contains the kernel, which uses the buffer.
+                    if (!status().ok()) ordered_->withdraw();
                     step_ = Step::kernel;
                     return true;
                 }
@@ -103,7 +104,6 @@ private:
                 const bool posted = !posted_ && try_post();
                 if (!posted_ || !ticket_.done) return posted;
                 take_message_result();
-                if (!status().ok()) ordered_->withdraw();
                 step_ = Step::kernel;
                 return true;
             }
@@ -170,7 +170,6 @@ private:
             record()->chosen(Path::kernel, range_.size, 1);
             encode_ordered();
             send_message(header_.data(), header_size);
-            step_ = Step::ordered;
             return;
         }
         if (range_.copied) {
@@ -272,7 +271,6 @@ private:
 
     // Sends an error message: the receiver gets no payload.
     void send_notice() {
-        if (ordered_ != nullptr) ordered_->withdraw();
         if (plain_) {
             give_up();
             return;
@@ -312,7 +310,6 @@ private:
         if (peer_.comm->freed()) {
             ticket_.done = true;
             fail(Status::failure(CL_INVALID_COMMUNICATOR, "the communicator was freed before the command started"));
-            if (ordered_ != nullptr) ordered_->withdraw();
             return true;
         }
         message_start_ns_ = now_ns();
