@@ -205,7 +205,8 @@ std::span<const Part> MessageCall::parts_with_peer() const {
 
 // Returns true if kernels can move the messages.
 bool MessageCall::may_use_kernels() const {
-    if (!uses_kernels(config()) || arguments.blocking != CL_FALSE || !queue.in_order || comm_->wire() != Wire::cldist)
+    if (!uses_kernels(config().path) || arguments.blocking != CL_FALSE || !queue.in_order ||
+        comm_->wire() != Wire::cldist)
         return false;
     const std::span<const Part> parts = parts_with_peer();
     return !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const Part &part) {

@@ -25,7 +25,7 @@ constexpr std::uint32_t spoiled_flag = 2;
 }  // namespace
 
 DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
-    if (!uses_kernels(config())) return;
+    if (!uses_kernels(config().path)) return;
     socket_ = open_local_socket(name_);
     const int on = 1;
     if (!socket_ || setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) name_ = {};

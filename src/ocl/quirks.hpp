@@ -32,17 +32,20 @@ inline Quirks quirks_of(cl_device_id device) {
             .keeps_addresses = pocl && is_cpu(device)};
 }
 
+/// CL_DEVICE_VENDOR_ID of NVIDIA's GPUs.
+inline constexpr cl_uint nvidia = 0x10de;
+
 /// Whether the driver of a vendor (CL_DEVICE_VENDOR_ID) runs more than it reports. NVIDIA's reports 256 for every kernel's
 /// work-group size and runs 1,024, and accepts sub-buffers with any origin. Programs rely on both.
 /// Reproducer: clGetKernelWorkGroupInfo for a kernel that requires 512. Decision 21.
-constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == 0x10de; }
+constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == nvidia; }
 
 /// Flushes a native queue, unless the driver submits commands at the call, as NVIDIA's does. There, a flush behind a
 /// command that waits for another queue, while the queue contains a command held by a user event, keeps the commands of
 /// both queues from overlapping. Reproducer: two in-order queues, docs/dev/drivers.md.
 inline void flush_if_needed(cl_command_queue queue) {
     const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
-    if (device == nullptr || query<cl_uint>(device, CL_DEVICE_VENDOR_ID).value_or(0) != 0x10de) clFlush(queue);
+    if (device == nullptr || query<cl_uint>(device, CL_DEVICE_VENDOR_ID).value_or(0) != nvidia) clFlush(queue);
 }
 
 }  // namespace cldist

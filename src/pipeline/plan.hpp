@@ -34,13 +34,13 @@ inline constexpr std::size_t direct_on_one_device = std::size_t{8} << 20U;
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
 /// Returns true if kernels should move bytes.
-[[nodiscard]] constexpr bool uses_kernels(const Config &requested) {
-    return requested.path == Path::device || requested.path == Path::kernel;
+[[nodiscard]] constexpr bool uses_kernels(Path requested) {
+    return requested == Path::device || requested == Path::kernel;
 }
 
 /// The requested path of what the host moves. If kernels should move bytes, the automatic choice.
 [[nodiscard]] constexpr Path host_path(const Config &requested) {
-    return uses_kernels(requested) ? Path::automatic : requested.path;
+    return uses_kernels(requested.path) ? Path::automatic : requested.path;
 }
 
 /// Returns true if the range should be mapped. This depends on the user's choice (CLDIST_PATH, …), on whether the

@@ -10,6 +10,7 @@
 #include "base/status_text.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/exported_memory.hpp"
+#include "pipeline/plan.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -238,7 +239,7 @@ Finding judge_kernels(const std::string &device, bool exports, Path requested) {
     if (!exports)
         return note(topic, device + ": impossible, because the driver does not share device memory between processes",
                     "only NVIDIA's driver does; messages pass through host memory");
-    if (requested == Path::kernel || requested == Path::device)
+    if (uses_kernels(requested))
         return ok(topic, fmt::format("{}: used if one process of the job has the GPU alone (CLDIST_PATH={})", device,
                                      name_of(requested)));
     return note(topic, fmt::format("{}: possible, but CLDIST_PATH={} does not use them", device, name_of(requested)),
