@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
 namespace cldist {
 namespace {
 
@@ -238,6 +240,13 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
     if (!mapped) depth = std::min<unsigned>(depth, std::max<std::size_t>(most_file_staging / block, 2));
     const Path path = mapped ? Path::mapped : pinned || blocks == 1 ? Path::pinned : Path::pipelined;
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, blocks)), false, first};
+}
+
+std::string kernels_in_words(bool exports, Path requested) {
+    if (!exports) return "impossible, because the driver does not share device memory between processes";
+    if (!uses_kernels(requested))
+        return fmt::format("possible, but CLDIST_PATH={} does not use them", name_of(requested));
+    return fmt::format("used if one process of the job has the GPU alone (CLDIST_PATH={})", name_of(requested));
 }
 
 }  // namespace cldist

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "base/config.hpp"
 #include "pipeline/profile.hpp"
@@ -37,6 +38,10 @@ inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 [[nodiscard]] constexpr bool uses_kernels(Path requested) {
     return requested == Path::device || requested == Path::kernel;
 }
+
+/// Whether kernels move messages between the GPUs of a host, in words. `exports`: the driver shares the GPU's memory
+/// between processes.
+[[nodiscard]] std::string kernels_in_words(bool exports, Path requested);
 
 /// The requested path of what the host moves. If kernels should move bytes, the automatic choice.
 [[nodiscard]] constexpr Path host_path(const Config &requested) {

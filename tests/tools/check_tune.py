@@ -53,6 +53,8 @@ def check_explaining(cldist, folder, profile, routes):
             yield f"{route!r} is wrongly said to be measured or not"
         elif route in routes and not all(re.search(r"[um]s +\d+\.\d+  \S", line) for line in (table[2], table[3])):
             yield f"{route!r} is explained without time, bandwidth and runner-up"
+    if "\nmessages by kernels: " not in done.stdout:
+        yield "does not tell whether kernels move messages"
     if not re.search(r"^ +4 MiB +pairwise +parts +parts", done.stdout, re.MULTILINE):
         yield "does not tell what an all-reduce does"
     every_size = run([cldist, "tune", "--explain", "--profile", str(profile)], folder).stdout

@@ -31,7 +31,9 @@
 #include "measure.hpp"
 #include "message_transfers.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/exported_memory.hpp"
 #include "pipeline/file_endpoint.hpp"
+#include "pipeline/plan.hpp"
 #include "pipeline/profile_file.hpp"
 #include "plot.hpp"
 #include "program.hpp"
@@ -418,6 +420,7 @@ struct Explained {
     std::shared_ptr<const Profile> profile;
     std::string origin;  ///< in words
     Here here;
+    std::string kernels;  ///< see kernels_in_words(); empty if the device is not known
 };
 
 Explained find_explained(const TuneOptions &options) {
@@ -441,6 +444,7 @@ Explained find_explained(const TuneOptions &options) {
     }
     const cl_device_id device = choose_device(options.device, 0);
     found.here = here_of(device);
+    found.kernels = kernels_in_words(ExportedMemory::possible(device, false), config().path);
     const FoundProfile in_use = find_profile(device);
     found.profile = in_use.profile;
     if (in_use.profile != nullptr)
@@ -459,8 +463,9 @@ void explain(const TuneOptions &options) {
     for (const std::string &text : options.sizes) sizes.push_back(parse_size(text).value_or(1));
     if (sizes.empty()) sizes = usual_sizes();
     const Explained found = find_explained(options);
-    fmt::print("{}\n\n{}\n{}", found.origin, explain_text(found.profile.get(), sizes, found.here),
-               explain_collectives(sizes));
+    fmt::print("{}\n\n{}\n", found.origin, explain_text(found.profile.get(), sizes, found.here));
+    if (!found.kernels.empty()) fmt::print("messages by kernels: {}\n", found.kernels);
+    fmt::print("{}", explain_collectives(sizes));
 }
 
 void plot(const TuneOptions &options) {

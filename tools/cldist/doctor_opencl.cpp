@@ -236,13 +236,10 @@ Finding judge_profile(const std::string &device, const FoundProfile &found) {
 
 Finding judge_kernels(const std::string &device, bool exports, Path requested) {
     const std::string topic = "messages by kernels";
-    if (!exports)
-        return note(topic, device + ": impossible, because the driver does not share device memory between processes",
-                    "only NVIDIA's driver does; messages pass through host memory");
-    if (uses_kernels(requested))
-        return ok(topic, fmt::format("{}: used if one process of the job has the GPU alone (CLDIST_PATH={})", device,
-                                     name_of(requested)));
-    return note(topic, fmt::format("{}: possible, but CLDIST_PATH={} does not use them", device, name_of(requested)),
+    const std::string fact = fmt::format("{}: {}", device, kernels_in_words(exports, requested));
+    if (!exports) return note(topic, fact, "only NVIDIA's driver does; messages pass through host memory");
+    if (uses_kernels(requested)) return ok(topic, fact);
+    return note(topic, fact,
                 "for chains of non-blocking commands between GPUs of one host, set CLDIST_PATH=kernel, or "
                 "CLDIST_PATH=device, which asks rules of the program (docs/concepts.md)");
 }
