@@ -60,10 +60,7 @@ struct Group {
 };
 
 bool predefined(MPI_Datatype type) {
-    int integers = 0;
-    int addresses = 0;
-    int types = 0;
-    int combiner = MPI_COMBINER_DUP;
+    int integers = 0, addresses = 0, types = 0, combiner = MPI_COMBINER_DUP;
     PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
     return combiner == MPI_COMBINER_NAMED;
 }
@@ -72,10 +69,7 @@ bool predefined(MPI_Datatype type) {
 std::size_t element_of(MPI_Datatype type) {
     if (type == MPI_DATATYPE_NULL) throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is MPI_DATATYPE_NULL");
     int size = 0;
-    MPI_Aint begin = 0;
-    MPI_Aint extent = 0;
-    MPI_Aint true_begin = 0;
-    MPI_Aint true_extent = 0;
+    MPI_Aint begin = 0, extent = 0, true_begin = 0, true_extent = 0;
     check_mpi(PMPI_Type_size(type, &size), "MPI_Type_size");
     PMPI_Type_get_extent(type, &begin, &extent);
     PMPI_Type_get_true_extent(type, &true_begin, &true_extent);
@@ -117,13 +111,6 @@ Side side_of(const Place &place, std::size_t element, Direction direction) {
     return {{place.buffer, place.offset, bytes_of(place.count, element), direction}, {}};
 }
 
-/// The same for `processes` equal parts.
-Side even_side_of(const Place &place, std::size_t element, int processes, Direction direction) {
-    Place all = place;
-    all.count = bytes_of(place.count, static_cast<std::size_t>(processes));
-    return side_of(all, element, direction);
-}
-
 /// The same for parts with counts and displacements.
 Side uneven_side_of(const Place &place, std::size_t element, int processes, Direction direction) {
     if (place.counts == nullptr || place.displacements == nullptr)
@@ -143,6 +130,14 @@ Side uneven_side_of(const Place &place, std::size_t element, int processes, Dire
     for (Span &part : parts) part.offset = part.size == 0 ? 0 : part.offset - begin;
     if (place.offset > SIZE_MAX - begin) throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
     return {{place.buffer, place.offset + begin, end - begin, direction}, std::move(parts)};
+}
+
+/// The same for the parts of all processes.
+Side side_of_all(const Place &place, bool uneven, std::size_t element, int processes, Direction direction) {
+    if (uneven) return uneven_side_of(place, element, processes, direction);
+    Place all = place;
+    all.count = bytes_of(place.count, static_cast<std::size_t>(processes));
+    return side_of(all, element, direction);
 }
 
 /// Returns the counts of a reduce-scatter and their sum in elements.
@@ -167,12 +162,13 @@ struct Call {
     std::ptrdiff_t in_place_at = 0;
 };
 
+bool contains(const Extent &outer, const Extent &inner) { return outer.begin <= inner.begin && inner.end <= outer.end; }
+
 bool is_in_place(const Call &call) {
     if (!call.send || !call.recv) return false;
     const Extent send = extent_of(call.send->range);
     const Extent recv = extent_of(call.recv->range);
-    const bool within =
-        (recv.begin <= send.begin && send.end <= recv.end) || (send.begin <= recv.begin && recv.end <= send.end);
+    const bool within = contains(recv, send) || contains(send, recv);
     if (send.buffer != recv.buffer || send.begin == send.end || recv.begin == recv.end || !within) return false;
     const auto same = [](const Span &a, const Span &b) { return a.offset == b.offset && a.size == b.size; };
     const std::vector<Span> &parts = call.send->parts;
@@ -341,10 +337,9 @@ private:
         const Extent a = extent_of(send);
         const Extent b = extent_of(recv);
         if (a.buffer != b.buffer || a.begin >= b.end || b.begin >= a.end) return {};
-        const auto within = [](const Extent &x, const Extent &y) { return y.begin <= x.begin && x.end <= y.end; };
         // Use the program's buffer instead of the parent of a sub-buffer if it contains both ranges.
-        if (within(a, b)) return recv;
-        if (within(b, a)) return send;
+        if (contains(b, a)) return recv;
+        if (contains(a, b)) return send;
         const std::size_t begin = std::min(a.begin, b.begin);
         return RangeArgument{a.buffer, begin, std::max(a.end, b.end) - begin, Direction::recv};
     }
@@ -361,7 +356,7 @@ private:
         for (std::size_t i = 0; i < mappings_.size(); ++i) {
             const Extent &mapped = mapped_[i];
             if (mappings_[i].memory == nullptr || extent.buffer != mapped.buffer) continue;
-            if (mapped.begin <= extent.begin && extent.end <= mapped.end)
+            if (contains(mapped, extent))
                 return static_cast<std::byte *>(mappings_[i].memory) + (extent.begin - mapped.begin);
         }
         return nullptr;
@@ -394,40 +389,30 @@ void run_reduction(Call call, CollectiveKind kind, int root, const Place &send, 
     run(std::move(call));
 }
 
+// Also a scatter. Each process has one part, and the root or all processes have all parts.
 void run_gather(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv) {
+    const bool scatters = kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
     const bool for_all = kind == CollectiveKind::allgather || kind == CollectiveKind::allgatherv;
-    const bool uneven = kind == CollectiveKind::gatherv || kind == CollectiveKind::allgatherv;
+    const bool uneven =
+        kind == CollectiveKind::gatherv || kind == CollectiveKind::allgatherv || kind == CollectiveKind::scatterv;
     if (!for_all) call.group.check_root(root);
-    const auto rank = static_cast<std::size_t>(call.group.rank);
-    const bool receives = for_all || call.group.rank == root;
-    const std::size_t send_element = element_of(send.type);
-    const std::size_t element = receives ? element_of(recv.type) : 0;
-    call.send = side_of(send, send_element, Direction::send);
-    const std::size_t part = call.send->range.size;
-    if (receives) {
-        call.recv = uneven ? uneven_side_of(recv, element, call.group.size, Direction::recv)
-                           : even_side_of(recv, element, call.group.size, Direction::recv);
-        check_parts(part, uneven ? call.recv->parts[rank].size : bytes_of(recv.count, element));
-        call.in_place_at = static_cast<std::ptrdiff_t>(uneven ? call.recv->parts[rank].offset : rank * part);
-    }
-    call.what = {kind, root, part};
-    run(std::move(call));
-}
-
-void run_scatter(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv) {
-    const bool uneven = kind == CollectiveKind::scatterv;
-    call.group.check_root(root);
-    const auto rank = static_cast<std::size_t>(call.group.rank);
-    const bool sends = call.group.rank == root;
-    const std::size_t recv_element = element_of(recv.type);
-    const std::size_t element = sends ? element_of(send.type) : 0;
-    call.recv = side_of(recv, recv_element, Direction::recv);
-    const std::size_t part = call.recv->range.size;
-    if (sends) {
-        call.send = uneven ? uneven_side_of(send, element, call.group.size, Direction::send)
-                           : even_side_of(send, element, call.group.size, Direction::send);
-        check_parts(uneven ? call.send->parts[rank].size : bytes_of(send.count, element), part);
-        call.in_place_at = -static_cast<std::ptrdiff_t>(uneven ? call.send->parts[rank].offset : rank * part);
+    const Place &one = scatters ? recv : send;
+    const Place &all = scatters ? send : recv;
+    const bool has_all = for_all || call.group.rank == root;
+    const std::size_t one_element = element_of(one.type);
+    const std::size_t element = has_all ? element_of(all.type) : 0;
+    std::optional<Side> &one_side = scatters ? call.recv : call.send;
+    one_side = side_of(one, one_element, scatters ? Direction::recv : Direction::send);
+    const std::size_t part = one_side->range.size;
+    if (has_all) {
+        const auto rank = static_cast<std::size_t>(call.group.rank);
+        const Side side =
+            side_of_all(all, uneven, element, call.group.size, scatters ? Direction::send : Direction::recv);
+        const Span own = uneven ? side.parts[rank] : Span{rank * part, bytes_of(all.count, element)};
+        check_parts(scatters ? own.size : part, scatters ? part : own.size);
+        const auto distance = static_cast<std::ptrdiff_t>(own.offset);
+        call.in_place_at = scatters ? -distance : distance;
+        (scatters ? call.send : call.recv) = side;
     }
     call.what = {kind, root, part};
     run(std::move(call));
@@ -437,12 +422,8 @@ void run_alltoall(Call call, CollectiveKind kind, const Place &send, const Place
     const bool uneven = kind == CollectiveKind::alltoallv;
     const auto rank = static_cast<std::size_t>(call.group.rank);
     const std::array elements{element_of(send.type), element_of(recv.type)};
-    const auto side = [&](const Place &place, std::size_t element, Direction direction) {
-        return uneven ? uneven_side_of(place, element, call.group.size, direction)
-                      : even_side_of(place, element, call.group.size, direction);
-    };
-    call.send = side(send, elements[0], Direction::send);
-    call.recv = side(recv, elements[1], Direction::recv);
+    call.send = side_of_all(send, uneven, elements[0], call.group.size, Direction::send);
+    call.recv = side_of_all(recv, uneven, elements[1], call.group.size, Direction::recv);
     if (uneven)
         check_parts(call.send->parts[rank].size, call.recv->parts[rank].size);
     else
@@ -572,9 +553,9 @@ cl_int clEnqueueScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buf
                                  size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueScatterBufferMPI", [&] {
-        run_scatter({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
-                    CollectiveKind::scatter, root, {send_buffer, send_offset, send_count, send_type},
-                    {recv_buffer, recv_offset, recv_count, recv_type});
+        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                   CollectiveKind::scatter, root, {send_buffer, send_offset, send_count, send_type},
+                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
@@ -584,10 +565,10 @@ cl_int clEnqueueScattervBufferMPI(cl_command_queue command_queue, cl_mem send_bu
                                   MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                   const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueScattervBufferMPI", [&] {
-        run_scatter({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
-                    CollectiveKind::scatterv, root,
-                    {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
-                    {recv_buffer, recv_offset, recv_count, recv_type});
+        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                   CollectiveKind::scatterv, root,
+                   {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
+                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
