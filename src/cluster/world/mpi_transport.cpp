@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "cluster/world/channel_transfer.hpp"
 #include "cluster/world/host_memory_transfer.hpp"
 #include "cluster/world/kernel_transfer.hpp"
 #include "cluster/world/require_mpi.hpp"
-#include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/mpi_status.hpp"
-#include "pipeline/block_transfer.hpp"
 #include "pipeline/file_endpoint.hpp"
 
 namespace cldist::cluster {
@@ -26,178 +24,6 @@ Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message) {
     const auto tag = static_cast<int>(message.number % (static_cast<std::uint64_t>(runtime.max_tag()) + 1));
     return {comm, static_cast<int>(message.peer), tag};
 }
-
-class ChannelTransfer final : public Operation {
-public:
-    ChannelTransfer(DeviceRange range, Direction direction, Wire wire, const Link &link, HostLinks &rings,
-                    MessageDriver &driver)
-        : Operation(record_of(direction, wire, range.size)),
-          range_(std::move(range)),
-          direction_(direction),
-          wire_(wire),
-          link_(link),
-          rings_(rings),
-          driver_(driver) {}
-
-    void woken_by(const Waker &waker) override { waker_ = waker; }
-    void start(const Status &gate) override {
-        if (!gate.ok()) fail(gate);
-        gate_ = gate;
-        if (link_.by_kernels) {
-            headed_.waker = &waker_;
-            if (direction_ == Direction::recv) {
-                driver_.receive(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm, headed_);
-                return;
-            }
-            driver_.send(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm, headed_);
-        }
-        begin();
-    }
-
-    Progress poll() override {
-        if (link_.by_kernels && !begun_) {
-            if (!headed_.done) return Progress::idle;
-            if (headed_.error != MPI_SUCCESS) {
-                fail(mpi_failure(headed_.error, "MPI_Irecv"));
-                return Progress::done;
-            }
-            if (header_.slot != 0) return take_landed();
-            begin();
-        }
-        if (!blocks_) {
-            if (!settled()) return Progress::idle;
-            if (!attempt([&] { begin_blocks(); })) return Progress::done;
-        }
-        const Progress progress = blocks_->poll();
-        if (progress != Progress::done) return progress;
-        if ((offers_ && !offered_.done) || (link_.by_kernels && !headed_.done)) return Progress::idle;
-        if (!blocks_->status().ok()) fail(blocks_->status());
-        return Progress::done;
-    }
-
-    [[nodiscard]] bool bytes_in_flight() const override { return true; }
-    [[nodiscard]] bool wakes() const override { return waker_ && blocks_ && !near_ && !blocks_->device_busy(); }
-
-private:
-    void begin() {
-        begun_ = true;
-        plan_ = make_plan(link_.in_process ? rings_.reach_itself() : link_.same_host && rings_.reach(wire_.rank));
-        if (plan_.path != Path::shared && plan_.path != Path::direct) return;
-        offers_ = true;
-        offered_.waker = &waker_;
-        if (direction_ == Direction::recv) {
-            driver_.receive(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
-            return;
-        }
-        near_ = rings_.open(wire_.rank, range_, plan_);
-        if (near_) offer_ = near_->offer();
-        driver_.send(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
-    }
-
-    /// A kernel of the sender moves the bytes to landing memory, but this process had no kernel for them.
-    Progress take_landed() {
-        DeviceLinks &links = *rings_.devices();
-        if (!landed_) {
-            if (!links.landed(wire_.rank, header_)) return Progress::idle;
-            landed_ = true;
-            if (links.spoiled(wire_.rank, header_)) fail(failed_before(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST));
-            record()->chosen(config().path, range_.size, 1);
-            const bool copies = status().ok() && attempt([&] { copy_landed(links); });
-            if (!copies) return end_landed(links);
-        }
-        if (range_.mapped == nullptr) {
-            const Outcome outcome = write_.ended();
-            if (!outcome) return Progress::idle;
-            if (!outcome->ok()) fail(*outcome);
-        }
-        return end_landed(links);
-    }
-    void copy_landed(DeviceLinks &links) {
-        if (links.copy_landed(wire_.rank, header_, range_, write_)) return;
-        memory_ = std::make_unique_for_overwrite<std::byte[]>(range_.size);
-        links.read_landed(wire_.rank, header_, memory_.get());
-        if (range_.mapped != nullptr)
-            write_mapped(range_, 0, range_.size, memory_.get());
-        else
-            start_write(write_, range_, 0, range_.size, memory_.get(), false);
-    }
-    Progress end_landed(DeviceLinks &links) {
-        links.note_taken(wire_.rank, header_);
-        if (status().ok()) record()->moved(range_.size);
-        return Progress::done;
-    }
-
-    // The sender's choice, which the receiver can make, too; but where the sender's range could not
-    // be mapped, it copies.
-    [[nodiscard]] Plan make_plan(bool ring) const {
-        const bool host_memory = link_.sender.host_memory;
-        const Advice *const advice = link_.sender.messages(link_.same_host);
-        const bool maps = plan_mapping(host_memory, range_.size, advice, config());
-        Situation sender{.host_memory = host_memory, .mapped = maps, .same_host = link_.same_host, .advice = advice};
-        sender.ring = ring;
-        sender.exports = direction_ == Direction::send && range_.resources != nullptr && range_.resources->exports();
-        const Plan plan_there = plan_send(range_.size, sender, config());
-        if (plan_there.path == Path::shared || plan_there.path == Path::direct) return plan_there;
-        const Situation here{.host_memory = range_.host_memory(),
-                             .mapped = range_.mapped != nullptr,
-                             .same_host = link_.same_host,
-                             .advice = link_.advice_here()};
-        Plan plan = plan_recv(range_.size, plan_there.block, here, config());
-        if (range_.resources == nullptr) plan.path = Path::mapped;  // host memory is where it has to be
-        return plan;
-    }
-
-    // Whether the path of the blocks is known. The receiver may not be able to use the sender's offer.
-    bool settled() {
-        if (!offers_) return true;
-        if (direction_ == Direction::recv) {
-            if (!offered_.done) return false;
-            if (offered_.error != MPI_SUCCESS) fail(mpi_failure(offered_.error, "MPI_Irecv"));
-            if (offer_.ring != 0) near_ = rings_.accept(wire_.rank, offer_, range_, range_.size);
-        } else if (near_) {
-            const std::optional<bool> answer = rings_.settled(*near_);
-            if (!answer) return false;
-            if (!*answer) near_.reset();
-        }
-        plan_ = near_ ? near_->plan() : make_plan(false);
-        return true;
-    }
-
-    void begin_blocks() {
-        record()->chosen(plan_.path, plan_.block, plan_.depth);
-        if (near_) {
-            auto far_end = near_->far_end(wire_.rank, direction_, range_.size, record());
-            blocks_.emplace(range_, direction_, range_.size, plan_, std::move(far_end), record(), gate_,
-                            near_->place());
-            return;
-        }
-        const BlockPeer peer{wire_.comm, wire_.rank, wire_.tag};
-        blocks_.emplace(range_, direction_, range_.size, plan_,
-                        std::make_unique<MessageEndpoint>(driver_, direction_, peer, plan_, record(), waker_), record(),
-                        gate_);
-    }
-
-    const DeviceRange range_;
-    const Direction direction_;
-    const Wire wire_;
-    const Link link_;
-    HostLinks &rings_;
-    MessageDriver &driver_;
-    Waker waker_;
-    Status gate_;
-    MessageHeader header_;  ///< if kernels may carry out the message
-    MessageTicket headed_;
-    bool begun_ = false;
-    bool landed_ = false;
-    std::unique_ptr<std::byte[]> memory_;
-    DeviceCommand write_;
-    Plan plan_;
-    bool offers_ = false;  ///< a message before the blocks tells the receiver which way they may take
-    NearOffer offer_;
-    MessageTicket offered_;
-    std::optional<NearWay> near_;
-    std::optional<BlockTransfer> blocks_;
-};
 
 // The most messages in transit at a time, counting messages small enough to be sent eagerly.
 // Open MPI scans all postponed messages at each call, and sorts them again at the other end. Larger
@@ -557,8 +383,8 @@ std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction d
     if (reach != nullptr)
         return make_host_memory_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message), *reach,
                                          runtime_->progress_driver());
-    return std::make_unique<ChannelTransfer>(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
-                                             *runtime_->communicators().links(), runtime_->progress_driver());
+    return make_channel_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
+                                 *runtime_->communicators().links(), runtime_->progress_driver());
 }
 
 static_assert(most_bytes_by_kernel == DeviceLinks::most_bytes);
@@ -579,7 +405,7 @@ Event MpiTransport::transfer_by_kernel(const KernelMessage &message) {
     Link link = message.link;
     link.by_kernels = false;
     return receive_by_kernel(std::move(end), links, driver, progress_thread(),
-                             std::make_unique<ChannelTransfer>(copy(), message.direction, wire, link, rings, driver));
+                             make_channel_transfer(copy(), message.direction, wire, link, rings, driver));
 }
 
 std::unique_ptr<Operation> MpiTransport::send_status(const Message &message, TimesOfCommand times) {

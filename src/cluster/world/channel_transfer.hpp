@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "cluster/execution/transport.hpp"
+#include "cluster/world/host_memory_transfer.hpp"
+#include "mpi_interop/host_links.hpp"
+#include "mpi_interop/message_driver.hpp"
+
+namespace cldist::cluster {
+
+/// Makes the operation of one end of a message between two devices that the hosts carry out, or that a kernel of the
+/// sender and the receiver's host carry out.
+std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction, const Wire &wire,
+                                                 const Link &link, HostLinks &rings, MessageDriver &driver);
+
+}  // namespace cldist::cluster
