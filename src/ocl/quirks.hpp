@@ -20,6 +20,9 @@ struct Quirks {
     /// Migrations do not. Reproducer: a program that waits for a marker with a wait list before it sets another
     /// command's user event. Decisions 3 and 5.
     bool markers_wait_for_all = false;
+    /// PoCL frees a sub-device although events of its queues exist. Its threads release a command's event only after the
+    /// command's end is visible. Reproducer: tests/api/contexts.cpp, under AddressSanitizer.
+    bool frees_sub_devices_early = false;
     /// A buffer of a CPU device of PoCL keeps one host address. Reproducer: map it twice. Decision 25.
     bool keeps_addresses = false;
 };
@@ -29,6 +32,7 @@ inline Quirks quirks_of(cl_device_id device) {
     return {.uses_ended_events = pocl,
             .loses_commands_behind_failures = pocl,
             .markers_wait_for_all = pocl,
+            .frees_sub_devices_early = pocl,
             .keeps_addresses = pocl && is_cpu(device)};
 }
 

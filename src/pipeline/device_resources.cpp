@@ -11,6 +11,7 @@
 #include "base/config.hpp"
 #include "events/host_addresses.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 #include "pipeline/cleanup.hpp"
 #include "pipeline/profile_file.hpp"
 
@@ -130,17 +131,16 @@ Queue make_queue(cl_context context, cl_device_id device) {
 
 // See QueueInfo::placeholder.
 Mem make_placeholder(cl_context context, cl_device_id device) {
-    if (!is_pocl(device)) return {};
+    if (!quirks_of(device).markers_wait_for_all) return {};
     cl_int code = CL_SUCCESS;
     Mem buffer = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, 64, nullptr, &code));
     check(code, "clCreateBuffer");
     return buffer;
 }
 
-// PoCL 3.1 frees a sub-device although events of its queues exist. Its threads release a command's event only after the
-// command's end is visible. Therefore the last sub-devices are kept for some time.
+// Keeps the last sub-devices for some time.
 void release_later(Device device) {
-    if (!is_pocl(device.get()) ||
+    if (!quirks_of(device.get()).frees_sub_devices_early ||
         query<cl_device_id>(device.get(), CL_DEVICE_PARENT_DEVICE).value_or(nullptr) == nullptr)
         return;
     constexpr std::size_t most = 64;
