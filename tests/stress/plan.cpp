@@ -112,7 +112,7 @@ private:
         c.queue = random.index(wild);  // any queue except those for wildcards
         c.blocking = random.chance(25);
         c.wants_event = random.chance(70);
-        c.sub_buffer = random.chance(15);
+        c.sub_buffer = random.chance(s.sub_buffers);
         c.read_behind = random.chance(40);
         c.overwritten = random.chance(30);
         return c;

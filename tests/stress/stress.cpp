@@ -1,7 +1,8 @@
 /// Random messages of all kinds between all processes, with a check of every byte. plan.hpp
 /// describes the messages.
 ///
-///   test_stress [--seed N] [--messages N] [--threads N] [--largest BYTES] [--patience SECONDS]
+///   test_stress [--seed N] [--messages N] [--threads N] [--largest BYTES] [--sub-buffers PERCENT]
+///               [--patience SECONDS]
 ///
 /// All ranks print the seed of a failure. The same seed, options and number of processes repeat the
 /// same messages. CLDIST_TEST_DEVICE is "cpu" or "gpu", as for the other tests.
@@ -47,7 +48,8 @@ std::atomic<std::uint64_t> round_number = 0;
 std::string how_to_repeat() {
     return "mpirun -n " + std::to_string(the_settings.ranks) + " test_stress --seed " +
            std::to_string(the_settings.seed) + " --messages " + std::to_string(the_settings.messages) + " --threads " +
-           std::to_string(the_settings.threads) + " --largest " + std::to_string(the_settings.largest);
+           std::to_string(the_settings.threads) + " --largest " + std::to_string(the_settings.largest) +
+           " --sub-buffers " + std::to_string(the_settings.sub_buffers);
 }
 
 [[noreturn]] void end_job(const std::string &what) {
@@ -748,13 +750,12 @@ void run_all(const device &d, std::chrono::seconds patience) {
 std::optional<std::string> read_options(int argc, char **argv, std::uint64_t &patience) {
     std::uint64_t threads = static_cast<std::uint64_t>(the_settings.threads);
     std::uint64_t largest = the_settings.largest;
+    std::uint64_t sub_buffers = static_cast<std::uint64_t>(the_settings.sub_buffers);
     std::random_device random;
     the_settings.seed = random() % 1000000;
-    const std::map<std::string, std::uint64_t *> options{{"--seed", &the_settings.seed},
-                                                         {"--messages", &the_settings.messages},
-                                                         {"--threads", &threads},
-                                                         {"--largest", &largest},
-                                                         {"--patience", &patience}};
+    const std::map<std::string, std::uint64_t *> options{
+        {"--seed", &the_settings.seed}, {"--messages", &the_settings.messages}, {"--threads", &threads},
+        {"--largest", &largest},        {"--sub-buffers", &sub_buffers},        {"--patience", &patience}};
     for (int i = 1; i < argc; i += 2) {
         const auto option = options.find(argv[i]);
         if (option == options.end()) {
@@ -772,6 +773,7 @@ std::optional<std::string> read_options(int argc, char **argv, std::uint64_t &pa
     }
     the_settings.threads = static_cast<int>(threads);
     the_settings.largest = largest;
+    the_settings.sub_buffers = static_cast<unsigned>(std::min<std::uint64_t>(sub_buffers, 100));
     return std::nullopt;
 }
 
