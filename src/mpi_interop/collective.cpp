@@ -69,8 +69,15 @@ Span given_to(const Collective &what, const CollectiveSide &send, int rank, int 
         case CollectiveKind::scatterv: return rank == what.root ? part_of(send, what.bytes, true, to) : Span{};
         case CollectiveKind::alltoall:
         case CollectiveKind::alltoallv: return part_of(send, what.bytes, true, to);
-        default: return part_of(send, what.bytes, false, to);
+        case CollectiveKind::allgather:
+        case CollectiveKind::allgatherv: return part_of(send, what.bytes, false, to);
+        case CollectiveKind::barrier:
+        case CollectiveKind::bcast:
+        case CollectiveKind::reduce:
+        case CollectiveKind::allreduce:
+        case CollectiveKind::reduce_scatter: break;  // do not exchange parts
     }
+    return {};
 }
 
 Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from) {
@@ -79,8 +86,17 @@ Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int 
         case CollectiveKind::gatherv: return rank == what.root ? part_of(recv, what.bytes, true, from) : Span{};
         case CollectiveKind::scatter:
         case CollectiveKind::scatterv: return from == what.root ? part_of(recv, what.bytes, false, from) : Span{};
-        default: return part_of(recv, what.bytes, true, from);
+        case CollectiveKind::allgather:
+        case CollectiveKind::allgatherv:
+        case CollectiveKind::alltoall:
+        case CollectiveKind::alltoallv: return part_of(recv, what.bytes, true, from);
+        case CollectiveKind::barrier:
+        case CollectiveKind::bcast:
+        case CollectiveKind::reduce:
+        case CollectiveKind::allreduce:
+        case CollectiveKind::reduce_scatter: break;  // do not exchange parts
     }
+    return {};
 }
 
 std::vector<Span> pieces_of(const CollectiveSide &side) {

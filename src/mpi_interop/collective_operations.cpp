@@ -62,7 +62,11 @@ std::optional<Records> records_of(const Collective &what, std::size_t processes)
             if (!combines_here(what.type, what.op)) return {};
             for_all = what.kind != CollectiveKind::reduce && processes <= few;
             break;
-        default: return {};
+        case CollectiveKind::barrier:
+        case CollectiveKind::gatherv:
+        case CollectiveKind::scatterv:
+        case CollectiveKind::allgatherv:
+        case CollectiveKind::alltoallv: return {};
     }
     if (given > most_for_all) return {};
     const std::size_t size = Records::head + (given + 63) / 64 * 64;
@@ -243,8 +247,8 @@ private:
             std::vector<std::size_t> to(static_cast<std::size_t>(line_->size()));
             std::vector<std::size_t> from = to;
             for (std::size_t i = 0; has_sizes_of_processes(what_.kind) && i < to.size(); ++i) {
-                to[i] = given(static_cast<int>(i)).size;
-                from[i] = got(static_cast<int>(i)).size;
+                to[i] = given_to(what_, send_, line_->rank(), static_cast<int>(i)).size;
+                from[i] = got_from(what_, recv_, line_->rank(), static_cast<int>(i)).size;
             }
             check_ = std::make_unique<CollectiveCheck>(what_, to, from, number_, line_, driver_, waker_);
         }
@@ -442,7 +446,14 @@ private:
                                 what_.bytes);
                 return;
             }
-            default: break;
+            case CollectiveKind::reduce:
+            case CollectiveKind::allreduce:
+            case CollectiveKind::reduce_scatter: break;
+            case CollectiveKind::barrier:
+            case CollectiveKind::gatherv:
+            case CollectiveKind::scatterv:
+            case CollectiveKind::allgatherv:
+            case CollectiveKind::alltoallv: return;  // have no records
         }
         // In the order of the ranks, so that all processes get the same bits.
         const auto count = static_cast<int>(what_.bytes / what_.element);
@@ -481,14 +492,19 @@ private:
                 for (std::size_t &part : parts) part *= what_.element;
                 return reduce_scatter_rounds(me(), parts);
             }
-            default:
-                return exchange_rounds(
-                    me(), [this](int to) { return given(to); }, [this](int from) { return got(from); });
+            case CollectiveKind::gather:
+            case CollectiveKind::gatherv:
+            case CollectiveKind::scatter:
+            case CollectiveKind::scatterv:
+            case CollectiveKind::allgather:
+            case CollectiveKind::allgatherv:
+            case CollectiveKind::alltoall:
+            case CollectiveKind::alltoallv: break;
         }
+        return exchange_rounds(
+            me(), [this](int to) { return given_to(what_, send_, line_->rank(), to); },
+            [this](int from) { return got_from(what_, recv_, line_->rank(), from); });
     }
-
-    [[nodiscard]] Span given(int to) const { return given_to(what_, send_, line_->rank(), to); }
-    [[nodiscard]] Span got(int from) const { return got_from(what_, recv_, line_->rank(), from); }
 
     std::byte *copy_of_sent(Slot &slot) {
         std::byte *const copy = slot.copy.emplace(send_.range.size).data;

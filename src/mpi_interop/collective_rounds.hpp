@@ -27,7 +27,7 @@ struct PieceMessage {
     Piece piece;
 };
 
-/// A copy of `from` to `to`, or a reduction of both into `to`.
+/// A copy of `from` to `to`. If `combines`, `to` becomes `from` op `to` instead.
 struct LocalStep {
     bool combines;
     Piece from;

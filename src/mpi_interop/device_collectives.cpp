@@ -145,7 +145,14 @@ CollectiveWork plan_collective(const Collective &what, const CollectiveSide &sen
                 arriving[m] = own.size;
             }
             break;
-        default:
+        case CollectiveKind::gather:
+        case CollectiveKind::gatherv:
+        case CollectiveKind::scatter:
+        case CollectiveKind::scatterv:
+        case CollectiveKind::allgather:
+        case CollectiveKind::allgatherv:
+        case CollectiveKind::alltoall:
+        case CollectiveKind::alltoallv:
             for (std::size_t m = 0; m < members; ++m) {
                 const int other = static_cast<int>(m);
                 const Span given = given_to(what, send, rank, other);
