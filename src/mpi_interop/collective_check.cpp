@@ -40,14 +40,14 @@ bool has_root(CollectiveKind kind) {
            kind == CollectiveKind::gatherv || kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
 }
 
-auto compared(const CollectiveCall &call) {
+auto compared(const CallSummary &call) {
     return std::tie(call.kind, call.root, call.bytes, call.counts, call.element, call.type, call.op);
 }
 
 }  // namespace
 
-CollectiveCall call_of(const Collective &what) {
-    CollectiveCall call{};
+CallSummary summary_of(const Collective &what) {
+    CallSummary call{};
     call.kind = static_cast<int>(what.kind);
     call.root = what.root;
     if (!has_sizes_of_processes(what.kind)) call.bytes = what.bytes;
@@ -62,7 +62,7 @@ CollectiveCall call_of(const Collective &what) {
     return call;
 }
 
-std::string text_of(const CollectiveCall &call) {
+std::string text_of(const CallSummary &call) {
     const auto kind = static_cast<CollectiveKind>(call.kind);
     std::string text = name_of(kind);
     if (call.op[0] != 0)
@@ -80,7 +80,7 @@ CollectiveCheck::CollectiveCheck(const Collective &what, const std::vector<std::
       line_(std::move(line)),
       driver_(driver),
       waker_(waker),
-      mine_(given.size(), call_of(what)),
+      mine_(given.size(), summary_of(what)),
       theirs_(given.size()) {
     for (std::size_t i = 0; i < given.size(); ++i) {
         mine_[i].given = given[i];
@@ -92,7 +92,7 @@ Outcome CollectiveCheck::poll() {
     const Member me{line_->rank(), line_->size()};
     if (step_ == Step::start) {
         const auto place = [](int rank) {
-            return Span{static_cast<std::size_t>(rank) * sizeof(CollectiveCall), sizeof(CollectiveCall)};
+            return Span{static_cast<std::size_t>(rank) * sizeof(CallSummary), sizeof(CallSummary)};
         };
         const CollectiveExchange::Memory memory{reinterpret_cast<std::byte *>(mine_.data()),
                                                 reinterpret_cast<std::byte *>(theirs_.data()), nullptr};

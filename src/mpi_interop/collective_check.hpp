@@ -13,7 +13,7 @@ namespace cldist {
 struct Collective;
 
 /// The arguments of a collective that must be equal in all processes, and the bytes between two processes.
-struct CollectiveCall {
+struct CallSummary {
     int kind;
     int root;
     std::uint64_t bytes;   ///< as Collective::bytes; 0 if processes may differ
@@ -24,9 +24,9 @@ struct CollectiveCall {
     std::uint64_t given;
     std::uint64_t expected;
 };
-[[nodiscard]] CollectiveCall call_of(const Collective &what);
+[[nodiscard]] CallSummary summary_of(const Collective &what);
 /// For example "Bcast of 4000 bytes, root 0".
-[[nodiscard]] std::string text_of(const CollectiveCall &call);
+[[nodiscard]] std::string text_of(const CallSummary &call);
 
 /// Compares a command's call with the calls of all other processes before data moves (CLDIST_CHECK). Must not be moved.
 class CollectiveCheck {
@@ -48,8 +48,8 @@ private:
     const std::shared_ptr<CollectiveLine> line_;
     MessageDriver &driver_;
     const Waker &waker_;
-    std::vector<CollectiveCall> mine_;    ///< one for each process
-    std::vector<CollectiveCall> theirs_;  ///< the call of each process
+    std::vector<CallSummary> mine_;    ///< one for each process
+    std::vector<CallSummary> theirs_;  ///< the call of each process
     CollectiveExchange exchange_;
     Step step_ = Step::start;
     std::string difference_;

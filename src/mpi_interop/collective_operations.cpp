@@ -95,7 +95,7 @@ public:
           recv_(std::move(recv)),
           line_(std::move(line)),
           driver_(driver),
-          number_(line_->add(record(), [this] { return text_of(call_of(what_)); })),
+          number_(line_->add(record(), [this] { return text_of(summary_of(what_)); })),
           devices_(line_->devices()),
           ordered_(std::move(ordered)) {
         if (devices_ != nullptr) {
