@@ -228,14 +228,14 @@ int calibrate(const Method &method, const End &end, int rank, double budget) {
 
 /// Returns the path that the receiver reports for a message of this size, by the first method if that is cldist's.
 std::string path_taken(const End &end, int rank, const Method &first) {
-    const bool waits = first.name == "cldist-event";
+    const bool non_blocking = first.name == "cldist-event";
     if (rank != 0) {
-        methods[waits ? 1 : 0].send(end);
+        (non_blocking ? first : methods[0]).send(end);
         return {};
     }
     cl_event event = nullptr;
-    check(clEnqueueRecvBuffer(end.queue, end.in, waits ? CL_FALSE : CL_TRUE, 0, end.size, end.peer, tag, MPI_COMM_WORLD,
-                              0, nullptr, &event),
+    check(clEnqueueRecvBuffer(end.queue, end.in, non_blocking ? CL_FALSE : CL_TRUE, 0, end.size, end.peer, tag,
+                              MPI_COMM_WORLD, 0, nullptr, &event),
           "clEnqueueRecvBuffer");
     check(clWaitForEvents(1, &event), "clWaitForEvents");
     char path[64] = "?";

@@ -389,8 +389,8 @@ void run_reduction(Call call, CollectiveKind kind, int root, const Place &send, 
     run(std::move(call));
 }
 
-// Also a scatter. Each process has one part, and the root or all processes have all parts.
-void run_gather(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv) {
+// Gathers and scatters. Each process has one part, and the root or all processes have all parts.
+void run_parts(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv) {
     const bool scatters = kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
     const bool for_all = kind == CollectiveKind::allgather || kind == CollectiveKind::allgatherv;
     const bool uneven =
@@ -401,18 +401,18 @@ void run_gather(Call call, CollectiveKind kind, int root, const Place &send, con
     const bool has_all = for_all || call.group.rank == root;
     const std::size_t one_element = element_of(one.type);
     const std::size_t element = has_all ? element_of(all.type) : 0;
-    std::optional<Side> &one_side = scatters ? call.recv : call.send;
-    one_side = side_of(one, one_element, scatters ? Direction::recv : Direction::send);
-    const std::size_t part = one_side->range.size;
+    const Side &one_side = (scatters ? call.recv : call.send)
+                               .emplace(side_of(one, one_element, scatters ? Direction::recv : Direction::send));
+    const std::size_t part = one_side.range.size;
     if (has_all) {
         const auto rank = static_cast<std::size_t>(call.group.rank);
-        const Side side =
-            side_of_all(all, uneven, element, call.group.size, scatters ? Direction::send : Direction::recv);
+        const Side &side = (scatters ? call.send : call.recv)
+                               .emplace(side_of_all(all, uneven, element, call.group.size,
+                                                    scatters ? Direction::send : Direction::recv));
         const Span own = uneven ? side.parts[rank] : Span{rank * part, bytes_of(all.count, element)};
         check_parts(scatters ? own.size : part, scatters ? part : own.size);
         const auto distance = static_cast<std::ptrdiff_t>(own.offset);
         call.in_place_at = scatters ? -distance : distance;
-        (scatters ? call.send : call.recv) = side;
     }
     call.what = {kind, root, part};
     run(std::move(call));
@@ -507,9 +507,9 @@ cl_int clEnqueueGatherBufferMPI(cl_command_queue command_queue, cl_mem send_buff
                                 size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueGatherBufferMPI", [&] {
-        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
-                   CollectiveKind::gather, root, {send_buffer, send_offset, send_count, send_type},
-                   {recv_buffer, recv_offset, recv_count, recv_type});
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                  CollectiveKind::gather, root, {send_buffer, send_offset, send_count, send_type},
+                  {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
@@ -519,9 +519,9 @@ cl_int clEnqueueGathervBufferMPI(cl_command_queue command_queue, cl_mem send_buf
                                  MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                  const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueGathervBufferMPI", [&] {
-        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
-                   CollectiveKind::gatherv, root, {send_buffer, send_offset, send_count, send_type},
-                   {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                  CollectiveKind::gatherv, root, {send_buffer, send_offset, send_count, send_type},
+                  {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
     });
 }
 
@@ -530,9 +530,9 @@ cl_int clEnqueueAllgatherBufferMPI(cl_command_queue command_queue, cl_mem send_b
                                    size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
                                    cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAllgatherBufferMPI", [&] {
-        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
-                   CollectiveKind::allgather, 0, {send_buffer, send_offset, send_count, send_type},
-                   {recv_buffer, recv_offset, recv_count, recv_type});
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                  CollectiveKind::allgather, 0, {send_buffer, send_offset, send_count, send_type},
+                  {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
@@ -542,9 +542,9 @@ cl_int clEnqueueAllgathervBufferMPI(cl_command_queue command_queue, cl_mem send_
                                     MPI_Datatype recv_type, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                     const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAllgathervBufferMPI", [&] {
-        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
-                   CollectiveKind::allgatherv, 0, {send_buffer, send_offset, send_count, send_type},
-                   {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                  CollectiveKind::allgatherv, 0, {send_buffer, send_offset, send_count, send_type},
+                  {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
     });
 }
 
@@ -553,9 +553,9 @@ cl_int clEnqueueScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buf
                                  size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueScatterBufferMPI", [&] {
-        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
-                   CollectiveKind::scatter, root, {send_buffer, send_offset, send_count, send_type},
-                   {recv_buffer, recv_offset, recv_count, recv_type});
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                  CollectiveKind::scatter, root, {send_buffer, send_offset, send_count, send_type},
+                  {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
@@ -565,10 +565,10 @@ cl_int clEnqueueScattervBufferMPI(cl_command_queue command_queue, cl_mem send_bu
                                   MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                   const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueScattervBufferMPI", [&] {
-        run_gather({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
-                   CollectiveKind::scatterv, root,
-                   {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
-                   {recv_buffer, recv_offset, recv_count, recv_type});
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+                  CollectiveKind::scatterv, root,
+                  {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
+                  {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 

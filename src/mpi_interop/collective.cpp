@@ -16,6 +16,26 @@ Span part_of(const CollectiveSide &side, std::size_t bytes, bool has_parts, int 
     return has_parts ? Span{place * bytes, bytes} : Span{0, side.range.size};
 }
 
+// Returns true if a process sends a part to another one.
+bool sends_part(const Collective &what, int from, int to) {
+    switch (what.kind) {
+        case CollectiveKind::gather:
+        case CollectiveKind::gatherv: return to == what.root;
+        case CollectiveKind::scatter:
+        case CollectiveKind::scatterv: return from == what.root;
+        case CollectiveKind::allgather:
+        case CollectiveKind::allgatherv:
+        case CollectiveKind::alltoall:
+        case CollectiveKind::alltoallv: return true;
+        case CollectiveKind::barrier:
+        case CollectiveKind::bcast:
+        case CollectiveKind::reduce:
+        case CollectiveKind::allreduce:
+        case CollectiveKind::reduce_scatter: break;
+    }
+    return false;
+}
+
 }  // namespace
 
 const char *name_of(CollectiveKind kind) {
@@ -62,41 +82,16 @@ std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
 }
 
 Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to) {
-    switch (what.kind) {
-        case CollectiveKind::gather:
-        case CollectiveKind::gatherv: return to == what.root ? part_of(send, what.bytes, false, to) : Span{};
-        case CollectiveKind::scatter:
-        case CollectiveKind::scatterv: return rank == what.root ? part_of(send, what.bytes, true, to) : Span{};
-        case CollectiveKind::alltoall:
-        case CollectiveKind::alltoallv: return part_of(send, what.bytes, true, to);
-        case CollectiveKind::allgather:
-        case CollectiveKind::allgatherv: return part_of(send, what.bytes, false, to);
-        case CollectiveKind::barrier:
-        case CollectiveKind::bcast:
-        case CollectiveKind::reduce:
-        case CollectiveKind::allreduce:
-        case CollectiveKind::reduce_scatter: break;  // do not exchange parts
-    }
-    return {};
+    if (!sends_part(what, rank, to)) return {};
+    const bool scatters = what.kind == CollectiveKind::scatter || what.kind == CollectiveKind::scatterv;
+    const bool to_all = what.kind == CollectiveKind::alltoall || what.kind == CollectiveKind::alltoallv;
+    return part_of(send, what.bytes, scatters || to_all, to);
 }
 
 Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from) {
-    switch (what.kind) {
-        case CollectiveKind::gather:
-        case CollectiveKind::gatherv: return rank == what.root ? part_of(recv, what.bytes, true, from) : Span{};
-        case CollectiveKind::scatter:
-        case CollectiveKind::scatterv: return from == what.root ? part_of(recv, what.bytes, false, from) : Span{};
-        case CollectiveKind::allgather:
-        case CollectiveKind::allgatherv:
-        case CollectiveKind::alltoall:
-        case CollectiveKind::alltoallv: return part_of(recv, what.bytes, true, from);
-        case CollectiveKind::barrier:
-        case CollectiveKind::bcast:
-        case CollectiveKind::reduce:
-        case CollectiveKind::allreduce:
-        case CollectiveKind::reduce_scatter: break;  // do not exchange parts
-    }
-    return {};
+    if (!sends_part(what, from, rank)) return {};
+    const bool scatters = what.kind == CollectiveKind::scatter || what.kind == CollectiveKind::scatterv;
+    return part_of(recv, what.bytes, !scatters, from);
 }
 
 std::vector<Span> pieces_of(const CollectiveSide &side) {

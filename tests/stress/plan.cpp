@@ -33,7 +33,7 @@ public:
 
     std::uint64_t below(std::uint64_t limit) { return mix(state += 0x9e3779b97f4a7c15ULL) % limit; }
     int index(std::size_t limit) { return static_cast<int>(below(limit)); }
-    bool chance(unsigned percent) { return below(100) < percent; }
+    bool chance(std::uint64_t percent) { return below(100) < percent; }
     /// All powers of two are equally likely.
     std::size_t between(std::size_t low, std::size_t high) {
         unsigned doublings = 0;

@@ -750,12 +750,11 @@ void run_all(const device &d, std::chrono::seconds patience) {
 std::optional<std::string> read_options(int argc, char **argv, std::uint64_t &patience) {
     std::uint64_t threads = static_cast<std::uint64_t>(the_settings.threads);
     std::uint64_t largest = the_settings.largest;
-    std::uint64_t sub_buffers = static_cast<std::uint64_t>(the_settings.sub_buffers);
     std::random_device random;
     the_settings.seed = random() % 1000000;
     const std::map<std::string, std::uint64_t *> options{
-        {"--seed", &the_settings.seed}, {"--messages", &the_settings.messages}, {"--threads", &threads},
-        {"--largest", &largest},        {"--sub-buffers", &sub_buffers},        {"--patience", &patience}};
+        {"--seed", &the_settings.seed}, {"--messages", &the_settings.messages},       {"--threads", &threads},
+        {"--largest", &largest},        {"--sub-buffers", &the_settings.sub_buffers}, {"--patience", &patience}};
     for (int i = 1; i < argc; i += 2) {
         const auto option = options.find(argv[i]);
         if (option == options.end()) {
@@ -773,7 +772,6 @@ std::optional<std::string> read_options(int argc, char **argv, std::uint64_t &pa
     }
     the_settings.threads = static_cast<int>(threads);
     the_settings.largest = largest;
-    the_settings.sub_buffers = static_cast<unsigned>(std::min<std::uint64_t>(sub_buffers, 100));
     return std::nullopt;
 }
 
